@@ -1,0 +1,49 @@
+# Every target makes what it needs; `make help` lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.PHONY: help run test check tiny bench size clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.venv/.made:
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.run: .venv/.made pyproject.toml constraints.txt
+	$(PIP) --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/.test: .venv/.run
+	$(PIP) --constraint constraints.txt --editable '.[torch,test,check]'
+	@touch $@
+
+run: .venv/.run ## install without torch or jax, and print the first screen
+	@$(BIN)/trnsim demo
+
+test: .venv/.test check ## install what tests need, run every check and every test
+	$(BIN)/python -m pytest --numprocesses=2
+
+check: .venv/.test ## format, lint, types, layers, spelling, and the tests a newcomer runs first
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/basedpyright --level error
+	$(BIN)/lint-imports --no-cache >.venv/lint-imports.txt || (cat .venv/lint-imports.txt; false)
+	$(BIN)/codespell src tests docs examples README.md CHANGELOG.md
+	$(BIN)/python -m pytest -q tests/test_tiny.py
+
+tiny: .venv/.test ## the tests that a newcomer runs first, under 10 s
+	$(BIN)/python -m pytest tests/test_tiny.py
+
+bench: .venv/.test ## time the emulator against plain numpy, as ratios in one run
+	$(BIN)/python bench/run.py
+
+size: ## lines of each room
+	@for d in src/trnsim/*/; do printf '%6d %s\n' $$(find $$d -name '*.py' | xargs cat | wc -l) $$d; done
+
+clean: ## remove what was made
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,114 @@
+"""Whose fault is it? One exception class per answer.
+
+    EmulatorError
+      your program:  IllegalInstruction   the hardware or the compiler rejects it
+                     OutOfMemory          SBUF, PSUM or HBM capacity
+                     UndefinedBehavior    the documentation says that the result is undefined
+                     UninitializedRead    reads what nothing wrote
+                     DataRace             two accesses that nothing orders
+                     BadInput             a file, a name or a value that a command cannot use
+      our side:      NotModelled          legal, not done yet
+                     Unspecified          AWS documents nothing, and we refuse to guess
+                     InternalError        a bug here; please report it
+
+A message says what was given, what is legal and on which core, the source of the rule, and what to
+do. Raised from inside a kernel it ends with the line of the kernel that asked for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+_PACKAGE = str(Path(__file__).parent) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the user's own program."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def user_line() -> SourceLine | None:
+    """The innermost line on the call stack that is not part of trnsim."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_PACKAGE) and not file.startswith("<"):
+            return SourceLine(file, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+class EmulatorError(Exception):
+    """Base of every error that trnsim raises on purpose.
+
+    Attributes:
+        reason: what was given and what is legal.
+        source: the document that states the rule, or "".
+        fix: what to do about it, or "".
+        line: the line of the user's program, where there is one.
+    """
+
+    def __init__(
+        self, reason: str, *, source: str = "", fix: str = "", line: SourceLine | None = None
+    ) -> None:
+        self.reason = reason
+        self.source = source
+        self.fix = fix
+        self.line = line if line is not None else user_line()
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        parts = [self.reason]
+        if self.fix:
+            parts.append(f"fix: {self.fix}")
+        if self.source:
+            parts.append(f"source: {self.source}")
+        if self.line is not None:
+            parts.append(f"at {self.line}")
+        return "\n  ".join(parts)
+
+
+class IllegalInstruction(EmulatorError):
+    """The hardware or the compiler rejects it."""
+
+
+class OutOfMemory(EmulatorError):
+    """SBUF, PSUM or HBM has no room for it."""
+
+
+class UndefinedBehavior(EmulatorError):
+    """The documentation says that the result is undefined on hardware."""
+
+
+class UninitializedRead(EmulatorError):
+    """Reads bytes that nothing wrote."""
+
+
+class DataRace(EmulatorError):
+    """Two accesses to the same bytes, one a write, that nothing orders."""
+
+
+class BadInput(EmulatorError):
+    """A file, a name or a value that a command cannot use."""
+
+
+class NotModelled(EmulatorError):
+    """Legal on hardware; not emulated yet."""
+
+
+class Unspecified(EmulatorError):
+    """AWS documents no behaviour, and we refuse to guess."""
+
+
+class InternalError(EmulatorError):
+    """A bug in trnsim; please report it."""

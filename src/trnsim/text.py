@@ -1,0 +1,48 @@
+"""Plain text tables, aligned by their own contents and not by the terminal, and number formats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.facts import Interval
+
+_UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+_LARGE = 1000
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """`header` and `rows` in columns as wide as their widest cell, two spaces apart."""
+    lines = [header, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def seconds(value_s: float) -> str:
+    """A duration in the largest unit that keeps it above one."""
+    for unit_s, name in _UNITS:
+        if value_s >= unit_s:
+            return f"{value_s / unit_s:.3g} {name}"
+    return f"{value_s:.3g} s"
+
+
+def amount(value: float) -> str:
+    """A number of three significant digits, or whole with separators from a thousand."""
+    return f"{value:,.0f}" if round(abs(value)) >= _LARGE else f"{value:.3g}"
+
+
+def durations(interval: Interval) -> str:
+    """``P50 (P10 to P90)`` of a duration."""
+    return f"{seconds(interval.p50)} ({seconds(interval.p10)} to {seconds(interval.p90)})"
+
+
+def amounts(interval: Interval | None) -> str:
+    """``P50 (P10 to P90)`` of a number, or "-" where there is none."""
+    if interval is None:
+        return "-"
+    return f"{amount(interval.p50)} ({amount(interval.p10)} to {amount(interval.p90)})"

@@ -1,0 +1,85 @@
+"""Errors: one hierarchy, and messages that end with the user's own line."""
+
+import linecache
+import subprocess
+import sys
+
+import pytest
+
+from trnsim import errors
+from trnsim.errors import EmulatorError, IllegalInstruction, SourceLine, user_line
+
+CLASSES = [
+    "IllegalInstruction",
+    "OutOfMemory",
+    "UndefinedBehavior",
+    "UninitializedRead",
+    "DataRace",
+    "BadInput",
+    "NotModelled",
+    "Unspecified",
+    "InternalError",
+]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_error_is_an_emulator_error_that_the_hierarchy_draws(name):
+    assert getattr(errors, name).__bases__ == (EmulatorError,)
+    assert f" {name} " in errors.__doc__
+
+
+def test_the_hierarchy_has_no_other_class():
+    assert sorted(c.__name__ for c in EmulatorError.__subclasses__()) == sorted(CLASSES)
+
+
+def test_a_message_has_reason_fix_source_and_line_in_this_order():
+    error = IllegalInstruction("K is 129", fix="tile it", source="page", line=SourceLine("k.py", 7))
+    assert str(error).split("\n  ") == ["K is 129", "fix: tile it", "source: page", "at k.py:7"]
+
+
+def test_a_message_leaves_out_what_it_does_not_know():
+    error = IllegalInstruction("K is 129", line=SourceLine("k.py", 7))
+    assert str(error) == "K is 129\n  at k.py:7"
+    assert (error.fix, error.source) == ("", "")
+
+
+def test_an_error_carries_its_parts_as_attributes():
+    error = IllegalInstruction("K", fix="F", source="S", line=SourceLine("k.py", 7))
+    assert (error.reason, error.fix, error.source, str(error.line)) == ("K", "F", "S", "k.py:7")
+    assert error.args == ("K",)
+
+
+def test_the_user_line_is_the_innermost_line_outside_trnsim():
+    line = user_line()
+    assert line.file == __file__
+    assert "user_line()" in _source(line)
+
+
+def test_an_error_raised_without_a_line_finds_the_callers():
+    error = EmulatorError("reason")
+    assert error.line.file == __file__
+    assert 'EmulatorError("reason")' in _source(error.line)
+
+
+def test_a_package_whose_name_only_starts_like_trnsim_is_the_user(tmp_path, monkeypatch):
+    package = tmp_path / "trnsim"
+    monkeypatch.setattr(errors, "_PACKAGE", str(package) + "/")
+    namespace = {"user_line": user_line}
+    for folder, expected in (("trnsim_kernels", True), ("trnsim", False)):
+        file = str(tmp_path / folder / "kernel.py")
+        exec(compile("found = user_line()", file, "exec"), namespace)  # noqa: S102
+        assert (namespace["found"].file == file) is expected
+
+
+def test_the_package_that_is_skipped_ends_where_its_folder_does():
+    assert errors._PACKAGE.endswith(("trnsim/", "trnsim\\"))
+
+
+def test_code_without_a_file_has_no_line():
+    program = "from trnsim.errors import user_line; print(user_line())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.strip() == b"None"
+
+
+def _source(line):
+    return linecache.getline(line.file, line.line)

@@ -1,0 +1,74 @@
+"""Facts: numbers that behave as numbers and know where they come from."""
+
+import copy
+import pickle
+
+import pytest
+
+from trnsim.facts import (
+    Count,
+    Kind,
+    Provenance,
+    Rate,
+    assumed,
+    count,
+    derived,
+    documented,
+    measured,
+)
+
+MAKERS = {
+    documented: Kind.DOCUMENTED,
+    measured: Kind.MEASURED,
+    derived: Kind.DERIVED,
+    assumed: Kind.ASSUMED,
+}
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_each_maker_gives_a_rate_of_its_kind(make):
+    fact = make(2.8e9, "page: 2.8 GHz")
+    assert isinstance(fact, Rate)
+    assert fact == 2.8e9
+    assert fact.provenance == Provenance(MAKERS[make], "page: 2.8 GHz")
+
+
+def test_a_count_is_documented_unless_said_otherwise():
+    assert count(128, "page").provenance.kind is Kind.DOCUMENTED
+    assert count(128, "page", Kind.DERIVED).provenance.kind is Kind.DERIVED
+
+
+def test_a_count_stays_an_integer():
+    partitions = count(128, "page")
+    assert str(partitions) == "128"
+    assert list(range(partitions))[-1] == 127
+    assert f"{partitions}" == "128"
+
+
+@pytest.mark.parametrize("fact", [count(3, "page"), documented(3, "page")], ids=["count", "rate"])
+def test_arithmetic_on_facts_gives_plain_numbers(fact):
+    for result in (fact + 1, fact * 2, -fact, fact / 2, fact - fact):
+        assert not isinstance(result, Count | Rate)
+
+
+def test_kinds_are_ordered_by_how_far_we_trust_them():
+    spreads = [kind.spread for kind in Kind]
+    assert spreads == sorted(spreads)
+    assert 0 < spreads[0] < spreads[-1] < 1
+
+
+@pytest.mark.parametrize("fact", [count(3, "page"), documented(3.5, "page")], ids=["count", "rate"])
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))],  # noqa: S301  our own
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_copy_of_a_fact_keeps_its_provenance(fact, again):
+    twin = again(fact)
+    assert type(twin) is type(fact)
+    assert (twin, twin.provenance) == (fact, fact.provenance)
+
+
+def test_a_fact_hashes_and_compares_as_its_number():
+    assert {count(3, "a"): "x"}[3] == "x"
+    assert count(3, "a") == count(3, "b")

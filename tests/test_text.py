@@ -1,0 +1,26 @@
+import pytest
+
+from trnsim.facts import Interval
+from trnsim.text import aligned, amount, amounts, durations, seconds
+
+
+def test_columns_are_as_wide_as_their_widest_cell():
+    assert aligned(("a", "b"), [("long", "x"), ("s", "y")]) == "a     b\nlong  x\ns     y"
+
+
+@pytest.mark.parametrize(
+    ("value_s", "text"),
+    [(172800, "2 d"), (5400, "1.5 h"), (90, "1.5 min"), (2, "2 s"), (0.02, "20 ms"), (0, "0 s")],
+)
+def test_durations_have_a_fitting_unit(value_s, text):
+    assert seconds(value_s) == text
+
+
+def test_amounts_have_three_digits_or_separators():
+    assert (amount(0.12345), amount(999.6), amount(1234567)) == ("0.123", "1,000", "1,234,567")
+
+
+def test_intervals_put_the_median_first():
+    assert durations(Interval(60, 120, 180)) == "2 min (1 min to 3 min)"
+    assert amounts(Interval(1, 2, 3)) == "2 (1 to 3)"
+    assert amounts(None) == "-"
