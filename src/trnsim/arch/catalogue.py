@@ -1,0 +1,346 @@
+"""Chips, instances, GPUs, systems and dated prices: frozen data, every number with its source.
+
+The rows live in ``catalogue.json``. A leaf there is ``{value, unit, source, note}``; here it is a
+fact in SI units (bytes, bytes per second, FLOP per second, watts, USD per hour). Nothing here
+computes: prices are picked in ``trnsim.price`` and times estimated in ``trnsim.system``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.facts import Kind, Provenance, Rate
+
+Row = Mapping[str, Any]
+
+_SI: Final[Mapping[str, float]] = {
+    "": 1.0,
+    "x": 1.0,
+    "W": 1.0,
+    "USD": 1.0,
+    "acres": 1.0,
+    "cores": 1.0,
+    "links": 1.0,
+    "TFLOPS": 1e12,
+    "TOPS": 1e12,
+    "PFLOPS": 1e15,
+    "GB": 1e9,
+    "TB": 1e12,
+    "GiB": 2.0**30,
+    "GB/s": 1e9,
+    "TB/s": 1e12,
+    "GiB/s": 2.0**30,
+    "Gbps": 1e9 / 8,
+}
+_SPELLINGS: Final[Mapping[str, str]] = {
+    "TFLOPS/TOPS": "TFLOPS",
+    "GB/GiB": "GB",
+    "GB/s bidir": "GB/s",
+    "GB/s/chip": "GB/s",
+    "GB/s/device": "GB/s",
+    "GiB/s/chip": "GiB/s",
+}
+_BEST_FIRST: Final = (Kind.MEASURED, Kind.DOCUMENTED, Kind.DERIVED, Kind.ASSUMED)
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """A chip: a Trainium, an Inferentia, a GPU or a TPU.
+
+    Attributes:
+        name: the key of its row ("trainium2", "h200").
+        cores: NeuronCores, or 0 where the notion does not apply.
+        memory_bytes: capacity of HBM (of DRAM on Inferentia1).
+        memory_bytes_per_s: bandwidth of that memory.
+        peak_flop_per_s: published dense peak of each dtype.
+        peak_sparse_flop_per_s: published peak of each dtype with structured sparsity.
+        link_bytes_per_s: chip-to-chip bandwidth as published, all links together.
+        server_link_bytes_per_s: the part of it that stays inside a server, where stated.
+        power_w: watts, where a figure is public.
+    """
+
+    name: str
+    cores: int
+    memory_bytes: Rate
+    memory_bytes_per_s: Rate
+    peak_flop_per_s: Mapping[str, Rate]
+    peak_sparse_flop_per_s: Mapping[str, Rate]
+    link_bytes_per_s: Rate | None
+    server_link_bytes_per_s: Rate | None
+    power_w: Rate | None
+
+    @property
+    def is_neuron(self) -> bool:
+        """Whether AWS designed it."""
+        return self.cores > 0
+
+
+@dataclass(frozen=True)
+class Announced:
+    """A chip that exists as multiples of another one, and its derived figures."""
+
+    name: str
+    of: str
+    status: str
+    multiples: Mapping[str, Rate]
+    derived: Mapping[str, Rate]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An EC2 instance type or an UltraServer.
+
+    Attributes:
+        accelerator: key of its chip.
+        count: chips in it.
+        memory_bytes: accelerator memory of the whole instance.
+        efa_bytes_per_s: EFA bandwidth of the whole instance, or None where not stated or absent.
+    """
+
+    name: str
+    accelerator: str
+    count: int
+    memory_bytes: Rate
+    efa_bytes_per_s: Rate | None
+    topology: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Price:
+    """One dated price of one way of buying one instance.
+
+    Attributes:
+        kind: on_demand, capacity_block, spot, ri_1y, ...
+        usd_per_hour: of the whole instance, or None: AWS publishes none.
+        first_seen: earliest day for which the row is known to hold.
+        last_seen: latest such day.
+        as_of: the date as the source gives it.
+    """
+
+    instance: str
+    kind: str
+    usd_per_hour: Rate | None
+    region: str
+    first_seen: date
+    last_seen: date
+    as_of: str
+    source: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release of the Neuron SDK, and the versions that it supports."""
+
+    version: str
+    released: date
+    supports: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All rows. `chips` are AWS's, `gpus` everybody else's.
+
+    Attributes:
+        generated: day on which the rows were collected.
+        systems: published figures of whole GPU racks, by quantity.
+        rainier: published figures of Project Rainier.
+        measurements: published ratios between two instances, by what was measured.
+        contradictions: topics on which primary sources disagree, with both readings.
+    """
+
+    generated: date
+    chips: Mapping[str, Accelerator]
+    gpus: Mapping[str, Accelerator]
+    announced: Mapping[str, Announced]
+    instances: Mapping[str, Instance]
+    prices: tuple[Price, ...]
+    systems: Mapping[str, Mapping[str, Rate]]
+    rainier: Mapping[str, Rate]
+    measurements: Mapping[str, Rate]
+    releases: Mapping[str, Release]
+    contradictions: tuple[tuple[str, str, str], ...]
+
+    def accelerator(self, name: str) -> Accelerator:
+        """The chip or GPU called `name`.
+
+        Raises:
+            BadInput: no such row.
+        """
+        found = self.chips.get(name) or self.gpus.get(name)
+        if found is None:
+            legal = ", ".join([*self.chips, *self.gpus])
+            raise BadInput(f"accelerator {name!r} is not in the catalogue; legal: {legal}")
+        return found
+
+    def instance(self, name: str) -> Instance:
+        """The instance type or UltraServer called `name`.
+
+        Raises:
+            BadInput: no such row.
+        """
+        found = self.instances.get(name)
+        if found is None:
+            legal = ", ".join(self.instances)
+            raise BadInput(f"instance {name!r} is not in the catalogue; legal: {legal}")
+        return found
+
+
+@cache
+def catalogue() -> Catalogue:
+    """The rows that ship with trnsim."""
+    return parse(read_rows())
+
+
+def read_rows() -> dict[str, Any]:
+    """The rows as stored: a fresh copy that a caller may edit and `parse`."""
+    text = (resources.files("trnsim.arch") / "catalogue.json").read_text(encoding="utf-8")
+    rows: dict[str, Any] = json.loads(text)
+    return rows
+
+
+def parse(rows: Row) -> Catalogue:
+    """The catalogue that stored `rows` describe."""
+    sources: Row = rows["sources"]
+
+    def table(leaves: Row) -> dict[str, Rate]:
+        return {name: _fact(leaf, sources) for name, leaf in leaves.items() if leaf is not None}
+
+    return Catalogue(
+        generated=date.fromisoformat(rows["generated"]),
+        chips={name: _chip(name, row, sources) for name, row in rows["chips"].items()},
+        gpus={name: _gpu(name, row, sources) for name, row in rows["gpus"].items()},
+        announced={
+            name: Announced(
+                name, row["of"], row["status"], table(row["multiples"]), table(row["derived"])
+            )
+            for name, row in rows["announced"].items()
+        },
+        instances={row["name"]: _instance(row, sources) for row in rows["instances"]},
+        prices=tuple(_price(row, sources) for row in rows["prices"]),
+        systems={name: table(row) for name, row in rows["systems"].items()},
+        rainier=table(rows["rainier"]),
+        measurements={row["name"]: _fact(row["ratio"], sources) for row in rows["measurements"]},
+        releases={row["version"]: _release(row) for row in rows["releases"]},
+        contradictions=tuple((row["topic"], row["a"], row["b"]) for row in rows["contradictions"]),
+    )
+
+
+def _provenance(keys: list[str], sources: Row, note: str = "") -> Provenance:
+    """The best kind among the sources that agree on a value, and all their names."""
+    kinds = {Kind(sources[key]["kind"]) for key in keys}
+    best = next(kind for kind in _BEST_FIRST if kind in kinds)
+    text = "; ".join(str(sources[key]["text"]) for key in keys)
+    return Provenance(best, f"{text} ({note})" if note else text)
+
+
+def _fact(leaf: Row, sources: Row) -> Rate:
+    stated = str(leaf["unit"])
+    unit = _SPELLINGS.get(stated, stated)
+    scaled = float(leaf["value"]) * _SI[unit]
+    return Rate(scaled, _provenance(leaf["source"], sources, leaf.get("note") or ""))
+
+
+def _optional(leaf: Row | None, sources: Row) -> Rate | None:
+    return None if leaf is None else _fact(leaf, sources)
+
+
+def _chip(name: str, row: Row, sources: Row) -> Accelerator:
+    link = row["neuronlink"]
+    return Accelerator(
+        name=name,
+        cores=int(row["cores"]["value"]),
+        memory_bytes=_fact(row["memory"]["capacity"], sources),
+        memory_bytes_per_s=_fact(row["memory"]["bandwidth"], sources),
+        peak_flop_per_s={key: _fact(leaf, sources) for key, leaf in row["peak"].items()},
+        peak_sparse_flop_per_s={
+            key: _fact(leaf, sources) for key, leaf in row.get("peak_sparse", {}).items()
+        },
+        link_bytes_per_s=_fact(link["bandwidth"], sources),
+        server_link_bytes_per_s=_optional(link.get("intra_server"), sources),
+        power_w=_optional(row["power"], sources),
+    )
+
+
+def _gpu(name: str, row: Row, sources: Row) -> Accelerator:
+    peaks = {"bf16": "bf16_dense", "fp8": "fp8_dense", "fp4": "fp4_dense"}
+    if "fp8_or_int8" in row:
+        peaks["fp8"] = "fp8_or_int8"
+    return Accelerator(
+        name=name,
+        cores=0,
+        memory_bytes=_fact(row["hbm"], sources),
+        memory_bytes_per_s=_fact(row["bandwidth"], sources),
+        peak_flop_per_s={
+            dtype: _fact(row[key], sources) for dtype, key in peaks.items() if row.get(key)
+        },
+        peak_sparse_flop_per_s={},
+        link_bytes_per_s=_optional(row["link"], sources),
+        server_link_bytes_per_s=None,
+        power_w=_optional(row["tdp"], sources),
+    )
+
+
+def _instance(row: Row, sources: Row) -> Instance:
+    provenance = _provenance(row["source"], sources)
+    is_decimal = str(row.get("accel_mem_unit", "GiB")).startswith("GB")
+    efa_gbps = row["efa_gbps"]
+    return Instance(
+        name=row["name"],
+        accelerator=row["accelerator"],
+        count=int(row["count"]),
+        memory_bytes=Rate(
+            row["accel_mem_gib"] * _SI["GB" if is_decimal else "GiB"],
+            provenance,
+        ),
+        efa_bytes_per_s=Rate(efa_gbps * _SI["Gbps"], provenance) if efa_gbps else None,
+        topology=row["topology"],
+        note=row.get("note") or "",
+    )
+
+
+def _price(row: Row, sources: Row) -> Price:
+    first_seen, last_seen = seen(row["as_of"])
+    provenance = _provenance(row["source"], sources, row.get("note") or "")
+    usd_per_hour = row["usd_per_hour"]
+    return Price(
+        instance=row["instance"],
+        kind=row["kind"],
+        usd_per_hour=None if usd_per_hour is None else Rate(usd_per_hour, provenance),
+        region=row["region"] or "-",
+        first_seen=first_seen,
+        last_seen=last_seen,
+        as_of=row["as_of"],
+        source=provenance.source,
+        note=row.get("note") or "",
+    )
+
+
+def _release(row: Row) -> Release:
+    supports = {name: row[name] for name in ("pytorch", "jax", "python")}
+    return Release(row["version"], date.fromisoformat(row["date"]), supports)
+
+
+def seen(as_of: str) -> tuple[date, date]:
+    """First and last day that a source's date covers.
+
+    A month counts from its first day and a year from January, so that age is never understated.
+    Words around a date ("until", "file since") are ignored; ``A..B`` is a range.
+    """
+    first, _, last = as_of.partition("..")
+    return _first_day(first), _first_day(last or first)
+
+
+def _first_day(text: str) -> date:
+    stated = next(word for word in text.split() if word[:4].isdigit())
+    parts = [int(part) for part in stated.split("-")]
+    year, month, day = [*parts, 1, 1][:3]
+    return date(year, month, day)

@@ -1,0 +1,160 @@
+"""NeuronCores as data: capacities, array sizes, clocks and the constants of the timing model.
+
+One `NeuronCore` per generation, frozen, with no behaviour. Counts are exact; rates carry a spread
+(`facts.Kind.spread`) that becomes the P10 to P90 of an estimate. Constants that AWS gives for v2
+alone are marked *assumed* for v3 and v4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.facts import Count, Fact, Kind, Rate, assumed, count, derived, documented, measured
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_V2: Final = "aws-neuron-sdk nki/guides/architecture/trainium_inferentia2_arch.rst"
+_V3: Final = "aws-neuron-sdk nki/guides/architecture/trainium2_arch.rst"
+_V4: Final = "aws-neuron-sdk nki/guides/architecture/trainium3_arch.rst"
+_MATMUL: Final = "nki.isa.nc_matmul, Tile size"
+_SHARED: Final = "aws-neuron-sdk nki/api/nki.api.shared.rst"
+_DMA: Final = "aws-neuron-sdk nki/guides nki-dma-bandwidth-guide.rst"
+_COSTS: Final = "aws-neuron-sdk@0521004c general/nki/api/nki/isa/__init__.py (SDK 2.26)"
+_KIB: Final = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuronCore:
+    """One NeuronCore. Units stand in the field names; every number is a `Fact`."""
+
+    name: str
+    generation: int
+    # Memories
+    partitions: Count
+    quadrant_partitions: Count
+    sbuf_partition_bytes: Count
+    psum_banks: Count
+    psum_bank_bytes: Count
+    hbm_bytes: Count
+    # Tensor Engine
+    pe_rows: Count
+    pe_columns: Count
+    moving_free_max: Count
+    tensor_clock_hz: Rate
+    fp32_passes: Count
+    fp8_double_row_contraction: Count
+    # The other engines
+    vector_clock_hz: Rate
+    scalar_clock_hz: Rate
+    gpsimd_clock_hz: Rate
+    vector_transpose_partitions: Count
+    minimum_interval_cycles: Rate
+    access_latency_cycles: Rate
+    accumulator_read_cycles: Rate
+    gpsimd_overhead_cycles: Rate
+    vector_reciprocal_cycles_per_element: Rate
+    vector_16bit_copy_speedup: Rate
+    vector_16bit_strided_speedup: Rate
+    vector_16bit_tensor_tensor_speedup: Rate
+    engine_semaphore_s: Rate
+    # DMA
+    dma_engines: Count
+    dma_bytes_per_s: Rate
+    dma_start_s: Rate
+    dma_end_s: Rate
+    dma_descriptor_s: Rate
+    dma_transpose_efficiency: Rate
+    # Launch
+    launch_s: Rate
+
+    def facts(self) -> dict[str, Fact]:
+        """Field name -> fact, for provenance reports."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Count | Rate)}
+
+    def sampled(self, rng: np.random.Generator) -> NeuronCore:
+        """The same core with every rate drawn from a lognormal around its value."""
+        drawn: dict[str, Any] = {
+            name: Rate(fact * rng.lognormal(0.0, fact.provenance.kind.spread), fact.provenance)
+            for name, fact in self.facts().items()
+            if isinstance(fact, Rate)
+        }
+        return replace(self, **drawn)
+
+
+NEURONCORE_V2: Final = NeuronCore(
+    name="NeuronCore-v2",
+    generation=2,
+    partitions=count(128, f"{_V2}: SBUF and PSUM have 128 partitions"),
+    quadrant_partitions=count(32, f"{_V2}: start partition rules"),
+    sbuf_partition_bytes=count(192 * _KIB, f"{_V2}: 24 MiB, 128 partitions of 192 KiB"),
+    psum_banks=count(8, f"{_V2}: each partition of PSUM has 8 banks"),
+    psum_bank_bytes=count(2 * _KIB, f"{_V2}: banks of 2 KiB"),
+    hbm_bytes=count(16 * _KIB**3, "trainium.rst: 32 GiB for 2 NeuronCores", Kind.DERIVED),
+    pe_rows=count(128, f"{_V2}: Tensor Engine is a 128x128 array"),
+    pe_columns=count(128, f"{_V2}: Tensor Engine is a 128x128 array"),
+    moving_free_max=count(512, f"{_MATMUL}: 512 on v2 and v3"),
+    tensor_clock_hz=documented(2.8e9, f"{_V2}: 2.8 GHz"),
+    fp32_passes=count(4, f"{_V2}: FP32 costs four times BF16"),
+    fp8_double_row_contraction=count(128, "nki.isa.nc_matmul: no performance mode on v2"),
+    vector_clock_hz=documented(1.12e9, f"{_V2}: 1.12 GHz"),
+    scalar_clock_hz=documented(1.4e9, f"{_V2}: 1.4 GHz"),
+    gpsimd_clock_hz=documented(1.4e9, f"{_V2}: 1.4 GHz"),
+    vector_transpose_partitions=count(32, "nki.isa.nc_transpose: Vector Engine up to [32, 32]"),
+    minimum_interval_cycles=documented(64, f"{_SHARED}: MIN_II is roughly 64 engine cycles"),
+    access_latency_cycles=documented(60, f"{_V2}: about 60 cycles to start an SBUF/PSUM access"),
+    accumulator_read_cycles=documented(64, f"{_COSTS}: activation_reduce max(64, N) + 64"),
+    gpsimd_overhead_cycles=documented(150, f"{_COSTS}: iota, affine_select 150 + N"),
+    vector_reciprocal_cycles_per_element=documented(8, f"{_SHARED}: max(MIN_II, 8*N)"),
+    vector_16bit_copy_speedup=documented(1, f"{_V2}: no performance mode"),
+    vector_16bit_strided_speedup=documented(1, f"{_V2}: no performance mode"),
+    vector_16bit_tensor_tensor_speedup=documented(1, f"{_V2}: no performance mode"),
+    engine_semaphore_s=derived(60e-9, "264-cycle dependent interval less its duration, 1.4 GHz"),
+    dma_engines=count(16, f"{_V2}: 16 DMA engines per core"),
+    dma_bytes_per_s=documented(272e9, f"{_DMA}: 17 B/ns sustained on each of 16 engines"),
+    dma_start_s=measured(1.3e-6, f"{_DMA}: semaphore to start, about 1300 ns"),
+    dma_end_s=measured(0.3e-6, "nki-dma-intro figures: DMA end to consumer start, about 0.3 us"),
+    dma_descriptor_s=measured(12e-9, "nki-dma-intro figures: 8 descriptors of 256 B in 97 ns"),
+    dma_transpose_efficiency=assumed(0.25, "v2 load_transpose2d is 'much lower', no number"),
+    launch_s=assumed(15e-6, "10 to 20 us of fixed kernel overhead in published kernel timings"),
+)
+
+NEURONCORE_V3: Final = replace(
+    NEURONCORE_V2,
+    name="NeuronCore-v3",
+    generation=3,
+    sbuf_partition_bytes=count(224 * _KIB, f"{_V3}: 28 MiB, 128 partitions of 224 KiB"),
+    hbm_bytes=count(24 * _KIB**3, "trainium2.rst: 96 GiB in 4 banks, a bank for two cores"),
+    tensor_clock_hz=documented(2.4e9, f"{_V3}: 2.4 GHz"),
+    fp8_double_row_contraction=count(256, f"{_V3}: FP8 double row contracts 256"),
+    vector_clock_hz=documented(0.96e9, f"{_V3}: 0.96 GHz"),
+    scalar_clock_hz=documented(1.2e9, f"{_V3}: 1.2 GHz"),
+    gpsimd_clock_hz=documented(1.2e9, f"{_V3}: 1.2 GHz"),
+    minimum_interval_cycles=assumed(64, "given for v2, taken over"),
+    access_latency_cycles=assumed(60, "given for v2, taken over"),
+    accumulator_read_cycles=assumed(64, "given for v2, taken over"),
+    gpsimd_overhead_cycles=assumed(150, "given for v2, taken over"),
+    vector_reciprocal_cycles_per_element=assumed(8, "given for v2, taken over"),
+    vector_16bit_copy_speedup=documented(4, f"{_V3}: Vector Engine performance mode, 4x"),
+    vector_16bit_strided_speedup=documented(2, f"{_V3}: 2x when strided or with PSUM"),
+    vector_16bit_tensor_tensor_speedup=documented(2, f"{_V3}: tensor_tensor 2x, 16 bit in SBUF"),
+    dma_bytes_per_s=documented(368e9, f"{_DMA}: 23 B/ns sustained on each of 16 engines"),
+    dma_start_s=measured(0.75e-6, "nki-dma-intro figures: trigger to first byte, about 0.75 us"),
+    dma_transpose_efficiency=documented(0.9, f"{_V3}: DMA transpose up to 90 % of copy"),
+)
+
+NEURONCORE_V4: Final = replace(
+    NEURONCORE_V3,
+    name="NeuronCore-v4",
+    generation=4,
+    sbuf_partition_bytes=count(256 * _KIB, f"{_V4}: 32 MiB, 128 partitions of 256 KiB"),
+    hbm_bytes=count(36 * _KIB**3, "trainium3.rst: 144 GiB in 4 banks", Kind.DERIVED),
+    moving_free_max=count(4096, f"{_MATMUL}: 4096 for a float32 dst on v4"),
+    vector_clock_hz=documented(1.2e9, f"{_V4}: 1.2 GHz"),
+    dma_bytes_per_s=documented(528e9, f"{_DMA}: 33 B/ns sustained on each of 16 engines"),
+    dma_start_s=assumed(0.75e-6, "measured on Trn2, taken over"),
+    dma_end_s=assumed(0.3e-6, "measured on Trn2, taken over"),
+    dma_transpose_efficiency=assumed(0.9, "given for v3, taken over"),
+)

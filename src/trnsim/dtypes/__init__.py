@@ -1,0 +1,48 @@
+"""Formats and rounding: pure functions on arrays, no memory and no instruction."""
+
+from trnsim.dtypes.formats import (
+    ALL,
+    BFLOAT16,
+    BOOL,
+    BY_NAME,
+    FLOAT8_E4M3,
+    FLOAT8_E4M3FN,
+    FLOAT8_E5M2,
+    FLOAT16,
+    FLOAT32,
+    INT8,
+    INT16,
+    INT32,
+    TFLOAT32,
+    UINT8,
+    UINT16,
+    UINT32,
+    Dtype,
+    as_dtype,
+)
+from trnsim.dtypes.rounding import Array, Float32Array, round_to, to_float32
+
+__all__ = [
+    "ALL",
+    "BFLOAT16",
+    "BOOL",
+    "BY_NAME",
+    "FLOAT8_E4M3",
+    "FLOAT8_E4M3FN",
+    "FLOAT8_E5M2",
+    "FLOAT16",
+    "FLOAT32",
+    "INT8",
+    "INT16",
+    "INT32",
+    "TFLOAT32",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "Array",
+    "Dtype",
+    "Float32Array",
+    "as_dtype",
+    "round_to",
+    "to_float32",
+]

@@ -1,0 +1,92 @@
+"""Copies within a NeuronCore: tensor_copy, memset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.dtypes import round_to
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.lanes import copy_speedup, lane_cost
+from trnsim.isa.modes import Engine
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+
+
+class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsimd)):
+    """``dst = src``, bit for bit where the dtypes are equal, else through float32.
+
+    The Scalar Engine always goes through float32, which loses bits of int32.
+    """
+
+    dst: Tile = writes("P F", SBUF, PSUM)
+    src: Tile = reads("P F", SBUF, PSUM)
+    engine: Engine = Engine.unknown
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """GpSimd has no way to PSUM; the Scalar Engine of v2 copies by `activation`."""
+        del n
+        engine = self.chosen_engine(core)
+        if engine is Engine.gpsimd and PSUM in (self.dst.memory, self.src.memory):
+            self.refuse(
+                "engine=nisa.engine.gpsimd with a tile in PSUM; legal: both tiles in SBUF",
+                "use nisa.engine.vector or nisa.engine.scalar",
+            )
+        if engine is Engine.scalar and core.generation == _FIRST_GENERATION:
+            self.refuse(
+                f"engine=nisa.engine.scalar on {core.name}; legal: vector, gpsimd",
+                "use nisa.activation(op=nl.copy)",
+            )
+
+    def execute(self, core: NeuronCore) -> None:
+        """Bit-accurate where dtypes agree."""
+        through_float32 = self.chosen_engine(core) is Engine.scalar
+        if self.src.dtype == self.dst.dtype and not through_float32:
+            src = self.src.array
+            self.dst.array[...] = src.reshape(self.dst.shape)
+        else:
+            self.dst.store(self.src.load())
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, F), divided by the performance mode on the Vector Engine."""
+        engine = self.chosen_engine(core)
+        speedup = copy_speedup(core, self.dst, self.src) if engine is Engine.vector else 1.0
+        return lane_cost(core, engine, n.F / speedup)
+
+
+class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
+    """``dst = value`` in every element."""
+
+    dst: Tile = writes("P F", SBUF, PSUM)
+    value: float | Tile
+    engine: Engine = Engine.unknown
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """The value must be one that the dtype can hold; GpSimd has no way to PSUM."""
+        del n
+        if isinstance(self.value, Tile):
+            self.refuse(f"value is {self.value}; legal: a number", "use nisa.tensor_copy")
+        if not self.dst.dtype.is_float and not float(self.value).is_integer():
+            self.refuse(
+                f"value {self.value} for {self.dst}; legal: a whole number for {self.dst.dtype}",
+                "round the value, or allocate the tile with a float dtype",
+            )
+        if self.chosen_engine(core) is Engine.gpsimd and self.dst.memory is PSUM:
+            self.refuse("engine=nisa.engine.gpsimd with dst in PSUM", "use nisa.engine.vector")
+
+    def execute(self, core: NeuronCore) -> None:
+        """The same for every dtype."""
+        del core
+        self.dst.array[...] = round_to(np.asarray([self.value], np.float64), self.dst.dtype)[0]
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, F/2) for zero in 16 bits, else max(MIN_II, F)."""
+        halves = self.value == 0 and self.dst.dtype.is_float and self.dst.dtype.itemsize == _HALF
+        return lane_cost(core, self.chosen_engine(core), n.F / (2 if halves else 1))
+
+
+_FIRST_GENERATION = 2
+_HALF = 2

@@ -1,0 +1,261 @@
+"""The language in which instructions are declared.
+
+An instruction is one class: its operands are fields, its legality is `check`, its meaning is
+`execute`, its price is `cost`. All else (argument checks, hazard sets, timing, profiler labels,
+the reference page) is derived from the class by walking its fields, so that walkers never switch
+on the class.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, dataclass_transform
+
+from trnsim.errors import IllegalInstruction, InternalError
+from trnsim.isa.modes import Engine
+from trnsim.memory import Memory, Storage, Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Dtype
+
+SBUF: Final = Memory.SBUF
+PSUM: Final = Memory.PSUM
+HBM: Final = Memory.HBM
+_START_PARTITION: Final = (
+    "trainium_inferentia2_arch.rst, accessing SBUF/PSUM tensors: start_partition"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What a tile operand promises.
+
+    Attributes:
+        access: "read", "write", or "update" (reads what it does not overwrite).
+        axes: letters for the partition axis and the flattened free axis ("P F"), "1" for a length
+            of one; an empty string binds nothing.
+        memories: where the tile may live.
+        dtypes: what it may hold; empty means anything.
+        is_immediate: whether a plain number may stand for the tile.
+    """
+
+    access: str
+    axes: tuple[str, ...]
+    memories: tuple[Memory, ...]
+    dtypes: tuple[Dtype, ...]
+    is_immediate: bool = False
+
+
+_REQUIRED: Final = object()
+
+
+def _operand(operand: Operand, default: Any) -> Any:
+    metadata = {"operand": operand}
+    if default is _REQUIRED:
+        return field(metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def reads(
+    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
+) -> Any:
+    """A tile that the instruction reads."""
+    return _operand(Operand("read", tuple(axes.split()), memories, dtypes), default)
+
+
+def writes(
+    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
+) -> Any:
+    """A tile that the instruction writes as a whole."""
+    return _operand(Operand("write", tuple(axes.split()), memories, dtypes), default)
+
+
+def vector_or_number(axes: str, *memories: Memory, default: Any = _REQUIRED) -> Any:
+    """A number, or a tile with one element a partition that is broadcast along the free axis."""
+    return _operand(Operand("read", tuple(axes.split()), memories, (), is_immediate=True), default)
+
+
+class Dims(dict[str, int]):
+    """Axis letter -> length, readable as attributes: ``n.K``."""
+
+    def __getattr__(self, axis: str) -> int:
+        try:
+            return self[axis]
+        except KeyError:
+            raise AttributeError(axis) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an instruction costs.
+
+    Attributes:
+        interval_s: initiation interval, the time for which the engine takes nothing else.
+        latency_s: from the end of the interval until the result can be read.
+        flops: floating-point operations on the Tensor Engine.
+        hbm_bytes: bytes that cross the HBM interface.
+    """
+
+    interval_s: float
+    latency_s: float
+    flops: float = 0.0
+    hbm_bytes: int = 0
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(reads, writes, vector_or_number, field))
+@dataclass(eq=False, repr=False)
+class Instruction:
+    """Base of all instructions. Subclassing declares and registers one."""
+
+    engines: ClassVar[tuple[Engine, ...]]
+    source: ClassVar[str]
+    opcode: ClassVar[str]
+    operands: ClassVar[dict[str, Operand]]
+    registry: ClassVar[dict[str, type[Instruction]]] = {}
+
+    def __init_subclass__(cls, *, engines: tuple[Engine, ...], source: str = "") -> None:
+        dataclass(eq=False, repr=False)(cls)
+        cls.engines = engines
+        cls.opcode = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.source = source or f"nki.isa.{cls.opcode}"
+        cls.operands = {
+            f.name: f.metadata["operand"] for f in fields(cls) if "operand" in f.metadata
+        }
+        Instruction.registry[cls.opcode] = cls
+
+    # What a family overrides
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """Constraints beyond memory, dtype and axis agreement."""
+
+    def execute(self, core: NeuronCore) -> None:  # noqa: ARG002
+        """Values: read operands, write results."""
+        raise InternalError(f"{self.opcode} declares no values")
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:  # noqa: ARG002
+        """The price; an instruction without one is a defect, never free."""
+        raise InternalError(f"{self.opcode} declares no cost")
+
+    def chosen_engine(self, core: NeuronCore) -> Engine:  # noqa: ARG002  families need the core
+        """The engine that the kernel named, else the first legal one."""
+        named: Engine = getattr(self, "engine", Engine.unknown)
+        return self.engines[0] if named is Engine.unknown else named
+
+    # What every instruction has
+
+    def tiles(self) -> Iterator[tuple[Operand, Tile]]:
+        """Operand and tile of each operand that is a tile in this instance."""
+        for name, operand in self.operands.items():
+            value = getattr(self, name)
+            if isinstance(value, Tile):
+                yield operand, value
+
+    def signature(self) -> tuple[object, ...]:
+        """All that legality and cost depend on; equal signatures are checked once."""
+        return (
+            type(self),
+            *[
+                value.signature if isinstance(value, Tile) else value
+                for value in self.__dict__.values()
+            ],
+        )
+
+    def refuse(self, reason: str, fix: str, source: str = "") -> NoReturn:
+        """Raise `IllegalInstruction` in the instruction's name."""
+        raise IllegalInstruction(f"{self.opcode}: {reason}", fix=fix, source=source or self.source)
+
+    def verify(self, core: NeuronCore) -> Dims:
+        """Refuse what the hardware refuses; the axis lengths for `cost`."""
+        n = Dims()
+        for name, operand in self.operands.items():
+            self._verify_operand(core, name, operand, n)
+        engine = self.chosen_engine(core)
+        if engine not in self.engines:
+            legal = ", ".join(f"nisa.engine.{e.name}" for e in self.engines)
+            given = getattr(engine, "label", repr(engine))
+            self.refuse(f"engine {given}; legal: {legal}", "name one of these engines")
+        self.check(core, n)
+        return n
+
+    def outline(self) -> Instruction:
+        """The instruction without its bytes: enough to price it again, on this core or another."""
+        bare = {
+            name: _without_bytes(tile)
+            for name in self.operands
+            if isinstance(tile := getattr(self, name), Tile)
+        }
+        return replace(self, **bare)
+
+    def _verify_operand(self, core: NeuronCore, name: str, operand: Operand, n: Dims) -> None:
+        tile = getattr(self, name)
+        if not isinstance(tile, Tile):
+            self._verify_number(name, operand, tile)
+            return
+        if tile.memory not in operand.memories:
+            self.refuse(
+                f"`{name}` is {tile}; legal: {_either(m.value for m in operand.memories)}",
+                f"copy it to {operand.memories[0].value} first",
+            )
+        if operand.dtypes and tile.dtype not in operand.dtypes:
+            self.refuse(
+                f"`{name}` is {tile}; legal dtypes: {_either(map(str, operand.dtypes))}",
+                "cast it with nisa.tensor_copy into a tile of a legal dtype",
+            )
+        if tile.memory.is_on_chip and Engine.dma not in self.engines:
+            self._verify_start(core, name, tile)
+        if operand.axes:
+            self._bind(name, operand.axes, tile, n)
+
+    def _verify_number(self, name: str, operand: Operand, value: object) -> None:
+        if value is None and getattr(type(self), name, self) is None:
+            return
+        if operand.is_immediate and isinstance(value, int | float):
+            return
+        kind = "a tensor or a number" if operand.is_immediate else "a tensor"
+        self.refuse(
+            f"`{name}` is {type(value).__name__}; legal: {kind}",
+            "pass a tensor made by nl.ndarray, or a view of one",
+        )
+
+    def _verify_start(self, core: NeuronCore, name: str, tile: Tile) -> None:
+        start, length = tile.start_partition, tile.partitions
+        quadrant = int(core.quadrant_partitions)
+        step = next(s for s in (quadrant, 2 * quadrant, 4 * quadrant) if length <= s)
+        if start % step:
+            legal = ", ".join(map(str, range(0, int(core.partitions), step)))
+            self.refuse(
+                f"`{name}` starts at partition {start} and spans {length}; legal starts for "
+                f"{length} partitions: {legal}",
+                "move the tile to a legal start partition",
+                _START_PARTITION,
+            )
+
+    def _bind(self, name: str, axes: tuple[str, ...], tile: Tile, n: Dims) -> None:
+        lengths = (tile.shape[0], prod(tile.shape[1:]))
+        for axis, length in zip(axes, lengths, strict=True):
+            expected = 1 if axis == "1" else n.setdefault(axis, length)
+            if expected != length:
+                where = "must be 1" if axis == "1" else f"is {expected} elsewhere"
+                self.refuse(
+                    f"axis {axis} {where} but {length} in `{name}`, which is {tile}",
+                    "give the operands matching shapes",
+                )
+
+
+def _either(words: Iterable[str]) -> str:
+    return " or ".join(words)
+
+
+def _without_bytes(tile: Tile) -> Tile:
+    storage = tile.storage
+    bare = Storage(
+        storage.memory,
+        storage.nbytes,
+        storage.pitch_bytes,
+        start_partition=storage.start_partition,
+    )
+    return Tile(bare, tile.dtype, tile.pattern)

@@ -1,0 +1,77 @@
+"""The enumerations of `nki.isa`, under AWS's own names and values.
+
+Source: nki.isa (engine, dge_mode, oob_mode, matmul_perf_mode, reduce_cmd, nc_version).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Engine(Enum):
+    """Who executes an instruction."""
+
+    unknown = 0
+    tensor = 1
+    scalar = 2
+    gpsimd = 3
+    dma = 4
+    vector = 5
+    sync = 6
+
+    @property
+    def label(self) -> str:
+        """The name that people use: "Vector Engine"."""
+        return _LABELS[self]
+
+
+_LABELS = {
+    Engine.unknown: "unknown engine",
+    Engine.tensor: "Tensor Engine",
+    Engine.scalar: "Scalar Engine",
+    Engine.gpsimd: "GpSimd Engine",
+    Engine.dma: "DMA",
+    Engine.vector: "Vector Engine",
+    Engine.sync: "Sync Engine",
+}
+
+
+class DgeMode(Enum):
+    """Who makes the descriptors of a DMA."""
+
+    unknown = 0
+    swdge = 1
+    hwdge = 2
+    none = 3
+
+
+class OobMode(Enum):
+    """What an out-of-bounds index does."""
+
+    error = 0
+    skip = 1
+
+
+class MatmulPerfMode(Enum):
+    """Performance mode of the Tensor Engine."""
+
+    none = "none"
+    double_row = "double_row"
+
+
+class ReduceCmd(Enum):
+    """What an instruction does with its engine's accumulator registers."""
+
+    idle = 0
+    reset = 1
+    reduce = 2
+    reset_reduce = 3
+    load_reduce = 4
+
+
+class NcVersion(Enum):
+    """NeuronCore generation."""
+
+    gen2 = 2
+    gen3 = 3
+    gen4 = 4

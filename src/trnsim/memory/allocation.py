@@ -1,0 +1,158 @@
+"""Allocation: storages of the right size in HBM, SBUF and PSUM of one NeuronCore."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.errors import IllegalInstruction, OutOfMemory, user_line
+from trnsim.memory.access import AccessPattern
+from trnsim.memory.storage import Memory, Storage
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array, Dtype
+
+_NDARRAY = "nki.language.ndarray"
+
+
+class CoreMemory:
+    """The memories of one NeuronCore.
+
+    Tensors without an address get a storage of their own, and `program.liveness` judges from the
+    recorded program whether they fit together. Tensors with an address share one storage per
+    memory, so that overlapping addresses overlap.
+    """
+
+    def __init__(self, core: NeuronCore, *, has_values: bool) -> None:
+        self._core = core
+        self._has_values = has_values
+        self._placed: dict[Memory, Storage] = {}
+
+    def capacity_bytes(self, memory: Memory) -> int:
+        """Bytes of a partition on chip, bytes of the logical core's HBM."""
+        if memory is Memory.SBUF:
+            return int(self._core.sbuf_partition_bytes)
+        if memory is Memory.PSUM:
+            return self._core.psum_banks * self._core.psum_bank_bytes
+        return int(self._core.hbm_bytes)
+
+    def allocate(
+        self,
+        shape: tuple[int, ...],
+        dtype: Dtype,
+        memory: Memory,
+        *,
+        name: str = "",
+        address: tuple[int, int] | None = None,
+    ) -> tuple[Storage, AccessPattern]:
+        """A storage for a tensor of `shape`, and the tensor's pattern within it.
+
+        Args:
+            shape: lengths; on chip the first is the number of partitions.
+            dtype: format of the elements.
+            memory: where.
+            name: the user's name for it.
+            address: (first partition, byte offset within the partition) on chip.
+
+        Raises:
+            IllegalInstruction: more partitions than the core has, or an empty shape.
+            OutOfMemory: the tensor alone exceeds the memory.
+        """
+        self._check(shape, dtype, memory)
+        if address is not None and memory.is_on_chip:
+            return self._place(shape, dtype, memory, address)
+        row_bytes = prod(shape[1:]) * dtype.itemsize if memory.is_on_chip else 0
+        pitch = row_bytes or shape[-1] * dtype.itemsize
+        nbytes = prod(shape) * dtype.itemsize
+        storage = Storage(
+            memory, nbytes, pitch, name=name, line=user_line(), data=self._bytes(nbytes)
+        )
+        return storage, AccessPattern.dense(shape, dtype.itemsize)
+
+    def adopt(self, array: Array, name: str) -> tuple[Storage, AccessPattern]:
+        """An HBM storage over the user's own contiguous array, written already."""
+        data = array.reshape(-1).view(np.uint8) if self._has_values else None
+        shape = array.shape or (1,)
+        storage = Storage(
+            Memory.HBM,
+            array.nbytes,
+            shape[-1] * array.itemsize,
+            name=name,
+            line=user_line(),
+            data=data,
+            is_written=True,
+        )
+        return storage, AccessPattern.dense(shape, array.itemsize)
+
+    def _bytes(self, nbytes: int) -> Array | None:
+        return np.zeros(nbytes, np.uint8) if self._has_values else None
+
+    def _place(
+        self, shape: tuple[int, ...], dtype: Dtype, memory: Memory, address: tuple[int, int]
+    ) -> tuple[Storage, AccessPattern]:
+        first_partition, offset = address
+        capacity = self.capacity_bytes(memory)
+        row_bytes = prod(shape[1:]) * dtype.itemsize
+        partitions = int(self._core.partitions)
+        ends = (first_partition + shape[0], offset + row_bytes)
+        if min(address) < 0 or ends[0] > partitions or ends[1] > capacity:
+            raise OutOfMemory(
+                f"address={address} for a tensor of {shape[0]} partitions x {row_bytes} bytes "
+                f"exceeds {memory.value} of {self._core.name}: {partitions} partitions x "
+                f"{capacity} bytes",
+                fix="choose an address that leaves room for the whole tensor",
+                source=self._core.sbuf_partition_bytes.provenance.source,
+            )
+        if memory not in self._placed:
+            self._placed[memory] = Storage(
+                memory,
+                partitions * capacity,
+                capacity,
+                name="",
+                line=user_line(),
+                data=self._bytes(partitions * capacity),
+                is_placed=True,
+            )
+        storage = self._placed[memory]
+        dense = AccessPattern.dense(shape, dtype.itemsize, pitch_bytes=capacity)
+        pattern = AccessPattern(
+            dense.shape, dense.strides_bytes, first_partition * capacity + offset
+        )
+        # A new allocation: the first matmul onto it overwrites what an older tensor left there.
+        storage.accumulating.discard(pattern, dtype.itemsize)
+        return storage, pattern
+
+    def _check(self, shape: tuple[int, ...], dtype: Dtype, memory: Memory) -> None:
+        core = self._core
+        if not shape or any(length < 1 for length in shape):
+            raise IllegalInstruction(
+                f"a tensor of shape {shape}; legal: one or more lengths, each at least 1",
+                fix="give every dimension a length",
+                source=_NDARRAY,
+            )
+        if memory.is_on_chip and shape[0] > core.partitions:
+            raise IllegalInstruction(
+                f"a {memory.value} tensor of shape {shape} has {shape[0]} partitions; legal on "
+                f"{core.name}: at most {core.partitions}",
+                fix="tile dimension 0 in steps of nl.tile_size.pmax",
+                source=core.partitions.provenance.source,
+            )
+        if dtype.first_generation > core.generation:
+            raise IllegalInstruction(
+                f"{dtype} on {core.name}; legal from NeuronCore-v{dtype.first_generation} on",
+                fix="choose another dtype, or run with target='trn3'",
+                source="nki.isa.nc_matmul, Data types",
+            )
+        row_bytes = prod(shape[1:]) if memory.is_on_chip else prod(shape)
+        needed, capacity = row_bytes * dtype.itemsize, self.capacity_bytes(memory)
+        if needed > capacity:
+            per = " a partition" if memory.is_on_chip else ""
+            raise OutOfMemory(
+                f"a {memory.value} tensor of shape {shape} {dtype} needs {needed} bytes{per}; "
+                f"{core.name} has {capacity}{per}",
+                fix="tile the tensor so that a part of it is on chip at a time",
+                source=core.sbuf_partition_bytes.provenance.source,
+            )

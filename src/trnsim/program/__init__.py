@@ -1,0 +1,25 @@
+"""Issue, execution at issue, and the record of it."""
+
+from trnsim.program.context import (
+    CoreContext,
+    Observer,
+    current_core,
+    has_current_core,
+    issuing_to,
+)
+from trnsim.program.liveness import Peak, check_capacity, peak
+from trnsim.program.recording import Checked, Program, StorageUse
+
+__all__ = [
+    "Checked",
+    "CoreContext",
+    "Observer",
+    "Peak",
+    "Program",
+    "StorageUse",
+    "check_capacity",
+    "current_core",
+    "has_current_core",
+    "issuing_to",
+    "peak",
+]

@@ -1,0 +1,81 @@
+"""Capacity by liveness: what SBUF and PSUM hold at each moment of a recorded program.
+
+A tensor without an address lives from its first write to its last use, as a compiler would allocate
+it. What lives together must fit; a Python variable that merely keeps a tensor is not a use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trnsim.errors import OutOfMemory
+from trnsim.memory import Memory
+
+if TYPE_CHECKING:
+    from trnsim.program.recording import Program, StorageUse
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The fullest moment of a memory.
+
+    Attributes:
+        bytes_per_partition: what lives then.
+        index: the instruction at which it does.
+        live: the storages, largest first.
+    """
+
+    bytes_per_partition: int
+    index: int
+    live: tuple[StorageUse, ...]
+
+
+def peak(program: Program, memory: Memory) -> Peak:
+    """The fullest moment of `memory` in `program`."""
+    uses = [use for use in program.uses.values() if use.memory is memory]
+    changes = sorted(
+        [(use.first_write, 1, use.row_bytes) for use in uses]
+        # A storage is free after its last use: at the same instruction, starts come first.
+        + [(use.last_use, 2, -use.row_bytes) for use in uses]
+    )
+    level, highest, at = 0, 0, 0
+    for index, _, change in changes:
+        level += change
+        if level > highest:
+            highest, at = level, index
+    live = [use for use in uses if use.first_write <= at <= use.last_use]
+    live.sort(key=lambda use: -use.row_bytes)
+    return Peak(highest, at, tuple(live))
+
+
+def check_capacity(program: Program) -> None:
+    """Refuse a program whose live tensors exceed SBUF or PSUM.
+
+    Raises:
+        OutOfMemory: with what is live at the fullest moment, and the lines that allocated it.
+    """
+    core = program.core
+    capacities = {
+        Memory.SBUF: int(core.sbuf_partition_bytes),
+        Memory.PSUM: core.psum_banks * core.psum_bank_bytes,
+    }
+    for memory, capacity in capacities.items():
+        fullest = peak(program, memory)
+        if fullest.bytes_per_partition <= capacity:
+            continue
+        rows = "".join(
+            f"\n    {use.row_bytes:>8} bytes {use.name or 'tensor'} from {use.line}"
+            for use in fullest.live[:_SHOWN]
+        )
+        more = len(fullest.live) - _SHOWN
+        rest = f"\n    and {more} more" if more > 0 else ""
+        raise OutOfMemory(
+            f"{memory.value} of {core.name} holds {capacity} bytes a partition; "
+            f"{fullest.bytes_per_partition} are live at {program.line(fullest.index)}:{rows}{rest}",
+            fix=f"tile the kernel so that at most {capacity} bytes a partition live at once",
+            source=core.sbuf_partition_bytes.provenance.source,
+            line=fullest.live[0].line,
+        )

@@ -1,0 +1,88 @@
+"""NeuronCores as data: AWS's documented numbers, and a provenance for each."""
+
+import copy
+from dataclasses import FrozenInstanceError, asdict
+
+import numpy as np
+import pytest
+
+from trnsim.facts import Count, Kind, Rate
+
+KIB = 1024
+# Figures from the architecture guides, the three generations side by side.
+DOCUMENTED = {
+    "sbuf_partition_bytes": (192 * KIB, 224 * KIB, 256 * KIB),
+    "tensor_clock_hz": (2.8e9, 2.4e9, 2.4e9),
+    "vector_clock_hz": (1.12e9, 0.96e9, 1.2e9),
+    "scalar_clock_hz": (1.4e9, 1.2e9, 1.2e9),
+    "gpsimd_clock_hz": (1.4e9, 1.2e9, 1.2e9),
+    "moving_free_max": (512, 512, 4096),
+    "partitions": (128, 128, 128),
+    "quadrant_partitions": (32, 32, 32),
+    "psum_banks": (8, 8, 8),
+    "psum_bank_bytes": (2 * KIB, 2 * KIB, 2 * KIB),
+    "pe_rows": (128, 128, 128),
+    "pe_columns": (128, 128, 128),
+    "vector_16bit_copy_speedup": (1, 4, 4),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_figure_is_what_the_architecture_guides_say(name, core_v2, core_v3, core_v4):
+    values = tuple(getattr(core, name) for core in (core_v2, core_v3, core_v4))
+    assert values == DOCUMENTED[name]
+
+
+def test_sbuf_is_24_28_and_32_mib_and_psum_2_mib(core_v2, core_v3, core_v4):
+    mib = [c.partitions * c.sbuf_partition_bytes / 2**20 for c in (core_v2, core_v3, core_v4)]
+    assert mib == [24, 28, 32]
+    assert core_v3.partitions * core_v3.psum_banks * core_v3.psum_bank_bytes == 2 * 2**20
+
+
+def test_generations_count_up_from_two(core_v2, core_v3, core_v4):
+    assert [c.generation for c in (core_v2, core_v3, core_v4)] == [2, 3, 4]
+    assert core_v4.name == "NeuronCore-v4"
+
+
+def test_every_number_has_a_provenance_with_a_source(core):
+    facts = core.facts()
+    assert len(facts) == len(asdict(core)) - 2  # name, generation
+    for name, fact in facts.items():
+        assert fact.provenance.source, name
+        assert fact > 0, name
+
+
+def test_a_number_that_only_v2_documents_is_assumed_for_later_cores(core_v3, core_v4):
+    for core in (core_v3, core_v4):
+        for name in ("minimum_interval_cycles", "access_latency_cycles", "gpsimd_overhead_cycles"):
+            assert getattr(core, name).provenance.kind is Kind.ASSUMED
+
+
+def test_a_core_is_frozen(core):
+    with pytest.raises(FrozenInstanceError):
+        core.generation = 5
+
+
+def test_a_core_can_be_copied(core):
+    assert copy.deepcopy(core) == core
+
+
+def test_sampling_moves_rates_and_leaves_counts(core):
+    drawn = core.sampled(np.random.default_rng(1))
+    assert drawn.name == core.name
+    for name, fact in core.facts().items():
+        other = getattr(drawn, name)
+        assert other.provenance == fact.provenance
+        assert type(other) is type(fact)
+        assert (other == fact) is isinstance(fact, Count), name
+        assert other > 0
+
+
+def test_sampling_is_reproducible_and_spread_as_the_kind_says(core_v3):
+    rng = np.random.default_rng(2)
+    draws = np.log([core_v3.sampled(rng).launch_s / core_v3.launch_s for _ in range(400)])
+    assert draws.std() == pytest.approx(Kind.ASSUMED.spread, rel=0.15)
+    assert abs(draws.mean()) < 0.06
+    first, second = (core_v3.sampled(np.random.default_rng(3)) for _ in range(2))
+    assert first == second
+    assert all(isinstance(f, Count | Rate) for f in first.facts().values())
