@@ -1,0 +1,330 @@
+// The timeline: lanes, drawing, pointer and keys. Follows page.js in the same script element.
+
+// Lanes and the window
+
+function makeLanes() {
+  const found = new Map(ENGINES.map((name) => [name, []]));
+  for (let i = 0; i < count; i++) {
+    const name = distinct(i).engine.split(" ")[0];
+    if (!found.has(name)) found.set(name, []);
+    found.get(name).push(i);
+  }
+  const used = [...found.values()].filter((indices) => indices.length);
+  const height = Math.round(Math.min(Math.max(240 / Math.max(used.length, 1), 40), 62));
+  return used.map((indices, at) => ({
+    label: distinct(indices[0]).engine, indices, height, top: AXIS + at * height,
+    longest: indices.reduce((most, i) => Math.max(most, spans.busy[i] + spans.latency[i]), 0),
+  }));
+}
+
+const plotWidth = () => canvas.clientWidth - GUTTER - EDGE;
+const toX = (ns) => GUTTER + (ns - state.from) / (state.to - state.from) * plotWidth();
+const toTime = (x) => state.from + (x - GUTTER) / plotWidth() * (state.to - state.from);
+
+function show(from, to) {
+  const whole = Math.max(data.device_ns, 1);
+  const width = Math.min(Math.max(to - from, 2), whole * 1.02);
+  state.from = Math.min(Math.max(from, -0.01 * whole), 1.01 * whole - width);
+  state.to = state.from + width;
+  draw();
+}
+function zoom(factor, at = (state.from + state.to) / 2) {
+  show(at - (at - state.from) * factor, at + (state.to - at) * factor);
+}
+function pan(share) {
+  const step = share * (state.to - state.from);
+  show(state.from + step, state.to + step);
+}
+function fit() { show(-0.01 * data.device_ns, 1.01 * data.device_ns); }
+
+// First span of the lane that may reach into the window; a lane's spans are in order of start.
+function firstVisible(lane, from) {
+  let low = 0, high = lane.indices.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (spans.start[lane.indices[middle]] < from) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+// Drawing
+
+function draw() {
+  const height = AXIS + lanes.length * LANE + data.memories.length * (TRACK + GAP) + GAP;
+  const scale = window.devicePixelRatio || 1;
+  canvas.style.height = `${height}px`;
+  canvas.width = Math.round(canvas.clientWidth * scale);
+  canvas.height = Math.round(height * scale);
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  pen.font = "12px system-ui, sans-serif";
+  pen.textBaseline = "middle";
+  drawAxis(pen, height);
+  const drawn = { rectangles: 0, instructions: 0 };
+  pen.save();
+  pen.beginPath();
+  pen.rect(GUTTER, 0, plotWidth() + EDGE, height);
+  pen.clip();
+  lanes.forEach((lane) => drawLane(pen, lane, drawn));
+  drawCause(pen);
+  data.memories.forEach((memory, at) => drawMemory(pen, memory, memoryTop(at)));
+  pen.restore();
+  drawLabels(pen);
+  byId("range").textContent = `${time(Math.max(state.from, 0))} to ${time(state.to)}`;
+  Object.assign(canvas.dataset, { drawnSpans: drawn.rectangles, visibleInstructions: drawn.instructions,
+    fromNs: state.from, toNs: state.to });
+}
+const memoryTop = (at) => AXIS + lanes.length * LANE + GAP + at * (TRACK + GAP);
+
+function drawAxis(pen, height) {
+  const wanted = (state.to - state.from) / Math.max(plotWidth() / 90, 1);
+  const power = 10 ** Math.floor(Math.log10(wanted));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= wanted);
+  for (let at = Math.ceil(Math.max(state.from, 0) / step) * step; at <= state.to; at += step) {
+    pen.fillStyle = theme("grid");
+    pen.fillRect(toX(at), AXIS - 4, 1, height - AXIS);
+    pen.fillStyle = theme("soft");
+    const words = at ? time(Number(at.toPrecision(7))) : "0";
+    const fits = toX(at) + 3 + pen.measureText(words).width < canvas.clientWidth;
+    if (fits) pen.fillText(words, toX(at) + 3, AXIS / 2 - 1);
+  }
+}
+
+function drawLabels(pen) {
+  const shares = new Map(data.summary.engines.map((use) => [use.engine, use.active_share]));
+  for (const lane of lanes) {
+    pen.fillStyle = theme("ink");
+    pen.fillText(lane.label, 0, lane.top + LANE / 2 - 7);
+    pen.fillStyle = theme("soft");
+    pen.fillText(`${percent(shares.get(lane.label) || 0)} active`, 0, lane.top + LANE / 2 + 8);
+  }
+  data.memories.forEach((memory, at) => {
+    const top = memoryTop(at) + TRACK / 2;
+    pen.fillStyle = theme("ink");
+    pen.fillText(`${memory.name} in use`, 0, top - 14);
+    // Only possible because the schedule does not bound how many buffers live at once.
+    const isOver = highest(memory) > memory.capacity_bytes;
+    pen.fillStyle = theme(isOver ? "critical" : "soft");
+    pen.fillText(`${isOver ? "over: " : ""}to ${bytes(highest(memory))}`, 0, top + 1);
+    pen.fillText(`of ${bytes(memory.capacity_bytes)}`, 0, top + 16);
+  });
+}
+const highest = (memory) => memory.bytes.reduce((most, n) => Math.max(most, n), 0);
+
+// Rectangles: spans of the lane that touch the window. Spans under a pixel are added up in columns
+// of BIN pixels, drawn as high as the share of the column in which the engine is busy.
+const BIN = 3;
+function rectangles(lane, drawn) {
+  const found = [], perNs = plotWidth() / (state.to - state.from);
+  let last = null;
+  for (let at = firstVisible(lane, state.from - lane.longest); at < lane.indices.length; at++) {
+    const i = lane.indices[at];
+    if (spans.start[i] > state.to) break;
+    if (readable(i) < state.from) continue;
+    drawn.instructions++;
+    const left = toX(spans.start[i]), width = spans.busy[i] * perNs;
+    const chosen = spans.line[i] === state.line, bin = width < 1 ? Math.floor(left / BIN) : null;
+    if (bin !== null && last && last.bin === bin) {
+      last.covered += width;
+      last.critical ||= isCritical[i];
+      last.chosen ||= chosen;
+      continue;
+    }
+    last = { i, left, right: left + width, bin, covered: width, critical: isCritical[i], chosen };
+    if (bin !== null) [last.left, last.right] = [bin * BIN, (bin + 1) * BIN];
+    found.push(last);
+  }
+  drawn.rectangles += found.length;
+  return found;
+}
+
+function drawLane(pen, lane, drawn) {
+  const fill = colour(lane.label), ink = theme("on-span"), mark = theme("critical");
+  const showCritical = byId("show-critical").checked;
+  const top = lane.top + 3, height = LANE - 11;
+  pen.fillStyle = theme("grid");
+  pen.fillRect(GUTTER, lane.top + LANE - 2, plotWidth() + EDGE, 1);
+  for (const box of rectangles(lane, drawn)) {
+    const isOne = box.bin === null;
+    const width = Math.max(box.right - box.left - (isOne ? 0.6 : 0), 1);
+    const tall = isOne ? height : Math.max(Math.min(box.covered / BIN, 1) * height, 2);
+    pen.globalAlpha = state.line < 0 || box.chosen ? 1 : 0.18;
+    pen.fillStyle = fill;
+    pen.fillRect(box.left, top + height - tall, width, tall);
+    if (isOne) drawTail(pen, box, top + height / 2);
+    if (showCritical && box.critical) {
+      pen.fillStyle = mark;
+      pen.fillRect(box.left, top + height + 1, width, 3);
+    }
+    if (!isOne) continue;
+    drawName(pen, box, ink, top + height / 2);
+    if (box.i === state.selected) outline(pen, box, top, height, theme("ink"));
+    else if (box.i === state.hover) outline(pen, box, top, height, theme("accent"));
+  }
+  pen.globalAlpha = 1;
+}
+
+function drawTail(pen, box, middle) {
+  const end = toX(readable(box.i));
+  if (end - box.right < 2) return;
+  const alpha = pen.globalAlpha;
+  pen.globalAlpha = alpha * 0.5;
+  pen.fillRect(box.right, middle - 1.5, end - box.right, 3);
+  pen.fillRect(end - 1, middle - 4, 1, 8);
+  pen.globalAlpha = alpha;
+}
+
+function drawName(pen, box, ink, middle) {
+  const left = Math.max(box.left, GUTTER), width = box.right - left - 8;
+  if (width < 24) return;
+  const name = distinct(box.i).opcode;
+  const words = pen.measureText(name).width <= width ? name : "";
+  pen.fillStyle = ink;
+  pen.fillText(words, left + 4, middle + 1);
+}
+
+function outline(pen, box, top, height, style) {
+  pen.strokeStyle = style;
+  pen.lineWidth = 2;
+  pen.strokeRect(box.left - 1, top - 1, Math.max(box.right - box.left, 2) + 1, height + 2);
+}
+
+// From the instruction that the selected one waited for.
+function drawCause(pen) {
+  const i = state.selected, cause = i < 0 ? -1 : spans.waited_for[i];
+  if (cause < 0 || toX(busyUntil(i)) - toX(spans.start[i]) < 1) return;
+  const middle = (j) => lanes.find((lane) => lane.label === distinct(j).engine).top + LANE / 2 - 2;
+  const isEngine = Math.abs(busyUntil(cause) - spans.start[i]) < 0.05;
+  const x0 = toX(isEngine ? busyUntil(cause) : readable(cause)), x1 = toX(spans.start[i]);
+  pen.strokeStyle = theme("ink");
+  pen.lineWidth = 1.5;
+  pen.setLineDash([4, 3]);
+  pen.beginPath();
+  pen.moveTo(x0, middle(cause));
+  pen.lineTo(x1, middle(cause));
+  pen.lineTo(x1, middle(i));
+  pen.stroke();
+  pen.setLineDash([]);
+}
+
+function drawMemory(pen, memory, top) {
+  const most = Math.max(highest(memory), 1), bottom = top + TRACK;
+  const y = (n) => bottom - n / most * (TRACK - 4);
+  pen.beginPath();
+  pen.moveTo(toX(0), bottom);
+  memory.time.forEach((at, k) => {
+    pen.lineTo(toX(at), y(k ? memory.bytes[k - 1] : 0));
+    pen.lineTo(toX(at), y(memory.bytes[k]));
+  });
+  pen.lineTo(toX(data.device_ns), bottom);
+  pen.closePath();
+  pen.fillStyle = theme("memory");
+  pen.globalAlpha = 0.4;
+  pen.fill();
+  pen.globalAlpha = 1;
+  pen.fillRect(GUTTER, bottom, plotWidth() + EDGE, 1);
+  if (most > memory.capacity_bytes) {
+    pen.fillStyle = theme("critical");
+    pen.fillRect(GUTTER, y(memory.capacity_bytes), plotWidth() + EDGE, 1.5);
+  }
+}
+
+// Pointer and keys
+
+function spanAt(x, y) {
+  const lane = lanes.find((l) => y >= l.top && y < l.top + LANE);
+  if (!lane || x < GUTTER) return -1;
+  const at = toTime(x), slack = 3 / plotWidth() * (state.to - state.from);
+  for (let k = firstVisible(lane, at + slack) - 1; k >= 0; k--) {
+    const i = lane.indices[k];
+    if (busyUntil(i) + slack >= at) return i;
+    if (at - spans.start[i] > lane.longest) break;
+  }
+  return -1;
+}
+
+function showTip(i, event) {
+  const tip = byId("tip");
+  tip.style.display = i < 0 ? "none" : "block";
+  if (i < 0) return;
+  const line = spans.line[i];
+  tip.replaceChildren(
+    element("div", {}, element("strong", { className: "mono", textContent: `#${i} ${distinct(i).opcode} ` }), chip(distinct(i).engine)),
+    element("div", { className: "mono", textContent: distinct(i).operands.join(", ") }),
+    element("div", { textContent: `${time(spans.start[i])} to ${time(busyUntil(i))}; readable at ${time(readable(i))}` }),
+    element("div", { className: "soft mono", textContent: `${placeShort(line)}  ${line < 0 ? "" : data.lines[line].text}` }),
+    element("div", {}, "Waited for: ", ...why(i)));
+  tip.style.left = `${Math.max(Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8), 8)}px`;
+  const below = event.clientY + 16;
+  tip.style.top = `${below + tip.offsetHeight < window.innerHeight ? below : event.clientY - tip.offsetHeight - 10}px`;
+}
+
+function listenToPointer() {
+  let drag = null;
+  canvas.onpointerdown = (event) => {
+    drag = { x: event.clientX, from: state.from, to: state.to, moved: false };
+    canvas.setPointerCapture(event.pointerId);
+  };
+  canvas.onpointermove = (event) => {
+    if (drag) {
+      const shift = (drag.x - event.clientX) / plotWidth() * (drag.to - drag.from);
+      drag.moved ||= Math.abs(event.clientX - drag.x) > 3;
+      if (drag.moved) { showTip(-1); show(drag.from + shift, drag.to + shift); }
+      return;
+    }
+    const i = spanAt(event.offsetX, event.offsetY);
+    if (i !== state.hover) { state.hover = i; draw(); }
+    showTip(i, event);
+  };
+  canvas.onpointerup = (event) => {
+    if (drag && !drag.moved) select(spanAt(event.offsetX, event.offsetY), false);
+    drag = null;
+  };
+  canvas.onpointerleave = () => { state.hover = -1; showTip(-1); draw(); };
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(event.deltaX / plotWidth());
+    else zoom(Math.exp(event.deltaY * 0.0016), toTime(event.offsetX));
+  }, { passive: false });
+}
+
+function listenToKeys() {
+  const keys = { a: () => pan(-0.2), d: () => pan(0.2), arrowleft: () => pan(-0.2), arrowright: () => pan(0.2),
+    w: () => zoom(0.7), s: () => zoom(1 / 0.7), "+": () => zoom(0.7), "-": () => zoom(1 / 0.7), f: fit,
+    escape: () => { state.line = -1; chooseLine(-1); select(-1); } };
+  document.addEventListener("keydown", (event) => {
+    const action = keys[event.key.toLowerCase()];
+    if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    action();
+  });
+  const buttons = { "zoom-in": () => zoom(0.6), "zoom-out": () => zoom(1 / 0.6), earlier: () => pan(-0.4),
+    later: () => pan(0.4), fit };
+  for (const [id, action] of Object.entries(buttons)) byId(id).onclick = action;
+  byId("show-critical").onchange = draw;
+}
+
+// The fragment: #select=3 chooses an instruction, from and to (nanoseconds) the window.
+
+function writeFragment() {
+  const fragment = state.selected < 0 ? " " : `#select=${state.selected}`;
+  try { history.replaceState(null, "", fragment); } catch { /* some viewers forbid it */ }
+}
+function readFragment() {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  if (wanted.has("from") && wanted.has("to")) show(Number(wanted.get("from")), Number(wanted.get("to")));
+  const i = Number(wanted.get("select") ?? -1);
+  select(Number.isInteger(i) && i >= 0 && i < count ? i : -1, true);
+}
+
+showCards();
+showAdvice();
+showLines();
+showFacts();
+listenToPointer();
+listenToKeys();
+fit();
+readFragment();
+window.addEventListener("hashchange", readFragment);
+window.addEventListener("resize", draw);
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => select(state.selected, false));

@@ -1,0 +1,109 @@
+"""What a timeline says as arrays: columns of all spans, the critical path in steps, memory in use.
+
+Times are seconds from the first instruction, without the launch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from trnsim.memory import Memory
+    from trnsim.timing.timeline import Timeline
+
+Seconds = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """All spans of a timeline, one array a property, in issue order.
+
+    Attributes:
+        start_s: when each instruction started.
+        busy_until_s: when its engine was free again.
+        end_s: when its result could be read.
+        waited_for: the instruction that it waited for last, or -1.
+        which: its number among the distinct instructions, `program.checked`.
+        line_of: the number of its source line in `program.lines`, or -1.
+    """
+
+    start_s: Seconds
+    busy_until_s: Seconds
+    end_s: Seconds
+    waited_for: Integers
+    which: Integers
+    line_of: Integers
+
+
+def columns(timeline: Timeline) -> Columns:
+    """The timeline's spans as arrays (copies)."""
+    schedule, program = timeline._schedule, timeline.program  # noqa: SLF001  same room
+    return Columns(
+        np.array(schedule.start_s, np.float64),
+        np.array(schedule.busy_until_s, np.float64),
+        np.array(schedule.end_s, np.float64),
+        np.array(schedule.waited_for, np.int64),
+        np.array(program.which, np.int64),
+        np.array(program.line_of, np.int64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The critical path: `busy_s + waiting_s`, summed over its steps, is the device time.
+
+    Attributes:
+        index: the instructions on it, first to last.
+        busy_s: for how long each one kept its engine, within its step.
+        waiting_s: the rest of its step: latency and semaphore until the next one starts.
+    """
+
+    index: Integers
+    busy_s: Seconds
+    waiting_s: Seconds
+
+
+def critical_steps(timeline: Timeline) -> Steps:
+    """The critical path, each step from one instruction's start to the next one's."""
+    spans = columns(timeline)
+    index = np.array(timeline.critical_path(), np.int64)
+    if not len(index):
+        return Steps(index, np.zeros(0), np.zeros(0))
+    start_s = spans.start_s[index]
+    step_s = np.diff(start_s, append=spans.end_s[index[-1]])
+    busy_s = np.minimum(spans.busy_until_s[index] - start_s, step_s)
+    return Steps(index, busy_s, step_s - busy_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Bytes of a partition in use over time, as steps: `level_bytes[i]` from `time_s[i]` on."""
+
+    time_s: Seconds
+    level_bytes: Integers
+
+
+def occupancy(timeline: Timeline, memory: Memory) -> Occupancy:
+    """Bytes a partition in use in `memory` over time.
+
+    A tensor occupies its bytes from the start of its first write to the end of its last use. Its
+    maximum may exceed `program.peak`, which counts by issue order: engines overlap in time.
+    Tensors that the kernel placed at an address are not counted.
+    """
+    spans = columns(timeline)
+    uses = [use for use in timeline.program.uses.values() if use.memory is memory]
+    first = np.array([use.first_write for use in uses], np.int64)
+    last = np.array([use.last_use for use in uses], np.int64)
+    row_bytes = np.array([use.row_bytes for use in uses], np.int64)
+    time_s = np.concatenate([spans.start_s[first], spans.end_s[last]])
+    change = np.concatenate([row_bytes, -row_bytes])
+    # What ends at the very moment makes room for what starts.
+    order = np.lexsort((change, time_s))
+    time_s, level = time_s[order], np.cumsum(change[order])
+    is_last = np.append(time_s[1:] != time_s[:-1], True) if len(time_s) else np.zeros(0, np.bool_)
+    return Occupancy(time_s[is_last], level[is_last])

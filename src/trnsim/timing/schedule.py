@@ -1,0 +1,119 @@
+"""Scheduling: when each instruction starts and ends, and what it waited for.
+
+Each compute engine takes its instructions in issue order. An instruction starts when its engine is
+free and its predecessors' results can be read; a predecessor on another engine costs a semaphore on
+top. The engine is busy for the initiation interval; the result can be read a latency later.
+
+The 16 DMA engines are one resource with their joint bandwidth. Their queues do not wait for each
+other, so a transfer that is ready takes the first gap that is long enough, whatever was issued
+before it.
+
+Not modelled yet: the Tensor Engine's ramp, access conflicts between engines, the order within a DMA
+queue, the compiler's reordering, a bound on how many buffers of one loop live at once.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from trnsim.isa import Cost, Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.arch import NeuronCore
+    from trnsim.program import Checked, Program
+
+WAITED_FOR_NOTHING = -1
+
+
+class SharedBandwidth:
+    """A resource whose users take turns, each in the first gap that is long enough."""
+
+    def __init__(self) -> None:
+        self._starts_s: list[float] = []
+        self._ends_s: list[float] = []
+        self._users: list[int] = []
+
+    def reserve(self, ready_s: float, length_s: float, user: int) -> tuple[float, int]:
+        """When `user` starts, not before `ready_s`, and who kept it waiting (-1: nobody)."""
+        starts_s, ends_s = self._starts_s, self._ends_s
+        place = bisect_right(ends_s, ready_s)
+        start_s, waited_for = ready_s, WAITED_FOR_NOTHING
+        while place < len(starts_s) and starts_s[place] < start_s + length_s:
+            start_s, waited_for = ends_s[place], self._users[place]
+            place += 1
+        self._insert(place, start_s, start_s + length_s, user)
+        return start_s, waited_for
+
+    def _insert(self, place: int, start_s: float, end_s: float, user: int) -> None:
+        """Add a busy interval, as one with its neighbour where they touch."""
+        if place and self._ends_s[place - 1] == start_s:
+            self._ends_s[place - 1] = end_s
+            self._users[place - 1] = user
+        else:
+            self._starts_s.insert(place, start_s)
+            self._ends_s.insert(place, end_s)
+            self._users.insert(place, user)
+
+
+class Scheduler:
+    """Places instructions on the timeline as they are issued (a `program.Observer`).
+
+    Attributes:
+        start_s: when each instruction started.
+        busy_until_s: when its engine was free again.
+        end_s: when its result could be read.
+        waited_for: the instruction that each one waited for last, or -1.
+    """
+
+    def __init__(self, core: NeuronCore) -> None:
+        self._semaphore_s = float(core.engine_semaphore_s)
+        self.start_s = array("d")
+        self.busy_until_s = array("d")
+        self.end_s = array("d")
+        self.waited_for = array("l")
+        self._engine: list[Engine] = []
+        self._free_s: dict[Engine, float] = {}
+        self._last: dict[Engine, int] = {}
+        self._dma = SharedBandwidth()
+
+    def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
+        """Place an instruction at the cost of the core that it was checked for."""
+        self.place(index, checked.engine, checked.cost, predecessors)
+
+    def place(self, index: int, engine: Engine, cost: Cost, predecessors: Sequence[int]) -> None:
+        """Place instruction `index` after everything it waits for."""
+        start_s, waited_for = 0.0, WAITED_FOR_NOTHING
+        if engine is not Engine.dma and engine in self._last:
+            start_s, waited_for = self._free_s[engine], self._last[engine]
+        for earlier in predecessors:
+            ready_s = self.end_s[earlier]
+            if self._engine[earlier] is not engine:
+                ready_s += self._semaphore_s
+            if ready_s > start_s:
+                start_s, waited_for = ready_s, earlier
+        if engine is Engine.dma:
+            turn_s, user = self._dma.reserve(start_s, cost.interval_s, index)
+            if turn_s > start_s:
+                start_s, waited_for = turn_s, user
+        busy_until_s = start_s + cost.interval_s
+        self.start_s.append(start_s)
+        self.busy_until_s.append(busy_until_s)
+        self.end_s.append(busy_until_s + cost.latency_s)
+        self.waited_for.append(waited_for)
+        self._engine.append(engine)
+        self._free_s[engine] = busy_until_s
+        self._last[engine] = index
+
+
+def replay(program: Program, core: NeuronCore) -> Scheduler:
+    """The program's schedule with the constants of `core`, priced anew."""
+    costs = [checked.instruction.cost(core, checked.dims) for checked in program.checked]
+    engines = [checked.engine for checked in program.checked]
+    scheduler = Scheduler(core)
+    for index, which in enumerate(program.which):
+        scheduler.place(index, engines[which], costs[which], program.predecessors(index))
+    return scheduler

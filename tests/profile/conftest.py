@@ -1,0 +1,76 @@
+"""Small programs on NeuronCore-v3, issued instruction by instruction."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from trnsim.arch import NEURONCORE_V3, NeuronCore
+from trnsim.dtypes import BFLOAT16, FLOAT32, Dtype
+from trnsim.isa import DmaCopy, Instruction, NcMatmul, TensorCopy
+from trnsim.memory import Memory, Tile
+from trnsim.program import CoreContext
+from trnsim.timing import Scheduler, Timeline
+
+HBM, SBUF, PSUM = Memory.HBM, Memory.SBUF, Memory.PSUM
+
+
+class Kernel:
+    """A program in the making, in shape-only mode."""
+
+    def __init__(self, core: NeuronCore = NEURONCORE_V3) -> None:
+        self.scheduler = Scheduler(core)
+        self.context = CoreContext(core, has_values=False, observers=(self.scheduler,))
+
+    def tile(self, memory: Memory, *shape: int, dtype: Dtype = BFLOAT16, name: str = "") -> Tile:
+        storage, pattern = self.context.memory.allocate(shape, dtype, memory, name=name)
+        return Tile(storage, dtype, pattern)
+
+    def do(self, instruction: Instruction) -> None:
+        self.context.issue(instruction)
+
+    def load(self, *shape: int, dtype: Dtype = BFLOAT16) -> Tile:
+        tile = self.tile(SBUF, *shape, dtype=dtype)
+        self.context.issue(DmaCopy(tile, self.tile(HBM, *shape, dtype=dtype)))
+        return tile
+
+    def store(self, tile: Tile) -> None:
+        self.context.issue(DmaCopy(self.tile(HBM, *tile.shape, dtype=tile.dtype), tile))
+
+    def matmul(self, stationary: Tile, moving: Tile) -> Tile:
+        dst = self.tile(PSUM, stationary.shape[1], moving.shape[1], dtype=FLOAT32)
+        self.context.issue(NcMatmul(dst, stationary, moving))
+        return dst
+
+    def copy(self, src: Tile, dtype: Dtype = BFLOAT16, **options: Any) -> Tile:
+        dst = self.tile(SBUF, *src.shape, dtype=dtype)
+        self.context.issue(TensorCopy(dst, src, **options))
+        return dst
+
+    def timeline(self) -> Timeline:
+        return Timeline(self.context.program, self.scheduler)
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    return Kernel()
+
+
+@pytest.fixture
+def new_kernel() -> Callable[..., Kernel]:
+    """Makes a kernel: `new_kernel()`, or on another core."""
+    return Kernel
+
+
+def matmul_tiles(kernel: Kernel, tiles: int = 4) -> Timeline:
+    """Load, multiply, evict and store `tiles` tiles."""
+    weights = kernel.load(128, 128)
+    for _ in range(tiles):
+        kernel.store(kernel.copy(kernel.matmul(weights, kernel.load(128, 512))))
+    return kernel.timeline()
+
+
+@pytest.fixture
+def timeline(kernel: Kernel) -> Timeline:
+    """A tiled matmul of four tiles."""
+    return matmul_tiles(kernel)

@@ -1,0 +1,116 @@
+"""The page in headless Chromium: it draws, zooms, and shows the source of a chosen instruction."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from trnsim.profile import write_report
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--virtual-time-budget=3000",
+    "--window-size=1280,800",
+    "--dump-dom",
+]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+
+
+def rendered(path, tmp_path, fragment="", script=""):
+    """The document after its scripts have run, and `script` after them."""
+    if script:
+        page = path.read_text(encoding="utf-8")
+        path.write_text(page + f"<script>{script}</script>", encoding="utf-8")
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'user'}", path.as_uri() + fragment]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
+def attribute(document, name):
+    canvas = re.search(r'<canvas id="timeline"[^>]*>', document)
+    found = re.search(rf'data-{name}="([^"]*)"', canvas[0])
+    return float(found[1])
+
+
+@pytest.fixture
+def page(tmp_path, timeline):
+    return write_report(timeline, tmp_path, "Tiles </script> & <b>")
+
+
+def test_the_page_draws_every_instruction(page, tmp_path, timeline):
+    document = rendered(page, tmp_path)
+    assert attribute(document, "visible-instructions") == len(timeline)
+    assert 0 < attribute(document, "drawn-spans") <= len(timeline)
+    assert ">Tiles &lt;/script&gt; &amp; &lt;b&gt;</h1>" in document
+    assert "Try first" in document
+    assert "Click a span" in document
+
+
+def test_a_chosen_instruction_shows_source_operands_and_cause(page, tmp_path, timeline):
+    chosen = next(i for i, s in enumerate(timeline.spans()) if s.opcode == "tensor_copy")
+    document = rendered(page, tmp_path, f"#select={chosen}")
+    details = document[document.index('id="details"') : document.index('id="bottom"')]
+    span = timeline.span(chosen)
+    assert attribute(document, "selected") == chosen
+    assert str(span.line) in details
+    assert "self.context.issue(TensorCopy(dst, src, **options))" in details
+    assert "src = PSUM [128, 512] float32" in details
+    assert f"#{span.waited_for} nc_matmul" in details
+    assert "was idle for" in details
+
+
+def test_the_fragment_chooses_the_window(page, tmp_path):
+    document = rendered(page, tmp_path, "#from=1000&to=2000")
+    assert (attribute(document, "from-ns"), attribute(document, "to-ns")) == (1000, 2000)
+    assert attribute(document, "visible-instructions") < 17
+
+
+ZOOMS = {
+    "button": "byId('zoom-in').click();",
+    "wheel": "canvas.dispatchEvent(new WheelEvent('wheel', {deltaY: -400, cancelable: true}));",
+    "key": "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'w'}));",
+}
+
+
+@pytest.mark.parametrize("means", ZOOMS)
+def test_zooming_in_shows_less_time(means, page, tmp_path, timeline):
+    document = rendered(page, tmp_path, script=ZOOMS[means])
+    shown_ns = attribute(document, "to-ns") - attribute(document, "from-ns")
+    assert shown_ns < 0.8 * timeline.device_time_s * 1e9
+
+
+def test_a_click_chooses_and_a_line_marks_its_row(page, tmp_path):
+    x = "toX(spans.start[2] + spans.busy[2] / 2)"
+    y = "lanes.find((l) => l.label === distinct(2).engine).top + 8"
+    click = (
+        f"select(spanAt({x}, {y}), false); document.querySelector('#lines button.link').click();"
+    )
+    document = rendered(page, tmp_path, script=click)
+    assert attribute(document, "selected") == 2
+    assert document.count('class="chosen"') == 1
+
+
+def test_spans_under_a_pixel_are_merged(tmp_path, kernel):
+    for _ in range(20_000):
+        kernel.load(128, 8)
+    page = write_report(kernel.timeline(), tmp_path, "many")
+    document = rendered(page, tmp_path, "#select=19999")
+    assert attribute(document, "visible-instructions") == 20_000
+    assert attribute(document, "drawn-spans") < 1000
+    assert "#19999 dma_copy" in document
+
+
+def test_an_empty_program_renders(tmp_path, kernel):
+    page = write_report(kernel.timeline(), tmp_path, "nothing")
+    document = rendered(page, tmp_path)
+    assert attribute(document, "drawn-spans") == 0
+    assert "No rule found anything" in document

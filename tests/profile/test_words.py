@@ -1,0 +1,29 @@
+import pytest
+
+from trnsim.profile.words import bytes_words, percent_words, rate_words, time_words
+
+
+@pytest.mark.parametrize(
+    ("time_s", "words"),
+    [
+        (0.0, "0 ns"),
+        (62.5e-9, "62.5 ns"),
+        (8.4213e-6, "8.42 us"),
+        (15e-6, "15 us"),
+        (123.4e-3, "123 ms"),
+        (7200.0, "7200 s"),
+    ],
+)
+def test_times_have_three_digits_and_a_fitting_unit(time_s, words):
+    assert time_words(time_s) == words
+
+
+def test_bytes_are_binary_and_rates_decimal():
+    assert bytes_words(24 * 1024) == "24 KiB"
+    assert bytes_words(100) == "100 B"
+    assert rate_words(312.4e9, "B/s") == "312 GB/s"
+
+
+@pytest.mark.parametrize(("share", "words"), [(0.0, "0 %"), (0.0714, "7.1 %"), (0.71, "71 %")])
+def test_small_percentages_keep_a_decimal(share, words):
+    assert percent_words(share) == words

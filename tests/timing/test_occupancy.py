@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from trnsim.arch import NEURONCORE_V3
+from trnsim.dtypes import BFLOAT16
+from trnsim.isa import DmaCopy, TensorCopy
+from trnsim.memory import Memory, Tile
+from trnsim.program import CoreContext
+from trnsim.timing import Scheduler, Timeline
+from trnsim.timing.occupancy import columns, critical_steps, occupancy
+
+
+@pytest.fixture
+def context():
+    scheduler = Scheduler(NEURONCORE_V3)
+    made = CoreContext(NEURONCORE_V3, has_values=False, observers=(scheduler,))
+    made.timeline = Timeline(made.program, scheduler)
+    return made
+
+
+def tile(context, memory, *shape):
+    return Tile(*_parts(context, memory, shape))
+
+
+def _parts(context, memory, shape):
+    storage, pattern = context.memory.allocate(shape, BFLOAT16, memory)
+    return storage, BFLOAT16, pattern
+
+
+@pytest.fixture
+def timeline(context):
+    """Two loads, a copy of the first, a store of the copy."""
+    first, second, third = (tile(context, Memory.SBUF, 128, 512) for _ in range(3))
+    context.issue(DmaCopy(first, tile(context, Memory.HBM, 128, 512)))
+    context.issue(DmaCopy(second, tile(context, Memory.HBM, 128, 512)))
+    context.issue(TensorCopy(third, first))
+    context.issue(DmaCopy(tile(context, Memory.HBM, 128, 512), third))
+    return context.timeline
+
+
+def test_columns_are_the_spans(timeline):
+    spans = columns(timeline)
+    assert spans.start_s.tolist() == [span.start_s for span in timeline.spans()]
+    assert spans.end_s.tolist() == [span.end_s for span in timeline.spans()]
+    assert spans.waited_for[0] == -1
+
+
+def test_steps_of_the_critical_path_add_up_to_the_device_time(timeline):
+    steps = critical_steps(timeline)
+    assert steps.index.tolist() == timeline.critical_path()
+    assert steps.busy_s.sum() + steps.waiting_s.sum() == pytest.approx(timeline.device_time_s)
+    assert (steps.busy_s >= 0).all()
+    assert (steps.waiting_s >= 0).all()
+
+
+def test_a_tensor_occupies_from_its_first_write_to_the_end_of_its_last_use(timeline):
+    used = occupancy(timeline, Memory.SBUF)
+    row = 512 * 2
+    assert used.time_s[0] == timeline.span(0).start_s
+    assert used.level_bytes[0] == row
+    assert used.level_bytes.max() == 3 * row
+    assert (used.time_s[-1], used.level_bytes[-1]) == (timeline.span(3).end_s, 0)
+    assert (np.diff(used.time_s) > 0).all()
+
+
+def test_a_memory_that_nothing_uses_is_empty(timeline):
+    assert len(occupancy(timeline, Memory.PSUM).time_s) == 0
+
+
+def test_an_empty_timeline_has_no_steps(context):
+    assert len(critical_steps(context.timeline).index) == 0
+    assert len(occupancy(context.timeline, Memory.SBUF).time_s) == 0
