@@ -1,0 +1,169 @@
+"""`nki.isa`: one function for each declared instruction, with AWS's names and signatures.
+
+The functions are made from the classes of `trnsim.isa`; there is nothing of an instruction here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trnsim.errors import IllegalInstruction, NotModelled
+from trnsim.isa import (
+    DgeMode,
+    Engine,
+    Instruction,
+    MatmulPerfMode,
+    NcVersion,
+    OobMode,
+    ReduceCmd,
+)
+from trnsim.nki.operators import Operator
+from trnsim.program import current_core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+engine = Engine
+dge_mode = DgeMode
+oob_mode = OobMode
+matmul_perf_mode = MatmulPerfMode
+reduce_cmd = ReduceCmd
+nc_version = NcVersion
+
+tensor_engine = Engine.tensor
+vector_engine = Engine.vector
+scalar_engine = Engine.scalar
+gpsimd_engine = Engine.gpsimd
+unknown_engine = Engine.unknown
+
+
+def get_nc_version() -> NcVersion:
+    """The generation of the core that the kernel runs on."""
+    return NcVersion(current_core().core.generation)
+
+
+def _plain(value: Any) -> Any:
+    """Operators by name, lists as tuples: what an instruction holds must be hashable."""
+    if isinstance(value, Operator):
+        return value.name
+    if isinstance(value, np.ufunc):
+        return value.__name__
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list):
+        return tuple(_plain(item) for item in value)
+    return value
+
+
+def _signature(instruction: type[Instruction]) -> inspect.Signature:
+    parameters = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+        )
+        for field in fields(instruction)
+    ]
+    name = inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+    return inspect.Signature([*parameters, name])
+
+
+def _issuing(instruction: type[Instruction]) -> Callable[..., None]:
+    """The function that issues `instruction` to the current core."""
+    signature = _signature(instruction)
+
+    def issue(*args: Any, name: str | None = None, **kwargs: Any) -> None:
+        del name  # a label for AWS's scheduling tools
+        plain = [_plain(arg) for arg in args]
+        keywords = {key: _plain(value) for key, value in kwargs.items()}
+        try:
+            made = instruction(*plain, **keywords)
+        except TypeError:
+            legal = ", ".join(signature.parameters)
+            raise IllegalInstruction(
+                f"{instruction.opcode} was given {len(args)} positional operands and "
+                f"{sorted(kwargs)}; legal: {legal}",
+                fix=f"call it as nisa.{instruction.opcode}{signature}",
+                source=instruction.source,
+            ) from None
+        current_core().issue(made)
+
+    issue.__name__ = issue.__qualname__ = instruction.opcode
+    issue.__doc__ = instruction.__doc__
+    issue.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it
+    return issue
+
+
+_FUNCTIONS = {opcode: _issuing(made) for opcode, made in Instruction.registry.items()}
+globals().update(_FUNCTIONS)
+
+
+def __getattr__(name: str) -> Any:
+    """Names of `nki.isa` that are not emulated yet say so, with where they stand in AWS's list."""
+    if name in _PUBLISHED:
+        raise NotModelled(
+            f"nki.isa.{name} is not emulated yet; emulated: {', '.join(sorted(_FUNCTIONS))}",
+            fix="express the kernel with the emulated instructions",
+            source="nki.isa",
+        )
+    raise AttributeError(f"module 'nki.isa' has no attribute {name!r}")
+
+
+_PUBLISHED = frozenset(
+    {
+        "nc_matmul",
+        "nc_matmul_mx",
+        "nc_transpose",
+        "activation",
+        "activation_reduce",
+        "activate2",
+        "tensor_reduce",
+        "tensor_partition_reduce",
+        "tensor_tensor",
+        "tensor_tensor_scan",
+        "scalar_tensor_tensor",
+        "tensor_scalar",
+        "tensor_scalar_reduce",
+        "tensor_scalar_cumulative",
+        "tensor_copy",
+        "tensor_copy_predicated",
+        "exponential",
+        "reciprocal",
+        "quantize_mx",
+        "iota",
+        "dropout",
+        "affine_select",
+        "range_select",
+        "select_reduce",
+        "sequence_bounds",
+        "memset",
+        "bn_stats",
+        "bn_aggr",
+        "local_gather",
+        "nc_n_gather",
+        "dma_copy",
+        "dma_transpose",
+        "dma_compute",
+        "max8",
+        "nc_find_index8",
+        "nc_match_replace8",
+        "nc_stream_shuffle",
+        "register_alloc",
+        "register_load",
+        "register_move",
+        "register_store",
+        "core_barrier",
+        "sendrecv",
+        "rng",
+        "rand2",
+        "rand_set_state",
+        "rand_get_state",
+        "set_rng_seed",
+        "nonzero_with_count",
+        "topk",
+    }
+)

@@ -1,0 +1,130 @@
+"""One call from a kernel to everything that trnsim says of it: `trnsim.run`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from trnsim import arch
+from trnsim.errors import BadInput
+from trnsim.program import CoreContext, check_capacity, issuing_to
+from trnsim.timing import Scheduler, Timeline
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trnsim.profile.summary import Summary
+    from trnsim.program import Program
+
+
+@runtime_checkable
+class Launchable(Protocol):
+    """What a front end gives `run`: a kernel that can issue its instructions to a core."""
+
+    @property
+    def title(self) -> str:
+        """The kernel's name for people."""
+        ...
+
+    def launch(
+        self, context: CoreContext, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> object:
+        """Issue the kernel's instructions; its outputs as the caller's kind of array."""
+        ...
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a kernel did.
+
+    Attributes:
+        title: the kernel's name.
+        target: the chip that it ran for.
+        outputs: what the kernel returned, as the kind of array that went in.
+        program: the recorded instructions.
+        timeline: when each of them happened.
+        warnings: legal things with a documented risk.
+    """
+
+    title: str
+    target: arch.Target
+    outputs: Any
+    program: Program
+    timeline: Timeline
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def total_time_s(self) -> float:
+        """Estimated time on the chip, launch included."""
+        return self.timeline.total_time_s
+
+    @cached_property
+    def summary(self) -> Summary:
+        """What bound the kernel, how busy each engine was, and how sure the estimate is."""
+        from trnsim.profile.summary import summarize  # noqa: PLC0415  a kernel alone needs none
+
+        return summarize(self.timeline)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the run's HTML page to `path` and return where it lies."""
+        from trnsim.profile.report import write_report  # noqa: PLC0415  as above
+
+        return write_report(self.timeline, path, f"{self.title} on {self.target.name}")
+
+
+def run(
+    kernel: Launchable | object,
+    *args: Any,
+    target: str = "trn2",
+    numerics: bool = True,
+    kernel_kwargs: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> Run:
+    """Run `kernel` on an emulated NeuronCore: its values, its instructions and its time.
+
+    Args:
+        kernel: an `@nki.jit` kernel.
+        *args: its arguments; numpy and torch arrays become tensors in HBM.
+        target: "trn1", "inf2", "trn2" or "trn3".
+        numerics: False for the same instructions and times without values.
+        kernel_kwargs: keyword arguments whose names `run` itself uses.
+        **kwargs: the kernel's other keyword arguments.
+
+    Raises:
+        EmulatorError: what the chip or its compiler would refuse, at the kernel's own line.
+    """
+    if not isinstance(kernel, Launchable):
+        raise BadInput(
+            f"run was given {kernel!r}; legal: a kernel",
+            fix="decorate the function with @nki.jit",
+        )
+    chip = arch.target(target)
+    scheduler = Scheduler(chip.core)
+    context = CoreContext(chip.core, has_values=numerics, observers=(scheduler,))
+    with issuing_to(context):
+        outputs = kernel.launch(context, args, {**kwargs, **(kernel_kwargs or {})})
+    check_capacity(context.program)
+    timeline = Timeline(context.program, scheduler)
+    result = Run(kernel.title, chip, outputs, context.program, timeline)
+    collector = _collector.get()
+    if collector is not None:
+        collector.append(result)
+    return result
+
+
+_collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=None)
+
+
+@contextmanager
+def collecting() -> Generator[list[Run]]:
+    """Every run that happens inside, in order."""
+    runs: list[Run] = []
+    token = _collector.set(runs)
+    try:
+        yield runs
+    finally:
+        _collector.reset(token)
