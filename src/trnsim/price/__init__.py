@@ -1,0 +1,26 @@
+"""Dated, sourced prices, and the formulas that turn them into cost per work done.
+
+A price without its purchase kind, region and date is not a price. AWS sells Trainium2 in capacity
+blocks only and publishes nothing for Trainium3, so "no public price" is an answer here, not an
+error. This room knows no performance: rates of work come from ``trnsim.system``.
+"""
+
+from trnsim.price.formulas import (
+    equivalent_usd_per_hour,
+    payback_months,
+    relative_cost,
+    usd_per_million_tokens,
+)
+from trnsim.price.quotes import KINDS, Quote, history, quote, today
+
+__all__ = [
+    "KINDS",
+    "Quote",
+    "equivalent_usd_per_hour",
+    "history",
+    "payback_months",
+    "quote",
+    "relative_cost",
+    "today",
+    "usd_per_million_tokens",
+]

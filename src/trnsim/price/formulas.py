@@ -1,0 +1,77 @@
+"""Cost per work done, cost per H100, and payback: the formulas, without data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from trnsim.price.quotes import Quote
+
+SECONDS_PER_HOUR: Final = 3600
+TOKENS_PER_MILLION: Final = 1_000_000
+
+
+def usd_per_million_tokens(usd_per_hour: float, tokens_per_s: float) -> float:
+    """``usd_per_hour / (tokens_per_s * 3600) * 1e6``.
+
+    Raises:
+        BadInput: no tokens per second.
+    """
+    if tokens_per_s <= 0:
+        raise BadInput(f"tokens per second must be positive, not {tokens_per_s}")
+    return usd_per_hour / (tokens_per_s * SECONDS_PER_HOUR) * TOKENS_PER_MILLION
+
+
+def equivalent_usd_per_hour(
+    usd_per_hour: float, peak_flop_per_s: float, reference_peak_flop_per_s: float
+) -> float:
+    """``usd_per_hour / (peak / reference peak)``: the price of one reference chip's worth of peak.
+
+    With an H100 as the reference this is the H100-equivalent price. Peaks of the same dtype.
+
+    Raises:
+        BadInput: a peak that is not positive.
+    """
+    if peak_flop_per_s <= 0 or reference_peak_flop_per_s <= 0:
+        given = f"{peak_flop_per_s} and {reference_peak_flop_per_s}"
+        raise BadInput(f"peak FLOP per second must be positive, not {given}")
+    return usd_per_hour * reference_peak_flop_per_s / peak_flop_per_s
+
+
+def payback_months(migration_usd: float, usd_per_month: float, saving: float) -> float:
+    """``migration_usd / (usd_per_month * saving)``; infinite where nothing is saved.
+
+    Args:
+        migration_usd: one-time cost of moving.
+        usd_per_month: what the workload costs today.
+        saving: fraction of that which goes away.
+    """
+    monthly_usd = usd_per_month * saving
+    return migration_usd / monthly_usd if monthly_usd > 0 else float("inf")
+
+
+def relative_cost(
+    ours: Quote, theirs: Quote, work_ratio: float = 1.0, *, is_mixed_on_purpose: bool = False
+) -> float | None:
+    """``(our USD/h / their USD/h) / work_ratio``, or None where one has no public price.
+
+    Args:
+        ours: the price whose relative cost is asked for.
+        theirs: the price to compare with.
+        work_ratio: our work per hour over theirs.
+        is_mixed_on_purpose: allow two purchase kinds; the caller then says so in its output.
+
+    Raises:
+        BadInput: the kinds differ, and nobody asked for that.
+    """
+    if ours.kind != theirs.kind and not is_mixed_on_purpose:
+        raise BadInput(
+            f"{ours.instance} {ours.kind} against {theirs.instance} {theirs.kind}: "
+            "different purchase kinds do not compare",
+            fix="compare one kind, or pass is_mixed_on_purpose=True and say so beside the figure",
+        )
+    if ours.usd_per_hour is None or theirs.usd_per_hour is None:
+        return None
+    return ours.usd_per_hour / theirs.usd_per_hour / work_ratio

@@ -1,0 +1,111 @@
+"""The price of an instance, bought in one way, on one day."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from trnsim.arch.catalogue import Catalogue, Price, catalogue
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from trnsim.facts import Rate
+
+KINDS: Final = (
+    "on_demand",
+    "capacity_block",
+    "capacity_block_paid",
+    "spot",
+    "spot_paid",
+    "ri_1y",
+    "ri_3y",
+    "ri_effective",
+    "sagemaker_hosting",
+)
+"""Ways to buy an instance. ``_paid`` is what somebody was charged, the rest is what AWS lists;
+``ri_effective`` is a reserved instance whose term the source does not state."""
+
+STALE_AFTER: Final = timedelta(days=90)
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What `instance` costs when bought as `kind` on `as_of`; `price` is None if nothing is public.
+
+    Attributes:
+        row: the catalogue row that answers, or None.
+    """
+
+    instance: str
+    kind: str
+    as_of: date
+    row: Price | None
+
+    @property
+    def usd_per_hour(self) -> Rate | None:
+        """USD per hour of the whole instance, or None: no public price."""
+        return None if self.row is None else self.row.usd_per_hour
+
+    @property
+    def age(self) -> timedelta | None:
+        """Time since the row was last seen to hold."""
+        return None if self.row is None else self.as_of - self.row.last_seen
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the price is older than `STALE_AFTER`."""
+        return self.usd_per_hour is not None and self.age is not None and self.age > STALE_AFTER
+
+    def __str__(self) -> str:
+        if self.row is None or self.usd_per_hour is None:
+            return f"no public price ({self.kind})"
+        stated = f"{self.usd_per_hour:.2f} USD/h {self.kind} {self.row.region} {self.row.as_of}"
+        if self.is_stale and self.age is not None:
+            stated += f" (warning: {self.age.days} days old)"
+        return stated
+
+
+def today(rows: Catalogue | None = None) -> date:
+    """Today in UTC, or the day the catalogue was made where the clock is behind it."""
+    rows = rows or catalogue()
+    return max(datetime.now(tz=UTC).date(), rows.generated)
+
+
+def history(instance: str, kind: str, *, rows: Catalogue | None = None) -> list[Price]:
+    """All prices of `instance` bought as `kind`, newest first; rows without a figure left out.
+
+    Raises:
+        BadInput: no such instance, or no such kind.
+    """
+    rows = rows or catalogue()
+    _check(instance, kind, rows)
+    found = [
+        price
+        for price in rows.prices
+        if price.instance == instance and price.kind == kind and price.usd_per_hour is not None
+    ]
+    return sorted(found, key=lambda price: price.last_seen, reverse=True)
+
+
+def quote(
+    instance: str, kind: str, *, as_of: date | None = None, rows: Catalogue | None = None
+) -> Quote:
+    """The newest price of `instance` bought as `kind`, among those known on `as_of` (today).
+
+    A kind is never replaced by another: where AWS publishes none of this kind, the quote is empty.
+
+    Raises:
+        BadInput: no such instance, or no such kind.
+    """
+    rows = rows or catalogue()
+    as_of = as_of or today(rows)
+    known = (row for row in history(instance, kind, rows=rows) if row.first_seen <= as_of)
+    return Quote(instance, kind, as_of, next(known, None))
+
+
+def _check(instance: str, kind: str, rows: Catalogue) -> None:
+    if kind not in KINDS:
+        raise BadInput(f"purchase kind {kind!r} is not known; legal: {', '.join(KINDS)}")
+    if all(price.instance != instance for price in rows.prices):
+        rows.instance(instance)

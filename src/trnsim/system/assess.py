@@ -1,0 +1,292 @@
+"""An inventory of workloads: what each would take and cost on Trainium, and whether to move it.
+
+The inventory is a CSV file, one workload a line. A training line buys as many whole runs as its
+tokens need; a serving line keeps whole instances on all month. The decision compares the predicted
+bill with the one in the inventory; it cannot see whether the model's operators are supported.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import BadInput, EmulatorError, SourceLine
+from trnsim.price import payback_months
+from trnsim.system import serving, training
+from trnsim.system.model import read as read_model
+from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
+from trnsim.system.platform import COMPARED, TRAINIUM, platform
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from trnsim.arch.catalogue import Catalogue
+    from trnsim.facts import Interval
+    from trnsim.system.model import ModelShape
+
+COLUMNS: Final = ("workload", "model_config", "kind", "current_instance", "usd_per_month")
+VOLUMES: Final = ("tokens_per_month", "gpu_hours")
+KINDS: Final = ("train", "serve")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One line of the inventory.
+
+    Attributes:
+        volume: value of `volume_unit`, per month: tokens (of output, when serving) or GPU hours.
+        line: where it stands, for errors.
+    """
+
+    name: str
+    model: ModelShape
+    kind: str
+    volume: float
+    volume_unit: str
+    current_instance: str
+    usd_per_month: float
+    line: SourceLine
+
+
+class Decision(Enum):
+    """What to do with a workload."""
+
+    GO = "go"
+    PILOT = "pilot"
+    NO_GO = "no-go"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One workload on one platform for a month.
+
+    Attributes:
+        hours: instance-hours per month.
+        usd: USD per month, or None without a public price.
+        saving: ``1 - usd / today's``, P50, or None.
+    """
+
+    platform: str
+    instance: str
+    hours: Interval
+    usd: Interval | None
+    saving: float | None
+    price: str
+    validated: bool
+    basis: str
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A workload, its options, and the decision with its reason."""
+
+    workload: Workload
+    tokens_per_month: float
+    options: tuple[Option, ...]
+    decision: Decision
+    reason: str
+
+
+def assess(
+    path: str | Path,
+    *,
+    on: tuple[str, ...] = COMPARED,
+    kind: str = "capacity_block",
+    as_of: date | None = None,
+    rows: Catalogue | None = None,
+) -> list[Assessment]:
+    """Each workload of the inventory at `path`, on each platform of `on`.
+
+    Raises:
+        BadInput: the file, a line of it, a platform or a purchase kind cannot be used.
+    """
+    return [_assess_one(workload, on, kind, as_of, rows) for workload in read_inventory(path, rows)]
+
+
+def read_inventory(path: str | Path, rows: Catalogue | None = None) -> list[Workload]:
+    """The workloads of a CSV file; paths of models are relative to it.
+
+    Raises:
+        BadInput: names file and line, what was given, and what is legal.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise BadInput(
+            f"{path}: {error.strerror}",
+            fix=f"give a CSV file with the columns {', '.join(COLUMNS)} and {VOLUMES[0]}",
+        ) from error
+    reader = csv.DictReader(text.splitlines())
+    columns = reader.fieldnames or ()
+    missing = [name for name in COLUMNS if name not in columns]
+    if not any(name in columns for name in VOLUMES):
+        missing.append(" or ".join(VOLUMES))
+    if missing:
+        raise BadInput(
+            f"{path}:1: columns missing: {', '.join(missing)}; "
+            f"found: {', '.join(columns) or 'none'}",
+            fix=f"the first line names {', '.join(COLUMNS)} and {' or '.join(VOLUMES)}",
+            line=SourceLine(str(path), 1),
+        )
+    workloads = [_Line(path, reader.line_num, row).workload(rows) for row in reader]
+    if not workloads:
+        raise BadInput(f"{path}: no workloads", fix="add a line per workload below the header")
+    return workloads
+
+
+class _Line:
+    """One line of the inventory, whose faults become errors that name it."""
+
+    def __init__(self, path: Path, number: int, row: dict[str, str | None]) -> None:
+        self.path = path
+        self.at = SourceLine(str(path), number)
+        self.row = row
+
+    def workload(self, rows: Catalogue | None) -> Workload:
+        """The line as a workload."""
+        units = [unit for unit in VOLUMES if self.cell(unit)]
+        if len(units) != 1:
+            given = " and ".join(units) or "neither"
+            raise self.fault(f"{given} given; legal: exactly one of {' and '.join(VOLUMES)}")
+        kind = self.cell("kind")
+        if kind not in KINDS:
+            raise self.fault(f"kind is {kind!r}; legal: {', '.join(KINDS)}")
+        try:
+            model = read_model(self.path.parent / self.text("model_config"))
+            platform(self.text("current_instance"), rows)
+        except EmulatorError as error:
+            raise self.fault(error.reason, error.fix) from error
+        return Workload(
+            name=self.text("workload"),
+            model=model,
+            kind=kind,
+            volume=self.positive(units[0]),
+            volume_unit=units[0],
+            current_instance=self.text("current_instance"),
+            usd_per_month=self.positive("usd_per_month"),
+            line=self.at,
+        )
+
+    def cell(self, column: str) -> str:
+        """The text of a cell, "" where it is empty or absent."""
+        return (self.row.get(column) or "").strip()
+
+    def text(self, column: str) -> str:
+        """The text of a cell that must not be empty."""
+        value = self.cell(column)
+        if not value:
+            raise self.fault(f"{column} is empty")
+        return value
+
+    def positive(self, column: str) -> float:
+        """The positive number in a cell."""
+        given = self.cell(column)
+        try:
+            value = float(given)
+        except ValueError:
+            value = math.nan
+        if not (value > 0 and math.isfinite(value)):
+            raise self.fault(f"{column} is {given!r}; legal: a positive number, without separators")
+        return value
+
+    def fault(self, what: str, fix: str = "") -> BadInput:
+        """The error for this line."""
+        return BadInput(f"{self.at}: {what}", fix=fix, line=self.at)
+
+
+def _assess_one(
+    workload: Workload,
+    on: tuple[str, ...],
+    kind: str,
+    as_of: date | None,
+    rows: Catalogue | None,
+) -> Assessment:
+    tokens = _tokens_per_month(workload, rows)
+    options = tuple(_option(workload, tokens, name, kind, as_of, rows) for name in on)
+    decision, reason = decide(workload.usd_per_month, options)
+    return Assessment(workload, tokens, options, decision, reason)
+
+
+def _tokens_per_month(workload: Workload, rows: Catalogue | None) -> float:
+    """Tokens as given, or what `current_instance` is predicted to do in the GPU hours given."""
+    if workload.volume_unit == "tokens_per_month":
+        return workload.volume
+    here = platform(workload.current_instance, rows)
+    if workload.kind == "train":
+        run = training.estimate(workload.model, here.name, training.BATCH_TOKENS, rows=rows)
+        tokens_per_chip_s = run.tokens_per_s / run.layout.chips
+    else:
+        served = serving.estimate(workload.model, here.name, rows=rows)
+        chips = served.instances * here.instance.count
+        tokens_per_chip_s = served.tokens_per_s.p50 / chips
+    return tokens_per_chip_s * workload.volume * 3600
+
+
+def _option(
+    workload: Workload,
+    tokens: float,
+    name: str,
+    kind: str,
+    as_of: date | None,
+    rows: Catalogue | None,
+) -> Option:
+    """Instance-hours and USD of a month of `tokens` on platform `name`."""
+    estimate: training.TrainingEstimate | serving.ServingEstimate
+    if workload.kind == "train":
+        estimate = training.estimate(
+            workload.model, name, tokens, kind=kind, as_of=as_of, rows=rows
+        )
+        hours = estimate.time_s.scaled(estimate.layout.instances / 3600)
+    else:
+        estimate = serving.estimate(workload.model, name, kind=kind, as_of=as_of, rows=rows)
+        hours = _serving_hours(estimate, tokens)
+    usd_per_hour = estimate.quote.usd_per_hour
+    usd = None if usd_per_hour is None else hours.scaled(usd_per_hour)
+    return Option(
+        platform=name,
+        instance=estimate.instance,
+        hours=hours,
+        usd=usd,
+        saving=None if usd is None else 1 - usd.p50 / workload.usd_per_month,
+        price=str(estimate.quote),
+        validated=estimate.validated,
+        basis=str(estimate.basis),
+    )
+
+
+def _serving_hours(estimate: serving.ServingEstimate, tokens: float) -> Interval:
+    """``ceil(needed / offered tokens per second) instances 730``: whole instances, all month."""
+    needed_per_s = tokens / (HOURS_PER_MONTH * 3600)
+    offered = estimate.tokens_per_s
+    fleets = (math.ceil(needed_per_s / rate) for rate in (offered.p90, offered.p50, offered.p10))
+    p10, p50, p90 = (float(fleet * estimate.instances * HOURS_PER_MONTH) for fleet in fleets)
+    return type(offered)(p10, p50, p90)
+
+
+def decide(usd_per_month: float, options: tuple[Option, ...]) -> tuple[Decision, str]:
+    """Go, pilot or no-go, from the cheapest Trainium option with a public price.
+
+    go: the migration pays back within the limit even at P90, and the estimate is validated;
+    pilot: it does at P50; no-go: it does not.
+    """
+    priced = [(o.usd, o) for o in options if o.platform in TRAINIUM and o.usd is not None]
+    if not priced:
+        return Decision.NO_GO, "no Trainium option has a public price"
+    usd, best = min(priced, key=lambda pair: pair[0].p50)
+    likely = payback_months(MIGRATION_USD, usd_per_month, 1 - usd.p50 / usd_per_month)
+    careful = payback_months(MIGRATION_USD, usd_per_month, 1 - usd.p90 / usd_per_month)
+    limit = PAYBACK_LIMIT_MONTHS
+    terms = f"{best.platform}: a migration of {MIGRATION_USD:,.0f} USD (assumed)"
+    if likely > limit:
+        if math.isinf(likely):
+            return Decision.NO_GO, f"{best.platform} saves nothing at P50"
+        return Decision.NO_GO, f"{terms} pays back in {likely:.1f} months at P50, over {limit:.0f}"
+    if careful <= limit and best.validated:
+        return Decision.GO, f"{terms} pays back in {careful:.1f} months even at P90"
+    doubt = "the estimate is not validated" if careful <= limit else "not so at P90"
+    return Decision.PILOT, f"{terms} pays back in {likely:.1f} months at P50; {doubt}"

@@ -1,0 +1,177 @@
+"""What a workload runs on: one instance type, and the facts that the closed forms ask it for.
+
+Peaks, bandwidths and capacities come from the catalogue. Efficiencies and fixed latencies were
+fitted to, or read from, what others published; where nobody published one for a chip, the value of
+a relative is carried over and marked as assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
+from trnsim.errors import BadInput
+from trnsim.facts import Kind, Provenance, Rate, assumed, derived, documented, measured
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PLATFORMS: Final[Mapping[str, str]] = {
+    "trn1": "trn1.32xlarge",
+    "trn2": "trn2.48xlarge",
+    "trn3": "Trn3 Gen2 UltraServer",
+    "inf2": "inf2.48xlarge",
+    "p5": "p5.48xlarge",
+    "p5en": "p5en.48xlarge",
+}
+"""Short names, and the instance that each stands for. Exact instance names work as well."""
+
+COMPARED: Final = ("trn1", "trn2", "trn3", "p5en")
+TRAINIUM: Final = ("trn1", "trn2", "trn3")
+
+_V2: Final = ("trainium1", "inferentia2")
+_HOPPER: Final = ("h100", "h200")
+_LOGICAL_CORES: Final = 2  # LNC=2: two physical cores act as one; aws-neuron-sdk, logical config.
+
+_ENGINE_EFFICIENCY: Final = derived(
+    0.40,
+    "one constant for six published Trn1 training rows (aws-neuron-sdk, benchmarks/trn1), "
+    "6.5 % leave-one-out error; few rows, so weak evidence",
+)
+_GPU_EFFICIENCY: Final = measured(
+    0.405, "middle of 38-43 % MFU on 8k to 16k H100 (Llama 3 paper, table 4)"
+)
+_HBM_EFFICIENCY: Final = derived(
+    0.68,
+    "fitted with the half-layer latency to 90 published Trn1 and Inf2 decode rows, 9.4 % error",
+)
+_HALF_LAYER_S: Final = derived(
+    78e-6, "fitted with the HBM efficiency to 90 published Trn1 and Inf2 decode rows"
+)
+_PREFILL: Final = "median over published Trn1 and Inf2 TTFT rows of batch 1, at least 1024 tokens"
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One instance type as the closed forms see it.
+
+    Attributes:
+        name: short name, or the instance name.
+        facts: every number with an uncertainty, by the name that reports use.
+        ranks_per_chip: logical NeuronCores (GPUs: 1); KV heads are split or copied over them.
+        recompute: FLOPs done per FLOP of the model; 4/3 where the forward pass is repeated.
+        is_communication_included: whether the efficiency was measured with communication in it.
+        note: what a reader must know before believing an estimate.
+    """
+
+    name: str
+    instance: Instance
+    chip: Accelerator
+    facts: Mapping[str, Rate]
+    ranks_per_chip: int
+    recompute: float
+    is_communication_included: bool
+    note: str
+
+
+def platform(name: str, rows: Catalogue | None = None) -> Platform:
+    """The platform with the short name or instance name `name`.
+
+    Raises:
+        BadInput: no such platform, or its chip lacks a public BF16 peak.
+    """
+    rows = rows or catalogue()
+    instance = rows.instances.get(PLATFORMS.get(name, name))
+    if instance is None:
+        legal = ", ".join([*PLATFORMS, *(key for key in rows.instances)])
+        raise BadInput(f"target {name!r} is not known; legal: {legal}", fix="for example --on trn2")
+    chip = rows.accelerator(instance.accelerator)
+    if "bf16" not in chip.peak_flop_per_s or chip.link_bytes_per_s is None:
+        raise BadInput(f"target {name!r}: {chip.name} has no public BF16 peak or chip-to-chip link")
+    return Platform(
+        name=name,
+        instance=instance,
+        chip=chip,
+        facts=_facts(instance, chip),
+        ranks_per_chip=_ranks_per_chip(chip),
+        recompute=4 / 3 if chip.is_neuron else 1.0,
+        is_communication_included=not chip.is_neuron,
+        note=_note(chip),
+    )
+
+
+def _facts(instance: Instance, chip: Accelerator) -> dict[str, Rate]:
+    """Facts of the hardware and of how well it is used."""
+    facts = {
+        "peak FLOP/s (bf16)": chip.peak_flop_per_s["bf16"],
+        "HBM bytes/s": chip.memory_bytes_per_s,
+        "chip-to-chip bytes/s": _link(chip),
+        "chip-to-chip hop s": documented(
+            1.5e-6, "middle of 1-2 us per hop (aws-neuron-sdk, intranode-collective-comm.rst)"
+        ),
+        "EFA hop s": documented(
+            15e-6, "about 15 us per hop (aws-neuron-sdk, internode-collective-comm.rst)"
+        ),
+        "usable memory fraction": assumed(
+            0.9, "room for runtime, code and fragmentation; no vendor publishes it"
+        ),
+        **_efficiencies(chip),
+    }
+    if instance.efa_bytes_per_s is not None:
+        facts["EFA bytes/s"] = instance.efa_bytes_per_s
+    return facts
+
+
+def _efficiencies(chip: Accelerator) -> dict[str, Rate]:
+    if chip.is_neuron:
+        is_fitted, origin = chip.name in _V2, "carried over from Trn1 and Inf2"
+        prefill = assumed(0.16, f"{_PREFILL}; they range from 0.03 to 0.24")
+        return {
+            "training efficiency": _carried(_ENGINE_EFFICIENCY, is_fitted, origin),
+            "prefill efficiency": prefill,
+            "HBM efficiency": _carried(_HBM_EFFICIENCY, is_fitted, origin),
+            "half-layer latency s": _carried(_HALF_LAYER_S, is_fitted, origin),
+        }
+    return {
+        "training efficiency": _carried(
+            _GPU_EFFICIENCY, chip.name in _HOPPER, "carried over from H100"
+        ),
+        "prefill efficiency": assumed(_GPU_EFFICIENCY, "taken equal to the training MFU of H100"),
+        "HBM efficiency": assumed(_HBM_EFFICIENCY, "taken equal to Trn1's, for an even comparison"),
+        "half-layer latency s": assumed(
+            20e-6, "a quarter of Trn1's; no published figure was found"
+        ),
+    }
+
+
+def _carried(fact: Rate, is_own: bool, origin: str) -> Rate:
+    """The fact where it was observed on this chip, an assumption where it was not."""
+    if is_own:
+        return fact
+    return Rate(fact, Provenance(Kind.ASSUMED, f"{origin}: {fact.provenance.source}"))
+
+
+def _link(chip: Accelerator) -> Rate:
+    """Bandwidth of a chip to its neighbours in a tensor-parallel group, bytes per second."""
+    link = chip.server_link_bytes_per_s or chip.link_bytes_per_s
+    if link is None:
+        raise BadInput(f"{chip.name} has no public chip-to-chip link")
+    if chip.name == "trainium3":
+        # The page gives 2.56 TB/s, 2,048 GiB/s and a list of links that sums to 704 GB/s.
+        return assumed(link, "the sled switch alone; AWS's own totals contradict each other")
+    return link
+
+
+def _ranks_per_chip(chip: Accelerator) -> int:
+    if not chip.is_neuron:
+        return 1
+    return chip.cores // _LOGICAL_CORES if chip.name in {"trainium2", "trainium3"} else chip.cores
+
+
+def _note(chip: Accelerator) -> str:
+    if chip.name == "trainium3":
+        return "no public measurement of Trn3 exists"
+    if chip.name == "trainium2":
+        return "efficiencies carried over from Trn1"
+    return ""

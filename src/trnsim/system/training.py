@@ -1,0 +1,306 @@
+"""Time and cost of a training run, in closed form.
+
+    step  = max(compute, HBM) + communication     (max of all three where the efficiency, a GPU's
+                                                   MFU, was measured with communication in it)
+    run   = step * tokens / batch
+
+Weights and gradients of a replica are spread over `chips_per_replica` chips, the optimizer state
+over all chips (ZeRO-1); activations are recomputed. Pipeline bubbles, failures, checkpoints and
+input stalls are not modelled. The formulas: docs/design/0005-closed-forms-above-one-node.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.errors import BadInput, OutOfMemory
+from trnsim.facts import Interval
+from trnsim.price import Quote, quote
+from trnsim.system.model import BF16_BYTES, ModelShape
+from trnsim.system.platform import Platform, platform
+from trnsim.system.uncertainty import SEED, Basis, Inputs, Samples, interval
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from trnsim.arch.catalogue import Catalogue
+
+BATCH_TOKENS: Final = 4 * 2**20
+"""Tokens per optimizer step unless told: the batch that Llama 3 starts with (its paper, 3.4.1)."""
+
+WEIGHT_AND_GRADIENT_BYTES: Final = 2 * BF16_BYTES
+OPTIMIZER_BYTES: Final = 12  # FP32 master weight and two Adam moments (ZeRO paper, section 3.1).
+_LAYER_ACTIVATION_BYTES: Final = 34  # per token and hidden element; Korthikanti et al. 2022, eq. 1.
+_LOGIT_BYTES: Final = 4
+_PASSES: Final = 3  # forward, recomputed forward, backward
+_REDUCES_PER_PASS: Final = 2  # tensor parallelism: one after attention, one after the MLP
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many instances, and how the model lies on them.
+
+    Attributes:
+        chips_per_replica: chips that hold one copy of weights and gradients.
+        bytes_per_chip: what a chip must hold.
+        memory_bytes_per_chip: what it can hold.
+        batch_tokens: tokens per optimizer step.
+        microbatches: sequences that each replica works through per step, one at a time.
+    """
+
+    instances: int
+    chips: int
+    chips_per_replica: int
+    bytes_per_chip: float
+    memory_bytes_per_chip: float
+    batch_tokens: float
+    microbatches: int
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model that work on different sequences."""
+        return self.chips // self.chips_per_replica
+
+
+@dataclass(frozen=True)
+class TrainingEstimate:
+    """Time and USD of a run on one platform.
+
+    Attributes:
+        time_s: wall-clock seconds.
+        usd: USD, or None where the quote has no price.
+        step_terms_s: median seconds per step of compute, HBM and communication.
+        basis: provenance of the inputs.
+        note: what a reader must know first.
+    """
+
+    model: ModelShape
+    platform: str
+    instance: str
+    tokens: float
+    sequence: int
+    layout: Layout
+    time_s: Interval
+    usd: Interval | None
+    quote: Quote
+    step_terms_s: dict[str, float]
+    basis: Basis
+    note: str
+
+    @property
+    def validated(self) -> bool:
+        """Whether the efficiencies were observed on this chip."""
+        return self.basis.validated
+
+    @property
+    def chip_hours(self) -> float:
+        """Median ``time * chips / 3600``: what compares an UltraServer with an instance."""
+        return self.time_s.p50 * self.layout.chips / 3600
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Median tokens per second of all instances together."""
+        return self.tokens / self.time_s.p50
+
+
+def estimate(
+    model: ModelShape,
+    on: str,
+    tokens: float,
+    *,
+    sequence: int = 8192,
+    instances: int | None = None,
+    chips_per_replica: int | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+    kind: str = "capacity_block",
+    as_of: date | None = None,
+    rows: Catalogue | None = None,
+    seed: int = SEED,
+) -> TrainingEstimate:
+    """Time and USD to train `model` on `tokens` tokens.
+
+    Args:
+        model: what is trained.
+        on: platform: "trn1", "trn2", "trn3", "p5en", or an instance name.
+        tokens: tokens of the whole run.
+        sequence: tokens per sequence.
+        instances: how many; the smallest number with enough memory unless told.
+        chips_per_replica: the smallest number with enough memory unless told.
+        batch_tokens: tokens per optimizer step.
+        kind: purchase kind of the price.
+        as_of: day of the price, today unless told.
+        rows: another catalogue than the one that ships.
+        seed: of the draws.
+
+    Raises:
+        BadInput: a number that is not positive, an unknown platform or purchase kind.
+        OutOfMemory: `instances` was given and is too small.
+    """
+    for name, value in (("tokens", tokens), ("sequence", sequence), ("batch_tokens", batch_tokens)):
+        if not (value > 0 and math.isfinite(value)):
+            raise BadInput(f"{name} must be positive and finite, not {value}")
+    target = platform(on, rows)
+    inputs = Inputs(target.facts, seed=seed)
+    layout = _lay_out(
+        model, target, inputs, sequence, instances, chips_per_replica, min(batch_tokens, tokens)
+    )
+    compute_s = _compute_s(model, target, inputs, layout, sequence)
+    hbm_s = _hbm_s(model, inputs, layout, sequence)
+    communication_s = _communication_s(model, target, inputs, layout, sequence)
+    if target.is_communication_included:
+        step_s = np.maximum(np.maximum(compute_s, hbm_s), communication_s)
+    else:
+        step_s = np.maximum(compute_s, hbm_s) + communication_s
+    time_s = interval(step_s * (tokens / layout.batch_tokens))
+    price = quote(target.instance.name, kind, as_of=as_of, rows=rows)
+    return TrainingEstimate(
+        model=model,
+        platform=on,
+        instance=target.instance.name,
+        tokens=tokens,
+        sequence=sequence,
+        layout=layout,
+        time_s=time_s,
+        usd=run_usd(time_s, layout.instances, price),
+        quote=price,
+        step_terms_s={
+            "compute": float(np.median(compute_s)),
+            "HBM": float(np.median(hbm_s)),
+            "communication": float(np.median(communication_s)),
+        },
+        basis=inputs.basis("training efficiency"),
+        note=target.note,
+    )
+
+
+def run_usd(time_s: Interval, instances: int, price: Quote) -> Interval | None:
+    """``time / 3600 * instances * USD per hour``, or None without a public price."""
+    if price.usd_per_hour is None:
+        return None
+    return time_s.scaled(instances * price.usd_per_hour / 3600)
+
+
+def activation_bytes(model: ModelShape, sequence: int) -> float:
+    """``2 S H L + 34 S H + 4 S V``: layer inputs, one layer at work, logits; of one sequence."""
+    per_token = (
+        BF16_BYTES * model.hidden * model.layers
+        + _LAYER_ACTIVATION_BYTES * model.hidden
+        + _LOGIT_BYTES * model.vocabulary
+    )
+    return float(sequence) * per_token
+
+
+def bytes_per_chip(model: ModelShape, sequence: int, chips_per_replica: int, chips: int) -> float:
+    """``4 P / chips_per_replica + 12 P / chips + activations / chips_per_replica``."""
+    replica = WEIGHT_AND_GRADIENT_BYTES * model.parameters + activation_bytes(model, sequence)
+    return replica / chips_per_replica + OPTIMIZER_BYTES * model.parameters / chips
+
+
+def all_reduce_s(
+    message_bytes: float, ranks: float, bytes_per_s: Samples, hop_s: Samples
+) -> Samples:
+    """``2 (n-1)/n bytes / bandwidth + 2 (n-1) hop``: a ring; zero for one rank."""
+    if ranks <= 1:
+        return np.zeros_like(bytes_per_s)
+    return 2 * (ranks - 1) * (message_bytes / ranks / bytes_per_s + hop_s)
+
+
+def _lay_out(
+    model: ModelShape,
+    target: Platform,
+    inputs: Inputs,
+    sequence: int,
+    instances: int | None,
+    chips_per_replica: int | None,
+    batch_tokens: float,
+) -> Layout:
+    """The smallest number of instances, and of chips per replica, whose memory is enough."""
+    per_instance = target.instance.count
+    usable = inputs.use("usable memory fraction")
+    room = target.instance.memory_bytes / per_instance * usable
+    least = math.ceil(bytes_per_chip(model, sequence, 1, 1) / (per_instance * room))
+    if instances is not None and instances < least:
+        raise OutOfMemory(
+            f"{model.name}: training needs "
+            f"{bytes_per_chip(model, sequence, 1, 1) / 2**30:.0f} GiB of weights, gradients, "
+            f"optimizer state and activations; {instances} x {target.instance.name} has "
+            f"{instances * per_instance * room / 2**30:.0f} GiB usable",
+            fix=f"use at least {least} instances",
+        )
+    instances = instances or least
+    chips = instances * per_instance
+    fitting = [
+        size
+        for size in _replica_sizes(per_instance, instances)
+        if bytes_per_chip(model, sequence, size, chips) <= room
+    ]
+    size = chips_per_replica or fitting[0]
+    if size not in _replica_sizes(per_instance, instances):
+        legal = ", ".join(map(str, _replica_sizes(per_instance, instances)))
+        raise BadInput(f"chips_per_replica must be one of {legal}, not {size}")
+    replicas = chips // size
+    return Layout(
+        instances=instances,
+        chips=chips,
+        chips_per_replica=size,
+        bytes_per_chip=bytes_per_chip(model, sequence, size, chips),
+        memory_bytes_per_chip=room,
+        batch_tokens=batch_tokens,
+        microbatches=math.ceil(batch_tokens / (replicas * sequence)),
+    )
+
+
+def _replica_sizes(per_instance: int, instances: int) -> list[int]:
+    """Powers of two that divide an instance, the instance, and whole groups of instances."""
+    inside = [2**power for power in range(8) if per_instance % 2**power == 0]
+    groups = [size * per_instance for size in range(1, instances + 1) if instances % size == 0]
+    return sorted({*inside, *groups})
+
+
+def _compute_s(
+    model: ModelShape, target: Platform, inputs: Inputs, layout: Layout, sequence: int
+) -> Samples:
+    """``microbatches S (6 N + 6 L D S) recompute / (chips_per_replica peak efficiency)``."""
+    flop = layout.microbatches * sequence * model.training_flop_per_token(sequence)
+    used = inputs.draw("peak FLOP/s (bf16)") * inputs.draw("training efficiency")
+    return flop * target.recompute / (layout.chips_per_replica * used)
+
+
+def _hbm_s(model: ModelShape, inputs: Inputs, layout: Layout, sequence: int) -> Samples:
+    """Weights and activations once per pass, optimizer state read and written once per step."""
+    weights = model.weight_bytes
+    activations = _LAYER_ACTIVATION_BYTES * sequence * model.hidden * model.layers
+    moved = (
+        layout.microbatches * _PASSES * (weights + activations) / layout.chips_per_replica
+        + 2 * OPTIMIZER_BYTES * model.parameters / layout.chips
+    )
+    return moved / (inputs.draw("HBM bytes/s") * inputs.draw("HBM efficiency"))
+
+
+def _communication_s(
+    model: ModelShape, target: Platform, inputs: Inputs, layout: Layout, sequence: int
+) -> Samples:
+    """Tensor-parallel all-reduces of each layer, then one all-reduce of the gradients.
+
+    The gradients are reduced inside each instance first, then over EFA among instances.
+    """
+    per_instance = target.instance.count
+    tensor_ranks = min(layout.chips_per_replica, per_instance)
+    stages = layout.chips_per_replica // tensor_ranks
+    link, hop = inputs.draw("chip-to-chip bytes/s"), inputs.draw("chip-to-chip hop s")
+    reduces = layout.microbatches * _PASSES * _REDUCES_PER_PASS * model.layers / stages
+    tensor_s = reduces * all_reduce_s(BF16_BYTES * sequence * model.hidden, tensor_ranks, link, hop)
+    inside_s = all_reduce_s(
+        model.weight_bytes / layout.chips_per_replica, per_instance / tensor_ranks, link, hop
+    )
+    groups = layout.instances // stages
+    if groups <= 1:
+        return tensor_s + inside_s
+    if "EFA bytes/s" not in target.facts:
+        raise BadInput(f"{target.instance.name} has no EFA: it cannot train over several instances")
+    efa, efa_hop = inputs.draw("EFA bytes/s"), inputs.draw("EFA hop s")
+    return tensor_s + inside_s + all_reduce_s(model.weight_bytes / stages, groups, efa, efa_hop)

@@ -1,0 +1,85 @@
+"""Intervals: P10, P50 and P90 of a closed form whose inputs are facts.
+
+Each fact is drawn from a lognormal whose median is its value and whose relative deviation is the
+`Kind.spread` of its provenance. The draws of a fact depend on its name and the seed alone, so two
+estimates that share a fact share its draws: their difference is not noise.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trnsim.facts import Interval, Kind, Rate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Samples = NDArray[np.float64]
+
+SAMPLES: Final = 4000
+SEED: Final = 0
+
+
+@dataclass(frozen=True)
+class Basis:
+    """On what an estimate rests: how many inputs of each kind, and which ones are assumed.
+
+    Attributes:
+        counts: inputs by kind of provenance.
+        assumed: each assumed input, with its value and the reason for it.
+        validated: whether the fact that decides the estimate was observed on this chip.
+    """
+
+    counts: Mapping[Kind, int]
+    assumed: tuple[str, ...]
+    validated: bool
+
+    def __str__(self) -> str:
+        stated = ", ".join(f"{self.counts.get(kind, 0)} {kind.value}" for kind in Kind)
+        return f"inputs: {stated}"
+
+
+class Inputs:
+    """Named facts, their draws, and a record of which ones a formula has asked for."""
+
+    def __init__(self, facts: Mapping[str, Rate], *, seed: int = SEED) -> None:
+        self._facts = facts
+        self._seed = seed
+        self._used: dict[str, Rate] = {}
+
+    def use(self, name: str) -> Rate:
+        """The fact itself, for a decision that must be one number."""
+        fact = self._facts[name]
+        self._used[name] = fact
+        return fact
+
+    def draw(self, name: str) -> Samples:
+        """`SAMPLES` draws of the fact."""
+        fact = self.use(name)
+        sigma = np.sqrt(np.log1p(fact.provenance.kind.spread**2))
+        generator = np.random.default_rng([self._seed, zlib.crc32(name.encode())])
+        drawn: Samples = float(fact) * np.exp(sigma * generator.standard_normal(SAMPLES))
+        return drawn
+
+    def basis(self, decisive: str) -> Basis:
+        """What the formulas have asked for so far; `decisive` is the fact that matters most."""
+        kinds = Counter(fact.provenance.kind for fact in self._used.values())
+        assumed = tuple(
+            f"{name} = {fact:.4g}: {fact.provenance.source}"
+            for name, fact in self._used.items()
+            if fact.provenance.kind is Kind.ASSUMED
+        )
+        validated = self._facts[decisive].provenance.kind is not Kind.ASSUMED
+        return Basis(dict(kinds), assumed, validated)
+
+
+def interval(samples: Samples) -> Interval:
+    """P10, P50 and P90 of `samples`."""
+    p10, p50, p90 = np.percentile(samples, [10, 50, 90])
+    return Interval(float(p10), float(p50), float(p90))

@@ -1,0 +1,62 @@
+from datetime import date
+
+import pytest
+
+from trnsim.errors import BadInput
+from trnsim.price import (
+    equivalent_usd_per_hour,
+    payback_months,
+    quote,
+    relative_cost,
+    usd_per_million_tokens,
+)
+
+DAY = date(2026, 10, 15)
+
+
+def test_usd_per_million_tokens():
+    assert usd_per_million_tokens(36.0, 10_000) == pytest.approx(1.0)
+
+
+def test_usd_per_million_tokens_needs_tokens():
+    with pytest.raises(BadInput, match=r"^tokens per second must be positive, not 0"):
+        usd_per_million_tokens(36.0, 0)
+
+
+def test_equivalent_price_of_a_chip_half_as_fast_is_twice_its_price():
+    assert equivalent_usd_per_hour(2.0, 500e12, 1000e12) == 4.0
+
+
+def test_equivalent_price_needs_peaks():
+    with pytest.raises(BadInput, match=r"^peak FLOP per second must be positive, not 0 and 1"):
+        equivalent_usd_per_hour(2.0, 0, 1)
+
+
+def test_payback():
+    assert payback_months(60_000, 10_000, 0.5) == 12
+    assert payback_months(60_000, 10_000, -0.1) == float("inf")
+
+
+def test_relative_cost_of_one_kind():
+    ours = quote("trn2.48xlarge", "capacity_block", as_of=DAY)
+    theirs = quote("p5en.48xlarge", "capacity_block", as_of=DAY)
+    assert relative_cost(ours, theirs, 2.0) == pytest.approx(35.7608 / 63.158 / 2)
+
+
+def test_kinds_are_not_mixed_silently():
+    ours = quote("trn2.48xlarge", "capacity_block", as_of=DAY)
+    theirs = quote("p5en.48xlarge", "on_demand", as_of=DAY)
+    with pytest.raises(
+        BadInput,
+        match=r"^trn2\.48xlarge capacity_block against p5en\.48xlarge on_demand: "
+        r"different purchase kinds do not compare\n  fix: compare one kind",
+    ):
+        relative_cost(ours, theirs)
+    mixed = relative_cost(ours, theirs, is_mixed_on_purpose=True)
+    assert mixed == pytest.approx(35.7608 / 63.296)
+
+
+def test_relative_cost_without_a_public_price_is_none():
+    ours = quote("trn2.48xlarge", "on_demand", as_of=DAY)
+    theirs = quote("p5en.48xlarge", "on_demand", as_of=DAY)
+    assert relative_cost(ours, theirs) is None

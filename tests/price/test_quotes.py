@@ -1,0 +1,74 @@
+from datetime import date
+
+import pytest
+
+from trnsim.arch.catalogue import parse, read_rows
+from trnsim.errors import BadInput
+from trnsim.price import history, quote, today
+
+OCTOBER = date(2026, 10, 15)
+
+
+def test_the_newest_price_of_the_kind_is_quoted():
+    found = quote("p5en.48xlarge", "capacity_block", as_of=OCTOBER)
+    assert found.usd_per_hour == 63.158
+    assert str(found) == "63.16 USD/h capacity_block US 2026-10-09"
+
+
+def test_an_earlier_day_sees_the_earlier_price():
+    assert quote("p5.48xlarge", "on_demand", as_of=date(2024, 6, 1)).usd_per_hour == 98.32
+    assert quote("p5.48xlarge", "on_demand", as_of=OCTOBER).usd_per_hour == 55.04
+
+
+def test_no_public_price_is_a_value():
+    found = quote("trn2.48xlarge", "on_demand", as_of=OCTOBER)
+    assert found.usd_per_hour is None
+    assert not found.is_stale
+    assert str(found) == "no public price (on_demand)"
+    assert quote("Trn3 Gen2 UltraServer", "capacity_block", as_of=OCTOBER).usd_per_hour is None
+
+
+def test_a_kind_is_never_replaced_by_another():
+    assert quote("trn2.48xlarge", "ri_3y", as_of=OCTOBER).row is None
+
+
+def test_a_price_older_than_ninety_days_warns():
+    found = quote("trn1.32xlarge", "on_demand", as_of=date(2026, 11, 21))
+    assert found.is_stale
+    assert str(found).endswith("2026-07-20 (warning: 124 days old)")
+    assert not quote("trn1.32xlarge", "on_demand", as_of=OCTOBER).is_stale
+
+
+def test_a_changed_row_changes_the_quote():
+    rows = read_rows()
+    for row in rows["prices"]:
+        if row["instance"] == "trn2.48xlarge" and row["kind"] == "capacity_block":
+            row["usd_per_hour"] = 1.0
+    found = quote("trn2.48xlarge", "capacity_block", as_of=OCTOBER, rows=parse(rows))
+    assert found.usd_per_hour == 1.0
+
+
+def test_history_is_newest_first_and_of_one_kind():
+    prices = history("p5en.48xlarge", "capacity_block")
+    assert [price.last_seen for price in prices] == sorted(
+        (price.last_seen for price in prices), reverse=True
+    )
+    assert {price.kind for price in prices} == {"capacity_block"}
+
+
+def test_an_unknown_kind_lists_the_legal_ones():
+    with pytest.raises(
+        BadInput, match=r"^purchase kind 'cheap' is not known; legal: on_demand, capacity_block, "
+    ):
+        quote("trn2.48xlarge", "cheap")
+
+
+def test_an_unknown_instance_is_refused():
+    with pytest.raises(BadInput, match=r"^instance 'trn9' is not in the catalogue"):
+        quote("trn9", "spot")
+
+
+def test_today_is_never_before_the_catalogue():
+    rows = read_rows()
+    rows["generated"] = "2999-01-01"
+    assert today(parse(rows)) == date(2999, 1, 1)

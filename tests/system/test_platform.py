@@ -1,0 +1,50 @@
+import pytest
+
+from trnsim.arch.catalogue import parse, read_rows
+from trnsim.errors import BadInput
+from trnsim.facts import Kind
+from trnsim.system.platform import COMPARED, PLATFORMS, platform
+
+
+@pytest.mark.parametrize("name", sorted(PLATFORMS))
+def test_every_short_name_has_its_facts(name):
+    found = platform(name)
+    assert found.instance.name == PLATFORMS[name]
+    assert all(fact.provenance.source for fact in found.facts.values())
+
+
+def test_instance_names_work_as_well():
+    assert platform("p4d.24xlarge").chip.name == "a100-40"
+
+
+def test_hardware_facts_come_from_the_catalogue():
+    rows = read_rows()
+    rows["chips"]["trainium2"]["peak"]["bf16"]["value"] = 1
+    assert platform("trn2", parse(rows)).facts["peak FLOP/s (bf16)"] == 1e12
+
+
+def test_an_efficiency_is_assumed_where_nobody_published_one():
+    kinds = {name: platform(name).facts["training efficiency"].provenance.kind for name in COMPARED}
+    assert kinds == {
+        "trn1": Kind.DERIVED,
+        "trn2": Kind.ASSUMED,
+        "trn3": Kind.ASSUMED,
+        "p5en": Kind.MEASURED,
+    }
+
+
+def test_trn3_says_that_nothing_is_measured():
+    assert platform("trn3").note == "no public measurement of Trn3 exists"
+
+
+def test_an_unknown_target_lists_the_legal_ones():
+    with pytest.raises(
+        BadInput, match=r"^target 'foo' is not known; legal: trn1, trn2, trn3, inf2, p5, p5en, inf1"
+    ):
+        platform("foo")
+
+
+def test_a_chip_without_a_public_link_is_refused():
+    message = r"^target 'g5\.xlarge': a10g has no public BF16 peak or chip-to-chip link"
+    with pytest.raises(BadInput, match=message):
+        platform("g5.xlarge")
