@@ -1,0 +1,59 @@
+"""A PyTorch device of type "neuron", in pure Python.
+
+Importing this package (as `torch_neuron`, `torch_neuronx` or `trnsim.torch`) makes
+`torch.device("neuron")` and the module `torch.neuron` work; `import torch` alone does so too,
+through PyTorch's own entry point, unless TORCH_DEVICE_BACKEND_AUTOLOAD=0.
+
+What it promises: tensors that live on the device, with the size of its HBM, under which models
+train unmodified. What it does *not* promise yet: the chip's numerics and time. Every value is
+computed by PyTorch's own CPU kernel in the dtype of the tensor, so it is what a CPU gives, not what
+a NeuronCore gives: no stochastic rounding, no flushed denormals, no approximated activation
+functions; float64 and complex work although the chip has neither.
+
+A device is one logical NeuronCore. NEURON_RT_VISIBLE_CORES says which ones this process has, and
+NEURON_PLATFORM_TARGET_OVERRIDE of which chip (trn2, unless it says otherwise).
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from importlib import import_module
+
+from trnsim.errors import EmulatorError
+
+__all__ = ["autoload"]
+
+
+def autoload() -> None:
+    """What `import torch` calls: the device, or a warning that says why there is none.
+
+    A PyTorch that works without us must go on working, so nothing is raised here; `import
+    torch_neuron` afterwards raises what this call warns of.
+    """
+    if _asked_by_name:
+        return
+    try:
+        _load()
+    except EmulatorError as error:
+        sys.modules.pop(__name__, None)
+        warnings.warn(f"torch.device('neuron') is not available: {error}", stacklevel=2)
+
+
+def _load() -> None:
+    """Check PyTorch's version before anything that touches its private names is imported."""
+    import_module("trnsim.torch.versions").check()
+    import_module("trnsim.torch.backend").register()
+
+
+def _is_importing(module: str) -> bool:
+    """Whether an import of `module` is under way further up the stack."""
+    return bool(getattr(getattr(sys.modules.get(module), "__spec__", None), "_initializing", False))
+
+
+# While PyTorch imports us it waits for `autoload`; otherwise somebody imported us by name. Then the
+# import of torch inside `_load` calls `autoload` of this half-imported module: nothing to do there.
+_asked_by_name = not _is_importing("torch")
+if _asked_by_name:
+    _load()
+    _asked_by_name = False

@@ -1,0 +1,67 @@
+"""One memory under two labels: the neuron tensor and the CPU tensor that share it.
+
+PyTorch's DLPack capsules say on which device a tensor lives. Rewriting that label between export
+and import gives a genuine tensor of the other device over the same bytes, without a copy and
+without a compiler: it dispatches to our kernels, has a real storage, and keeps its origin alive.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from trnsim.errors import InternalError
+from trnsim.torch.pytorch import from_dlpack, negative_view, to_dlpack
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# DLTensor begins {void* data; int32 device_type; int32 device_id; ...} in the unversioned capsule
+# that `to_dlpack` makes: dlpack.h, struct DLTensor. Both numbers are one little-endian int64.
+_LABEL_OFFSET: Final = 8
+_INDEX_SHIFT: Final = 32
+_TYPE_MASK: Final = 0xFFFFFFFF
+_CPU: Final = 1  # dlpack.h: kDLCPU
+_NEURON: Final = 12  # dlpack.h: kDLExtDev, which PyTorch reads as its free device type
+
+_int64_at: Final = ctypes.c_int64.from_address
+_pointer: Final = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype = ctypes.c_void_p
+_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def neuron_alias(host: Tensor, core: int) -> Tensor:
+    """The tensor on neuron:`core` that shares the memory of a CPU tensor."""
+    capsule = to_dlpack(host)
+    label = _int64_at(_pointer(capsule, b"dltensor") + _LABEL_OFFSET)
+    if label.value != _CPU:
+        raise _foreign(host)
+    label.value = core << _INDEX_SHIFT | _NEURON
+    return from_dlpack(capsule)
+
+
+def host_alias(tensor: Tensor) -> Tensor:
+    """The CPU tensor that shares the memory of a neuron tensor and means the same.
+
+    Conjugation and negation are bits on a tensor, which DLPack does not carry, and some operators
+    (copies, matmul) reach a device with the bits still set.
+    """
+    capsule = to_dlpack(tensor)
+    label = _int64_at(_pointer(capsule, b"dltensor") + _LABEL_OFFSET)
+    if label.value & _TYPE_MASK != _NEURON:
+        raise _foreign(tensor)
+    label.value = _CPU
+    host = from_dlpack(capsule)
+    if tensor.is_conj():
+        host = host.conj()
+    return negative_view(host) if tensor.is_neg() else host
+
+
+def _foreign(tensor: Tensor) -> InternalError:
+    """Relabelling memory of a third device would make PyTorch read a foreign pointer."""
+    return InternalError(
+        f"a tensor of {tuple(tensor.shape)} on {tensor.device} was taken for one of "
+        f"{torch.device('cpu')} or neuron"
+    )

@@ -1,0 +1,120 @@
+"""`torch.autocast("neuron")`: which operators run in low precision, which in float32.
+
+The lists are PyTorch's own for its other devices (ATen/autocast_mode.h), so that a model keeps the
+dtypes that it has elsewhere. What AWS's compiler casts on its own account (--auto-cast) is another
+thing and not done here. Unlike PyTorch's, this autocast casts a weight anew at each use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.torch import pytorch
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch._ops import OpOverload
+
+    from trnsim.torch.pytorch import Kernel, Library
+
+_LOW_PRECISION: Final = """
+    _convolution.deprecated _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d
+    conv_transpose2d.input conv_transpose3d.input convolution _prelu_kernel addmm addmv addr matmul
+    einsum mm mv linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot
+    _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
+    _scaled_dot_product_flash_attention scaled_dot_product_attention
+"""
+
+_FLOAT32: Final = """
+    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan
+    pow.Tensor_Scalar pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm rms_norm
+    group_norm frobenius_norm.dim nuclear_norm nuclear_norm.dim cosine_similarity poisson_nll_loss
+    cosine_embedding_loss nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss smooth_l1_loss
+    huber_loss mse_loss margin_ranking_loss multilabel_margin_loss soft_margin_loss
+    triplet_margin_loss multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm
+    logsumexp upsample_nearest1d _upsample_nearest_exact1d upsample_nearest2d
+    _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d upsample_linear1d
+    upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d
+    _upsample_bicubic2d_aa norm.Scalar norm.ScalarOpt_dim
+    prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm
+    linalg_matrix_norm linalg_matrix_norm.str_ord sum sum.dim_IntList
+"""
+
+_WIDEST: Final = """
+    addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
+"""
+
+
+def register(library: Library, fallbacks: Library) -> None:
+    """Register the casting kernels; every other operator passes autocast untouched."""
+    fallbacks.fallback(pytorch.fallthrough, "AutocastPrivateUse1")
+    policies = ((_LOW_PRECISION, low_precision), (_FLOAT32, float32), (_WIDEST, widest))
+    for names, dtype_for in policies:
+        for name in names.split():
+            operator = pytorch.overload(f"aten::{name}")
+            if operator is not None:
+                library.impl(name, _casting(operator, dtype_for), "AutocastPrivateUse1")
+
+
+def low_precision(tensors: list[Tensor]) -> torch.dtype:
+    """The dtype that autocast was entered with."""
+    del tensors
+    return torch.get_autocast_dtype(DEVICE_TYPE)
+
+
+def float32(tensors: list[Tensor]) -> torch.dtype:
+    """float32, whatever comes in."""
+    del tensors
+    return torch.float32
+
+
+def widest(tensors: list[Tensor]) -> torch.dtype:
+    """float32 as soon as one tensor has it."""
+    if any(tensor.dtype is torch.float32 for tensor in tensors):
+        return torch.float32
+    return torch.get_autocast_dtype(DEVICE_TYPE)
+
+
+def _casting(
+    operator: OpOverload[..., Any], dtype_for: Callable[[list[Tensor]], torch.dtype]
+) -> Kernel:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        tensors = [value for value in _flat((*args, *kwargs.values())) if _is_castable(value)]
+        dtype = dtype_for(tensors)
+        # Autocast stays off inside: what a composite operator is made of is not cast again.
+        with pytorch.without_dispatch_keys(pytorch.AUTOCAST_KEYS):
+            return operator(
+                *[_cast(value, dtype) for value in args],
+                **{name: _cast(value, dtype) for name, value in kwargs.items()},
+            )
+
+    return kernel
+
+
+def _flat(values: Any) -> list[Any]:
+    """The values of nested lists."""
+    flat: list[Any] = []
+    for value in values:
+        flat.extend(_flat(value) if isinstance(value, list | tuple) else [value])
+    return flat
+
+
+def _is_castable(value: Any) -> bool:
+    """Floating point on the device, and not float64, which autocast leaves alone everywhere."""
+    return (
+        isinstance(value, Tensor)
+        and value.is_floating_point()
+        and value.dtype is not torch.float64
+        and value.device.type == DEVICE_TYPE
+    )
+
+
+def _cast(value: Any, dtype: torch.dtype) -> Any:
+    if isinstance(value, list | tuple):
+        return [_cast(part, dtype) for part in value]
+    return value.to(dtype) if _is_castable(value) and value.dtype is not dtype else value

@@ -1,0 +1,47 @@
+"""Registration: everything that makes `torch.device("neuron")` work, in order, once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.torch import (
+    accelerator,
+    autocast,
+    device,
+    kernels,
+    pytorch,
+    recurrent,
+    special,
+    storage,
+)
+
+# A library takes its kernels away when it dies, so these live as long as the process.
+_aten: Final = pytorch.new_library("aten")
+_every_namespace: Final = pytorch.new_library("_")
+_is_registered: list[bool] = []
+
+
+def register() -> None:
+    """Register the device; a second call does nothing.
+
+    Raises:
+        BadInput: if another backend has taken PyTorch's one free device type.
+    """
+    if _is_registered:
+        return
+    other = pytorch.claimed_by()
+    if other is not None:
+        raise BadInput(
+            f"PyTorch has room for one device type beside its own, and {other!r} has taken it",
+            fix=f"import torch_neuron in a process without {other!r}",
+        )
+    pytorch.claim(device)
+    storage.register()
+    special.register(_aten)
+    recurrent.register(_aten)
+    kernels.register(_aten)
+    _every_namespace.fallback(kernels.fallback, "PrivateUse1")
+    autocast.register(_aten, _every_namespace)
+    accelerator.register()
+    _is_registered.append(True)

@@ -1,0 +1,78 @@
+"""What an operator's schema promises about its results: fresh, or one of its own arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+_TENSOR_TYPES: Final = ("Tensor", "Optional[Tensor]")
+
+Slot = tuple[int, str]
+"""Position and name of an argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The part of a schema that decides how a kernel brings results back to the device.
+
+    Attributes:
+        name: the operator's full name ("aten::add.Tensor").
+        arguments: the names of its arguments, by position.
+        tensors: the names of those that are a tensor, or None.
+        outs: the arguments that an `out=` form writes its results to.
+        returned: for each result the argument that it is, or None where it is fresh.
+        generator: the argument that takes a random generator, if any.
+        is_seeded: whether it draws random numbers, generator or not.
+        takes_device: whether it is told on which device to make its result.
+        is_view: whether a result shares memory with an argument that it does not write.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    tensors: frozenset[str]
+    outs: tuple[str, ...]
+    returned: tuple[Slot | None, ...]
+    generator: Slot | None
+    is_seeded: bool
+    takes_device: bool
+    is_view: bool
+
+
+def read_contract(operator: OpOverload[..., Any]) -> Contract:
+    """The contract of an operator, from its schema."""
+    schema = operator._schema  # noqa: SLF001  PyTorch's way to ask
+    arguments = schema.arguments
+    written: dict[str, Slot] = {}
+    for position, argument in enumerate(arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            for label in argument.alias_info.before_set:
+                written[label] = (position, argument.name)
+    generators = [slot for slot in enumerate(a.name for a in arguments) if slot[1] == "generator"]
+    return Contract(
+        name=schema.name + (f".{schema.overload_name}" if schema.overload_name else ""),
+        arguments=tuple(argument.name for argument in arguments),
+        tensors=frozenset(a.name for a in arguments if str(a.type) in _TENSOR_TYPES),
+        outs=tuple(argument.name for argument in arguments if argument.is_out),
+        returned=tuple(_argument_returned(result, written) for result in schema.returns),
+        generator=generators[0] if generators else None,
+        is_seeded=torch.Tag.nondeterministic_seeded in operator.tags,
+        takes_device=any(argument.name == "device" for argument in arguments),
+        is_view=any(
+            result.alias_info is not None and not result.alias_info.is_write
+            for result in schema.returns
+        ),
+    )
+
+
+def _argument_returned(result: Any, written: dict[str, Slot]) -> Slot | None:
+    """The written argument that a result is, by the label that both carry in the schema."""
+    if result.alias_info is None or not result.alias_info.is_write:
+        return None
+    return next(
+        (written[label] for label in result.alias_info.before_set if label in written), None
+    )

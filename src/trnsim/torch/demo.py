@@ -1,0 +1,82 @@
+"""A small model trained on the device and on the CPU: the first thing to see of this room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+_POINTS: Final = 256
+_CLASSES: Final = 3
+_HIDDEN: Final = 32
+_TURN: Final = 4.0
+_NOISE: Final = 0.1
+_LEARNING_RATE: Final = 1e-2
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a training run went on the neuron device, and how far from the CPU's it was.
+
+    Attributes:
+        model: what was trained, in words.
+        steps: the optimizer's steps.
+        first_loss: the loss before the first step, on the device.
+        last_loss: the loss before the last step, on the device.
+        largest_difference_from_cpu: of the losses of any one step, absolute.
+    """
+
+    model: str
+    steps: int
+    first_loss: float
+    last_loss: float
+    largest_difference_from_cpu: float
+
+
+def train(seed: int = 0, steps: int = 20) -> TrainingResult:
+    """Train a small classifier on generated spirals, on the device and on the CPU, with AdamW."""
+    losses = {name: _losses(torch.device(name), seed, steps) for name in ("neuron", "cpu")}
+    pairs = zip(losses["neuron"], losses["cpu"], strict=True)
+    return TrainingResult(
+        model=f"MLP 2-{_HIDDEN}-{_HIDDEN}-{_CLASSES} on {_POINTS} points of spirals, AdamW",
+        steps=steps,
+        first_loss=losses["neuron"][0],
+        last_loss=losses["neuron"][-1],
+        largest_difference_from_cpu=max(abs(ours - cpu) for ours, cpu in pairs),
+    )
+
+
+def _losses(device: torch.device, seed: int, steps: int) -> list[float]:
+    """The loss of each step; the same seed gives the same start on every device."""
+    points, classes = _spirals(torch.Generator().manual_seed(seed))
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        model = nn.Sequential(
+            nn.Linear(2, _HIDDEN),
+            nn.ReLU(),
+            nn.Linear(_HIDDEN, _HIDDEN),
+            nn.ReLU(),
+            nn.Linear(_HIDDEN, _CLASSES),
+        )
+    model = model.to(device)
+    inputs, targets = points.to(device), classes.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE)
+    losses: list[float] = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(inputs), targets)
+        torch.autograd.backward(loss)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def _spirals(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Points [N, 2] on interleaved spirals, and the number of each one's spiral [N]."""
+    classes = torch.arange(_POINTS) % _CLASSES
+    radius = torch.rand(_POINTS, generator=generator)
+    angle = _TURN * radius + classes * (2 * torch.pi / _CLASSES)
+    angle = angle + _NOISE * torch.randn(_POINTS, generator=generator)
+    return radius[:, None] * torch.stack((angle.sin(), angle.cos()), dim=1), classes

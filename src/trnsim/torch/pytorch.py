@@ -1,0 +1,99 @@
+"""PyTorch's private names, gathered: the file to read first when a new PyTorch arrives.
+
+Everything else in this room uses public names only, or these.
+"""
+# ruff: noqa: SLF001  gathering private names is what this file is for
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch._ops import OpOverload
+from torch.utils import backend_registration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torch import Tensor
+
+Kernel = Any
+"""A callable with the signature of the operator that it implements."""
+Library = Any
+"""A `torch.library.Library`, whose methods have no types."""
+
+DEVICE_TYPE: Final = "neuron"
+_UNCLAIMED: Final = "privateuseone"
+
+to_dlpack: Final[Callable[[Tensor], object]] = torch._C._to_dlpack
+from_dlpack: Final[Callable[[object], Tensor]] = torch._C._from_dlpack
+
+CPU_KEYS: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+_KEY: Final[Any] = torch._C.DispatchKey  # the stub leaves some keys out
+AUTOCAST_KEYS: Final = torch._C.DispatchKeySet(_KEY.AutocastPrivateUse1)
+without_dispatch_keys: Final = torch._C._ExcludeDispatchKeyGuard
+fallthrough: Final = torch.library.fallthrough_kernel
+negative_view: Final = torch._neg_view  # pyright: ignore[reportPrivateImportUsage]
+
+
+def new_library(namespace: str) -> Library:
+    """A library to register kernels in; they are gone when it is."""
+    make: Any = torch.library.Library
+    return make(namespace, "IMPL")
+
+
+def claimed_by() -> str | None:
+    """The name under which a backend has claimed PyTorch's one free device type, if any."""
+    name: str = torch._C._get_privateuse1_backend_name()
+    return None if name == _UNCLAIMED else name
+
+
+def claim(device_module: object) -> None:
+    """Name the free device type "neuron" and make `device_module` `torch.neuron`."""
+    backend_registration._setup_privateuseone_for_python_backend(
+        DEVICE_TYPE, backend_module=device_module
+    )
+
+
+def operators() -> Iterator[str]:
+    """Full names ("aten::add.Tensor") of all operators that PyTorch knows."""
+    names: list[str] = torch._C._dispatch_get_all_op_names()
+    return iter(names)
+
+
+def has_kernel(name: str, key: str) -> bool:
+    """Whether a kernel was registered for exactly this dispatch key."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+
+
+def runs_on(name: str, key: str) -> bool:
+    """Whether the operator runs for this dispatch key, directly or by decomposition."""
+    return bool(torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, key))
+
+
+def overload(name: str) -> OpOverload[..., Any] | None:
+    """The operator called "aten::add.Tensor", or None where Python cannot call it."""
+    namespace, _, rest = name.partition("::")
+    packet, _, variant = rest.partition(".")
+    try:
+        found = getattr(getattr(getattr(torch.ops, namespace), packet), variant or "default")
+    except (AttributeError, RuntimeError):  # dunder names and operators of TorchScript alone
+        return None
+    return found if isinstance(found, OpOverload) else None
+
+
+def is_multithreaded() -> bool:
+    """Whether backward passes of this thread may run in PyTorch's device threads."""
+    return bool(torch._C._is_multithreading_enabled())
+
+
+def replace_accelerator_function(name: str, function: Callable[..., Any]) -> None:
+    """Put ours in the place of what `torch.accelerator` calls in C++."""
+    setattr(torch._C, f"_accelerator_{name}", function)
+
+
+def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Wrap the call of the autograd engine, in both modules that hold it."""
+    graph: Any = torch.autograd.graph
+    public: Any = torch.autograd
+    graph._engine_run_backward = public._engine_run_backward = wrapped(graph._engine_run_backward)

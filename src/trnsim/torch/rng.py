@@ -1,0 +1,93 @@
+"""Random numbers: one generator per logical NeuronCore, apart from the CPU's.
+
+The same seed gives the numbers that PyTorch's CPU generator gives; a NeuronCore would give others.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+
+from trnsim.torch.cores import Device, core_index, visible_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Generator as Yields
+    from collections.abc import Iterable
+
+    from torch import Generator, Tensor
+
+_generators: list[Generator] = []
+
+
+def _all_generators() -> list[Generator]:
+    """The generators of all cores, made when first asked for."""
+    if not _generators:
+        _generators.extend(torch.Generator("cpu") for _ in visible_cores())
+    return _generators
+
+
+def generator(core: int) -> Generator:
+    """The generator of neuron:`core`."""
+    return _all_generators()[core_index(core)]
+
+
+@contextmanager
+def drawing_from(core: int) -> Yields[None]:
+    """Operators that take no generator draw from neuron:`core`'s instead of the CPU's."""
+    own = generator(core)
+    cpu_state = torch.default_generator.get_state()
+    torch.default_generator.set_state(own.get_state())
+    try:
+        yield
+    finally:
+        own.set_state(torch.default_generator.get_state())
+        torch.default_generator.set_state(cpu_state)
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the current core's generator."""
+    generator(0).manual_seed(seed)
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed every core's generator; `torch.manual_seed` calls it."""
+    for own in _all_generators():
+        own.manual_seed(seed)
+
+
+def seed() -> None:
+    """Seed the current core's generator with a number that differs from run to run."""
+    generator(0).seed()
+
+
+def seed_all() -> None:
+    """Seed every core's generator with one number that differs from run to run."""
+    manual_seed_all(generator(0).seed())
+
+
+def initial_seed() -> int:
+    """The seed that the current core's generator began with."""
+    return generator(0).initial_seed()
+
+
+def get_rng_state(device: Device = None) -> Tensor:
+    """The state of a core's generator, a ByteTensor on the CPU."""
+    return generator(core_index(device)).get_state()
+
+
+def get_rng_state_all() -> list[Tensor]:
+    """The states of all cores' generators."""
+    return [own.get_state() for own in _all_generators()]
+
+
+def set_rng_state(new_state: Tensor, device: Device = None) -> None:
+    """Put a state back that `get_rng_state` gave."""
+    generator(core_index(device)).set_state(new_state.cpu())
+
+
+def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
+    """Put the states back that `get_rng_state_all` gave."""
+    for own, state in zip(_all_generators(), new_states, strict=True):
+        own.set_state(state.cpu())

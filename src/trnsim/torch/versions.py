@@ -1,0 +1,31 @@
+"""The PyTorch versions that this room was tested with.
+
+The device stands on private names of PyTorch (see `trnsim.torch.pytorch`), which change without
+notice, so a version that nobody tried is refused, not tried.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+
+from trnsim.errors import NotModelled
+
+FIRST_TESTED: Final = (2, 13)
+FIRST_UNTESTED: Final = (2, 14)
+REQUIREMENT: Final = "torch>=2.13,<2.14"
+
+
+def check(found: str = torch.__version__) -> None:
+    """Refuse a PyTorch outside the tested range.
+
+    Raises:
+        NotModelled: naming the version found, the tested range and what to install.
+    """
+    major, minor = found.split(".")[:2]
+    if not FIRST_TESTED <= (int(major), int(minor)) < FIRST_UNTESTED:
+        raise NotModelled(
+            f"PyTorch {found} is installed; the neuron device was tested with {REQUIREMENT} only",
+            fix=f"pip install '{REQUIREMENT}'",
+        )

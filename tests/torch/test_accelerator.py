@@ -1,0 +1,56 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+import threading
+
+
+def test_the_accelerator_is_the_device():
+    accelerator = torch.accelerator
+    assert accelerator.is_available()
+    assert accelerator.current_accelerator() == torch.device("neuron")
+    assert (accelerator.device_count(), accelerator.current_device_index()) == (1, 0)
+    accelerator.set_device_index(0)
+    accelerator.synchronize()
+    accelerator.empty_cache()
+
+
+def test_its_memory_figures_are_the_devices():
+    tensor = torch.empty(1000, device="neuron")
+    accelerator = torch.accelerator
+    assert accelerator.memory_allocated() == torch.neuron.memory_allocated() > 0
+    accelerator.reset_peak_memory_stats()
+    accelerator.reset_accumulated_memory_stats()
+    assert accelerator.max_memory_allocated() == torch.neuron.max_memory_allocated()
+    assert accelerator.get_memory_info() == torch.neuron.mem_get_info()
+    del tensor
+
+
+def test_backward_runs_in_the_thread_that_asks():
+    seen = []
+    leaf = torch.ones(2, device="neuron", requires_grad=True)
+    leaf.register_hook(lambda _: seen.append(threading.get_ident()))
+    (leaf * 2).sum().backward()
+    assert seen == [threading.get_ident()]
+
+
+def test_backward_in_many_threads():
+    gradients = []
+
+    def work():
+        leaf = torch.ones(2, device="neuron", requires_grad=True)
+        (leaf * 2).sum().backward()
+        gradients.append(leaf.grad.tolist())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert gradients == [[2, 2]] * 4
+
+
+def test_backward_on_the_cpu_is_untouched():
+    leaf = torch.ones(2, requires_grad=True)
+    (leaf * 2).sum().backward()
+    assert leaf.grad.tolist() == [2, 2]

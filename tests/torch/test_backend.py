@@ -1,0 +1,83 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+import os
+import subprocess
+import sys
+
+from trnsim.errors import BadInput, NotModelled
+from trnsim.torch import backend, pytorch, versions
+
+
+def python(program, **environment):
+    return subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "autoload"),
+    [
+        ("import torch; torch.ones(2, device='neuron')", "1"),
+        ("import torch, torch_neuron; torch.ones(2, device='neuron')", "1"),
+        ("import torch_neuronx, torch; torch.ones(2, device='neuron')", "1"),
+        ("import torch, torch_neuron; torch.ones(2, device='neuron')", "0"),
+        ("import torch_neuron, torch; torch.ones(2, device='neuron')", "0"),
+        ("import trnsim, sys; assert 'torch' not in sys.modules", "1"),
+    ],
+)
+def test_every_way_to_import_it(program, autoload):
+    done = python(program, TORCH_DEVICE_BACKEND_AUTOLOAD=autoload)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_autoload_can_be_turned_off():
+    done = python("import torch; torch.device('neuron')", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert "neuron" in done.stderr
+    assert done.returncode == 1
+
+
+def test_an_untested_pytorch_is_refused_by_name():
+    for found in ("2.12.1", "2.14.0+cpu", "3.0"):
+        with pytest.raises(NotModelled, match=r"torch>=2\.13,<2\.14") as caught:
+            versions.check(found)
+        assert f"PyTorch {found} is installed" in str(caught.value)
+        assert caught.value.fix == "pip install 'torch>=2.13,<2.14'"
+    versions.check("2.13.1+cu132")
+
+
+UNTESTED = """
+import torch
+torch.__version__ = "2.99.0"
+torch.__spec__._initializing = True
+torch._import_device_backends()  # the last thing that `import torch` does
+torch.__spec__._initializing = False
+print(torch.ones(2).sum().item())
+try:
+    import torch_neuron
+except Exception as error:
+    print(error)
+"""
+
+
+def test_on_an_untested_pytorch_torch_works_and_our_name_raises():
+    done = python(UNTESTED, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2.0\nPyTorch 2.99.0 is installed")
+    assert "torch.device('neuron') is not available: PyTorch 2.99.0" in done.stderr
+
+
+def test_a_second_registration_does_nothing():
+    backend.register()
+    assert pytorch.claimed_by() == "neuron"
+
+
+def test_another_backend_is_named(monkeypatch):
+    monkeypatch.setattr(backend, "_is_registered", [])
+    with pytest.raises(BadInput, match="'neuron' has taken it"):
+        backend.register()

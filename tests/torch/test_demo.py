@@ -1,0 +1,21 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.torch import demo
+
+
+def test_the_demo_trains_like_the_cpu():
+    result = demo.train(seed=1, steps=10)
+    assert result.steps == 10
+    assert result.last_loss < result.first_loss
+    assert result.largest_difference_from_cpu < 1e-3
+    assert "MLP" in result.model
+
+
+def test_the_demo_repeats_itself_and_leaves_the_seed_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    assert demo.train(steps=3) == demo.train(steps=3)
+    assert torch.equal(torch.rand(1), expected)

@@ -1,0 +1,102 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+import copy
+
+
+def test_views_share_the_storage():
+    tensor = torch.arange(12.0, device="neuron").view(3, 4)
+    view = tensor.t()[1:3, ::2]
+    assert view._base is not None
+    assert view.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+    view.add_(100)
+    expected = torch.arange(12.0).view(3, 4)
+    expected.t()[1:3, ::2].add_(100)
+    assert torch.equal(tensor.cpu(), expected)
+    assert torch.equal(tensor.unfold(1, 2, 1).cpu(), expected.unfold(1, 2, 1))
+    assert torch.equal(tensor.view(torch.int32).cpu(), expected.view(torch.int32))
+
+
+def test_gradients_flow_through_a_write_to_a_view():
+    leaf = torch.ones(2, 3, device="neuron", requires_grad=True)
+    tensor = leaf * 1
+    tensor[:, 1].mul_(5)
+    tensor.sum().backward()
+    assert leaf.grad.tolist() == [[1, 5, 1], [1, 5, 1]]
+
+
+def test_copies_between_all_devices_and_layouts():
+    source = torch.arange(6.0).view(2, 3)
+    tensor = source.to("neuron:0")
+    assert torch.equal(tensor.t().cpu(), source.t())
+    back = torch.empty(3, 2).copy_(tensor.t())
+    assert torch.equal(back, source.t())
+    assert torch.equal(tensor.to(torch.bfloat16).float().cpu(), source)
+    assert tensor.to("neuron") is tensor
+    channels_last = torch.randn(1, 2, 3, 4).to("neuron", memory_format=torch.channels_last)
+    assert channels_last.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_conjugate_views_are_copied_once():
+    numbers = torch.tensor([1 + 2j, 3 - 4j])
+    tensor = numbers.to("neuron").conj()
+    assert torch.equal(tensor.cpu(), numbers.conj().resolve_conj())
+    assert torch.equal(tensor.clone().cpu(), numbers.conj().resolve_conj())
+    assert torch.equal((tensor @ tensor).cpu(), numbers.conj() @ numbers.conj())
+    tensor.copy_(torch.tensor([1j, 2j]))
+    assert torch.equal(tensor.cpu(), torch.tensor([1j, 2j]))
+
+
+def test_scalars_and_printing():
+    assert torch.tensor(2.5, device="neuron").item() == 2.5
+    assert repr(torch.ones(2, device="neuron")) == "tensor([1., 1.], device='neuron:0')"
+
+
+def test_resizing_keeps_what_was_there():
+    tensor = torch.ones(3, device="neuron")
+    tensor.resize_(2, 4)
+    assert tensor.shape == (2, 4)
+    assert tensor.flatten()[:3].tolist() == [1, 1, 1]
+    tensor.resize_(2)
+    assert tensor.tolist() == [1, 1]
+    tensor.set_()
+    assert tensor.shape == (0,)
+
+
+def test_set_points_at_other_memory():
+    first, second = torch.zeros(4, device="neuron"), torch.ones(2, device="neuron")
+    first.set_(second)
+    assert first.is_set_to(second)
+    first.set_(second.untyped_storage())
+    assert first.tolist() == [1, 1]
+
+
+def test_a_parameter_stays_itself_when_its_module_moves():
+    linear = torch.nn.Linear(3, 2)
+    weight = linear.weight
+    linear.to("neuron")
+    assert linear.weight is weight
+    assert weight.device.type == "neuron"
+    weight.data = torch.zeros(2, 3, device="neuron")
+    assert weight.sum() == 0
+
+
+def test_modules_start_on_meta_or_on_the_device():
+    with torch.device("meta"):
+        linear = torch.nn.Linear(3, 2)
+    assert linear.to_empty(device="neuron").weight.device.type == "neuron"
+    with torch.device("neuron"):
+        assert torch.nn.Linear(3, 2).weight.device.type == "neuron"
+    assert copy.deepcopy(linear).weight.device.type == "neuron"
+
+
+def test_a_gradient_of_zeros_has_memory():
+    leaf = torch.randn(3, device="neuron", requires_grad=True)
+    torch.sgn(leaf).sum().backward()
+    assert leaf.grad.tolist() == [0, 0, 0]
+
+
+def test_pinning_copies():
+    tensor = torch.ones(3)
+    assert torch.equal(tensor.pin_memory(), tensor)

@@ -1,0 +1,76 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+import copy
+import io
+import pickle
+
+from trnsim.errors import NotModelled
+
+
+def saved(value):
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return file
+
+
+@pytest.mark.parametrize("location", [None, "cpu", "neuron", "neuron:0", torch.device("neuron")])
+def test_saved_tensors_load_where_they_are_wanted(location):
+    tensor = torch.randn(3, 4, device="neuron")
+    loaded = torch.load(saved({"all": tensor, "row": tensor[1]}), map_location=location)
+    assert loaded["all"].device.type == ("cpu" if location == "cpu" else "neuron")
+    assert torch.equal(loaded["row"].cpu(), tensor[1].cpu())
+    loaded["all"].zero_()
+    assert loaded["row"].abs().sum() == 0, "the view must share its storage"
+
+
+def test_tensors_saved_on_the_cpu_load_on_the_device():
+    assert torch.load(saved(torch.ones(2)), map_location="neuron").device.type == "neuron"
+
+
+def test_loading_onto_a_core_that_does_not_exist_fails():
+    file = saved(torch.ones(2, device="neuron"))
+    with pytest.raises(RuntimeError, match="device_count"):
+        torch.load(file, map_location="neuron:4")
+
+
+def test_deep_copies_keep_views_and_parameters():
+    tensor = torch.ones(4, device="neuron")
+    whole, part = copy.deepcopy([tensor, tensor[1:]])
+    whole.zero_()
+    assert part.sum() == 0
+    assert tensor.sum() == 4
+    weight = copy.deepcopy(torch.nn.Linear(2, 2).to("neuron")).weight
+    assert type(weight) is torch.nn.Parameter
+    assert weight.requires_grad
+
+
+def test_state_dicts_cross_devices():
+    source, model = torch.nn.Linear(3, 4), torch.nn.Linear(3, 4).to("neuron")
+    model.load_state_dict(source.state_dict())
+    assert torch.equal(model.state_dict()["weight"].cpu(), source.weight)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.ones(1, 3, device="neuron")).sum().backward()
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert optimizer.state[model.weight]["exp_avg"].device.type == "neuron"
+
+
+def test_tensors_can_be_pickled():
+    assert pickle.loads(pickle.dumps(torch.ones(2, device="neuron"))).device.type == "neuron"  # noqa: S301
+
+
+def test_storages_are_made_on_the_device():
+    assert torch.UntypedStorage(16, device="neuron").nbytes() == 16
+    assert torch.UntypedStorage([1, 2, 3], device="neuron").tolist() == [1, 2, 3]
+    assert torch.UntypedStorage(16).device.type == "cpu"
+
+
+def test_storages_shrink_and_do_not_grow():
+    storage = torch.ones(4, device="neuron").untyped_storage()
+    assert storage.resize_(0) is storage
+    with pytest.raises(NotModelled, match="cannot grow to 32"):
+        storage.resize_(32)
+    assert torch.UntypedStorage(4).resize_(8).nbytes() == 8
