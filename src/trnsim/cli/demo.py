@@ -1,0 +1,40 @@
+"""`trnsim demo`: the first screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trnsim import arch, screen
+from trnsim.screen import examples
+
+_NEXT = "trnsim run YOUR.py, trnsim plan train YOUR.json, trnsim assess YOUR.csv"
+
+
+def demo(
+    on: Annotated[str, typer.Option(help="Chip: trn1, inf2, trn2 or trn3.")] = "trn2",
+    sequence: Annotated[int, typer.Option(help="Rows of q, k and v.")] = 1024,
+    report: Annotated[Path, typer.Option(help="Where to write the kernel's HTML page.")] = Path(
+        "trnsim-report/attention.html"
+    ),
+) -> None:
+    """Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.
+
+    Every value is computed when it is printed. Example: trnsim demo --on trn3
+    """
+    chip = arch.target(on)
+    typer.echo(f"trnsim: a Trainium you can pip install      emulated {chip.name}, nothing rented")
+    kernel = screen.show_kernel(sequence=sequence, target=chip.name)
+    sections = (
+        kernel.lines,
+        lambda: screen.mistake_lines(chip.name),
+        screen.training_lines,
+        screen.cost_lines,
+        screen.claims_lines,
+    )
+    for section in sections:
+        typer.echo("\n".join(section()))
+    page = kernel.run.report(report)
+    typer.echo(f"Report      {examples.short(page)}     next: {_NEXT}")

@@ -1,0 +1,216 @@
+"""``trnsim plan train`` and ``trnsim plan serve``: time and USD, platform by platform."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trnsim.errors import BadInput
+from trnsim.system import serving, training
+from trnsim.system.model import ModelShape, read
+from trnsim.system.platform import COMPARED
+from trnsim.text import aligned, amount, amounts, durations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.facts import Interval
+
+    Estimates = Sequence[training.TrainingEstimate] | Sequence[serving.ServingEstimate]
+
+_COMPARED = ",".join(COMPARED)
+
+app = typer.Typer(
+    help="Estimate time and USD of training or serving a model, platform by platform.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]
+On = Annotated[str, typer.Option("--on", help="Platforms, separated by commas.")]
+Kind = Annotated[
+    str, typer.Option("--price", help="Purchase kind of every price: on_demand, spot, ...")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("train")
+def train(
+    config: Config,
+    tokens: Annotated[float, typer.Option(help="Tokens of the whole run.")] = 1e9,
+    sequence: Annotated[int, typer.Option(help="Tokens per sequence.")] = 8192,
+    batch_tokens: Annotated[
+        int, typer.Option(help="Tokens per optimizer step.")
+    ] = training.BATCH_TOKENS,
+    on: On = _COMPARED,
+    instances: Annotated[
+        int | None, typer.Option(help="How many; the smallest number that fits unless told.")
+    ] = None,
+    price: Kind = "capacity_block",
+    as_json: AsJson = False,
+) -> None:
+    """Time and USD of a training run, with P10 and P90.
+
+    Compute is 6 N + 6 L D S FLOPs per token at a stated share of the published peak; HBM traffic
+    and all-reduces over NeuronLink and EFA come on top. Weights, gradients and Adam's state must
+    fit: 16 bytes per parameter, and activations.
+
+    Example: trnsim plan train examples/llama-3.1-8b.json --tokens 1e9
+    """
+    model = read(config)
+    estimates = [
+        training.estimate(
+            model,
+            name,
+            tokens,
+            sequence=sequence,
+            batch_tokens=batch_tokens,
+            instances=instances,
+            kind=price,
+        )
+        for name in _names(on)
+    ]
+    if as_json:
+        print(_json(estimates))
+        return
+    print(f"{_title(model)}; {amount(tokens)} tokens in sequences of {sequence}\n")
+    header = ("platform", "instances", "chips", "time P50 (P10 to P90)", "chip-hours")
+    print(
+        aligned(
+            (*header, "USD P50 (P10 to P90)", "price"),
+            [
+                (
+                    e.platform,
+                    f"{e.layout.instances} x {e.instance}",
+                    str(e.layout.chips),
+                    durations(e.time_s),
+                    amount(e.chip_hours),
+                    amounts(e.usd),
+                    str(e.quote),
+                )
+                for e in estimates
+            ],
+        )
+    )
+    print(_footing(estimates))
+
+
+@app.command("serve")
+def serve(
+    config: Config,
+    batch: Annotated[int, typer.Option(help="Requests that decode together.")] = 8,
+    context: Annotated[int, typer.Option(help="Tokens of each prompt.")] = 2048,
+    output_tokens: Annotated[int, typer.Option(help="Tokens generated per request.")] = 256,
+    on: On = _COMPARED,
+    chips: Annotated[
+        int | None, typer.Option(help="Chips that hold one replica; up to 16 unless told.")
+    ] = None,
+    price: Kind = "capacity_block",
+    as_json: AsJson = False,
+) -> None:
+    """Time to first token, time per token and USD per million output tokens, with P10 and P90.
+
+    A token costs reading weights, keys and values from HBM, or computing 2 N FLOPs, whichever
+    takes longer, and a fixed latency per half layer.
+
+    Example: trnsim plan serve examples/llama-3.1-8b.json --batch 16 --context 4096
+    """
+    model = read(config)
+    estimates = [
+        serving.estimate(
+            model,
+            name,
+            batch=batch,
+            context=context,
+            output_tokens=output_tokens,
+            chips_per_replica=chips,
+            kind=price,
+        )
+        for name in _names(on)
+    ]
+    if as_json:
+        print(_json(estimates))
+        return
+    print(f"{_title(model)}; batch {batch}, {context} tokens in, {output_tokens} out\n")
+    header = ("platform", "instances", "replicas x chips", "TTFT P50 (P10 to P90)")
+    print(
+        aligned(
+            (*header, "TPOT P50 (P10 to P90)", "tokens/s", "USD per 1M tokens", "price"),
+            [
+                (
+                    e.platform,
+                    f"{e.instances} x {e.instance}",
+                    f"{e.replicas} x {e.chips_per_replica}",
+                    durations(e.ttft_s),
+                    durations(e.tpot_s),
+                    amounts(e.tokens_per_s),
+                    amounts(e.usd_per_million_tokens),
+                    str(e.quote),
+                )
+                for e in estimates
+            ],
+        )
+    )
+    print(_footing(estimates))
+
+
+def _names(on: str) -> list[str]:
+    names = [name.strip() for name in on.split(",") if name.strip()]
+    if not names:
+        raise BadInput("--on names no platform", fix=f"for example --on {_COMPARED}")
+    return names
+
+
+def _title(model: ModelShape) -> str:
+    active = f", {model.active_parameters / 1e9:.2f} B active" if model.experts > 1 else ""
+    return f"{model.name}: {model.parameters / 1e9:.2f} B parameters{active}"
+
+
+def _footing(estimates: Estimates) -> str:
+    """What each estimate rests on, then what is assumed, once."""
+    lines = [""]
+    for e in estimates:
+        note = f"; {e.note}" if e.note else ""
+        state = "validated" if e.validated else "unvalidated"
+        lines.append(f"{e.platform}: {state}; {e.basis}{note}")
+    lines.append("assumed:")
+    seen: dict[str, list[str]] = {}
+    for e in estimates:
+        for name in e.basis.assumed:
+            seen.setdefault(name, []).append(e.platform)
+    lines += [f"  {name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
+    return "\n".join(lines)
+
+
+def _json(estimates: Estimates) -> str:
+    return json.dumps([_plain(e) for e in estimates], indent=1)
+
+
+def _plain(e: training.TrainingEstimate | serving.ServingEstimate) -> dict[str, object]:
+    """What scripts want from an estimate: intervals, price, provenance."""
+    plain: dict[str, object] = {
+        "platform": e.platform,
+        "instance": e.instance,
+        "price": str(e.quote),
+        "validated": e.validated,
+        "inputs": {kind.value: count for kind, count in e.basis.counts.items()},
+        "assumed": list(e.basis.assumed),
+        "note": e.note,
+    }
+    intervals: dict[str, Interval | None]
+    if isinstance(e, training.TrainingEstimate):
+        plain["instances"], plain["chips"] = e.layout.instances, e.layout.chips
+        intervals = {"time_s": e.time_s, "usd": e.usd}
+    else:
+        plain["instances"], plain["chips_per_replica"] = e.instances, e.chips_per_replica
+        intervals = {
+            "ttft_s": e.ttft_s,
+            "tpot_s": e.tpot_s,
+            "tokens_per_s": e.tokens_per_s,
+            "usd_per_million_tokens": e.usd_per_million_tokens,
+        }
+    return plain | {name: value and asdict(value) for name, value in intervals.items()}

@@ -1,0 +1,18 @@
+"""5 Claims: how many of the documents' claims the catalogue's rows reproduce."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trnsim.system.claims import claims, counts
+
+if TYPE_CHECKING:
+    from trnsim.arch.catalogue import Catalogue
+
+
+def claims_lines(rows: Catalogue | None = None) -> list[str]:
+    """One line of the screen: the number of claims with each verdict."""
+    judged = claims(rows)
+    (best, reproduced), *others = counts(judged).items()
+    rest = ", ".join(f"{number} {verdict.value}" for verdict, number in others)
+    return [f"5 Claims    {reproduced} of {len(judged)} {best.value}; {rest}"]

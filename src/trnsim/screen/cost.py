@@ -1,0 +1,37 @@
+"""4 Cost: a training run on three Trainiums and a GPU, each with the kind and date of its price."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+from trnsim.arch.catalogue import Catalogue
+from trnsim.screen import examples
+from trnsim.system import model, training
+from trnsim.text import aligned, amounts, durations
+
+PLATFORMS = ("trn1", "trn2", "trn3", "p5en")
+
+
+def cost_lines(
+    config: Path | None = None,
+    tokens: float = 1e10,
+    instances: int | None = None,
+    *,
+    as_of: date | None = None,
+    rows: Catalogue | None = None,
+) -> list[str]:
+    """A heading and a line for each platform: time, USD, price kind and date."""
+    shape = model.read(config or examples.path("llama-3.1-8b.json"))
+    table: list[tuple[str, ...]] = []
+    for name in PLATFORMS:
+        estimate = training.estimate(
+            shape, name, tokens, instances=instances, as_of=as_of, rows=rows
+        )
+        label = name if estimate.validated else f"{name} unvalidated"
+        machines = f"{estimate.layout.instances} x {estimate.instance}"
+        usd = "no public price" if estimate.usd is None else f"{amounts(estimate.usd)} USD"
+        table.append((label, machines, durations(estimate.time_s), usd, str(estimate.quote)))
+    header = ("", "instances", "time (P10 to P90)", "USD (P10 to P90)", "price")
+    title = f"4 Cost      {shape.name}, {tokens:.3g} tokens"
+    return [title, *[f"            {line}" for line in aligned(header, table).splitlines()]]

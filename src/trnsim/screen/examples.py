@@ -1,0 +1,45 @@
+"""The examples that the screen runs: the files that users find in `examples/`."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import trnsim
+from trnsim.errors import BadInput
+
+# Beside the sources in a checkout, inside the package in a wheel.
+_FOLDERS = (
+    Path(trnsim.__file__).parents[2] / "examples",
+    Path(trnsim.__file__).parent / "examples",
+)
+
+
+def path(name: str) -> Path:
+    """Where the example file `name` lies."""
+    for folder in _FOLDERS:
+        if (folder / name).is_file():
+            return folder / name
+    raise BadInput(
+        f"the example {name} is in none of {', '.join(map(str, _FOLDERS))}",
+        fix="install trnsim again",
+    )
+
+
+def module(name: str) -> Any:
+    """The example `name` (without .py), imported."""
+    file = path(f"{name}.py")
+    specification = importlib.util.spec_from_file_location(f"trnsim_example_{name}", file)
+    if specification is None or specification.loader is None:
+        raise BadInput(f"{file} cannot be imported", fix="install trnsim again")
+    imported = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(imported)
+    return imported
+
+
+def short(file: str | Path) -> str:
+    """`file` relative to the current folder where it lies below it."""
+    here = Path.cwd()
+    full = Path(file)
+    return str(full.relative_to(here)) if full.is_relative_to(here) else str(full)

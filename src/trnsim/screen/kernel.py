@@ -1,0 +1,68 @@
+"""1 Kernel: flash attention against float64, with its time and what binds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from trnsim.profile.advice import Advice, advise
+from trnsim.run import Run, run
+from trnsim.screen import examples
+
+_US = 1e6
+
+
+@dataclass(frozen=True)
+class KernelShow:
+    """The run of the example kernel, and how far its values are from float64.
+
+    Attributes:
+        run: the run itself.
+        largest_error: largest absolute difference over the largest absolute reference value.
+        advice: the recommendation with the largest gain, if there is one.
+    """
+
+    run: Run
+    largest_error: float
+    advice: Advice | None
+
+    def lines(self) -> list[str]:
+        """Two lines of the screen."""
+        rows, columns = self.run.outputs.shape
+        interval = self.run.timeline.interval()
+        tries = ""
+        if self.advice is not None:
+            line = self.advice.line
+            where = f", {examples.short(line.file)}:{line.line}" if line else ""
+            tries = f", try: {self.advice.action}{where}"
+        shape = f"flash attention {rows}x{columns} bf16"
+        time = f"{self.run.total_time_s * _US:.1f} us"
+        spread = f"[{interval.p10 * _US:.1f} to {interval.p90 * _US:.1f}]"
+        return [
+            f"1 Kernel    {shape}     error against float64 {self.largest_error:.1e}",
+            f"            {time} {spread}, bound by {self.run.summary.bound_by}{tries}",
+        ]
+
+
+def reference(
+    q: npt.NDArray[np.float32], k: npt.NDArray[np.float32], v: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float64]:
+    """softmax(q @ k.T / sqrt(D)) @ v in float64."""
+    q64, k64, v64 = (array.astype(np.float64) for array in (q, k, v))
+    scores = q64 @ k64.T / np.sqrt(q.shape[1])
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True) @ v64)
+
+
+def show_kernel(
+    sequence: int = 1024, width: int = 128, target: str = "trn2", seed: int = 0
+) -> KernelShow:
+    """Flash attention on random [sequence, width] arrays, run and compared."""
+    rng = np.random.default_rng(seed)
+    q, k, v = (rng.standard_normal((sequence, width)).astype(np.float32) for _ in range(3))
+    result = run(examples.module("attention").attention, q, k, v, target=target)
+    expected = reference(q, k, v)
+    error = np.abs(result.outputs - expected).max() / np.abs(expected).max()
+    return KernelShow(result, float(error), next(iter(advise(result.timeline)), None))

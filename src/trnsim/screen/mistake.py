@@ -1,0 +1,23 @@
+"""2 Mistake: a kernel that the chip's compiler refuses, refused here at its own line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trnsim.errors import EmulatorError
+from trnsim.run import run
+from trnsim.screen import examples
+
+
+def mistake_lines(target: str = "trn2", kernel: Any = None) -> list[str]:
+    """One line of the screen: where, what was given, what is legal, and the source of the rule."""
+    launched = examples.module("mistake").mistake if kernel is None else kernel
+    a, b = np.ones((128, 128), np.float32), np.ones((128, 512), np.float32)
+    try:
+        run(launched, a, b, target=target)
+    except EmulatorError as error:
+        where = f"{examples.short(error.line.file)}:{error.line.line}" if error.line else "?"
+        return [f"2 Mistake   {where}  {error.reason}  ({error.source})"]
+    return ["2 Mistake   none: the kernel is legal"]

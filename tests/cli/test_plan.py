@@ -1,0 +1,86 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.errors import BadInput, OutOfMemory
+
+CONFIG = str(Path(__file__).parents[2] / "examples" / "llama-3.1-8b.json")
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["plan", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def table(output):
+    lines = output.split("\n\n")[1].splitlines()
+    return [re.split(r"\s{2,}", line.strip()) for line in lines]
+
+
+def test_training_is_a_row_per_platform():
+    header, *rows = table(run("train", CONFIG))
+    assert header[0] == "platform"
+    assert [row[0] for row in rows] == ["trn1", "trn2", "trn3", "p5en"]
+    prices = [row[-1] for row in rows]
+    assert prices[1].startswith("35.76 USD/h capacity_block us-east-2, ap-south-2 2026-10-09")
+    assert prices[2] == "no public price (capacity_block)"
+
+
+def test_provenance_ends_the_output():
+    output = run("train", CONFIG, "--on", "trn1,trn3")
+    assert "trn1: validated; inputs: 4 documented, 0 measured, 2 derived, 1 assumed" in output
+    assert "trn3: unvalidated; inputs: " in output
+    assert "no public measurement of Trn3 exists" in output
+    assert "\nassumed:\n  usable memory fraction = 0.9: " in output
+
+
+def test_more_tokens_cost_more():
+    few, many = (
+        json.loads(run("train", CONFIG, "--tokens", n, "--on", "trn2", "--json"))[0]
+        for n in ("1e9", "2e9")
+    )
+    assert many["usd"]["p50"] == pytest.approx(2 * few["usd"]["p50"])
+    assert few["validated"] is False
+
+
+def test_another_purchase_kind_is_asked_for_by_name():
+    output = run("train", CONFIG, "--price", "on_demand", "--on", "trn2,p5en")
+    assert "no public price (on_demand)" in output
+    assert "63.30 USD/h on_demand us-east-1 2026-07-20" in output
+
+
+def test_serving_is_a_row_per_platform():
+    header, *rows = table(run("serve", CONFIG, "--batch", "16"))
+    assert header[3:5] == ["TTFT P50 (P10 to P90)", "TPOT P50 (P10 to P90)"]
+    assert [row[0] for row in rows] == ["trn1", "trn2", "trn3", "p5en"]
+
+
+def test_serving_as_json():
+    served = json.loads(run("serve", CONFIG, "--on", "trn1,trn3", "--json"))
+    assert served[0]["usd_per_million_tokens"]["p10"] < served[0]["usd_per_million_tokens"]["p90"]
+    assert served[1]["usd_per_million_tokens"] is None
+
+
+@pytest.mark.parametrize("command", ["train", "serve"])
+def test_an_unknown_platform_lists_the_legal_ones(command):
+    with pytest.raises(BadInput, match=r"^target 'foo' is not known; legal: trn1, trn2, trn3, "):
+        run(command, CONFIG, "--on", "foo")
+
+
+def test_no_platform_at_all_is_refused():
+    with pytest.raises(BadInput, match=r"^--on names no platform\n  fix: for example --on trn1,t"):
+        run("train", CONFIG, "--on", ",")
+
+
+def test_too_few_instances_say_how_many(tmp_path):
+    config = json.loads(Path(CONFIG).read_text())
+    config["num_hidden_layers"] = 320
+    path = tmp_path / "large.json"
+    path.write_text(json.dumps(config))
+    with pytest.raises(OutOfMemory, match=r"fix: use at least 3 instances"):
+        run("train", str(path), "--on", "trn1", "--instances", "1")

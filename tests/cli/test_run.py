@@ -1,0 +1,167 @@
+"""`trnsim run`: values as numpy's, a report, and errors that say what to do."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trnsim.screen.kernel import reference
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ATTENTION = EXAMPLES / "attention.py"
+
+
+def trnsim(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "trnsim", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    """Files of the user's own: q.npy, k.npy, v.npy in `tmp_path`."""
+    rng = np.random.default_rng(7)
+    made = {}
+    for name in "qkv":
+        made[name] = rng.standard_normal((512, 96)).astype(np.float32)
+        np.save(tmp_path / f"{name}.npy", made[name])
+    return made
+
+
+def attend(*more, cwd):
+    return trnsim("run", ATTENTION, "--input", "q.npy", "k.npy", "v.npy", *more, cwd=cwd)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_attention_on_the_users_files_gives_numpys_values(tmp_path, arrays, target):
+    done = attend("--on", target, "--output", "out.npy", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    expected = reference(*(arrays[name] for name in "qkv"))
+    error = np.abs(np.load(tmp_path / "out.npy") - expected).max()
+    # Two roundings to bfloat16 (8 bits) on the way to the output.
+    assert error <= 2 * 2.0**-8 * np.abs(expected).max()
+    assert f"attention on {target}" in done.stdout
+
+
+def test_the_report_is_written_and_holds_the_source_lines(tmp_path, arrays):
+    assert arrays
+    done = attend("--report", "here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "here" / "attention.html").read_text()
+    assert "attention.py" in page
+    assert "nc_matmul" in page
+
+
+def test_a_program_runs_with_its_arguments_and_every_kernel_is_reported(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import sys\n"
+        "import numpy as np\n"
+        "import nki\n"
+        "import nki.language as nl\n"
+        "import nki.isa as nisa\n"
+        "@nki.jit\n"
+        "def double(a):\n"
+        "    tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)\n"
+        "    nisa.dma_copy(dst=tile, src=a)\n"
+        "    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)\n"
+        "    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)\n"
+        "    nisa.dma_copy(dst=out, src=tile)\n"
+        "    return out\n"
+        "for n in sys.argv[1:]:\n"
+        "    print('sum', double(np.ones((int(n), 4), np.float32)).sum())\n"
+    )
+    done = trnsim("run", "program.py", "8", "16", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "sum 64.0\n" in done.stdout
+    assert "sum 128.0\n" in done.stdout
+    assert done.stdout.count("double on trn2") == 2
+
+
+def failure(done):
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.startswith("trnsim: error: ")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_a_wrong_shape_names_the_kernels_own_assertion_and_its_line(tmp_path):
+    for name in "qkv":
+        np.save(tmp_path / f"{name}.npy", np.zeros((100, 64), np.float32))
+    message = failure(attend(cwd=tmp_path))
+    assert "S is 100; it must be a multiple of 512" in message
+    assert re.search(r"at .*attention\.py:\d+", message)
+
+
+def test_a_missing_array_is_named_with_the_fix(tmp_path):
+    message = failure(trnsim("run", ATTENTION, "--input", "q.npy", "k", "v", cwd=tmp_path))
+    assert "--input q.npy: " in message
+    assert "fix: give a file that numpy.save wrote" in message
+
+
+def test_an_array_of_objects_is_refused(tmp_path):
+    np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
+    message = failure(trnsim("run", ATTENTION, "--input", "o.npy", cwd=tmp_path))
+    assert "--input o.npy: " in message
+
+
+def test_float64_is_refused_by_name(tmp_path):
+    for name in "qkv":
+        np.save(tmp_path / f"{name}.npy", np.zeros((512, 64)))
+    message = failure(attend(cwd=tmp_path))
+    assert "argument `q` is float64" in message
+    assert "astype('float32')" in message
+
+
+def test_too_few_arrays_show_the_kernels_signature(tmp_path, arrays):
+    assert arrays
+    message = failure(trnsim("run", ATTENTION, "--input", "q.npy", cwd=tmp_path))
+    assert "attention(q, k, v)" in message
+
+
+def test_an_unknown_target_lists_the_legal_ones(tmp_path):
+    message = failure(trnsim("run", ATTENTION, "--on", "trn9", cwd=tmp_path))
+    assert "target 'trn9' is not known; legal: trn1, inf2, trn2, trn3" in message
+
+
+def test_a_missing_script_says_what_to_name(tmp_path):
+    message = failure(trnsim("run", "nowhere.py", cwd=tmp_path))
+    assert "script nowhere.py is not a file" in message
+
+
+def test_a_script_that_launches_nothing_says_so(tmp_path):
+    (tmp_path / "quiet.py").write_text("print('hello')\n")
+    message = failure(trnsim("run", "quiet.py", cwd=tmp_path))
+    assert "launched no kernel" in message
+
+
+def test_a_script_with_a_syntax_error_names_the_line(tmp_path, arrays):
+    assert arrays
+    (tmp_path / "broken.py").write_text("a = 1\nb = = 2\n")
+    message = failure(trnsim("run", "broken.py", "--input", "q.npy", cwd=tmp_path))
+    assert "at broken.py:2" in message
+
+
+def test_a_file_of_several_kernels_asks_which(tmp_path, arrays):
+    assert arrays
+    (tmp_path / "two.py").write_text(
+        "import nki\n"
+        "@nki.jit\ndef first(a):\n    return a\n"
+        "@nki.jit\ndef second(a):\n    return a\n"
+    )
+    message = failure(trnsim("run", "two.py", "--input", "q.npy", cwd=tmp_path))
+    assert "has the kernels: first, second" in message
+    chosen = trnsim("run", "two.py", "--kernel", "second", "--input", "q.npy", cwd=tmp_path)
+    assert chosen.returncode == 0, chosen.stderr
+
+
+def test_an_output_that_cannot_be_written_is_named(tmp_path, arrays):
+    assert arrays
+    message = failure(attend("--output", "no/such/out.npy", cwd=tmp_path))
+    assert "--output no/such/out.npy" in message
