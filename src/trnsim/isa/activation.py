@@ -26,6 +26,7 @@ from trnsim.memory import Tile
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Float32Array
+    from trnsim.isa.machine import Machine
 
 _TABLE = "nki.api.shared.rst, Supported Activation Functions for NKI ISA"
 _ENGINES = "nki.api.shared.rst, NKI Engine Selection"
@@ -80,9 +81,9 @@ class Activation(Instruction, engines=(Engine.scalar,)):
                 "name the command that fills the accumulator",
             )
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """Float32 throughout; each result is rounded once on write."""
-        del core
+        del machine
         result = self._activate()
         self.dst.store(result)
         if self.reduce_res is not None:
@@ -126,9 +127,9 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
         """As activation."""
         self._activation().check(core, n)
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """As activation."""
-        self._activation().execute(core)
+        self._activation().execute(machine)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F) + 64."""

@@ -14,6 +14,7 @@ from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
+    from trnsim.isa.machine import Machine
 
 
 class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsimd)):
@@ -41,12 +42,11 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
                 "use nisa.activation(op=nl.copy)",
             )
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """Bit-accurate where dtypes agree."""
-        through_float32 = self.chosen_engine(core) is Engine.scalar
+        through_float32 = self.chosen_engine(machine.core) is Engine.scalar
         if self.src.dtype == self.dst.dtype and not through_float32:
-            src = self.src.array
-            self.dst.array[...] = src.reshape(self.dst.shape)
+            self.dst.put(self.src.bits())
         else:
             self.dst.store(self.src.load())
 
@@ -77,10 +77,11 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         if self.chosen_engine(core) is Engine.gpsimd and self.dst.memory is PSUM:
             self.refuse("engine=nisa.engine.gpsimd with dst in PSUM", "use nisa.engine.vector")
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """The same for every dtype."""
-        del core
-        self.dst.array[...] = round_to(np.asarray([self.value], np.float64), self.dst.dtype)[0]
+        del machine
+        value = round_to(np.asarray([self.value], np.float64), self.dst.dtype)
+        self.dst.put(np.broadcast_to(value, self.dst.shape))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F/2) for zero in 16 bits, else max(MIN_II, F)."""

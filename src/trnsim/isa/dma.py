@@ -5,12 +5,14 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from trnsim.dtypes import Array, round_to, to_float32
 from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.modes import DgeMode, Engine, OobMode
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
+    from trnsim.isa.machine import Machine
 
 
 _DGE_GENERATION = 3
@@ -68,13 +70,16 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
                 "leave engine out",
             )
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """Bits as they are where the dtypes agree."""
-        del core
-        if self.src.dtype == self.dst.dtype:
-            self.dst.array[...] = self.src.array.reshape(self.dst.shape)
-        else:
-            self.dst.store(self.src.load())
+        del machine
+        rows = None
+        if self.oob_mode is OobMode.skip:
+            rows = _both(self.src.legal_rows(), self.dst.legal_rows())
+        bits = self.src.bits(rows)
+        if self.src.dtype != self.dst.dtype:
+            bits = round_to(to_float32(bits), self.dst.dtype)
+        self.dst.put(bits, rows)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """Bytes at the sustained rate of the engines used, or descriptors at theirs.
@@ -100,6 +105,13 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
             latency_s=core.dma_start_s + core.dma_end_s + max(alone_s - interval_s, 0.0),
             hbm_bytes=hbm_bytes,
         )
+
+
+def _both(first: Array | None, second: Array | None) -> Array | None:
+    """Rows that both masks allow; None allows all."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
 
 
 def _descriptors(tile: Tile) -> int:

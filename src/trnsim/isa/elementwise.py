@@ -29,6 +29,7 @@ from trnsim.memory import Tile
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array
+    from trnsim.isa.machine import Machine
 
 _TABLE = "nki.api.shared.rst, Supported Math Operators for NKI ISA"
 _UNARY = 1
@@ -106,12 +107,12 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
                 "copy the PSUM tile to SBUF with nisa.tensor_copy",
             )
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """Exact integers on GpSimd, bits as stored for bitvec, else float32."""
         operator = ALU[self.op]
-        is_exact = self._is_integer() and self.chosen_engine(core) is Engine.gpsimd
+        is_exact = self._is_integer() and self.chosen_engine(machine.core) is Engine.gpsimd
         if operator.is_bitvec or is_exact:
-            first, second = same_shape(self.data1.array, self.data2.array)
+            first, second = same_shape(self.data1.bits(), self.data2.bits())
         else:
             first, second = same_shape(self.data1.load(), self.data2.load())
         self.dst.store(operator.apply(first, second))
@@ -178,11 +179,11 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         if engine is Engine.gpsimd and names[0] != "rsqrt":
             self.refuse(f"op0 {names[0]} on GpSimd; legal: rsqrt", "use nisa.engine.vector")
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """Float32 chain, or integers as stored for bitvec operators."""
-        del core
+        del machine
         first = ALU[self.op0]
-        result = self.data.array if first.is_bitvec else self.data.load()
+        result = self.data.bits() if first.is_bitvec else self.data.load()
         for name, operand, reverse in (
             (self.op0, self.operand0, self.reverse0),
             (self.op1, self.operand1, self.reverse1),
@@ -260,9 +261,9 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
                 "copy one of them to SBUF with nisa.tensor_copy",
             )
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """Float32 throughout, rounded once on write."""
-        del core
+        del machine
         data, second = same_shape(self.data.load(), self.operand1.load())
         first = along_free_axis(self.operand0, data)
         scaled = _apply(ALU[self.op0], data, first, reverse=self.reverse0)
@@ -281,9 +282,9 @@ class Reciprocal(Instruction, engines=(Engine.vector,)):
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """More precise than the Scalar Engine's approximation; exact division here."""
-        del core
+        del machine
         self.dst.store(ALU["reciprocal"].apply(self.data.load()))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:

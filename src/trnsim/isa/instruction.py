@@ -9,18 +9,19 @@ on the class.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, dataclass_transform
 
 from trnsim.errors import IllegalInstruction, InternalError
-from trnsim.isa.modes import Engine
-from trnsim.memory import Memory, Storage, Tile
+from trnsim.isa.modes import Engine, OobMode
+from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Dtype
+    from trnsim.isa.machine import Machine
 
 SBUF: Final = Memory.SBUF
 PSUM: Final = Memory.PSUM
@@ -41,6 +42,7 @@ class Operand:
         memories: where the tile may live.
         dtypes: what it may hold; empty means anything.
         is_immediate: whether a plain number may stand for the tile.
+        is_many: whether it is a tuple of tiles.
     """
 
     access: str
@@ -48,6 +50,7 @@ class Operand:
     memories: tuple[Memory, ...]
     dtypes: tuple[Dtype, ...]
     is_immediate: bool = False
+    is_many: bool = False
 
 
 _REQUIRED: Final = object()
@@ -72,6 +75,18 @@ def writes(
 ) -> Any:
     """A tile that the instruction writes as a whole."""
     return _operand(Operand("write", tuple(axes.split()), memories, dtypes), default)
+
+
+def updates(
+    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
+) -> Any:
+    """A tile that the instruction changes in part: what it held before must have been written."""
+    return _operand(Operand("update", tuple(axes.split()), memories, dtypes), default)
+
+
+def reads_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> Any:
+    """A tuple of tiles that the instruction reads."""
+    return _operand(Operand("read", tuple(axes.split()), memories, dtypes, is_many=True), _REQUIRED)
 
 
 def vector_or_number(axes: str, *memories: Memory, default: Any = _REQUIRED) -> Any:
@@ -106,7 +121,9 @@ class Cost:
     hbm_bytes: int = 0
 
 
-@dataclass_transform(eq_default=False, field_specifiers=(reads, writes, vector_or_number, field))
+@dataclass_transform(
+    eq_default=False, field_specifiers=(reads, writes, updates, reads_many, vector_or_number, field)
+)
 @dataclass(eq=False, repr=False)
 class Instruction:
     """Base of all instructions. Subclassing declares and registers one."""
@@ -132,7 +149,7 @@ class Instruction:
     def check(self, core: NeuronCore, n: Dims) -> None:
         """Constraints beyond memory, dtype and axis agreement."""
 
-    def execute(self, core: NeuronCore) -> None:  # noqa: ARG002
+    def execute(self, machine: Machine) -> None:  # noqa: ARG002
         """Values: read operands, write results."""
         raise InternalError(f"{self.opcode} declares no values")
 
@@ -148,18 +165,39 @@ class Instruction:
     # What every instruction has
 
     def tiles(self) -> Iterator[tuple[Operand, Tile]]:
-        """Operand and tile of each operand that is a tile in this instance."""
+        """Operand and tile of each operand that is a tile, or several, in this instance."""
         for name, operand in self.operands.items():
             value = getattr(self, name)
             if isinstance(value, Tile):
                 yield operand, value
+            elif isinstance(value, tuple):
+                for tile in value:
+                    yield operand, tile
+
+    def written_tiles(self) -> Iterable[Tile]:
+        """What it leaves written: every written operand, unless a family knows better."""
+        return [tile for operand, tile in self.tiles() if operand.access != "read"]
+
+    def resolved(self) -> Instruction | None:
+        """The instruction with its scalar indices applied; None where it is to be skipped.
+
+        Raises:
+            IllegalInstruction: an index out of bounds, unless `oob_mode` skips it.
+        """
+        indices = [t.index for _, t in self.tiles() if isinstance(t.index, ScalarIndex)]
+        if not indices:
+            return self
+        is_skipped = getattr(self, "oob_mode", None) is OobMode.skip
+        if is_skipped and not all(0 <= index.value < index.limit for index in indices):
+            return None
+        return self._with_tiles(Tile.resolved)
 
     def signature(self) -> tuple[object, ...]:
         """All that legality and cost depend on; equal signatures are checked once."""
         return (
             type(self),
             *[
-                value.signature if isinstance(value, Tile) else value
+                value.signature if isinstance(value, Tile) else _plain(value)
                 for value in self.__dict__.values()
             ],
         )
@@ -183,15 +221,30 @@ class Instruction:
 
     def outline(self) -> Instruction:
         """The instruction without its bytes: enough to price it again, on this core or another."""
-        bare = {
-            name: _without_bytes(tile)
-            for name in self.operands
-            if isinstance(tile := getattr(self, name), Tile)
-        }
-        return replace(self, **bare)
+        return self._with_tiles(_without_bytes)
+
+    def _with_tiles(self, change: Callable[[Tile], Tile]) -> Self:
+        """The instruction with `change` applied to every tile."""
+        changed: dict[str, Any] = {}
+        for name in self.operands:
+            value = getattr(self, name)
+            if isinstance(value, Tile):
+                changed[name] = change(value)
+            elif isinstance(value, tuple):
+                changed[name] = tuple(map(change, value))
+        return replace(self, **changed)
 
     def _verify_operand(self, core: NeuronCore, name: str, operand: Operand, n: Dims) -> None:
-        tile = getattr(self, name)
+        value = getattr(self, name)
+        if operand.is_many and isinstance(value, tuple) and value:
+            for tile in value:
+                self._verify_tile(core, name, operand, tile, n)
+        else:
+            self._verify_tile(core, name, operand, value, n)
+
+    def _verify_tile(
+        self, core: NeuronCore, name: str, operand: Operand, tile: object, n: Dims
+    ) -> None:
         if not isinstance(tile, Tile):
             self._verify_number(name, operand, tile)
             return
@@ -216,6 +269,7 @@ class Instruction:
         if operand.is_immediate and isinstance(value, int | float):
             return
         kind = "a tensor or a number" if operand.is_immediate else "a tensor"
+        kind = "a list of tensors" if operand.is_many else kind
         self.refuse(
             f"`{name}` is {type(value).__name__}; legal: {kind}",
             "pass a tensor made by nl.ndarray, or a view of one",
@@ -244,6 +298,13 @@ class Instruction:
                     f"axis {axis} {where} but {length} in `{name}`, which is {tile}",
                     "give the operands matching shapes",
                 )
+
+
+def _plain(value: object) -> object:
+    """A tuple of tiles as the tuple of their signatures; anything else as it is."""
+    if isinstance(value, tuple) and any(isinstance(item, Tile) for item in value):
+        return tuple(item.signature if isinstance(item, Tile) else item for item in value)
+    return value
 
 
 def _either(words: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
+    from trnsim.isa.machine import Machine
 
 _INPUTS = (BFLOAT16, FLOAT16, FLOAT32, TFLOAT32, FLOAT8_E4M3, FLOAT8_E5M2, FLOAT8_E4M3FN)
 _WIDE = (FLOAT32, TFLOAT32)
@@ -66,7 +67,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
                 "tile the matmul; nl.tile_size has the limits",
             )
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """Product in float32; each element of dst is overwritten or added to."""
         stationary, moving = self.stationary.load(), self.moving.load()
         product = stationary.reshape(stationary.shape[0], -1).T @ moving.reshape(
@@ -76,7 +77,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         started = dst.storage.accumulating
         itemsize = dst.dtype.itemsize
         if self.accumulate:
-            self._check_started(core)
+            self._check_started(machine.core)
             dst.store(dst.load().reshape(product.shape) + product)
         elif self.accumulate is None and not started.is_disjoint(dst.pattern, itemsize):
             old = dst.load().reshape(product.shape)
@@ -183,11 +184,11 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
                 "nki.isa.nc_transpose, Memory types",
             )
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """Bit-accurate."""
-        del core
-        data = self.data.array
-        self.dst.array[...] = data.reshape(data.shape[0], -1).T.reshape(self.dst.shape)
+        del machine
+        data = self.data.bits()
+        self.dst.put(data.reshape(data.shape[0], -1).T)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """Tensor Engine: max(P, min(64, F)); Vector Engine: max(MIN_II, F)."""

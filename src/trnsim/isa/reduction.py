@@ -13,6 +13,7 @@ from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
+    from trnsim.isa.machine import Machine
 
 _REDUCTIONS = [name for name, operator in ALU.items() if operator.reduce is not None]
 
@@ -50,12 +51,12 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
                 "allocate dst with the axes that remain",
             )
 
-    def execute(self, core: NeuronCore) -> None:
+    def execute(self, machine: Machine) -> None:
         """Float32, or bits as stored for bitvec operators."""
-        del core
+        del machine
         operator = ALU[self.op]
         assert operator.reduce is not None  # noqa: S101  `check` has seen to it
-        data = self.data.array if operator.is_bitvec else self.data.load()
+        data = self.data.bits() if operator.is_bitvec else self.data.load()
         first = self._axes()[0]
         result = operator.reduce(data.reshape(*data.shape[:first], -1), axis=-1)
         self.dst.store(-result if self.negate else result)

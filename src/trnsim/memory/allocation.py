@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from trnsim.errors import IllegalInstruction, OutOfMemory, user_line
 from trnsim.memory.access import AccessPattern
+from trnsim.memory.box import Box
 from trnsim.memory.storage import Memory, Storage
 
 if TYPE_CHECKING:
@@ -29,7 +31,10 @@ class CoreMemory:
     def __init__(self, core: NeuronCore, *, has_values: bool) -> None:
         self._core = core
         self._has_values = has_values
-        self._placed: dict[Memory, Storage] = {}
+        self._roots: dict[Memory, Storage] = {}
+        self._placed: dict[Memory, list[tuple[weakref.ref[Storage], Box]]] = {
+            memory: [] for memory in Memory
+        }
 
     def capacity_bytes(self, memory: Memory) -> int:
         """Bytes of a partition on chip, bytes of the logical core's HBM."""
@@ -63,7 +68,7 @@ class CoreMemory:
         """
         self._check(shape, dtype, memory)
         if address is not None and memory.is_on_chip:
-            return self._place(shape, dtype, memory, address)
+            return self._place(shape, dtype, memory, address, name)
         row_bytes = prod(shape[1:]) * dtype.itemsize if memory.is_on_chip else 0
         pitch = row_bytes or shape[-1] * dtype.itemsize
         nbytes = prod(shape) * dtype.itemsize
@@ -91,7 +96,12 @@ class CoreMemory:
         return np.zeros(nbytes, np.uint8) if self._has_values else None
 
     def _place(
-        self, shape: tuple[int, ...], dtype: Dtype, memory: Memory, address: tuple[int, int]
+        self,
+        shape: tuple[int, ...],
+        dtype: Dtype,
+        memory: Memory,
+        address: tuple[int, int],
+        name: str,
     ) -> tuple[Storage, AccessPattern]:
         first_partition, offset = address
         capacity = self.capacity_bytes(memory)
@@ -106,24 +116,44 @@ class CoreMemory:
                 fix="choose an address that leaves room for the whole tensor",
                 source=self._core.sbuf_partition_bytes.provenance.source,
             )
-        if memory not in self._placed:
-            self._placed[memory] = Storage(
-                memory,
-                partitions * capacity,
-                capacity,
-                name="",
-                line=user_line(),
-                data=self._bytes(partitions * capacity),
-                is_placed=True,
-            )
-        storage = self._placed[memory]
         dense = AccessPattern.dense(shape, dtype.itemsize, pitch_bytes=capacity)
         pattern = AccessPattern(
             dense.shape, dense.strides_bytes, first_partition * capacity + offset
         )
+        root = self._root(memory, capacity)
+        storage = Storage(
+            memory,
+            root.nbytes,
+            capacity,
+            name=name,
+            line=user_line(),
+            is_placed=True,
+            root=root,
+        )
+        box = Box(first_partition, ends[0] - 1, offset, ends[1] - 1)
+        self._note_overlaps(memory, storage, box)
         # A new allocation: the first matmul onto it overwrites what an older tensor left there.
-        storage.accumulating.discard(pattern, dtype.itemsize)
+        root.accumulating.discard(pattern, dtype.itemsize)
         return storage, pattern
+
+    def _root(self, memory: Memory, capacity: int) -> Storage:
+        """The storage of a whole on-chip memory, which tensors with an address share."""
+        if memory not in self._roots:
+            nbytes = int(self._core.partitions) * capacity
+            self._roots[memory] = Storage(
+                memory, nbytes, capacity, data=self._bytes(nbytes), is_placed=True
+            )
+        return self._roots[memory]
+
+    def _note_overlaps(self, memory: Memory, storage: Storage, box: Box) -> None:
+        """Tell the new tensor and the living ones that share bytes with it of each other."""
+        living = [(other, at) for other, at in self._placed[memory] if other() is not None]
+        for reference, at in living:
+            other = reference()
+            if other is not None and at.overlaps(box):
+                other.overlapping.append(weakref.ref(storage))
+                storage.overlapping.append(reference)
+        self._placed[memory] = [*living, (weakref.ref(storage), box)]
 
     def _check(self, shape: tuple[int, ...], dtype: Dtype, memory: Memory) -> None:
         core = self._core

@@ -7,12 +7,15 @@ bytes, only its size.
 
 from __future__ import annotations
 
+import weakref
 from enum import Enum
 from itertools import count
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from trnsim.memory.box import Box
 
 if TYPE_CHECKING:
     from trnsim.dtypes import Array
@@ -59,6 +62,11 @@ class ByteMask:
             self._full, self._bits = True, None
             return
         self._view(pattern, itemsize)[...] = True
+
+    def mark(self, pattern: AccessPattern, itemsize: int, places: Any) -> None:
+        """The elements of `pattern` that numpy finds at `places` are in the set."""
+        if not self._full:
+            self._view(pattern, itemsize)[places] = True
 
     def discard(self, pattern: AccessPattern, itemsize: int) -> None:
         """The bytes of `pattern` are no longer in the set."""
@@ -135,9 +143,12 @@ class Storage:
         written: the bytes that something wrote.
         accumulating: the bytes that a matmul wrote since the allocation (PSUM).
         serial: a number of its own, in order of allocation.
+        root: the storage whose bytes it shares: itself, or that of the whole memory where the
+            kernel fixed its address.
     """
 
     __slots__ = (
+        "__weakref__",
         "accumulating",
         "data",
         "is_placed",
@@ -145,7 +156,10 @@ class Storage:
         "memory",
         "name",
         "nbytes",
+        "overlapping",
+        "overwritten",
         "pitch_bytes",
+        "root",
         "serial",
         "start_partition",
         "written",
@@ -163,6 +177,7 @@ class Storage:
         is_written: bool = False,
         is_placed: bool = False,
         start_partition: int = 0,
+        root: Storage | None = None,
     ) -> None:
         self.memory = memory
         self.nbytes = nbytes
@@ -175,3 +190,28 @@ class Storage:
         self.written = ByteMask(nbytes, full=is_written)
         self.accumulating = ByteMask(nbytes)
         self.serial = next(_serial)
+        self.root: Storage = self
+        self.overlapping: list[weakref.ref[Storage]] = []
+        self.overwritten: list[tuple[Box, Storage]] = []
+        if root is not None:
+            self.root, self.data = root, root.data
+            self.written, self.accumulating = root.written, root.accumulating
+
+    def note_write(self, box: Box) -> None:
+        """A tile of this storage writes `box`: its own again, and lost to what overlaps it."""
+        if not self.overlapping:
+            return
+        self.overwritten = [
+            (rest, culprit) for old, culprit in self.overwritten for rest in old.without(box)
+        ]
+        for reference in self.overlapping:
+            other = reference()
+            if other is not None:
+                other.overwritten.append((box, self))
+
+    def overwritten_by(self, box: Box) -> Storage | None:
+        """The storage at an overlapping address that wrote into `box` last, if one did."""
+        for old, culprit in reversed(self.overwritten):
+            if old.overlaps(box):
+                return culprit
+        return None

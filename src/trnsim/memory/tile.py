@@ -2,54 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from trnsim.dtypes import Array, Dtype, Float32Array, round_to, to_float32
 from trnsim.errors import IllegalInstruction, InternalError
+from trnsim.memory.box import Box
+from trnsim.memory.index import Index, ScalarIndex, SnakeIndex, VectorIndex, legal
 
 if TYPE_CHECKING:
     from trnsim.memory.access import AccessPattern
     from trnsim.memory.storage import Memory, Storage
 
 
-class Box(NamedTuple):
-    """The smallest rectangle of a storage that holds a tile: rows, and bytes within a row."""
-
-    first_row: int
-    last_row: int
-    first_byte: int
-    last_byte: int
-
-    def overlaps(self, other: Box) -> bool:
-        """Whether the two rectangles share a byte."""
-        return (
-            self.first_row <= other.last_row
-            and other.first_row <= self.last_row
-            and self.first_byte <= other.last_byte
-            and other.first_byte <= self.last_byte
-        )
-
-    def contains(self, other: Box) -> bool:
-        """Whether `other` lies within."""
-        return (
-            self.first_row <= other.first_row
-            and other.last_row <= self.last_row
-            and self.first_byte <= other.first_byte
-            and other.last_byte <= self.last_byte
-        )
-
-
 class Tile:
-    """A view of a storage: on chip, axis 0 is the partition axis and the rest is the free axis."""
+    """A view of a storage: on chip, axis 0 is the partition axis and the rest is the free axis.
 
-    __slots__ = ("_array", "_box", "_signature", "dtype", "pattern", "storage")
+    With an `index`, where it lies is known only when an instruction runs: `bits` and `load` gather,
+    `put` and `store` scatter, and `footprint` is all that the tile may touch.
+    """
 
-    def __init__(self, storage: Storage, dtype: Dtype, pattern: AccessPattern) -> None:
+    __slots__ = ("_array", "_box", "_signature", "dtype", "index", "pattern", "storage")
+
+    def __init__(
+        self,
+        storage: Storage,
+        dtype: Dtype,
+        pattern: AccessPattern,
+        index: Index | None = None,
+    ) -> None:
         self.storage = storage
         self.dtype = dtype
         self.pattern = pattern
+        self.index = index
         self._array: Array | None = None
         self._box: Box | None = None
         self._signature: tuple[object, ...] | None = None
@@ -81,7 +68,7 @@ class Tile:
 
     @property
     def array(self) -> Array:
-        """The tile's elements as numpy sees them: a view, never a copy.
+        """The elements of the footprint as numpy sees them: a view, never a copy.
 
         Raises:
             IllegalInstruction: where the pattern leaves its storage.
@@ -90,7 +77,7 @@ class Tile:
             data = self.storage.data
             if data is None:
                 raise InternalError("values were asked of a shape-only run")
-            pattern = self.pattern
+            pattern = self.footprint
             try:
                 self._array = np.ndarray(
                     pattern.shape,
@@ -103,15 +90,131 @@ class Tile:
                 self._refuse_bounds()
         return self._array
 
+    def bits(self, rows: Array | None = None) -> Array:
+        """The elements as stored: a view, or a copy of what an index or `rows` picks.
+
+        Args:
+            rows: which rows (a boolean for each), or None for all.
+
+        Raises:
+            IllegalInstruction: where an index is out of bounds.
+        """
+        if self.index is None and rows is None:
+            return self.array
+        picked: Array = self.array[self._places(rows)]
+        return picked
+
+    def put(self, bits: Array, rows: Array | None = None) -> None:
+        """Write elements as stored, reshaped to the tile's shape (or to that of its `rows`)."""
+        array = self.array
+        if self.index is None and rows is None:
+            array[...] = bits if bits.shape == array.shape else bits.reshape(array.shape)
+            return
+        shape = self.shape if rows is None else (int(rows.sum()), *self.shape[1:])
+        array[self._places(rows)] = bits.reshape(shape)
+
     def load(self) -> Float32Array:
         """The values in float32."""
-        return to_float32(self.array)
+        return to_float32(self.bits())
 
     def store(self, values: Array) -> None:
         """Write `values`, rounded once to the tile's dtype and reshaped to its shape."""
-        array = self.array
-        rounded = round_to(values, self.dtype)
-        array[...] = rounded if rounded.shape == array.shape else rounded.reshape(array.shape)
+        self.put(round_to(values, self.dtype))
+
+    # What has been written
+
+    def index_tiles(self) -> tuple[Tile, ...]:
+        """The tile that holds its indices, if there is one."""
+        source = self.index.source if self.index is not None else None
+        return (source,) if isinstance(source, Tile) else ()
+
+    def is_written(self) -> bool:
+        """Whether every element has been written; rows that an index leaves out do not count."""
+        written, itemsize = self.storage.written, self.dtype.itemsize
+        if self.index is None or written.covers(self.footprint, itemsize):
+            return written.covers(self.pattern, itemsize)
+        flags = written.of(self.footprint, itemsize)
+        return bool(flags[self._places(self.legal_rows())].all())
+
+    def mark_written(self) -> None:
+        """Every element has been written now."""
+        written, itemsize = self.storage.written, self.dtype.itemsize
+        self.storage.note_write(self.box)
+        if self.index is None:
+            written.add(self.pattern, itemsize)
+        elif self.storage.data is not None:
+            written.mark(self.footprint, itemsize, self._places(self.legal_rows()))
+
+    # Dynamic addressing
+
+    @property
+    def footprint(self) -> AccessPattern:
+        """The pattern of every element that the tile may touch."""
+        pattern, index = self.pattern, self.index
+        if isinstance(index, VectorIndex):
+            return replace(
+                pattern,
+                shape=(index.limit, *pattern.shape[1:]),
+                strides_bytes=(index.stride_bytes, *pattern.strides_bytes[1:]),
+            )
+        if isinstance(index, SnakeIndex):
+            return replace(pattern, shape=(pattern.shape[0], index.limit))
+        if isinstance(index, ScalarIndex):
+            return replace(
+                pattern,
+                shape=(index.limit, *pattern.shape),
+                strides_bytes=(index.stride_bytes, *pattern.strides_bytes),
+            )
+        return pattern
+
+    def resolved(self) -> Tile:
+        """The tile with a scalar index applied; itself where it has none.
+
+        Raises:
+            IllegalInstruction: where the index is out of bounds.
+        """
+        index = self.index
+        if not isinstance(index, ScalarIndex):
+            return self
+        value = index.value
+        if not 0 <= value < index.limit:
+            self._refuse_index(value, index.limit)
+        offset = self.pattern.offset_bytes + value * index.stride_bytes
+        return Tile(self.storage, self.dtype, replace(self.pattern, offset_bytes=offset))
+
+    def legal_rows(self) -> Array | None:
+        """Which rows a vector index addresses within bounds; None where all are."""
+        if not isinstance(self.index, VectorIndex):
+            return None
+        mask = legal(self.index.rows(self.shape[0]), self.index.limit)
+        return None if mask.all() else mask
+
+    def _places(self, rows: Array | None) -> Any:
+        """Where in `array` the elements lie, as numpy indexes it."""
+        index = self.index
+        if index is None:
+            return rows
+        if isinstance(index, VectorIndex):
+            wanted = index.rows(self.shape[0])
+            wanted = wanted if rows is None else wanted[rows]
+        elif isinstance(index, SnakeIndex):
+            wanted = index.columns(self.shape[0])
+        else:
+            raise InternalError(f"{self} was used before its index was resolved")
+        outside = wanted[~legal(wanted, index.limit)]
+        if outside.size:
+            self._refuse_index(int(outside[0]), index.limit)
+        if isinstance(index, SnakeIndex):
+            return np.arange(self.shape[0])[:, None], wanted
+        return wanted
+
+    def _refuse_index(self, value: int, limit: int) -> NoReturn:
+        raise IllegalInstruction(
+            f"index {value} of {self}; legal: 0 to {limit - 1}",
+            fix="keep the indices within the tensor, or skip those outside it with "
+            "oob_mode=nisa.oob_mode.skip where the instruction has it",
+            source="nki.isa.dma_copy, Indirect addressing",
+        )
 
     @property
     def box(self) -> Box:
@@ -125,7 +228,7 @@ class Tile:
         return self._box
 
     def _find_box(self) -> Box:
-        pitch, pattern = self.storage.pitch_bytes, self.pattern
+        pitch, pattern = self.storage.pitch_bytes, self.footprint
         row, first = divmod(pattern.offset_bytes, pitch)
         on_chip = self.storage.memory.is_on_chip
         rows, span = 0, self.dtype.itemsize - 1
@@ -173,6 +276,7 @@ class Tile:
                 pattern.strides_bytes,
                 place,
                 self.storage.start_partition,
+                type(self.index),
             )
         return self._signature
 

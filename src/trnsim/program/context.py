@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from trnsim.errors import InternalError, UninitializedRead, user_line
+from trnsim.isa.machine import Machine
 from trnsim.memory import CoreMemory, Tile
 from trnsim.program.dependencies import DependencyTable
 from trnsim.program.recording import Checked, Program
@@ -49,6 +50,7 @@ class CoreContext:
         self.memory = CoreMemory(core, has_values=has_values)
         self.program = Program(core)
         self._observers = observers
+        self._machine = Machine(core)
         self._dependencies = DependencyTable()
         self._known: dict[tuple[object, ...], int] = {}
 
@@ -58,16 +60,27 @@ class CoreContext:
         Raises:
             EmulatorError: whatever the instruction violates, with the user's line.
         """
-        reads, writes = _accesses(instruction)
+        indices = [source for _, tile in instruction.tiles() for source in tile.index_tiles()]
+        for tile in indices:
+            self._refuse_unreadable(instruction, tile)
+        resolved = instruction.resolved() if self.has_values else instruction
+        # What an out-of-bounds index skips is issued all the same, and touches its indices alone.
+        instruction = resolved or instruction
+        reads, writes = _accesses(instruction) if resolved else ([], [])
+        reads += indices
         which = self._check(instruction)
-        checked = self.program.checked[which]
-        if self.has_values:
-            _refuse_unwritten(instruction, reads)
+        if self.has_values and resolved:
+            for tile in reads:
+                self._refuse_unreadable(instruction, tile)
             # Infinities and NaN are values to a NeuronCore, not warnings.
             with np.errstate(all="ignore"):
-                instruction.execute(self.core)
-        for tile in writes:
-            tile.storage.written.add(tile.pattern, tile.dtype.itemsize)
+                instruction.execute(self._machine)
+            for tile in instruction.written_tiles():
+                tile.mark_written()
+        self._record(which, reads, writes)
+
+    def _record(self, which: int, reads: list[Tile], writes: list[Tile]) -> None:
+        checked = self.program.checked[which]
         index = len(self.program)
         predecessors = self._dependencies.predecessors(index, checked.engine, reads, writes)
         ordered = sorted(predecessors)
@@ -75,6 +88,27 @@ class CoreContext:
         self.program.note_use(index, reads, writes)
         for observer in self._observers:
             observer.issued(index, checked, ordered)
+
+    def _refuse_unreadable(self, instruction: Instruction, tile: Tile) -> None:
+        """Raise where a tile holds what nothing wrote, or what another tensor overwrote."""
+        if not self.has_values:
+            return
+        if not tile.is_written():
+            raise UninitializedRead(
+                f"{instruction.opcode} reads {tile}, of which no instruction has written every "
+                f"element (allocated at {tile.storage.line})",
+                fix="write the whole tile first: nisa.dma_copy, nisa.memset or a computation",
+                source="nki_simulator.rst, Uninitialized Memory Detection",
+            )
+        culprit = tile.storage.overwritten_by(tile.box)
+        if culprit is not None:
+            raise UninitializedRead(
+                f"{instruction.opcode} reads {tile} (allocated at {tile.storage.line}), whose "
+                f"bytes a tensor at an overlapping address has overwritten since (allocated at "
+                f"{culprit.line})",
+                fix="place one of the two at another address, or read before overwriting",
+                source="nki.language.ndarray, address",
+            )
 
     def _check(self, instruction: Instruction) -> int:
         """Number of the instruction among the distinct ones; equal ones are checked once."""
@@ -105,17 +139,6 @@ def _accesses(instruction: Instruction) -> tuple[list[Tile], list[Tile]]:
         if operand.access != "read":
             writes.append(tile)
     return reads, writes
-
-
-def _refuse_unwritten(instruction: Instruction, reads: list[Tile]) -> None:
-    for tile in reads:
-        if not tile.storage.written.covers(tile.pattern, tile.dtype.itemsize):
-            raise UninitializedRead(
-                f"{instruction.opcode} reads {tile}, of which no instruction has written every "
-                f"element (allocated at {tile.storage.line})",
-                fix="write the whole tile first: nisa.dma_copy, nisa.memset or a computation",
-                source="nki_simulator.rst, Uninitialized Memory Detection",
-            )
 
 
 _current: ContextVar[CoreContext | None] = ContextVar("trnsim_core", default=None)

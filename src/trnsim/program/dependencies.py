@@ -87,9 +87,10 @@ class DependencyTable:
         return found
 
     def _history(self, storage: Storage) -> _History:
-        history = self._histories.get(storage.serial)
+        serial = storage.root.serial
+        history = self._histories.get(serial)
         if history is None:
-            history = self._histories[storage.serial] = _History()
+            history = self._histories[serial] = _History()
         return history
 
     def _read(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:

@@ -1,0 +1,46 @@
+"""Boxes: rectangles of rows and bytes, the coarse shape of what a tile touches."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Box(NamedTuple):
+    """The smallest rectangle of a storage that holds a tile: rows, and bytes within a row."""
+
+    first_row: int
+    last_row: int
+    first_byte: int
+    last_byte: int
+
+    def overlaps(self, other: Box) -> bool:
+        """Whether the two rectangles share a byte."""
+        return (
+            self.first_row <= other.last_row
+            and other.first_row <= self.last_row
+            and self.first_byte <= other.last_byte
+            and other.first_byte <= self.last_byte
+        )
+
+    def contains(self, other: Box) -> bool:
+        """Whether `other` lies within."""
+        return (
+            self.first_row <= other.first_row
+            and other.last_row <= self.last_row
+            and self.first_byte <= other.first_byte
+            and other.last_byte <= self.last_byte
+        )
+
+    def without(self, other: Box) -> list[Box]:
+        """What remains of it outside `other`: at most four rectangles."""
+        if not self.overlaps(other):
+            return [self]
+        first_row, last_row, first_byte, last_byte = self
+        top, bottom = max(first_row, other.first_row), min(last_row, other.last_row)
+        rest = [
+            Box(first_row, top - 1, first_byte, last_byte),
+            Box(bottom + 1, last_row, first_byte, last_byte),
+            Box(top, bottom, first_byte, other.first_byte - 1),
+            Box(top, bottom, other.last_byte + 1, last_byte),
+        ]
+        return [b for b in rest if b.first_row <= b.last_row and b.first_byte <= b.last_byte]

@@ -1,0 +1,104 @@
+"""NeuronCores, and a bench on which instructions are issued to one of them."""
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4
+from trnsim.dtypes import FLOAT32, as_dtype
+from trnsim.memory import Memory, Tile
+from trnsim.program import CoreContext
+from trnsim.timing import Scheduler, Timeline
+
+settings.register_profile("trnsim", max_examples=40, deadline=None)
+settings.load_profile("trnsim")
+
+
+class Bench:
+    """A NeuronCore at work: tiles from arrays, instructions one by one, what they cost."""
+
+    def __init__(self, core=NEURONCORE_V3, *, has_values=True):
+        self.core = core
+        self.scheduler = Scheduler(core)
+        self.context = CoreContext(core, has_values=has_values, observers=(self.scheduler,))
+
+    @property
+    def program(self):
+        return self.context.program
+
+    @property
+    def timeline(self):
+        return Timeline(self.program, self.scheduler)
+
+    def empty(self, shape, dtype=FLOAT32, memory=Memory.SBUF, **kwargs):
+        """A tile that nothing has written."""
+        dtype = as_dtype(dtype)
+        storage, pattern = self.context.memory.allocate(tuple(shape), dtype, memory, **kwargs)
+        return Tile(storage, dtype, pattern)
+
+    def tile(self, values, dtype=None, memory=Memory.SBUF):
+        """A tile that holds `values` already."""
+        values = np.asarray(values)
+        tile = self.empty(values.shape, values.dtype if dtype is None else dtype, memory)
+        if self.context.has_values:
+            tile.store(values)
+        tile.storage.written.add(tile.pattern, tile.dtype.itemsize)
+        return tile
+
+    def issue(self, instruction):
+        """Issue it and hand back its first operand, which is what it writes."""
+        self.context.issue(instruction)
+        return instruction.dst
+
+    def cost(self, instruction):
+        """Verify it and price it, without issuing it."""
+        return instruction.cost(self.core, instruction.verify(self.core))
+
+    def cycles(self, instruction, clock_hz):
+        """Its initiation interval in cycles of a clock."""
+        return self.cost(instruction).interval_s * clock_hz
+
+
+@pytest.fixture(scope="session")
+def bench():
+    """Makes a bench: `bench()` for NeuronCore-v3, `bench(core)` for another."""
+    return Bench
+
+
+@pytest.fixture(scope="session")
+def core_v2():
+    return NEURONCORE_V2
+
+
+@pytest.fixture(scope="session")
+def core_v3():
+    return NEURONCORE_V3
+
+
+@pytest.fixture(scope="session")
+def core_v4():
+    return NEURONCORE_V4
+
+
+@pytest.fixture(
+    scope="session",
+    params=[NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4],
+    ids=lambda core: core.name,
+)
+def core(request):
+    """Each generation in turn."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def random():
+    """Seeded arrays: `random(shape, dtype, seed)`, standard normal or small integers."""
+
+    def make(shape, dtype=np.float32, seed=0):
+        rng = np.random.default_rng(seed)
+        dtype = np.dtype(dtype)
+        if dtype.kind in "iu":
+            return rng.integers(0, 100, shape).astype(dtype)
+        return rng.standard_normal(shape).astype(np.float32).astype(dtype)
+
+    return make

@@ -1,0 +1,213 @@
+"""activation and activation_reduce: values, legality, price."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, TFLOAT32
+from trnsim.errors import IllegalInstruction, UndefinedBehavior
+from trnsim.isa import Activation, ActivationReduce, Engine, ReduceCmd
+from trnsim.memory import Memory
+
+PSUM = Memory.PSUM
+RESET = ReduceCmd.reset_reduce
+
+
+def exact(op, values):
+    return {
+        "exp": np.exp,
+        "tanh": np.tanh,
+        "relu": lambda x: np.maximum(x, 0),
+        "copy": lambda x: x,
+        "square": np.square,
+        "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    }[op](values)
+
+
+@given(
+    op=st.sampled_from(["exp", "tanh", "relu", "copy", "square", "sigmoid"]),
+    shape=st.sampled_from([(1, 1), (3, 7), (128, 2), (5, 2, 3)]),
+    dtype=st.sampled_from([FLOAT32, BFLOAT16, FLOAT16]),
+    out=st.sampled_from([FLOAT32, BFLOAT16]),
+    scale=st.one_of(st.just("vector"), st.floats(-2, 2)),
+    bias=st.one_of(st.none(), st.just("vector"), st.floats(-2, 2)),
+    memory=st.sampled_from([Memory.SBUF, PSUM]),
+)
+def test_it_is_op_of_data_times_scale_plus_bias(
+    bench, random, op, shape, dtype, out, scale, bias, memory
+):
+    work = bench()
+    data = work.tile(random(shape), dtype, memory)
+    vector = random((shape[0], 1), seed=1)
+    tile = work.tile(vector)
+    operands = {k: tile if v == "vector" else v for k, v in (("scale", scale), ("bias", bias))}
+    dst = work.issue(Activation(work.empty(shape, out), op, data, **operands))
+    column = vector.reshape(-1, *[1] * (len(shape) - 1)).astype(np.float64)
+    values = data.load() * (column if scale == "vector" else scale)
+    values = values + (column if bias == "vector" else bias or 0.0)
+    expected = exact(op, values.astype(np.float64))
+    tolerance = 2**-8 if out is BFLOAT16 else 1e-5
+    np.testing.assert_allclose(dst.load(), expected, rtol=tolerance, atol=1e-5)
+
+
+@given(st.sampled_from([(4, 9), (128, 1), (2, 3, 4)]), st.sampled_from([FLOAT32, BFLOAT16]))
+def test_the_sum_is_taken_in_float32_before_dst_rounds(bench, random, shape, dtype):
+    work = bench()
+    data, sums = work.tile(random(shape)), work.empty((shape[0], 1))
+    dst = work.empty(shape, dtype)
+    work.issue(Activation(dst, "exp", data, None, 2.0, "add", sums, RESET))
+    values = np.exp(2.0 * data.load().astype(np.float64)).reshape(shape[0], -1)
+    np.testing.assert_allclose(sums.load()[:, 0], values.sum(axis=1), rtol=1e-5)
+
+
+def test_activation_reduce_is_activation_with_reset_reduce(bench, random):
+    work = bench()
+    data, bias = work.tile(random((4, 8))), work.tile(random((4, 1), seed=1))
+    one, two = work.empty((4, 8)), work.empty((4, 8))
+    sum_one, sum_two = work.empty((4, 1)), work.empty((4, 1))
+    work.issue(Activation(one, "tanh", data, bias, 0.5, "add", sum_one, RESET))
+    work.issue(ActivationReduce(two, "tanh", data, "add", sum_two, bias, 0.5))
+    np.testing.assert_array_equal(one.array, two.array)
+    np.testing.assert_array_equal(sum_one.array, sum_two.array)
+    checked = work.program.checked
+    assert checked[0].cost == checked[1].cost
+
+
+def test_integers_are_cast_to_float32_first(bench):
+    work = bench()
+    data = work.tile(np.array([[2**24 + 1, -3]]), INT32)
+    dst = work.issue(Activation(work.empty((1, 2), INT32), "copy", data))
+    assert dst.array.tolist() == [[2**24, -3]]
+
+
+def test_the_sum_may_be_written_over_the_result(bench):
+    work = bench()
+    data = work.tile(np.ones((4, 1), np.float32))
+    dst = work.empty((4, 1))
+    work.issue(Activation(dst, "copy", data, None, 3.0, "add", dst, RESET))
+    np.testing.assert_array_equal(dst.load(), np.full((4, 1), 3, np.float32))
+
+
+def test_overflow_is_infinity_and_no_warning(bench):
+    work = bench()
+    data = work.tile(np.full((1, 4), 1e30, np.float32))
+    assert np.isinf(work.issue(Activation(work.empty((1, 4)), "square", data)).load()).all()
+
+
+@pytest.mark.parametrize(
+    ("op", "limit"),
+    [("log", 2.0**64), ("sqrt", 2.0**118), ("rsqrt", 2.0**97), ("reciprocal", 2.0**42)],
+)
+def test_an_input_outside_the_valid_range_is_undefined(bench, op, limit):
+    work = bench()
+    inside = work.tile(np.array([[limit, 1.0]], np.float32))
+    work.issue(Activation(work.empty((1, 2)), op, inside))
+    for bad in (np.float32(limit) * np.float32(1.001), 0.0, -np.inf):
+        outside = work.tile(np.array([[bad, 1.0]], np.float32))
+        with pytest.raises(
+            UndefinedBehavior, match=rf"{op} of values from .* legal: .* to"
+        ) as caught:
+            work.issue(Activation(work.empty((1, 2)), op, outside))
+        assert "clamp" in caught.value.fix
+        assert "Supported Activation Functions" in caught.value.source
+
+
+def test_the_range_of_reciprocal_is_of_the_magnitude(bench):
+    work = bench()
+    data = work.tile(np.array([[-4.0, 4.0]], np.float32))
+    dst = work.issue(Activation(work.empty((1, 2)), "reciprocal", data))
+    assert dst.load().tolist() == [[-0.25, 0.25]]
+    with pytest.raises(UndefinedBehavior, match="in magnitude"):
+        work.issue(Activation(work.empty((1, 2)), "reciprocal", work.tile(np.zeros((1, 2), "f4"))))
+
+
+def refused(work, message, **operands):
+    tile = work.empty((4, 8))
+    operands = {"dst": tile, "op": "exp", "data": tile} | operands
+    with pytest.raises(IllegalInstruction, match=message) as caught:
+        Activation(**operands).verify(work.core)
+    assert caught.value.fix
+    assert caught.value.source
+    assert caught.value.line.file == __file__
+
+
+def accepted(work, **operands):
+    tile = work.empty((4, 8))
+    Activation(**({"dst": tile, "op": "exp", "data": tile} | operands)).verify(work.core)
+
+
+def test_an_unknown_function_is_refused_with_the_known_ones(bench):
+    refused(bench(), "op sine; legal: copy, square, sigmoid", op="sine")
+
+
+def test_a_scale_tile_must_be_float32(bench):
+    work = bench()
+    accepted(work, scale=work.empty((4, 1), FLOAT32))
+    refused(work, "`scale` is .* bfloat16; legal: float32", scale=work.empty((4, 1), BFLOAT16))
+
+
+def test_a_bias_tile_may_be_anything_but_tfloat32(bench):
+    work = bench()
+    accepted(work, bias=work.empty((4, 1), BFLOAT16))
+    accepted(work, bias=work.empty((4, 1), INT32))
+    refused(work, "`bias` is .* tfloat32; legal: not", bias=work.empty((4, 1), TFLOAT32))
+
+
+def test_v2_takes_a_bias_only_as_a_tile(bench, core_v2, core_v3):
+    accepted(bench(core_v3), bias=1.0)
+    work = bench(core_v2)
+    accepted(work, bias=work.empty((4, 1)))
+    refused(work, r"bias=1.0 on NeuronCore-v2; legal: a tile of shape \[P, 1\]", bias=1.0)
+
+
+def test_v2_takes_no_bias_for_reciprocal(bench, core_v2, core_v3):
+    for core in (core_v2, core_v3):
+        work = bench(core)
+        accepted(work, op="reciprocal")
+    accepted(work, op="reciprocal", bias=work.empty((4, 1)))
+    work = bench(core_v2)
+    message = "reciprocal with a bias on NeuronCore-v2"
+    refused(work, message, op="reciprocal", bias=work.empty((4, 1)))
+
+
+def test_only_sums_are_reduced(bench):
+    work = bench()
+    sums = work.empty((4, 1))
+    accepted(work, reduce_op="add", reduce_res=sums, reduce_cmd=RESET)
+    refused(work, "reduce_op maximum; legal: nl.add", reduce_op="maximum", reduce_cmd=RESET)
+
+
+@pytest.mark.parametrize("command", [c for c in ReduceCmd if c not in (ReduceCmd.idle, RESET)])
+def test_sums_kept_between_instructions_are_not_emulated(bench, command):
+    refused(bench(), f"reduce_cmd {command.name} keeps sums between", reduce_cmd=command)
+
+
+def test_a_result_without_a_command_is_refused(bench):
+    work = bench()
+    refused(work, "reduce_res without reduce_cmd", reduce_res=work.empty((4, 1)))
+    accepted(work, reduce_cmd=RESET)
+
+
+def test_activation_reduce_has_the_same_rules(bench, core_v2):
+    work = bench(core_v2)
+    tile, sums = work.empty((4, 8)), work.empty((4, 1))
+    ActivationReduce(tile, "exp", tile, "add", sums).verify(work.core)
+    with pytest.raises(IllegalInstruction, match="reduce_op maximum; legal"):
+        ActivationReduce(tile, "exp", tile, "maximum", sums).verify(work.core)
+    with pytest.raises(IllegalInstruction, match="axis 1 must be 1 but 8 in `reduce_res`"):
+        ActivationReduce(tile, "exp", tile, "add", tile).verify(work.core)
+
+
+@pytest.mark.parametrize("F", [1, 63, 64, 65, 512])
+def test_it_costs_an_element_a_cycle_from_64_on_and_64_more_for_the_sum(bench, core, F):
+    work = bench(core)
+    tile, sums = work.empty((8, F)), work.empty((8, 1))
+    hz = core.scalar_clock_hz
+    plain = Activation(tile, "exp", tile)
+    summed = Activation(tile, "exp", tile, reduce_op="add", reduce_res=sums, reduce_cmd=RESET)
+    assert work.cycles(plain, hz) == pytest.approx(max(64, F))
+    assert work.cycles(summed, hz) == pytest.approx(max(64, F) + 64)
+    same = ActivationReduce(tile, "exp", tile, "add", sums)
+    assert work.cycles(same, hz) == work.cycles(summed, hz)
+    assert plain.chosen_engine(core) is Engine.scalar

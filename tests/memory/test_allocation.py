@@ -1,0 +1,129 @@
+"""Allocation: capacities of each generation, addresses, and what is refused."""
+
+import re
+
+import numpy as np
+import pytest
+
+from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT32, UINT8
+from trnsim.errors import IllegalInstruction, OutOfMemory
+from trnsim.memory import CoreMemory, Memory
+
+SBUF, PSUM, HBM = Memory.SBUF, Memory.PSUM, Memory.HBM
+
+
+@pytest.fixture
+def memory(core):
+    return CoreMemory(core, has_values=False)
+
+
+def test_capacities_are_those_of_the_core(memory, core):
+    assert memory.capacity_bytes(SBUF) == core.sbuf_partition_bytes
+    assert memory.capacity_bytes(PSUM) == 16 * 1024
+    assert memory.capacity_bytes(HBM) == core.hbm_bytes
+
+
+@pytest.mark.parametrize("space", [SBUF, PSUM])
+def test_a_tensor_may_fill_a_partition_and_not_one_byte_more(memory, core, space):
+    full = memory.capacity_bytes(space)
+    storage, pattern = memory.allocate((128, full), UINT8, space)
+    assert (storage.nbytes, storage.pitch_bytes, pattern.shape) == (128 * full, full, (128, full))
+    message = rf"needs {full + 1} bytes a partition; {core.name} has {full} a partition"
+    with pytest.raises(OutOfMemory, match=message) as caught:
+        memory.allocate((1, full + 1), UINT8, space)
+    assert caught.value.line.file == __file__
+    assert caught.value.fix
+    assert caught.value.source
+
+
+def test_a_tensor_may_fill_hbm_and_not_one_byte_more(memory):
+    full = memory.capacity_bytes(HBM)
+    assert memory.allocate((full,), UINT8, HBM)[0].nbytes == full
+    with pytest.raises(OutOfMemory, match=f"needs {full + 1} bytes; "):
+        memory.allocate((full + 1,), UINT8, HBM)
+
+
+@pytest.mark.parametrize("space", [SBUF, PSUM])
+def test_128_partitions_are_legal_and_129_are_not(memory, core, space):
+    memory.allocate((128, 4), FLOAT32, space)
+    message = rf"\(129, 4\) has 129 partitions; legal on {core.name}: at most 128"
+    with pytest.raises(IllegalInstruction, match=message):
+        memory.allocate((129, 4), FLOAT32, space)
+    memory.allocate((129, 4), FLOAT32, HBM)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 4), (4, 0), (4, -1)])
+def test_a_tensor_without_elements_is_refused(memory, shape):
+    with pytest.raises(IllegalInstruction, match=re.escape(f"shape {shape}; legal: one or more")):
+        memory.allocate(shape, FLOAT32, SBUF)
+
+
+def test_the_ocp_format_is_legal_from_v4_on(core_v3, core_v4):
+    CoreMemory(core_v4, has_values=False).allocate((1, 1), FLOAT8_E4M3FN, SBUF)
+    message = "float8_e4m3fn on NeuronCore-v3; legal from NeuronCore-v4 on"
+    with pytest.raises(IllegalInstruction, match=message):
+        CoreMemory(core_v3, has_values=False).allocate((1, 1), FLOAT8_E4M3FN, SBUF)
+
+
+def test_tensors_without_an_address_share_nothing(memory):
+    first, second = (memory.allocate((4, 4), FLOAT32, SBUF)[0] for _ in range(2))
+    assert first is not second
+    assert not first.is_placed
+
+
+def test_tensors_with_an_address_share_the_bytes_of_the_memory(bench):
+    work = bench()
+    first = work.empty((32, 4), FLOAT32, address=(32, 16))
+    second = work.empty((32, 8), FLOAT32, address=(32, 0))
+    first.array[...] = 7
+    assert second.array[:, 4:].tolist() == [[7.0] * 4] * 32
+    assert not second.array[:, :4].any()
+    assert first.storage.is_placed
+
+
+@pytest.mark.parametrize("space", [SBUF, PSUM])
+def test_an_address_may_reach_the_last_byte_and_partition(memory, space):
+    full = memory.capacity_bytes(space)
+    memory.allocate((32, 4), UINT8, space, address=(96, full - 4))
+    for address in ((96, full - 3), (97, 0), (-1, 0), (0, -1)):
+        with pytest.raises(OutOfMemory, match=re.escape(f"address={address} for a tensor of 32")):
+            memory.allocate((32, 4), UINT8, space, address=address)
+
+
+def test_a_new_tensor_at_an_old_address_starts_a_new_accumulation(bench):
+    work = bench()
+    tile = work.empty((32, 4), FLOAT32, PSUM, address=(0, 0))
+    tile.storage.accumulating.add(tile.pattern, 4)
+    again = work.empty((32, 2), FLOAT32, PSUM, address=(0, 8))
+    started = again.storage.accumulating
+    assert started.is_disjoint(again.pattern, 4)
+    assert started.of(tile.pattern, 4).tolist() == [[True, True, False, False]] * 32
+
+
+def test_an_address_in_hbm_is_nothing_to_place(memory):
+    assert not memory.allocate((4, 4), FLOAT32, HBM, address=(0, 0))[0].is_placed
+
+
+def test_on_chip_a_row_is_a_partition(memory):
+    storage, pattern = memory.allocate((4, 3, 5), BFLOAT16, SBUF, name="x")
+    assert (storage.pitch_bytes, storage.nbytes, storage.name) == (30, 120, "x")
+    assert pattern.strides_bytes == (30, 10, 2)
+    assert storage.line.file == __file__
+
+
+def test_an_adopted_array_is_written_and_is_the_callers_own_memory(core_v3, random):
+    array = random((3, 4))
+    storage, pattern = CoreMemory(core_v3, has_values=True).adopt(array, "x")
+    assert storage.written.covers(pattern, 4)
+    storage.data[:4] = np.array([1.5], np.float32).view(np.uint8)
+    assert array[0, 0] == 1.5
+
+
+def test_a_number_is_adopted_as_one_element(core_v3):
+    storage, pattern = CoreMemory(core_v3, has_values=True).adopt(np.array(3.0, np.float32), "x")
+    assert (pattern.shape, storage.nbytes) == ((1,), 4)
+
+
+def test_shape_only_storages_have_sizes_and_no_bytes(memory):
+    assert memory.allocate((128, 64), FLOAT32, SBUF)[0].data is None
+    assert memory.adopt(np.zeros((2, 2), np.float32), "x")[0].data is None
