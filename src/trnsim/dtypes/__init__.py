@@ -1,48 +1,101 @@
-"""Formats and rounding: pure functions on arrays, no memory and no instruction."""
+"""Formats and rounding: pure functions on arrays, no memory and no instruction.
 
+`formats` names them, `rounding` converts them (through the tables of `conversion`), `stochastic`
+rounds by chance; `packed`, `mx`, `cfp8` and `sparsity` are what numbers are stored as beside that.
+"""
+
+from trnsim.dtypes.cfp8 import Cfp8, cfp8_decode, cfp8_encode
+from trnsim.dtypes.conversion import Array, Float32Array, UInt8Array
 from trnsim.dtypes.formats import (
     ALL,
     BFLOAT16,
     BOOL,
     BY_NAME,
+    CFP8,
+    FLOAT4_E2M1FN,
+    FLOAT4_E2M1FN_X4,
+    FLOAT8_E3M4,
     FLOAT8_E4M3,
     FLOAT8_E4M3FN,
+    FLOAT8_E4M3FN_X4,
     FLOAT8_E5M2,
+    FLOAT8_E5M2_X4,
+    FLOAT8_E8M0FNU,
     FLOAT16,
     FLOAT32,
     INT8,
     INT16,
     INT32,
+    PACKED,
     TFLOAT32,
     UINT8,
     UINT16,
     UINT32,
     Dtype,
+    FloatRange,
     as_dtype,
+    float_range,
 )
-from trnsim.dtypes.rounding import Array, Float32Array, round_to, to_float32
+from trnsim.dtypes.mx import MX_BLOCK, MxBlocks, ScaleRule, mx_dequantize, mx_quantize
+from trnsim.dtypes.packed import pack_x4, unpack_x4
+from trnsim.dtypes.rounding import round_to, to_float32
+from trnsim.dtypes.sparsity import (
+    SPARSITY_PATTERNS,
+    SparseValues,
+    SparsityPattern,
+    compress,
+    expand,
+)
+from trnsim.dtypes.stochastic import round_stochastically
 
 __all__ = [
     "ALL",
     "BFLOAT16",
     "BOOL",
     "BY_NAME",
+    "CFP8",
+    "FLOAT4_E2M1FN",
+    "FLOAT4_E2M1FN_X4",
+    "FLOAT8_E3M4",
     "FLOAT8_E4M3",
     "FLOAT8_E4M3FN",
+    "FLOAT8_E4M3FN_X4",
     "FLOAT8_E5M2",
+    "FLOAT8_E5M2_X4",
+    "FLOAT8_E8M0FNU",
     "FLOAT16",
     "FLOAT32",
     "INT8",
     "INT16",
     "INT32",
+    "MX_BLOCK",
+    "PACKED",
+    "SPARSITY_PATTERNS",
     "TFLOAT32",
     "UINT8",
     "UINT16",
     "UINT32",
     "Array",
+    "Cfp8",
     "Dtype",
     "Float32Array",
+    "FloatRange",
+    "MxBlocks",
+    "ScaleRule",
+    "SparseValues",
+    "SparsityPattern",
+    "UInt8Array",
     "as_dtype",
+    "cfp8_decode",
+    "cfp8_encode",
+    "compress",
+    "expand",
+    "float_range",
+    "mx_dequantize",
+    "mx_quantize",
+    "pack_x4",
+    "round_stochastically",
     "round_to",
     "to_float32",
+    "unpack_x4",
 ]

@@ -3,20 +3,28 @@
 A `Dtype` prints as its bare name, compares equal to the numpy dtype that stores it, works as a
 dictionary key, and is accepted by numpy wherever a dtype is (through its attribute ``dtype``).
 
-Source: nki.api.shared.rst, Supported Data Types by NKI.
+Two formats are not NKI names, and are stored all the same: float8_e3m4, the third of the
+configurable FP8 formats (data-types.rst, Trn1 / Inf2), and float4_e2m1fn, the element of MXFP4
+(mxfp-matmul.rst); tools that look at data need them.
+
+Source: nki.api.shared.rst, Supported Data Types by NKI; which generation has which:
+data-types.rst, neuron-core-v4.rst, nki.isa.nc_matmul and nki.isa.nc_matmul_mx, Data types.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
 from trnsim.errors import IllegalInstruction
 
-Family = Literal["float", "signed", "unsigned", "bool"]
+Family = Literal["float", "signed", "unsigned", "bool", "packed"]
+_MX_GENERATION = 4
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -26,9 +34,10 @@ class Dtype:
     Attributes:
         name: Neuron's name ("bfloat16").
         dtype: the numpy dtype of its bytes.
-        family: float, signed, unsigned or bool.
+        family: float, signed, unsigned, bool or packed.
         mantissa_bits: explicit mantissa bits of a float, else 0.
         first_generation: the first NeuronCore generation that has it.
+        element: of a packed format, the format of which it holds four; else None.
     """
 
     name: str
@@ -36,6 +45,7 @@ class Dtype:
     family: Family
     mantissa_bits: int = 0
     first_generation: int = 2
+    element: Dtype | None = None
 
     @property
     def itemsize(self) -> int:
@@ -48,6 +58,11 @@ class Dtype:
         return self.family == "float"
 
     @property
+    def is_packed(self) -> bool:
+        """Whether it is bytes that hold four numbers, with no arithmetic of its own."""
+        return self.element is not None
+
+    @property
     def __name__(self) -> str:
         return self.name
 
@@ -55,7 +70,7 @@ class Dtype:
         return self.name
 
     def __repr__(self) -> str:
-        return f"nl.{self.name}"
+        return f"nl.{self.name}" if self.name in BY_NAME else self.name
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dtype):
@@ -67,8 +82,21 @@ class Dtype:
         return hash(self.dtype)
 
 
+class FloatRange(NamedTuple):
+    """What the finite values of a float format span."""
+
+    smallest_normal: float
+    largest: float
+
+
 def _float(name: str, scalar: type, mantissa_bits: int, first_generation: int = 2) -> Dtype:
     return Dtype(name, np.dtype(scalar), "float", mantissa_bits, first_generation)
+
+
+def _packed(element: Dtype, storage: type) -> Dtype:
+    # The one field's name is what tells two packed formats of one width apart.
+    name = f"{element.name}_x4"
+    return Dtype(name, np.dtype([(name, storage)]), "packed", 0, _MX_GENERATION, element)
 
 
 FLOAT32: Final = _float("float32", np.float32, 23)
@@ -77,7 +105,14 @@ BFLOAT16: Final = _float("bfloat16", ml_dtypes.bfloat16, 7)
 FLOAT16: Final = _float("float16", np.float16, 10)
 FLOAT8_E4M3: Final = _float("float8_e4m3", ml_dtypes.float8_e4m3, 3)
 FLOAT8_E5M2: Final = _float("float8_e5m2", ml_dtypes.float8_e5m2, 2)
-FLOAT8_E4M3FN: Final = _float("float8_e4m3fn", ml_dtypes.float8_e4m3fn, 3, first_generation=4)
+FLOAT8_E4M3FN: Final = _float("float8_e4m3fn", ml_dtypes.float8_e4m3fn, 3, _MX_GENERATION)
+FLOAT8_E3M4: Final = _float("float8_e3m4", ml_dtypes.float8_e3m4, 4)
+FLOAT8_E8M0FNU: Final = _float("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, 0, _MX_GENERATION)
+FLOAT4_E2M1FN: Final = _float("float4_e2m1fn", ml_dtypes.float4_e2m1fn, 1, _MX_GENERATION)
+# 32 bits hold four FP8, 16 bits hold four FP4 (mxfp-matmul.rst, Data Tensor).
+FLOAT8_E5M2_X4: Final = _packed(FLOAT8_E5M2, np.uint32)
+FLOAT8_E4M3FN_X4: Final = _packed(FLOAT8_E4M3FN, np.uint32)
+FLOAT4_E2M1FN_X4: Final = _packed(FLOAT4_E2M1FN, np.uint16)
 INT8: Final = Dtype("int8", np.dtype(np.int8), "signed")
 INT16: Final = Dtype("int16", np.dtype(np.int16), "signed")
 INT32: Final = Dtype("int32", np.dtype(np.int32), "signed")
@@ -86,6 +121,7 @@ UINT16: Final = Dtype("uint16", np.dtype(np.uint16), "unsigned")
 UINT32: Final = Dtype("uint32", np.dtype(np.uint32), "unsigned")
 BOOL: Final = Dtype("bool_", np.dtype(np.bool_), "bool")
 
+# The formats of single numbers with which every engine computes.
 ALL: Final = (
     FLOAT32,
     TFLOAT32,
@@ -102,11 +138,32 @@ ALL: Final = (
     UINT32,
     BOOL,
 )
-BY_NAME: Final = {dtype.name: dtype for dtype in ALL} | {"bool": BOOL}
-# tfloat32 is stored as float32, and numpy's float32 means float32.
+# data-types.rst, Trn1 / Inf2: the configurable FP8 formats.
+CFP8: Final = (FLOAT8_E5M2, FLOAT8_E4M3, FLOAT8_E3M4)
+PACKED: Final = (FLOAT8_E5M2_X4, FLOAT8_E4M3FN_X4, FLOAT4_E2M1FN_X4)
+# What NKI names, and what is stored without an NKI name.
+BY_NAME: Final = {d.name: d for d in (*ALL, FLOAT8_E8M0FNU, *PACKED)} | {"bool": BOOL}
+_BY_ANY_NAME: Final = BY_NAME | {d.name: d for d in (FLOAT8_E3M4, FLOAT4_E2M1FN)}
+# tfloat32 is stored as float32, and numpy's float32 means float32; packed types share numpy.void.
 _BY_NUMPY: Final[dict[np.dtype[Any] | type, Dtype]] = {
-    key: d for d in ALL if d is not TFLOAT32 for key in (d.dtype, d.dtype.type)
+    key: d
+    for d in _BY_ANY_NAME.values()
+    if d is not TFLOAT32
+    for key in ((d.dtype,) if d.is_packed else (d.dtype, d.dtype.type))
 }
+
+
+@cache
+def float_range(dtype: Dtype) -> FloatRange:
+    """The smallest normal and the largest finite value of a float format."""
+    if dtype is TFLOAT32:
+        single = np.finfo(np.float32)
+        last_place = 2.0**-TFLOAT32.mantissa_bits
+        return FloatRange(
+            float(single.smallest_normal), math.ldexp(2 - last_place, single.maxexp - 1)
+        )
+    narrow = ml_dtypes.finfo(dtype.dtype)  # type: ignore[no-untyped-call]
+    return FloatRange(float(narrow.smallest_normal), float(narrow.max))
 
 
 def as_dtype(given: object) -> Dtype:
@@ -120,7 +177,7 @@ def as_dtype(given: object) -> Dtype:
     found = _BY_NUMPY.get(given) if isinstance(given, np.dtype | type) else None
     if found is None:
         name = str(given).removeprefix("torch.").removeprefix("dtype('").removesuffix("')")
-        found = BY_NAME.get(name)
+        found = _BY_ANY_NAME.get(name)
     if found is None:
         raise IllegalInstruction(
             f"dtype {given} is not one that a NeuronCore has; legal: {', '.join(BY_NAME)}",

@@ -1,46 +1,89 @@
 """Conversion between stored formats and the float32 in which engines compute.
 
 Engines cast inputs to float32, compute in float32 and cast once on write: floats round to nearest
-even, integers round to nearest even and saturate.
+even, integers round to nearest even and saturate.  What AWS does not document: a NaN that becomes
+an integer (here 0), and an FP8 overflow (here what ml_dtypes does: infinity where the format has
+one, NaN in float8_e4m3fn, the largest value in float4_e2m1fn).
 
-Source: nki.isa.tensor_tensor, Data types; release notes of NKI 0.4 (saturating integer casts).
+Source: nki.isa.tensor_tensor, Data types; data-types.rst, Rounding Modes; release notes of NKI
+0.6.0, Bug Fixes ("fp32-to-integer casts match hardware (round to nearest, ties to even; saturate
+to the destination range)").
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
-from trnsim.dtypes.formats import BOOL, TFLOAT32, Dtype
-
-Array = npt.NDArray[Any]
-Float32Array = npt.NDArray[np.float32]
+from trnsim.dtypes.conversion import (
+    Array,
+    Float32Array,
+    decode_byte,
+    decode_float16,
+    encode_byte,
+    encode_float16,
+)
+from trnsim.dtypes.formats import BOOL, FLOAT16, TFLOAT32, Dtype, as_dtype
+from trnsim.errors import IllegalInstruction
 
 _TF32_DROPPED_BITS = 13
+_FLOAT32_BYTES = 4
 
 
 def to_float32(stored: Array) -> Float32Array:
-    """The float32 values of a stored array; the array itself where it is float32 already."""
-    if stored.dtype == np.float32:
+    """The float32 values of a stored array; the array itself where it is float32 already.
+
+    Raises:
+        IllegalInstruction: of a packed format, which has no values of its own.
+    """
+    kind = stored.dtype
+    if kind == np.float32:
         return stored
+    if kind == np.float16:
+        return decode_float16(stored)
+    if kind.itemsize == 1 and kind.kind not in "iub":  # numpy's own bytes are int, uint and bool
+        return decode_byte(stored)
+    if kind.names is not None:
+        _refuse_packed(as_dtype(kind))
     return stored.astype(np.float32)
 
 
 def round_to(values: Array, dtype: Dtype) -> Array:
-    """`values` rounded once to `dtype`, in the numpy dtype that stores it."""
+    """`values` rounded once to `dtype`, in the numpy dtype that stores it.
+
+    Raises:
+        IllegalInstruction: where `dtype` is packed and `values` are numbers other than zero.
+    """
     if dtype is TFLOAT32:
-        return _round_mantissa(values.astype(np.float32), _TF32_DROPPED_BITS)
+        return _round_mantissa(to_float32(values), _TF32_DROPPED_BITS)
     if values.dtype == dtype.dtype:
         return values
-    if dtype is BOOL:
-        return np.not_equal(values, 0)
     if dtype.is_float:
-        # Overflow to infinity is what a cast does; numpy would warn of it.
-        with np.errstate(over="ignore", invalid="ignore"):
-            return values.astype(dtype.dtype)
+        return _round_float(values, dtype)
+    if dtype.is_packed:
+        if np.any(to_float32(values)):
+            _refuse_packed(dtype)
+        return np.zeros(values.shape, dtype.dtype)
+    if dtype is BOOL:
+        return np.not_equal(_widen(values), 0)
     return _saturate(values, dtype)
+
+
+def _widen(values: Array) -> Array:
+    """float64 as it is, which a compile-time constant may need; anything else in float32."""
+    return values if values.dtype == np.float64 else to_float32(values)
+
+
+def _round_float(values: Array, dtype: Dtype) -> Array:
+    # Overflow to infinity is what a cast does; numpy would warn of it.
+    with np.errstate(over="ignore", invalid="ignore"):
+        wide = to_float32(values)  # what engines hold, and what rounds
+        if dtype.itemsize == 1:
+            return encode_byte(wide, dtype.dtype)
+        if dtype is FLOAT16:
+            return encode_float16(wide)
+        return wide.astype(dtype.dtype, copy=False)
 
 
 def _saturate(values: Array, dtype: Dtype) -> Array:
@@ -48,17 +91,37 @@ def _saturate(values: Array, dtype: Dtype) -> Array:
     limits = np.iinfo(dtype.dtype)
     if values.dtype.kind in "iu":
         return np.clip(values, limits.min, limits.max).astype(dtype.dtype)
-    wide = np.rint(values.astype(np.float64))
-    clamped: Array = np.clip(
-        np.nan_to_num(wide, nan=0.0, posinf=limits.max, neginf=limits.min), limits.min, limits.max
-    )
-    return np.asarray(clamped, dtype.dtype)
+    wide = _widen(values)
+    if dtype.itemsize == _FLOAT32_BYTES:
+        wide = wide.astype(np.float64)  # float32 has no 2**31 - 1
+    with np.errstate(invalid="ignore"):
+        whole = np.rint(wide)
+    is_nan = np.isnan(whole)
+    if is_nan.any():
+        whole = np.where(is_nan, 0, whole)
+    return np.asarray(np.clip(whole, limits.min, limits.max), dtype.dtype)
 
 
 def _round_mantissa(values: Float32Array, dropped_bits: int) -> Float32Array:
     """Round to nearest even after dropping the low bits of the mantissa; NaN and Inf stay."""
-    bits = values.view(np.uint32)
-    half = np.uint32((1 << (dropped_bits - 1)) - 1)
-    odd = (bits >> np.uint32(dropped_bits)) & np.uint32(1)
-    rounded = (bits + half + odd) & np.uint32(0xFFFFFFFF << dropped_bits & 0xFFFFFFFF)
-    return np.where(np.isfinite(values), rounded.view(np.float32), values)
+    flat = np.ascontiguousarray(values).reshape(-1)
+    bits = flat.view(np.uint32)
+    rounded = bits >> np.uint32(dropped_bits)
+    rounded &= np.uint32(1)
+    rounded += bits
+    rounded += np.uint32((1 << (dropped_bits - 1)) - 1)
+    rounded &= np.uint32(0xFFFFFFFF << dropped_bits & 0xFFFFFFFF)
+    result = rounded.view(np.float32)
+    is_finite = np.isfinite(flat)
+    if not is_finite.all():
+        result = np.where(is_finite, result, flat)
+    return result.reshape(values.shape)
+
+
+def _refuse_packed(dtype: Dtype) -> NoReturn:
+    raise IllegalInstruction(
+        f"{dtype} holds four {dtype.element}, and has no arithmetic of its own; legal: copying "
+        "it, filling it with zero, and the MX instructions",
+        fix="quantize with nki.isa.quantize_mx, or view the bytes as an integer",
+        source="nki.isa.memset, value; nki.isa.quantize_mx, Data types",
+    )

@@ -1,0 +1,152 @@
+"""Exact conversions between float32 and the narrow floats, by table and by integer arithmetic.
+
+Bit for bit what ml_dtypes and numpy give (NaN payloads aside), several times faster, and as fast
+on subnormals and overflow as on anything else.  A 128 x 512 tile, in microseconds, numpy 2.4 and
+ml_dtypes 0.6 on one core: float32 to FP8 50 instead of 410, FP8 to float32 20 instead of 330,
+float32 to float16 65 instead of 105 (4,600 where the results are subnormal), float16 to float32
+35 instead of 85.  bfloat16 has no path here: its cast by ml_dtypes is the fastest.
+
+Tables are built from ml_dtypes when first asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Float32Array = npt.NDArray[np.float32]
+UInt8Array = npt.NDArray[np.uint8]
+
+_BYTES = 2**8
+_HALVES = 2**16
+_HALF_BITS = np.uint32(16)
+_LOW_HALF = np.uint32(0xFFFF)
+
+# float32: sign, 8 bits of exponent with bias 127, 23 of mantissa.
+_FLOAT32_MANTISSA_BITS = 23
+_FLOAT32_BIAS = 127
+_MAGNITUDE = np.int32(0x7FFFFFFF)
+_EXPONENT = np.int32(0x7F800000)
+# float16: sign, 5 bits of exponent with bias 15, 10 of mantissa.
+_DROPPED_BITS = np.int32(13)
+_FLOAT16_SIGN = np.int32(0x8000)
+_FLOAT16_INFINITY = np.int32(0x7C00)
+_FLOAT16_NAN = np.int32(0x7E00)
+
+
+def _power(exponent: int) -> np.int32:
+    """The bits of the float32 ``2**exponent``."""
+    return np.int32((exponent + _FLOAT32_BIAS) << _FLOAT32_MANTISSA_BITS)
+
+
+_FLOAT16_SMALLEST_NORMAL = _power(-14)
+_FLOAT16_OVERFLOW = _power(16)
+# Added to an exponent field: the power of two whose unit in the last place is float16's.
+_TO_UNIT = _power(13) - _power(0)
+# Taken from the field of that power: what leaves float16's exponent field, less the implicit bit.
+_UNIT_REBIAS = _FLOAT16_SMALLEST_NORMAL + _TO_UNIT
+
+
+def encode_byte(values: Float32Array, stored: np.dtype[Any]) -> Array:
+    """`values` rounded to nearest even in a float format of one byte.
+
+    A format with at most 5 bits of mantissa rounds the 16 bits of `round_to_odd` as it rounds the
+    float32 itself, so a table of 65,536 answers gives them all.
+    """
+    # Every index lies in the table; "wrap" is the mode that numpy checks fastest.
+    encoded = _encode_table(stored).take(round_to_odd(values), mode="wrap")
+    return encoded.view(stored).reshape(values.shape)
+
+
+def round_to_odd(values: Float32Array) -> npt.NDArray[np.uint32]:
+    """The upper 16 bits of each float32, the last of them set where any lower bit is.
+
+    That is a float32 with 6 bits of mantissa and a sticky bit that tells ties from what lies
+    beside them.
+    """
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    odd = bits & _LOW_HALF
+    odd += _LOW_HALF  # carries into bit 16 where any of the lower bits is set
+    odd |= bits
+    odd >>= _HALF_BITS
+    return odd
+
+
+def upper_halves() -> Float32Array:
+    """The float32 of each 16 upper bits, in order."""
+    return (np.arange(_HALVES, dtype=np.uint32) << _HALF_BITS).view(np.float32)
+
+
+def decode_byte(stored: Array) -> Float32Array:
+    """The float32 values of a float format of one byte, looked up two at a time."""
+    flat = np.ascontiguousarray(stored).view(np.uint8).reshape(-1)
+    if flat.size % 2:
+        return _decode_table(stored.dtype).take(flat).reshape(stored.shape)
+    pairs = _decode_pairs(stored.dtype).take(flat.view(np.uint16), mode="wrap")
+    return pairs.view(np.float32).reshape(stored.shape)
+
+
+def encode_float16(values: Float32Array) -> npt.NDArray[np.float16]:
+    """`values` rounded to nearest even in float16, by one float32 addition.
+
+    ``|x| + 2**(e + 13)``, where ``e = max(exponent of x, -14)``, leaves in the low bits of the sum
+    how many of float16's units x is, rounded by the addition; the exponent joins them by an
+    integer addition, carry included.  Subnormals need no case of their own.
+    """
+    flat = np.ascontiguousarray(values).reshape(-1)
+    bits = flat.view(np.int32)
+    code = bits & _MAGNITUDE
+    power = code & _EXPONENT
+    np.clip(power, _FLOAT16_SMALLEST_NORMAL, _FLOAT16_OVERFLOW, out=power)
+    power += _TO_UNIT
+    with np.errstate(invalid="ignore"):  # a signalling NaN may be among them
+        np.add(code.view(np.float32), power.view(np.float32), out=code.view(np.float32))
+    code -= power
+    power -= _UNIT_REBIAS
+    power >>= _DROPPED_BITS
+    code += power
+    if code.max(initial=0) >= _FLOAT16_INFINITY:
+        np.minimum(code, _FLOAT16_INFINITY, out=code)
+        code[np.isnan(flat)] = _FLOAT16_NAN
+    np.right_shift(bits, np.int32(_HALF_BITS), out=power)
+    power &= _FLOAT16_SIGN
+    code |= power
+    return code.astype(np.uint16).view(np.float16).reshape(values.shape)
+
+
+def decode_float16(stored: npt.NDArray[np.float16]) -> Float32Array:
+    """The float32 values of float16, looked up."""
+    flat = np.ascontiguousarray(stored).view(np.uint16)
+    return _float16_table().take(flat, mode="wrap").reshape(stored.shape)
+
+
+@cache
+def _encode_table(stored: np.dtype[Any]) -> UInt8Array:
+    """For each upper half of a float32, the byte to which it rounds."""
+    with np.errstate(all="ignore"):
+        return upper_halves().astype(stored).view(np.uint8)
+
+
+@cache
+def _decode_table(stored: np.dtype[Any]) -> Float32Array:
+    """For each byte, its value."""
+    with np.errstate(all="ignore"):
+        return np.arange(_BYTES, dtype=np.uint8).view(stored).astype(np.float32)
+
+
+@cache
+def _decode_pairs(stored: np.dtype[Any]) -> npt.NDArray[np.uint64]:
+    """For each two bytes, their two values side by side."""
+    pairs = np.arange(_HALVES, dtype=np.uint16).view(np.uint8)
+    return _decode_table(stored).take(pairs).view(np.uint64)
+
+
+@cache
+def _float16_table() -> Float32Array:
+    """For each float16, its value."""
+    with np.errstate(all="ignore"):
+        return np.arange(_HALVES, dtype=np.uint16).view(np.float16).astype(np.float32)

@@ -1,0 +1,148 @@
+"""Structured sparsity M:N: of every N values along an axis, at most M are not zero.
+
+A sparse matrix is stored as the M values of each block and a tag for each: its index within the
+block, 4 bits being enough for the longest block of 16.  How tags are packed, four in a uint16, is
+the instruction's business, as is the axis: here it is the last one.
+
+AWS's sources disagree on which patterns there are: the hardware pages list seven, the (unpublished)
+section of the NKI guide "currently supports" 4:8, 4:12 and 4:16, and its sample writes 4:16 as
+(16, 4) and "16:4".  All seven are here, named M:N.
+
+Source: neuron-core-v3.rst and neuron-core-v4.rst, Tensor Engine; trainium2_arch.rst, M:N Structured
+Sparsity.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from trnsim.dtypes.conversion import Array, Float32Array, UInt8Array
+from trnsim.dtypes.rounding import to_float32
+from trnsim.errors import IllegalInstruction
+
+
+class SparsityPattern(NamedTuple):
+    """At most `kept` values of every `block` are not zero.
+
+    Attributes:
+        kept: M, values that are stored of each block.
+        block: N, consecutive values of the dense matrix.
+    """
+
+    kept: int
+    block: int
+
+    @property
+    def compression(self) -> int:
+        """How many times shorter the stored axis is: N / M."""
+        return self.block // self.kept
+
+    def __str__(self) -> str:
+        return f"{self.kept}:{self.block}"
+
+
+SPARSITY_PATTERNS: Final = {
+    str(pattern): pattern
+    for pattern in (
+        SparsityPattern(4, 16),
+        SparsityPattern(4, 12),
+        SparsityPattern(4, 8),
+        SparsityPattern(2, 8),
+        SparsityPattern(2, 4),
+        SparsityPattern(1, 4),
+        SparsityPattern(1, 2),
+    )
+}
+
+
+class SparseValues(NamedTuple):
+    """A sparse array as stored.
+
+    Attributes:
+        kept: ``[..., K * M / N]`` values.
+        tags: of each, its index within its block of N, ascending within a block.
+    """
+
+    kept: Array
+    tags: UInt8Array
+
+
+def compress(values: Array, pattern: str) -> SparseValues:
+    """The M values of largest magnitude of each N of ``values [..., K]``, and their tags.
+
+    Of equal magnitudes the one with the lower index is kept, and a NaN counts as the largest. A
+    block with more than M non-zero values loses the smallest.
+
+    Raises:
+        IllegalInstruction: where there is no such pattern, or K is no multiple of N.
+    """
+    form = _pattern(pattern)
+    blocks = _blocks(values, form.block, f"values, for {pattern}")
+    magnitude = np.abs(to_float32(blocks))
+    order = np.where(np.isnan(magnitude), -np.inf, -magnitude).argsort(axis=-1, kind="stable")
+    tags = np.sort(order[..., : form.kept], axis=-1)
+    kept = np.take_along_axis(blocks, tags, axis=-1)
+    shape = (*values.shape[:-1], values.shape[-1] // form.compression)
+    return SparseValues(kept.reshape(shape), tags.astype(np.uint8).reshape(shape))
+
+
+def expand(kept: Array, tags: npt.NDArray[np.integer], pattern: str) -> Float32Array:
+    """The dense float32 ``[..., K]`` that ``kept [..., K * M / N]`` and their tags stand for.
+
+    Where a tag repeats within a block the values add, as their products with one and the same
+    moving value would.
+
+    Raises:
+        IllegalInstruction: where there is no such pattern, the shapes disagree or do not end with
+            a block, or a tag lies outside its block.
+    """
+    form = _pattern(pattern)
+    if kept.shape != tags.shape:
+        raise IllegalInstruction(
+            f"kept values of shape {kept.shape} with tags of shape {tags.shape}; legal: one tag "
+            "for each value",
+            source="trainium2_arch.rst, M:N Structured Sparsity",
+        )
+    values = to_float32(_blocks(kept, form.kept, f"kept values, for {pattern}"))
+    places = _blocks(tags, form.kept, f"tags, for {pattern}").astype(np.int64)
+    _check_tags(places, form)
+    dense = np.zeros((*values.shape[:-1], form.block), np.float32)
+    for slot in range(form.kept):
+        place = places[..., slot : slot + 1]
+        total = np.take_along_axis(dense, place, axis=-1) + values[..., slot : slot + 1]
+        np.put_along_axis(dense, place, total, axis=-1)
+    return dense.reshape(*kept.shape[:-1], kept.shape[-1] * form.compression)
+
+
+def _pattern(name: str) -> SparsityPattern:
+    found = SPARSITY_PATTERNS.get(name)
+    if found is None:
+        raise IllegalInstruction(
+            f"sparsity pattern {name!r}; legal: {', '.join(SPARSITY_PATTERNS)} (kept:block)",
+            source="neuron-core-v3.rst, Tensor Engine",
+        )
+    return found
+
+
+def _blocks(values: Array, length: int, what: str) -> Array:
+    """``[..., K]`` as ``[..., K / length, length]``."""
+    size = values.shape[-1] if values.ndim else 1
+    if values.ndim == 0 or size % length:
+        raise IllegalInstruction(
+            f"the last axis has {size} {what}; legal: a multiple of {length}",
+            fix="pad the axis with zeros",
+            source="trainium2_arch.rst, M:N Structured Sparsity",
+        )
+    return values.reshape(*values.shape[:-1], size // length, length)
+
+
+def _check_tags(tags: npt.NDArray[np.int64], form: SparsityPattern) -> None:
+    wrong = tags[(tags < 0) | (tags >= form.block)]
+    if wrong.size:
+        raise IllegalInstruction(
+            f"tag {wrong[0]} in a block of {form.block}; legal: 0 to {form.block - 1}",
+            source="trainium2_arch.rst, M:N Structured Sparsity",
+        )

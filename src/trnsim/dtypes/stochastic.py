@@ -1,0 +1,59 @@
+"""Stochastic rounding: up or down, with a probability proportional to the distance.
+
+``P(up) = (x - below) / (above - below)``, so the expectation is x (to within 2**-53 of the distance
+between neighbours); an exact value stays.  Beyond the largest finite value it does what rounding to
+nearest does.  The random numbers are the caller's: the same generator state gives the same result.
+How the hardware draws them is not documented, so single results differ from a chip's.
+
+Source: rounding-modes.rst, Stochastic Rounding (SR); from NeuronCore-v2 on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from trnsim.dtypes.conversion import Array
+from trnsim.dtypes.formats import FLOAT8_E8M0FNU, FLOAT32, Dtype, float_range
+from trnsim.dtypes.rounding import round_to, to_float32
+from trnsim.errors import Unspecified
+
+_FLOAT32_EXPONENT: Final = np.uint32(0x7F800000)
+
+
+def round_stochastically(values: Array, dtype: Dtype, generator: np.random.Generator) -> Array:
+    """`values`, in float32, rounded once to float `dtype`, up or down by chance.
+
+    Draws one number of `generator` for each value, in C order.
+
+    Raises:
+        Unspecified: where `dtype` is not a float with a sign and a mantissa.
+    """
+    if not dtype.is_float or dtype is FLOAT8_E8M0FNU:
+        raise Unspecified(
+            f"stochastic rounding to {dtype}; AWS describes it for floating point values only",
+            fix="round to nearest, or round to a float",
+            source="rounding-modes.rst, Stochastic Rounding (SR)",
+        )
+    given = to_float32(values)
+    if dtype is FLOAT32:
+        return given
+    smallest_normal, largest = map(np.float32, float_range(dtype))
+    units_in_power = np.float32(2**dtype.mantissa_bits)
+    flat = np.ascontiguousarray(given).reshape(-1)
+    magnitude = np.abs(flat)
+    beyond = ~(magnitude <= largest)
+    power = (magnitude.view(np.uint32) & _FLOAT32_EXPONENT).view(np.float32)
+    np.maximum(power, smallest_normal, out=power)
+    with np.errstate(invalid="ignore", over="ignore"):
+        # All exact: powers of two, and a difference of neighbours.
+        units = np.multiply(np.divide(magnitude, power, out=magnitude), units_in_power)
+        result = np.floor(units)
+        units -= result
+        result += generator.random(flat.shape) < units
+        result /= units_in_power
+        result *= power
+    np.copysign(result, flat, out=result)
+    np.copyto(result, flat, where=beyond)
+    return round_to(result.reshape(given.shape), dtype)
