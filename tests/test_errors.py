@@ -1,6 +1,7 @@
 """Errors: one hierarchy, and messages that end with the user's own line."""
 
 import linecache
+import os
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ CLASSES = [
     "UndefinedBehavior",
     "UninitializedRead",
     "DataRace",
+    "Deadlock",
     "BadInput",
     "NotModelled",
     "Unspecified",
@@ -63,7 +65,7 @@ def test_an_error_raised_without_a_line_finds_the_callers():
 
 def test_a_package_whose_name_only_starts_like_trnsim_is_the_user(tmp_path, monkeypatch):
     package = tmp_path / "trnsim"
-    monkeypatch.setattr(errors, "_PACKAGE", str(package) + "/")
+    monkeypatch.setattr(errors, "_PACKAGE", f"{package}{os.sep}")
     namespace = {"user_line": user_line}
     for folder, expected in (("trnsim_kernels", True), ("trnsim", False)):
         file = str(tmp_path / folder / "kernel.py")

@@ -6,6 +6,7 @@
                      UndefinedBehavior    the documentation says that the result is undefined
                      UninitializedRead    reads what nothing wrote
                      DataRace             two accesses that nothing orders
+                     Deadlock             cores that wait for each other for ever
                      BadInput             a file, a name or a value that a command cannot use
       our side:      NotModelled          legal, not done yet
                      Unspecified          AWS documents nothing, and we refuse to guess
@@ -42,10 +43,17 @@ def user_line() -> SourceLine | None:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE) and not file.startswith("<"):
+        is_user = _is_user_file.get(file)
+        if is_user is None:
+            is_user = not file.startswith(_PACKAGE) and not file.startswith("<")
+            _is_user_file[file] = is_user
+        if is_user:
             return SourceLine(file, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+_is_user_file: dict[str, bool] = {}
 
 
 class EmulatorError(Exception):
@@ -96,6 +104,10 @@ class UninitializedRead(EmulatorError):
 
 class DataRace(EmulatorError):
     """Two accesses to the same bytes, one a write, that nothing orders."""
+
+
+class Deadlock(EmulatorError):
+    """Cores that wait for each other for ever."""
 
 
 class BadInput(EmulatorError):

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, TFLOAT32
-from trnsim.errors import IllegalInstruction, UndefinedBehavior
+from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, TFLOAT32, UINT16
+from trnsim.errors import IllegalInstruction, UndefinedBehavior, Unspecified
 from trnsim.isa import Activation, ActivationReduce, Engine, ReduceCmd
-from trnsim.memory import Memory
+from trnsim.memory import Memory, SnakeIndex, Tile
 
 PSUM = Memory.PSUM
 RESET = ReduceCmd.reset_reduce
@@ -103,7 +103,7 @@ def test_an_input_outside_the_valid_range_is_undefined(bench, op, limit):
     work = bench()
     inside = work.tile(np.array([[limit, 1.0]], np.float32))
     work.issue(Activation(work.empty((1, 2)), op, inside))
-    for bad in (np.float32(limit) * np.float32(1.001), 0.0, -np.inf):
+    for bad in (np.float32(limit) * np.float32(1.001), -np.inf, np.nan):
         outside = work.tile(np.array([[bad, 1.0]], np.float32))
         with pytest.raises(
             UndefinedBehavior, match=rf"{op} of values from .* legal: .* to"
@@ -178,15 +178,52 @@ def test_only_sums_are_reduced(bench):
     refused(work, "reduce_op maximum; legal: nl.add", reduce_op="maximum", reduce_cmd=RESET)
 
 
-@pytest.mark.parametrize("command", [c for c in ReduceCmd if c not in (ReduceCmd.idle, RESET)])
-def test_sums_kept_between_instructions_are_not_emulated(bench, command):
-    refused(bench(), f"reduce_cmd {command.name} keeps sums between", reduce_cmd=command)
-
-
-def test_a_result_without_a_command_is_refused(bench):
+def test_the_scalar_engine_does_not_load_its_accumulator(bench):
     work = bench()
-    refused(work, "reduce_res without reduce_cmd", reduce_res=work.empty((4, 1)))
-    accepted(work, reduce_cmd=RESET)
+    for command in (ReduceCmd.idle, ReduceCmd.reset, ReduceCmd.reduce, RESET):
+        accepted(work, reduce_cmd=command)
+    refused(
+        work, "reduce_cmd load_reduce; legal: idle, reset, reduce", reduce_cmd=ReduceCmd.load_reduce
+    )
+
+
+def test_sums_stay_in_the_accumulator_until_it_is_reset(bench):
+    work = bench()
+    ones, sums = work.tile(np.ones((4, 8), np.float32)), work.empty((4, 1))
+
+    def total(command, result=None):
+        work.issue(
+            Activation(
+                work.empty((4, 8)),
+                "copy",
+                ones,
+                reduce_op="add",
+                reduce_res=result,
+                reduce_cmd=command,
+            )
+        )
+
+    for command, expected in (
+        (RESET, 8),
+        (ReduceCmd.reduce, 16),
+        (ReduceCmd.idle, 16),
+        (ReduceCmd.reset, 0),
+        (ReduceCmd.reduce, 8),
+        (RESET, 8),
+    ):
+        total(command, sums)
+        assert sums.load().ravel().tolist() == [expected] * 4
+    total(RESET)
+    total(ReduceCmd.reduce, sums)
+    assert sums.load()[0, 0] == 16
+
+
+def test_an_accumulator_that_nothing_has_reset_is_undefined(bench):
+    work = bench()
+    ones, sums = work.tile(np.ones((4, 8), np.float32)), work.empty((4, 1))
+    instruction = Activation(work.empty((4, 8)), "copy", ones, reduce_res=sums)
+    with pytest.raises(UndefinedBehavior, match="accumulator registers of the Scalar Engine"):
+        work.issue(instruction)
 
 
 def test_activation_reduce_has_the_same_rules(bench, core_v2):
@@ -211,3 +248,133 @@ def test_it_costs_an_element_a_cycle_from_64_on_and_64_more_for_the_sum(bench, c
     same = ActivationReduce(tile, "exp", tile, "add", sums)
     assert work.cycles(same, hz) == work.cycles(summed, hz)
     assert plain.chosen_engine(core) is Engine.scalar
+
+
+# The accumulator
+
+
+COMMANDS = [ReduceCmd.idle, ReduceCmd.reset, ReduceCmd.reduce, RESET]
+
+
+@given(st.lists(st.sampled_from(COMMANDS), max_size=6), st.sampled_from([1, 4, 128]))
+def test_the_accumulator_follows_the_pseudo_code_of_its_prose(bench, random, commands, lanes):
+    work = bench()
+    sums, expected = work.empty((lanes, 1)), np.zeros(lanes)
+    for step, command in enumerate([ReduceCmd.reset, *commands]):
+        data = work.tile(random((lanes, 5), seed=step))
+        work.issue(
+            Activation(work.empty((lanes, 5)), "square", data, None, 1.0, "add", sums, command)
+        )
+        if command in (ReduceCmd.reset, RESET):
+            expected = np.zeros(lanes)
+        if command in (ReduceCmd.reduce, RESET):
+            expected = expected + (data.load().astype(np.float64) ** 2).sum(axis=1)
+        np.testing.assert_allclose(sums.load()[:, 0], expected, rtol=1e-5)
+
+
+def test_lanes_that_take_no_part_keep_their_sums(bench):
+    work = bench()
+    many, few = work.tile(np.ones((8, 2), np.float32)), work.tile(np.ones((3, 2), np.float32))
+    sums = work.empty((8, 1))
+    work.issue(Activation(work.empty((8, 2)), "copy", many, reduce_op="add", reduce_cmd=RESET))
+    for data, result in ((few, None), (many, sums)):
+        work.issue(
+            Activation(
+                work.empty(data.shape), "copy", data, None, 1.0, "add", result, ReduceCmd.reduce
+            )
+        )
+    assert sums.load()[:, 0].tolist() == [6, 6, 6, 4, 4, 4, 4, 4]
+
+
+def test_activation_reduce_leaves_its_sum_where_activation_finds_it(bench):
+    work = bench()
+    ones, sums = work.tile(np.ones((4, 8), np.float32)), work.empty((4, 1))
+    work.issue(ActivationReduce(work.empty((4, 8)), "copy", ones, "add", None))
+    work.issue(
+        Activation(work.empty((4, 8)), "copy", ones, None, 1.0, "add", sums, ReduceCmd.reduce)
+    )
+    assert sums.load()[0, 0] == 16
+
+
+def test_a_plain_activation_leaves_the_accumulator_alone(bench):
+    """NKI 0.2: the registers were zeroed before every activation."""
+    work = bench()
+    ones, sums = work.tile(np.ones((4, 8), np.float32)), work.empty((4, 1))
+    work.issue(ActivationReduce(work.empty((4, 8)), "copy", ones, "add", None))
+    work.issue(Activation(work.empty((4, 8)), "exp", ones))
+    work.issue(Activation(work.empty((4, 8)), "copy", ones, reduce_res=sums))
+    assert sums.load()[0, 0] == 8
+
+
+@pytest.mark.parametrize("command", [RESET, ReduceCmd.reduce])
+def test_a_result_over_dst_holds_the_sum(bench, command):
+    """NKI 0.6: a reduce_res that aliases dst was clobbered."""
+    work = bench()
+    ones = work.tile(np.ones((4, 8), np.float32))
+    work.issue(Activation(work.empty((4, 8)), "copy", ones, reduce_cmd=ReduceCmd.reset))
+    dst = work.empty((4, 8))
+    last = Tile(dst.storage, FLOAT32, dst.pattern.slice(1, 7, 8))
+    work.issue(Activation(dst, "copy", ones, None, 3.0, "add", last, command))
+    assert dst.load()[0].tolist() == [3.0] * 7 + [24.0]
+
+
+def test_activation_reduce_sums_on_v2_and_says_nothing_of_others_later(bench, core):
+    work = bench(core)
+    tile, sums = work.empty((4, 8)), work.empty((4, 1))
+    ActivationReduce(tile, "exp", tile, "add", sums).verify(core)
+    instruction = ActivationReduce(tile, "exp", tile, "maximum", sums)
+    if core.generation == 2:
+        with pytest.raises(IllegalInstruction, match=r"reduce_op maximum; legal: nl.add"):
+            instruction.verify(core)
+        return
+    with pytest.raises(Unspecified, match=f"reduce_op maximum on {core.name}"):
+        instruction.verify(core)
+
+
+def test_prelu_has_no_slope_here(bench):
+    work = bench()
+    tile = work.empty((4, 8))
+    with pytest.raises(Unspecified, match="op prelu, for whose slope AWS names no operand"):
+        Activation(tile, "prelu", tile).verify(work.core)
+
+
+def test_sine_extrapolates_as_the_chip_does(bench):
+    work = bench()
+    data = work.tile(np.array([[9.0, 0.5]], np.float32))
+    dst = work.issue(Activation(work.empty((1, 2)), "sin", data))
+    np.testing.assert_allclose(dst.load(), [[27.65, np.sin(0.5)]], rtol=1e-3)
+
+
+# Tensor indirection
+
+
+def view(tile, index):
+    pattern = tile.pattern.slice(1, 0, 2)
+    return Tile(tile.storage, tile.dtype, pattern, SnakeIndex(index, tile.shape[1], 2, 16))
+
+
+def test_data_is_gathered_and_dst_scattered_on_v4(bench, random, core_v4):
+    work = bench(core_v4)
+    offsets = np.zeros((16, 1), np.uint16)
+    offsets[:2, 0] = (6, 3)
+    index = work.tile(offsets, UINT16)
+    data, out = work.tile(random((16, 8))), work.tile(np.zeros((16, 8), np.float32))
+    work.issue(Activation(view(out, index), "copy", view(data, index), None, 2.0))
+    expected = np.zeros((16, 8), np.float32)
+    expected[:, [6, 3]] = 2 * data.load()[:, [6, 3]]
+    np.testing.assert_array_equal(out.load(), expected)
+
+
+def test_the_scalar_engine_scatters_into_sbuf_alone(bench, core_v3, core_v4):
+    work = bench(core_v4)
+    index = work.tile(np.zeros((16, 1), np.uint16), UINT16)
+    data, psum = work.empty((16, 2)), work.empty((16, 8), memory=PSUM)
+    Activation(data, "exp", view(psum, index)).verify(core_v4)
+    with pytest.raises(IllegalInstruction, match="legal on the Scalar Engine: SBUF"):
+        Activation(view(psum, index), "exp", data).verify(core_v4)
+    with pytest.raises(IllegalInstruction, match="legal from NeuronCore-v4 on"):
+        Activation(data, "exp", view(psum, index)).verify(core_v3)
+    snake = SnakeIndex(index, 2, 1, 16)
+    bias = Tile(data.storage, FLOAT32, data.pattern.slice(1, 0, 1), snake)
+    with pytest.raises(IllegalInstruction, match="`bias` is an indirect view"):
+        Activation(data, "exp", data, bias).verify(core_v4)

@@ -7,10 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.dtypes import ALL, BFLOAT16, FLOAT32, INT32, UINT8, round_to
-from trnsim.errors import IllegalInstruction
-from trnsim.isa import DgeMode, DmaCopy, Engine, OobMode
-from trnsim.memory import Memory, Tile
+from trnsim.dtypes import (
+    ALL,
+    BFLOAT16,
+    FLOAT8_E5M2_X4,
+    FLOAT32,
+    INT32,
+    UINT8,
+    UINT32,
+    round_to,
+)
+from trnsim.errors import IllegalInstruction, NotModelled, UninitializedRead
+from trnsim.isa import DgeMode, DmaCopy, Engine, OobMode, Reciprocal
+from trnsim.memory import Memory, ScalarIndex, Tile, VectorIndex
 
 HBM, SBUF, PSUM = Memory.HBM, Memory.SBUF, Memory.PSUM
 DTYPES = [d for d in ALL if d.first_generation == 2]
@@ -161,3 +170,181 @@ def test_more_bytes_never_take_less_time(bench, rows, columns):
 
     assert interval(rows, columns) <= interval(rows, columns + 1)
     assert interval(rows, columns) <= interval(min(rows + 1, 128), columns)
+
+
+# Descriptors
+
+
+@pytest.mark.parametrize("mode", list(DgeMode))
+def test_the_sync_and_scalar_engines_drive_hardware_and_gpsimd_software(bench, core_v3, mode):
+    tile = bench().empty((4, 4))
+    legal = {
+        DgeMode.hwdge: {Engine.sync, Engine.scalar},
+        DgeMode.unknown: {Engine.sync, Engine.scalar, Engine.gpsimd},
+    }.get(mode, {Engine.gpsimd})
+    for engine in (Engine.sync, Engine.scalar, Engine.gpsimd, Engine.vector, Engine.tensor):
+        instruction = DmaCopy(tile, tile, dge_mode=mode, engine=engine)
+        if engine in legal:
+            instruction.verify(core_v3)
+            continue
+        with pytest.raises(IllegalInstruction, match=f"engine {engine.name}; legal: nisa.engine"):
+            instruction.verify(core_v3)
+
+
+def test_packed_formats_are_moved_not_cast(bench, core_v4):
+    work = bench(core_v4)
+    packed = work.empty((4, 4), FLOAT8_E5M2_X4)
+    DmaCopy(packed, work.empty((4, 4), FLOAT8_E5M2_X4, HBM)).verify(core_v4)
+    with pytest.raises(IllegalInstruction, match="from uint32 to float8_e5m2_x4; legal: equal"):
+        DmaCopy(packed, work.empty((4, 4), UINT32, HBM)).verify(core_v4)
+
+
+# Vector indices: gather and scatter
+
+
+def rows_of(tile, indices, work, count=None):
+    """The rows of `tile` that `indices` [P, N] name, column after column."""
+    count = count or indices.size
+    shape = (count, *tile.shape[1:])
+    pattern = type(tile.pattern)(shape, tile.pattern.strides_bytes, tile.pattern.offset_bytes)
+    source = work.tile(indices, INT32 if indices.dtype.kind == "i" else UINT32)
+    index = VectorIndex(source, tile.pattern.strides_bytes[0], tile.shape[0])
+    return Tile(tile.storage, tile.dtype, pattern, index)
+
+
+def column(*indices):
+    return np.array(indices, np.int32).reshape(-1, 1)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=16), st.sampled_from([FLOAT32, BFLOAT16]))
+def test_a_gather_reads_the_row_of_each_index(bench, random, indices, dtype):
+    work = bench()
+    table = work.tile(random((10, 6)), memory=HBM)
+    dst = work.issue(
+        DmaCopy(work.empty((len(indices), 6), dtype), rows_of(table, column(*indices), work))
+    )
+    for row, index in enumerate(indices):
+        np.testing.assert_array_equal(dst.array[row], round_to(table.array[index], dtype))
+
+
+def test_a_scatter_writes_the_row_of_each_index_and_no_other(bench, random):
+    work = bench()
+    table, src = work.tile(np.zeros((6, 4), np.float32), memory=HBM), work.tile(random((3, 4)))
+    work.issue(DmaCopy(rows_of(table, column(5, 0, 2), work), src))
+    np.testing.assert_array_equal(table.array[[5, 0, 2]], src.array)
+    assert not table.array[[1, 3, 4]].any()
+
+
+@pytest.mark.parametrize("bad", [-1, 6, 2**31 - 1])
+def test_an_index_out_of_bounds_is_refused_or_skipped(bench, random, bad):
+    work = bench()
+    table = work.tile(random((6, 4)), memory=HBM)
+    with pytest.raises(IllegalInstruction, match=rf"index {bad} of .*; legal: 0 to 5"):
+        work.issue(DmaCopy(work.empty((3, 4)), rows_of(table, column(1, bad, 3), work)))
+    dst = work.tile(np.full((3, 4), 7, np.float32))
+    work.issue(DmaCopy(dst, rows_of(table, column(1, bad, 3), work), oob_mode=OobMode.skip))
+    np.testing.assert_array_equal(dst.array[[0, 2]], table.array[[1, 3]])
+    assert (dst.array[1] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", [INT32, FLOAT8_E5M2_X4])
+def test_skipping_keeps_the_bits_of_what_is_copied(bench, core_v4, dtype):
+    """NKI 0.4: the skip path cast integers to float32; NKI 0.5: it failed for packed formats."""
+    work = bench(core_v4)
+    raw = np.array([[2**24 + 1, -(2**31)], [2**31 - 1, 0x7F818283]], np.int64).astype(np.int32)
+    table = work.empty((2, 2), dtype, HBM)
+    table.put(raw.view(dtype.dtype))
+    table.storage.written.add(table.pattern, 4)
+    dst = work.empty((3, 2), dtype)
+    dst.put(np.full((3, 2), -1, np.int32).view(dtype.dtype))
+    work.issue(DmaCopy(dst, rows_of(table, column(1, 9, 0), work), oob_mode=OobMode.skip))
+    assert dst.array.view(np.int32).tolist() == [raw[1].tolist(), [-1, -1], raw[0].tolist()]
+
+
+def test_a_row_that_was_skipped_has_not_been_written(bench, random):
+    work = bench()
+    table, dst = work.tile(random((6, 4)), memory=HBM), work.empty((3, 4))
+    work.issue(DmaCopy(dst, rows_of(table, column(1, 9, 3), work), oob_mode=OobMode.skip))
+    written = dst.storage.written.of(dst.pattern, 4)
+    assert written.all(axis=1).tolist() == [True, False, True]
+    with pytest.raises(UninitializedRead):
+        work.issue(Reciprocal(work.empty((3, 4)), dst))
+
+
+def test_a_scatter_skips_what_lies_outside(bench, random):
+    work = bench()
+    table, src = work.tile(np.zeros((4, 2), np.float32), memory=HBM), work.tile(random((3, 2)))
+    target = rows_of(table, column(3, 4, 0), work)
+    work.issue(DmaCopy(target, src, oob_mode=OobMode.skip))
+    np.testing.assert_array_equal(table.array[[3, 0]], src.array[[0, 2]])
+    assert not table.array[[1, 2]].any()
+
+
+def test_where_vector_indices_are_legal(bench, core_v2, core_v3):
+    work = bench(core_v3)
+    table, tile = work.empty((6, 4), memory=HBM), work.empty((3, 4))
+    three = column(1, 2, 3)
+    source = rows_of(table, three, work)
+    for mode in (DgeMode.unknown, DgeMode.swdge):
+        DmaCopy(tile, source, dge_mode=mode).verify(core_v3)
+    for mode in (DgeMode.none, DgeMode.hwdge):
+        with pytest.raises(IllegalInstruction, match=f"dge_mode {mode.name} with a vector_offset"):
+            DmaCopy(tile, source, dge_mode=mode).verify(core_v3)
+    with pytest.raises(IllegalInstruction, match="vector_offset on NeuronCore-v2; legal from"):
+        DmaCopy(tile, source).verify(core_v2)
+    on_chip = rows_of(work.empty((6, 4)), three, work)
+    with pytest.raises(IllegalInstruction, match="with a vector_offset; legal: a tensor in HBM"):
+        DmaCopy(tile, on_chip).verify(core_v3)
+    too_few = rows_of(table, column(1, 2), work, count=3)
+    with pytest.raises(IllegalInstruction, match="for 3 rows; legal: an index for each row"):
+        DmaCopy(tile, too_few).verify(core_v3)
+    index = VectorIndex(work.tile(three, INT32, HBM), 16, 6)
+    in_hbm = Tile(table.storage, FLOAT32, source.pattern, index)
+    with pytest.raises(
+        IllegalInstruction, match=r"vector_offset of `src` is HBM .*legal: a tensor"
+    ):
+        DmaCopy(tile, in_hbm).verify(core_v3)
+
+
+def test_skipping_between_tensors_of_other_first_dimensions_is_not_modelled(bench):
+    work = bench()
+    source = rows_of(work.empty((6, 4), memory=HBM), column(1, 2, 3, 4), work)
+    dst = work.empty((2, 8))
+    DmaCopy(dst, source).verify(work.core)
+    with pytest.raises(NotModelled, match="whose first dimensions differ"):
+        DmaCopy(dst, source, oob_mode=OobMode.skip).verify(work.core)
+
+
+# Scalar indices
+
+
+def shifted(tile, work, index):
+    """The row of `tile` that a tile of one element names."""
+    pattern = tile.pattern.slice(0, 0, 1)
+    source = work.tile(np.array([[index]], np.int32), INT32)
+    scalar = ScalarIndex(source, tile.pattern.strides_bytes[0], tile.shape[0])
+    return Tile(tile.storage, tile.dtype, pattern, scalar)
+
+
+@given(st.integers(0, 5))
+def test_a_scalar_index_shifts_the_whole_tile(bench, random, index):
+    work = bench()
+    table = work.tile(random((6, 4)), memory=HBM)
+    dst = work.issue(DmaCopy(work.empty((1, 4)), shifted(table, work, index)))
+    np.testing.assert_array_equal(dst.array[0], table.array[index])
+
+
+@pytest.mark.parametrize("mode", list(DgeMode))
+def test_a_scalar_index_goes_with_every_mode(bench, random, mode):
+    work = bench()
+    table = work.tile(random((6, 4)), memory=HBM)
+    work.issue(DmaCopy(work.empty((1, 4)), shifted(table, work, 2), dge_mode=mode))
+
+
+def test_a_scalar_index_out_of_bounds_is_refused_or_skipped(bench, random):
+    work = bench()
+    table, dst = work.tile(random((6, 4)), memory=HBM), work.tile(np.ones((1, 4), np.float32))
+    with pytest.raises(IllegalInstruction, match="index 6 of"):
+        work.issue(DmaCopy(dst, shifted(table, work, 6)))
+    work.issue(DmaCopy(dst, shifted(table, work, 6), oob_mode=OobMode.skip))
+    assert (dst.array == 1).all()

@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, INT16, INT32, UINT8, UINT32, round_to
+from trnsim.dtypes import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    INT8,
+    INT16,
+    INT32,
+    UINT8,
+    UINT32,
+    round_to,
+)
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Engine, Reciprocal, ScalarTensorTensor, TensorScalar, TensorTensor
 from trnsim.memory import Memory
@@ -23,7 +33,6 @@ EXACT = {
     "greater": lambda x, y: (x > y) * 1.0,
     "equal": lambda x, y: (x == y) * 1.0,
     "logical_and": lambda x, y: ((x != 0) & (y != 0)) * 1.0,
-    "abs_max": lambda x, y: np.maximum(np.abs(x), np.abs(y)),
 }
 operators = st.sampled_from(sorted(EXACT))
 
@@ -42,8 +51,10 @@ def check_close(dst, expected):
 
 
 @given(operators, st.sampled_from(SHAPES), st.tuples(*[st.sampled_from(FLOATS)] * 3))
-def test_tensor_tensor_is_its_operator_element_by_element(bench, random, op, shape, dtypes):
-    work = bench()
+def test_tensor_tensor_is_its_operator_element_by_element(
+    bench, core_v4, random, op, shape, dtypes
+):
+    work = bench(core_v4)
     a, b = (work.tile(random(shape, seed=s), dtypes[s]) for s in (0, 1))
     dst = work.issue(TensorTensor(work.empty(shape, dtypes[2]), a, b, op))
     check_close(dst, EXACT[op](a.load().astype(float), b.load().astype(float)))
@@ -58,7 +69,7 @@ def test_the_chain_is_rounded_once_on_write(bench):
     assert work.issue(TensorTensor(work.empty((1, 1), UINT8), a, b, "add")).array[0, 0] == 255
 
 
-@given(st.sampled_from([INT32, UINT32]), st.integers(0, 2**30), st.integers(0, 2**30))
+@given(st.sampled_from([INT32, UINT32]), st.integers(0, 2**30), st.integers(0, 2**30 - 1))
 def test_32_bit_integers_are_exact_on_gpsimd_and_float32_on_vector(bench, dtype, x, y):
     work = bench()
     a, b = (work.tile(np.array([[v]]), dtype) for v in (x, y))
@@ -99,6 +110,13 @@ def test_bitvec_operators_take_integers_as_stored(bench, dtype):
         assert dst.array.tolist() == [[expected]]
 
 
+def test_bitvec_operators_run_on_the_vector_engine(bench):
+    work = bench()
+    tile = work.empty((4, 4), INT32)
+    assert TensorTensor(tile, tile, tile, "add").chosen_engine(work.core) is Engine.gpsimd
+    assert TensorTensor(tile, tile, tile, "bitwise_or").chosen_engine(work.core) is Engine.vector
+
+
 def test_bitvec_operators_refuse_floats_on_any_side(bench):
     work = bench()
     whole, real = work.empty((4, 4), INT32), work.empty((4, 4), FLOAT32)
@@ -124,8 +142,8 @@ def test_at_most_one_input_of_tensor_tensor_is_in_psum(bench):
 
 
 @pytest.mark.parametrize("op", ["relu", "abs", "invert"])
-def test_a_unary_operator_is_no_tensor_tensor(bench, op):
-    work = bench()
+def test_a_unary_operator_is_no_tensor_tensor(bench, core_v4, op):
+    work = bench(core_v4)
     tile = work.empty((4, 4), INT32)
     with pytest.raises(IllegalInstruction, match=f"op {op} takes one operand; legal: a binary"):
         TensorTensor(tile, tile, tile, op).verify(work.core)
@@ -174,9 +192,9 @@ def test_tensor_tensor_costs_two_cycles_an_element_less_its_modes(bench, core, F
     dtypes=st.tuples(*[st.sampled_from(FLOATS)] * 2),
 )
 def test_tensor_scalar_is_a_chain_of_two_operators(
-    bench, random, ops, operands, reverse, shape, dtypes
+    bench, core_v4, random, ops, operands, reverse, shape, dtypes
 ):
-    work = bench()
+    work = bench(core_v4)
     data = work.tile(random(shape), dtypes[0])
     vectors = [random((shape[0], 1), seed=s) for s in (1, 2)]
     given_operands = [
@@ -205,8 +223,8 @@ def test_integer_data_becomes_float32(bench):
 
 
 @pytest.mark.parametrize("op", ["abs", "square", "relu", "rsqrt", "reciprocal"])
-def test_a_unary_operator_takes_no_operand_or_zero(bench, op):
-    work = bench()
+def test_a_unary_operator_takes_no_operand_or_zero(bench, core_v4, op):
+    work = bench(core_v4)
     data = work.tile(np.array([[4.0, 0.25]], np.float32))
     exact = {
         "abs": np.abs,
@@ -293,19 +311,24 @@ def test_the_scalar_engine_multiplies_and_adds_and_gpsimd_takes_roots(bench):
         TensorScalar(tile, tile, "add", 1.0, engine=Engine.gpsimd).verify(work.core)
 
 
-@pytest.mark.xfail(strict=True, reason="operands of other dtypes than float32 are accepted so far")
-def test_an_operand_tile_of_arithmetic_must_be_float32(bench):
-    work = bench()
-    tile = work.empty((4, 4))
-    with pytest.raises(IllegalInstruction, match="operand0"):
-        TensorScalar(tile, tile, "add", work.empty((4, 1), BFLOAT16)).verify(work.core)
-
-
-@pytest.mark.xfail(strict=True, reason="rsqrt on GpSimd is priced as on the Scalar Engine so far")
-def test_a_root_on_gpsimd_takes_four_times_as_long_as_on_the_scalar_engine(bench, core_v3):
-    tile = bench().empty((4, 512))
+def test_a_root_on_gpsimd_takes_four_times_as_long_as_on_the_scalar_engine(bench, core):
+    work = bench(core)
+    tile = work.empty((4, 512))
     instruction = TensorScalar(tile, tile, "rsqrt", engine=Engine.gpsimd)
-    assert bench().cycles(instruction, core_v3.gpsimd_clock_hz) == pytest.approx(4 * 512)
+    assert work.cycles(instruction, core.gpsimd_clock_hz) == pytest.approx(4 * 512)
+
+
+def test_a_root_runs_on_gpsimd_unless_it_is_in_psum(bench):
+    work = bench()
+    sbuf, psum = work.empty((4, 4)), work.empty((4, 4), memory=PSUM)
+    assert TensorScalar(sbuf, sbuf, "rsqrt").chosen_engine(work.core) is Engine.gpsimd
+    assert TensorScalar(sbuf, psum, "rsqrt").chosen_engine(work.core) is Engine.vector
+    on_vector = TensorScalar(sbuf, sbuf, "rsqrt", engine=Engine.vector)
+    assert on_vector.chosen_engine(work.core) is Engine.vector
+    for tiles in ((psum, sbuf), (sbuf, psum)):
+        TensorScalar(*tiles, "rsqrt").verify(work.core)
+        with pytest.raises(IllegalInstruction, match=r"rsqrt on GpSimd with .*PSUM.*; legal: all"):
+            TensorScalar(*tiles, "rsqrt", engine=Engine.gpsimd).verify(work.core)
 
 
 @pytest.mark.parametrize("F", [1, 64, 65, 1024])
@@ -333,9 +356,9 @@ def test_tensor_scalar_costs_the_same_for_one_operator_as_for_two(bench, core, F
     dtypes=st.tuples(*[st.sampled_from(FLOATS)] * 3),
 )
 def test_scalar_tensor_tensor_is_a_chain_that_ends_with_a_tile(
-    bench, random, ops, operand, reverse, shape, dtypes
+    bench, core_v4, random, ops, operand, reverse, shape, dtypes
 ):
-    work = bench()
+    work = bench(core_v4)
     data, second = (work.tile(random(shape, seed=s), dtypes[s]) for s in (0, 1))
     vector = random((shape[0], 1), seed=2)
     value = column(vector, len(shape)) if operand == "vector" else operand
@@ -355,6 +378,19 @@ def test_scalar_tensor_tensor_needs_its_second_tile(bench):
         ScalarTensorTensor(tile, tile, "add", 1.0, "add", None).verify(work.core)
     with pytest.raises(IllegalInstruction, match="axis F is 4 elsewhere but 1 in `operand1`"):
         ScalarTensorTensor(tile, tile, "add", 1.0, "add", work.empty((4, 1))).verify(work.core)
+
+
+def test_the_first_operator_of_scalar_tensor_tensor_may_be_unary_and_the_second_may_not(bench):
+    work = bench()
+    data = work.tile(np.array([[-5.0, 2.0]], np.float32))
+    dst = work.issue(ScalarTensorTensor(work.empty((1, 2)), data, "abs", 0, "add", data))
+    assert dst.load().tolist() == [[0, 4]]
+    dst = work.issue(ScalarTensorTensor(work.empty((1, 2)), data, None, 0, "add", data))
+    assert dst.load().tolist() == [[-10, 4]]
+    with pytest.raises(IllegalInstruction, match=r"`operand0` is 1.0 with the unary operator abs"):
+        ScalarTensorTensor(data, data, "abs", 1.0, "add", data).verify(work.core)
+    with pytest.raises(IllegalInstruction, match="`op1` is abs, which takes one operand; legal: a"):
+        ScalarTensorTensor(data, data, "add", 1.0, "abs", data).verify(work.core)
 
 
 def test_scalar_tensor_tensor_is_arithmetic_with_at_most_one_input_in_psum(bench):
@@ -384,8 +420,9 @@ def test_scalar_tensor_tensor_costs_two_cycles_an_element_but_for_one_case(
 ):
     work = bench(core)
     tile = work.empty((4, F), dtype)
-    instruction = ScalarTensorTensor(tile, tile, ops[0], 1.0, ops[1], tile)
-    assert work.cycles(instruction, core.vector_clock_hz) == pytest.approx(cycles)
+    for dst in (tile, work.empty((4, F), FLOAT32)):  # its dtype does not matter
+        instruction = ScalarTensorTensor(dst, tile, ops[0], 1.0, ops[1], tile)
+        assert work.cycles(instruction, core.vector_clock_hz) == pytest.approx(cycles)
 
 
 # reciprocal

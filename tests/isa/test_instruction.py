@@ -11,7 +11,62 @@ from trnsim.isa.instruction import Dims, reads, writes
 from trnsim.memory import Memory
 
 SBUF, PSUM, HBM = Memory.SBUF, Memory.PSUM, Memory.HBM
-DECLARED = [
+# nki/api/nki/isa/__init__.py: the functions that are instructions.
+PUBLISHED = frozenset(
+    [
+        "dma_copy",
+        "tensor_copy",
+        "memset",
+        "tensor_copy_predicated",
+        "nc_matmul",
+        "nc_matmul_mx",
+        "nc_transpose",
+        "dma_transpose",
+        "tensor_tensor",
+        "tensor_scalar",
+        "tensor_reduce",
+        "tensor_partition_reduce",
+        "tensor_scalar_cumulative",
+        "activation",
+        "activation_reduce",
+        "activate2",
+        "iota",
+        "affine_select",
+        "local_gather",
+        "nc_n_gather",
+        "bn_stats",
+        "bn_aggr",
+        "tensor_tensor_scan",
+        "nc_stream_shuffle",
+        "rng",
+        "dropout",
+        "set_rng_seed",
+        "rand_set_state",
+        "rand_get_state",
+        "rand2",
+        "exponential",
+        "reciprocal",
+        "max8",
+        "sequence_bounds",
+        "scalar_tensor_tensor",
+        "tensor_scalar_reduce",
+        "core_barrier",
+        "dma_compute",
+        "quantize_mx",
+        "range_select",
+        "select_reduce",
+        "sendrecv",
+        "register_alloc",
+        "register_move",
+        "register_load",
+        "register_store",
+        "nc_find_index8",
+        "nc_match_replace8",
+        "nonzero_with_count",
+        "topk",
+    ]
+)
+FIRST = {
     "activation",
     "activation_reduce",
     "dma_copy",
@@ -24,7 +79,7 @@ DECLARED = [
     "tensor_reduce",
     "tensor_scalar",
     "tensor_tensor",
-]
+}
 
 
 @pytest.fixture
@@ -36,19 +91,28 @@ def forget_new_classes():
     Instruction.registry.update(before)
 
 
-def test_the_registry_holds_every_instruction_under_awss_name():
-    assert sorted(Instruction.registry) == DECLARED
+def test_the_registry_holds_published_instructions_under_awss_names():
+    assert set(Instruction.registry) <= PUBLISHED | {"nc_matmul_sparse"}  # the guide has it
+    assert set(Instruction.registry) >= FIRST
 
 
-@pytest.mark.parametrize("opcode", DECLARED)
+@pytest.mark.parametrize("opcode", sorted(Instruction.registry))
 def test_every_instruction_is_exported_explained_sourced_and_priced(opcode):
     made = Instruction.registry[opcode]
-    assert getattr(isa, made.__name__) is made
-    assert made.source == f"nki.isa.{opcode}"
-    assert made.__doc__.startswith("``dst ")
+    assert made in vars(isa).values()
+    assert made.opcode == opcode
+    assert made.source
+    assert made.__doc__
     assert made.engines
     assert made.execute is not Instruction.execute
     assert made.cost is not Instruction.cost
+
+
+@pytest.mark.parametrize("opcode", sorted(FIRST))
+def test_the_first_operand_of_a_computation_is_what_it_writes(opcode):
+    made = Instruction.registry[opcode]
+    assert made.source == f"nki.isa.{opcode}"
+    assert made.__doc__.startswith("``dst ")
     assert next(iter(made.operands)) == "dst"
     assert made.operands["dst"].access == "write"
 

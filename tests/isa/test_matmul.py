@@ -1,4 +1,4 @@
-"""nc_matmul and nc_transpose: values, accumulation, legality, price."""
+"""nc_matmul: values, accumulation, legality, price."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trnsim.dtypes import (
-    ALL,
     BFLOAT16,
     FLOAT8_E4M3,
     FLOAT8_E4M3FN,
@@ -15,13 +14,17 @@ from trnsim.dtypes import (
     FLOAT32,
     INT32,
     TFLOAT32,
+    UINT16,
 )
-from trnsim.errors import IllegalInstruction, UndefinedBehavior
-from trnsim.isa import Dims, Engine, MatmulPerfMode, Memset, NcMatmul, NcTranspose
+from trnsim.errors import IllegalInstruction, Unspecified
+from trnsim.isa import Dims, Engine, MatmulPerfMode, NcMatmul, TensorCopy
 from trnsim.memory import Memory, Tile
 
 SBUF, PSUM = Memory.SBUF, Memory.PSUM
 NARROW = (BFLOAT16, FLOAT16, FLOAT8_E4M3, FLOAT8_E5M2)
+
+FP8 = (FLOAT8_E4M3, FLOAT8_E5M2)
+DOUBLE = {"perf_mode": MatmulPerfMode.double_row}
 
 LENGTHS = {"K": 8, "M": 4, "N": 4}
 
@@ -56,93 +59,6 @@ def test_free_axes_are_flattened(bench, random):
     dst = work.issue(NcMatmul(work.empty((6, 2, 10), memory=PSUM), stationary, moving))
     expected = product(stationary, moving).reshape(6, 2, 10)
     np.testing.assert_allclose(dst.load(), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.fixture
-def psum(bench, random):
-    """A bench, a PSUM tile, and a function that multiplies ones onto part of it."""
-    work = bench()
-    dst = work.empty((4, 8), memory=PSUM)
-    ones = work.tile(np.ones((1, 4), np.float32))
-
-    def add(value, accumulate=None, columns=(0, 8)):
-        part = Tile(dst.storage, FLOAT32, dst.pattern.slice(1, *columns))
-        moving = work.tile(np.full((1, columns[1] - columns[0]), value, np.float32))
-        work.issue(NcMatmul(part, ones, moving, accumulate=accumulate))
-
-    del random
-    return work, dst, add
-
-
-def test_by_default_the_first_matmul_overwrites_and_later_ones_add(psum):
-    _, dst, add = psum
-    for value in (1, 2, 4):
-        add(value)
-    assert dst.load().tolist() == [[7.0] * 8] * 4
-
-
-def test_what_is_first_is_decided_for_each_element(psum):
-    _, dst, add = psum
-    add(1, columns=(0, 5))
-    add(2, columns=(3, 8))
-    assert dst.load()[0].tolist() == [1, 1, 1, 3, 3, 2, 2, 2]
-
-
-def test_only_matmuls_count_as_the_first_write(psum):
-    work, dst, add = psum
-    work.issue(Memset(dst, 100.0))
-    add(1)
-    assert dst.load().tolist() == [[1.0] * 8] * 4
-    add(1)
-    assert dst.load().tolist() == [[2.0] * 8] * 4
-
-
-def test_accumulate_false_starts_again(psum):
-    _, dst, add = psum
-    add(5)
-    add(3, accumulate=False)
-    assert dst.load().tolist() == [[3.0] * 8] * 4
-    add(1, accumulate=True)
-    assert dst.load().tolist() == [[4.0] * 8] * 4
-
-
-def test_accumulating_onto_unwritten_psum_is_undefined(psum):
-    _, _, add = psum
-    with pytest.raises(
-        UndefinedBehavior, match=r"accumulate=True onto PSUM .* which nothing wrote"
-    ):
-        add(1, accumulate=True)
-    add(1, accumulate=False, columns=(0, 4))
-    with pytest.raises(UndefinedBehavior, match="nothing wrote"):
-        add(1, accumulate=True, columns=(0, 5))
-    add(1, accumulate=True, columns=(0, 4))
-
-
-def test_accumulating_onto_a_memset_is_undefined_before_v4(bench, core_v2, core_v3, core_v4):
-    for core in (core_v2, core_v3, core_v4):
-        work = bench(core)
-        dst = work.empty((4, 4), memory=PSUM)
-        work.issue(Memset(dst, 10.0))
-        ones = work.tile(np.ones((1, 4), np.float32))
-        matmul = NcMatmul(dst, ones, ones, accumulate=True)
-        if core is core_v4:
-            assert work.issue(matmul).load().tolist() == [[11.0] * 4] * 4
-            continue
-        with pytest.raises(UndefinedBehavior, match="was set by another instruction") as caught:
-            work.issue(matmul)
-        assert core.name in str(caught.value)
-
-
-def test_bfloat16_psum_rounds_at_each_write(bench, core_v4):
-    work = bench(core_v4)
-    ones = work.tile(np.ones((1, 4)), BFLOAT16)
-    big, small = work.tile(np.full((1, 4), 256.0), BFLOAT16), work.tile(np.ones((1, 4)), BFLOAT16)
-    dst, exact = work.empty((4, 4), BFLOAT16, PSUM), work.empty((4, 4), memory=PSUM)
-    for moving in (big, small, small):
-        work.issue(NcMatmul(dst, ones, moving))
-        work.issue(NcMatmul(exact, ones, moving))
-    assert dst.load()[0, 0] == 256  # 257 rounds to 256, twice
-    assert exact.load()[0, 0] == 258
 
 
 def shapes(work, K=8, M=4, N=4, dtypes=(BFLOAT16, BFLOAT16, FLOAT32), **options):
@@ -232,21 +148,6 @@ def test_contractions_of_different_length_are_refused(bench):
         NcMatmul(dst, a, b).verify(work.core)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"perf_mode": MatmulPerfMode.double_row},
-        {"tile_size": (64, 128), "tile_position": (0, 0)},
-        {"tile_position": (64, 0)},
-    ],
-)
-def test_modes_that_are_not_emulated_say_so(bench, options):
-    work = bench()
-    with pytest.raises(IllegalInstruction, match="are not emulated yet"):
-        shapes(work, **options).verify(work.core)
-
-
-@pytest.mark.xfail(strict=True, reason="is_transpose multiplies, so one NaN spreads over a row")
 def test_transpose_mode_is_bit_accurate_from_v3_on(bench, core_v3):
     work = bench(core_v3)
     data = work.tile(np.array([[1.0, np.nan], [np.inf, 2.0]], np.float32))
@@ -277,79 +178,182 @@ def test_a_full_bfloat16_matmul_runs_at_the_peak_of_the_core(bench, core):
     assert cost.flops / cost.interval_s == pytest.approx(peak, rel=1e-3)
 
 
-# nc_transpose
+# double_row
 
 
 @given(
-    st.sampled_from([d for d in ALL if d.first_generation == 2]),
-    st.sampled_from([(1, 1), (32, 7), (5, 32), (9, 2, 3)]),
+    K=st.sampled_from([1, 4, 128]),
+    M=st.sampled_from([1, 6, 128]),
+    N=st.sampled_from([1, 9, 512]),
+    dtypes=st.tuples(st.sampled_from(FP8), st.sampled_from(FP8)),
 )
-def test_a_transpose_moves_bits_on_either_engine(bench, random, dtype, shape):
+def test_double_row_contracts_over_partitions_and_the_first_free_axis(
+    bench, random, K, M, N, dtypes
+):
     work = bench()
-    data = work.tile(np.abs(random(shape)) * 9, dtype)
-    flat = data.array.reshape(shape[0], -1)
-    for memory in (SBUF, PSUM):
-        instruction = NcTranspose(work.empty(flat.T.shape, dtype, memory), data)
-        assert instruction.chosen_engine(work.core) is (
-            Engine.tensor if memory is PSUM else Engine.vector
-        )
-        dst = work.issue(instruction)
-        assert dst.array.tobytes() == np.ascontiguousarray(flat.T).tobytes()
+    stationary = work.tile(random((K, 2, M)), dtypes[0])
+    moving = work.tile(random((K, 2, N), seed=1), dtypes[1])
+    dst = work.issue(NcMatmul(work.empty((M, N), memory=PSUM), stationary, moving, **DOUBLE))
+    pairs = (tile.load().astype(np.float64) for tile in (stationary, moving))
+    expected = sum(a[:, half].T @ b[:, half] for a, b in [tuple(pairs)] for half in (0, 1))
+    np.testing.assert_allclose(dst.load(), expected, rtol=1e-4, atol=1e-3)
+    assert dst.shape == (M, N)
 
 
-def test_a_transpose_keeps_nan_and_infinity(bench, core_v3):
-    work = bench(core_v3)
-    values = np.array([[np.nan, np.inf], [-np.inf, 1]], np.float32)
-    dst = work.issue(NcTranspose(work.empty((2, 2), memory=PSUM), work.tile(values)))
-    np.testing.assert_array_equal(dst.array, values.T)
-
-
-def test_a_transpose_keeps_its_dtype(bench):
-    work = bench()
-    data = work.empty((4, 8), BFLOAT16)
-    NcTranspose(work.empty((8, 4), BFLOAT16, PSUM), data).verify(work.core)
-    with pytest.raises(
-        IllegalInstruction, match=r"float32 and `data` is .* bfloat16; legal: equal"
-    ):
-        NcTranspose(work.empty((8, 4), FLOAT32, PSUM), data).verify(work.core)
-
-
-@pytest.mark.parametrize(("memory", "limit"), [(PSUM, 128), (SBUF, 32)])
-def test_an_engine_transposes_as_much_as_it_holds(bench, memory, limit):
-    work = bench()
-    NcTranspose(work.empty((limit, limit), memory=memory), work.empty((limit, limit))).verify(
-        work.core
+def doubled(work, dtypes=(FLOAT8_E4M3, FLOAT8_E5M2), pair=2, **options):
+    return NcMatmul(
+        work.empty((4, 8), memory=PSUM),
+        work.empty((16, pair, 4), dtypes[0]),
+        work.empty((16, 2, 8), dtypes[1]),
+        **(DOUBLE | options),
     )
-    message = rf"at most \[{limit}, {limit}\]"
-    over = limit + 1
-    if over <= 128:
+
+
+def test_double_row_takes_pairs_of_fp8_from_v3_on(bench, core_v2, core_v3, core_v4):
+    doubled(bench(core_v3)).verify(core_v3)
+    doubled(bench(core_v4), (FLOAT8_E4M3FN, FLOAT8_E5M2)).verify(core_v4)
+    for core, options, message in (
+        (core_v2, {}, "double_row on NeuronCore-v2; legal from NeuronCore-v3 on"),
+        (core_v3, {"pair": 3}, r"double_row; legal: \[K, 2, free\]"),
+        (core_v3, {"dtypes": (BFLOAT16, FLOAT8_E5M2)}, "`stationary` is .* legal dtypes: float8"),
+        (core_v3, {"dtypes": (FLOAT8_E5M2, BFLOAT16)}, "`moving` is .* legal dtypes: float8"),
+        (core_v3, {"is_transpose": True}, "double_row with is_transpose=True; legal: one"),
+    ):
         with pytest.raises(IllegalInstruction, match=message):
-            NcTranspose(work.empty((over, 4), memory=memory), work.empty((4, over))).verify(
-                work.core
-            )
-    with pytest.raises(IllegalInstruction, match=message):
-        NcTranspose(work.empty((4, 4), memory=memory), work.empty((4, 4))).check(
-            work.core, Dims(P=4, F=over)
-        )
+            doubled(bench(core), **options).verify(core)
 
 
-def test_the_tensor_engine_transposes_from_sbuf_to_psum_only(bench):
+def test_double_row_excludes_column_tiles(bench, core_v3):
+    work = bench(core_v3)
+    doubled(work, tile_position=(64, 0), tile_size=(64, 128)).verify(core_v3)
+    with pytest.raises(IllegalInstruction, match=r"double_row with tile_size=.*column size 128"):
+        doubled(work, tile_position=(0, 0), tile_size=(128, 64)).verify(core_v3)
+
+
+def test_double_row_takes_the_time_of_bfloat16_for_twice_the_contraction(bench, core_v3):
+    work = bench(core_v3, has_values=False)
+    instruction = NcMatmul(
+        work.empty((128, 512), memory=PSUM),
+        work.empty((128, 2, 128), FLOAT8_E4M3),
+        work.empty((128, 2, 512), FLOAT8_E4M3),
+        **DOUBLE,
+    )
+    double, plain = work.cost(instruction), work.cost(shapes(work, 128, 128, 512))
+    assert double.interval_s == plain.interval_s == pytest.approx(512 / core_v3.tensor_clock_hz)
+    assert double.flops == 2 * plain.flops
+    assert double.flops / double.interval_s == pytest.approx(158e12, rel=0.01)
+
+
+# Transpose mode
+
+
+def transposed(work, data, dst, columns=None):
+    identity = np.eye(data.partitions, columns or data.partitions, dtype=np.float32)
+    moving = work.tile(identity, BFLOAT16 if data.dtype.itemsize < 4 else FLOAT32)
+    return work.issue(NcMatmul(dst, data, moving, is_transpose=True))
+
+
+@given(
+    st.sampled_from([FLOAT32, TFLOAT32, BFLOAT16, FLOAT16]),
+    st.sampled_from([(1, 1), (7, 3), (128, 2), (5, 2, 3)]),
+)
+def test_transpose_mode_moves_the_bits_of_every_pattern(bench, dtype, shape):
     work = bench()
-    sbuf, psum = work.empty((8, 8)), work.empty((8, 8), memory=PSUM)
-    NcTranspose(psum, sbuf, Engine.tensor).verify(work.core)
-    for dst, data in ((sbuf, sbuf), (psum, psum), (sbuf, psum)):
-        NcTranspose(dst, data, Engine.vector).verify(work.core)
-        with pytest.raises(IllegalInstruction, match="on the Tensor Engine; legal: SBUF to PSUM"):
-            NcTranspose(dst, data, Engine.tensor).verify(work.core)
+    data = work.tile(np.zeros(shape), dtype)
+    raw = np.random.default_rng(0).integers(0, 256, data.nbytes, np.uint8)
+    data.put(raw.view(dtype.dtype).reshape(shape))
+    flat = data.array.reshape(shape[0], -1)
+    dst = transposed(work, data, work.empty(flat.T.shape, dtype, PSUM))
+    assert dst.array.tobytes() == np.ascontiguousarray(flat.T).tobytes()
 
 
-@pytest.mark.parametrize(("P", "F"), [(1, 1), (32, 32), (128, 128), (128, 16), (16, 128)])
-def test_a_transpose_costs_a_row_a_cycle_on_the_tensor_engine(bench, core, P, F):
+def test_on_v2_transpose_mode_multiplies_and_a_nan_spreads(bench, core_v2):
+    work = bench(core_v2)
+    data = work.tile(np.array([[1.0, np.nan], [4.0, 2.0]], np.float32))
+    dst = transposed(work, data, work.empty((2, 2), memory=PSUM))
+    assert np.isnan(dst.load()[1]).all()
+    assert dst.load()[0].tolist() == [1.0, 4.0]
+
+
+def test_a_wider_dst_takes_the_values(bench, core_v3):
+    work = bench(core_v3)
+    data = work.tile(np.array([[1.5, -np.inf]]), BFLOAT16)
+    dst = transposed(work, data, work.empty((2, 1), FLOAT32, PSUM))
+    assert dst.load().tolist() == [[1.5], [-np.inf]]
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16, UINT16])
+def test_fp8_arrives_as_16_bits_with_zeros_above(bench, random, dtype):
+    work = bench()
+    data = work.tile(random((6, 4)), FLOAT8_E5M2)
+    dst = transposed(work, data, work.empty((4, 6), dtype, PSUM))
+    raw = dst.array.view(np.uint16)
+    np.testing.assert_array_equal(raw, data.array.view(np.uint8).T)
+
+
+def test_fp8_may_be_read_as_every_other_byte(bench, random):
+    work = bench()
+    data = work.tile(random((6, 4)), FLOAT8_E4M3)
+    room = work.empty((4, 12), FLOAT8_E4M3, PSUM)
+    dst = transposed(work, data, Tile(room.storage, room.dtype, room.pattern.slice(1, 0, 12, 2)))
+    np.testing.assert_array_equal(dst.load(), data.load().T)
+    assert (room.array.view(np.uint8)[:, 1::2] == 0).all()
+    copy = work.issue(TensorCopy(work.empty((4, 12), FLOAT8_E4M3), room))  # all of it is written
+    np.testing.assert_array_equal(copy.array, room.array)
+
+
+def test_the_transpose_of_fp8_needs_two_bytes_an_element(bench, core_v2, core_v3):
+    dense = {"dtypes": (FLOAT8_E4M3, BFLOAT16, FLOAT8_E4M3), "is_transpose": True}
+    shapes(bench(core_v2), **dense).verify(core_v2)
+    with pytest.raises(IllegalInstruction, match="float8_e4m3 with elements two bytes apart"):
+        shapes(bench(core_v3), **dense).verify(core_v3)
+    wide = {"dtypes": (FLOAT8_E4M3, BFLOAT16, FLOAT32), "is_transpose": True}
+    with pytest.raises(IllegalInstruction, match=r"`dst` is PSUM .* float32 for the transpose of"):
+        shapes(bench(core_v3), **wide).verify(core_v3)
+
+
+def test_a_moving_tile_that_picks_leaves_zeros_where_it_picks_nothing(bench, core_v3):
+    work = bench(core_v3)
+    data = work.tile(np.array([[1.0, 2.0], [3.0, 4.0]], np.float32))
+    dst = transposed(work, data, work.empty((2, 3), memory=PSUM), columns=3)
+    assert dst.load().tolist() == [[1, 3, 0], [2, 4, 0]]
+
+
+@pytest.mark.parametrize("moving", [[[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 1.0]]])
+def test_transposing_by_another_matrix_than_an_identity_is_unspecified(bench, core_v3, moving):
+    work = bench(core_v3)
+    data, moving = work.tile(np.ones((2, 2), np.float32)), work.tile(np.array(moving, np.float32))
+    dst = work.empty((2, 2), memory=PSUM)
+    with pytest.raises(Unspecified, match="is no identity matrix"):
+        work.issue(NcMatmul(dst, data, moving, is_transpose=True))
+    identity = work.tile(np.eye(2, dtype=np.float32))
+    with pytest.raises(Unspecified, match="is_transpose=True with accumulate=True"):
+        work.issue(NcMatmul(dst, data, identity, is_transpose=True, accumulate=True))
+
+
+def test_a_float32_transpose_is_twice_as_fast_from_v3_on_and_hidden_on_v4(bench, core):
     work = bench(core, has_values=False)
-    for dtype, passes in ((BFLOAT16, 1), (FLOAT32, 4)):
-        instruction = NcTranspose(work.empty((F, P), dtype, PSUM), work.empty((P, F), dtype))
-        found = work.cycles(instruction, core.tensor_clock_hz)
-        assert found == pytest.approx(passes * max(P, min(64, F)))
-    if max(P, F) <= 32:
-        small = NcTranspose(work.empty((F, P)), work.empty((P, F)))
-        assert work.cycles(small, core.vector_clock_hz) == pytest.approx(64)
+    dtypes = (FLOAT32, FLOAT32, FLOAT32)
+    passes = {2: 4, 3: 2, 4: 1}[core.generation]
+    instruction = shapes(work, 128, 128, 128, dtypes, is_transpose=True)
+    assert work.cycles(instruction, core.tensor_clock_hz) == pytest.approx(passes * 128)
+
+
+@pytest.mark.parametrize("hint", ["is_stationary_onezero", "is_moving_onezero"])
+def test_ones_and_zeros_halve_the_time_of_float32_alone(bench, core_v3, hint):
+    work = bench(core_v3, has_values=False)
+    for dtype, passes in ((FLOAT32, 2), (BFLOAT16, 1)):
+        instruction = shapes(work, 64, 128, 256, (dtype, dtype, FLOAT32), **{hint: True})
+        assert work.cycles(instruction, core_v3.tensor_clock_hz) == pytest.approx(passes * 256)
+
+
+# Regressions of AWS's simulator, by its release notes
+
+
+def test_operands_of_four_dimensions_lose_nothing(bench, random):
+    """NKI 0.4: higher dimensions were dropped and their results were zero."""
+    work = bench()
+    a, b = work.tile(random((8, 2, 1, 3))), work.tile(random((8, 2, 3, 4), seed=1))
+    dst = work.issue(NcMatmul(work.empty((6, 2, 3, 4), memory=PSUM), a, b))
+    expected = product(a, b).reshape(6, 2, 3, 4)
+    np.testing.assert_allclose(dst.load(), expected, rtol=1e-5, atol=1e-5)

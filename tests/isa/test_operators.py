@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trnsim.isa import functions
 from trnsim.isa.operators import ACTIVATIONS, ALU
 
 # nki.api.shared.rst, Supported Math Operators for NKI ISA.
 BITVEC = {"invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"}
-UNARY = {"invert", "abs", "square", "relu", "rsqrt", "reciprocal"}
+UNARY = {"invert", "abs", "square", "relu", "rsqrt", "reciprocal", "bypass"}
 REDUCES = {
     "bitwise_and", "bitwise_or", "bitwise_xor", "add", "subtract", "multiply", "maximum",
     "minimum", "logical_and", "logical_or", "logical_xor",
@@ -31,7 +32,20 @@ RANGES = {
     "sqrt": (2.0**-116, 2.0**118),
     "rsqrt": (2.0**-87, 2.0**97),
     "reciprocal": (2.0**-42, 2.0**42),
+    "sin": (-math.pi, math.pi),
+    "arctan": (-math.pi / 2, math.pi / 2),
 }
+# nki.api.shared.rst of SDK 2.26, Supported Engine; the release notes of NKI 0.4 for v4.
+ENGINES = {
+    "add": {"vector", "gpsimd", "scalar"},
+    "multiply": {"vector", "gpsimd", "scalar"},
+    "power": {"gpsimd"},
+    "rsqrt": {"gpsimd", "scalar"},
+    "reciprocal": {"vector", "scalar"},
+    "abs": {"vector", "scalar"},
+    "bypass": {"scalar"},
+}
+FROM_V4 = {"abs_max", "abs_min", "square", "relu", "bypass"}
 ORACLES = {
     "add": lambda x, y: x + y,
     "subtract": lambda x, y: x - y,
@@ -47,24 +61,18 @@ ORACLES = {
     "logical_and": lambda x, y: float(bool(x) and bool(y)),
     "logical_or": lambda x, y: float(bool(x) or bool(y)),
     "logical_xor": lambda x, y: float(bool(x) != bool(y)),
-    "abs_max": lambda x, y: max(abs(x), abs(y)),
-    "abs_min": lambda x, y: min(abs(x), abs(y)),
+    "abs_max": lambda x, y: x if abs(x) > abs(y) else y,
+    "abs_min": lambda x, y: x if abs(x) < abs(y) else y,
     "abs": abs,
     "square": lambda x: x * x,
     "relu": lambda x: max(x, 0.0),
+    "bypass": lambda x: x,
 }
 ACTIVATION_ORACLES = {
     "copy": lambda x: x,
     "square": lambda x: x * x,
-    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
     "relu": lambda x: max(x, 0.0),
-    "gelu_apprx_tanh": lambda x: (
-        0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    ),
-    "gelu_apprx_sigmoid": lambda x: x / (1 + math.exp(-1.702 * x)),
-    "silu": lambda x: x / (1 + math.exp(-x)),
     "tanh": math.tanh,
-    "softplus": lambda x: math.log1p(math.exp(x)),
     "exp": math.exp,
     "sign": lambda x: math.copysign(1, x) if x else 0.0,
     "abs": abs,
@@ -72,7 +80,12 @@ ACTIVATION_ORACLES = {
     "sqrt": math.sqrt,
     "rsqrt": lambda x: 1 / math.sqrt(x),
     "reciprocal": lambda x: 1 / x,
+    "arctan": math.atan,
 }
+IN_FUNCTIONS = {  # tested there
+    "sigmoid", "prelu", "gelu", "gelu_dx", "gelu_apprx_tanh", "gelu_apprx_sigmoid", "silu",
+    "gelu_apprx_sigmoid_dx", "silu_dx", "softplus", "mish", "erf", "erf_dx", "sin",
+}  # fmt: skip
 moderate = st.floats(-20, 20, width=32)
 
 
@@ -82,6 +95,19 @@ def test_the_alu_has_the_published_operators():
     assert {name for name, op in ALU.items() if op.arity == 1} == UNARY
     assert {name for name, op in ALU.items() if op.reduce is not None} == REDUCES
     assert all(op.name == name for name, op in ALU.items())
+
+
+def test_operators_know_their_engines_and_their_first_generation():
+    for name, row in ALU.items():
+        assert {engine.name for engine in row.engines} == ENGINES.get(name, {"vector"}), name
+    assert {name for name, row in ALU.items() if row.first_generation == 4} == FROM_V4
+
+
+def test_abs_max_and_abs_min_keep_the_sign_and_prefer_the_second_of_equals():
+    x, y = np.array([-5.0, 1.0], np.float32), np.array([3.0, -1.0], np.float32)
+    assert ALU["abs_max"].apply(x, y).tolist() == [-5.0, -1.0]
+    assert ALU["abs_min"].apply(x, y).tolist() == [3.0, -1.0]
+    assert ALU["abs_max"].apply(x, 3.0).dtype == np.float32
 
 
 @pytest.mark.parametrize("name", ORACLES)
@@ -149,23 +175,20 @@ def test_integer_powers_take_any_exponent(x, y, power):
     assert ALU["power"].apply(np.array([x], np.int32), np.array([y], np.int32)).tolist() == [power]
 
 
-def test_activations_are_published_ones():
-    assert set(ACTIVATIONS) <= PUBLISHED_ACTIVATIONS
-    assert set(ACTIVATIONS) == set(ACTIVATION_ORACLES)
-    assert all(function.name == name for name, function in ACTIVATIONS.items())
-
-
-@pytest.mark.xfail(
-    strict=True, reason="gelu, erf, mish, sin, arctan, prelu and derivatives to come"
-)
 def test_every_published_activation_is_there():
     assert set(ACTIVATIONS) == PUBLISHED_ACTIVATIONS
+    assert set(ACTIVATIONS) == set(ACTIVATION_ORACLES) | IN_FUNCTIONS
+    assert all(function.name == name for name, function in ACTIVATIONS.items())
+    assert [name for name, row in ACTIVATIONS.items() if row.takes_relu_param] == ["prelu"]
+    for name in IN_FUNCTIONS - {"sin"}:
+        assert ACTIVATIONS[name].apply is getattr(functions, name)
+    assert ACTIVATIONS["sin"].apply is functions.sine
 
 
 @pytest.mark.parametrize("name", ACTIVATION_ORACLES)
 @given(x=moderate)
 def test_an_activation_is_within_float32_of_its_formula(name, x):
-    x = max(abs(x), 1e-3) if name in RANGES else x
+    x = max(abs(x), 1e-3) if name in RANGES and name != "arctan" else x
     result = ACTIVATIONS[name].apply(np.array([x], np.float32)).astype(np.float32)[0]
     assert result == pytest.approx(
         ACTIVATION_ORACLES[name](float(np.float32(x))), rel=1e-5, abs=1e-6
@@ -186,12 +209,26 @@ def test_valid_ranges_are_the_published_ones_and_include_their_ends(name):
     low, high = RANGES.get(name, (-np.inf, np.inf))
     assert (function.low, function.high) == (low, high)
     assert function.is_legal(np.array([low, high], np.float32))
-    if name in RANGES:
+    if name in RANGES and name != "sin":
         below, above = (
-            np.nextafter(np.float32(low), np.float32(0)),
+            np.nextafter(np.float32(low), np.float32(-np.inf)),
             np.nextafter(np.float32(high), np.float32(np.inf)),
         )
         assert not function.is_legal(np.array([below], np.float32))
         assert not function.is_legal(np.array([above], np.float32))
         assert not function.is_legal(np.array([np.nan], np.float32))
-        assert function.is_legal(np.array([-low], np.float32)) is (name == "reciprocal")
+        assert not function.is_legal(np.array([low, above], np.float32))
+        negatives = name in ("reciprocal", "arctan")
+        assert function.is_legal(np.array([-low], np.float32)) is negatives
+
+
+def test_zero_has_a_root_but_no_logarithm_and_no_reciprocal():
+    zeros = np.array([0.0, -0.0, 1.0], np.float32)
+    assert ACTIVATIONS["sqrt"].is_legal(zeros)
+    assert ACTIVATIONS["sqrt"].apply(zeros).tolist() == [0.0, 0.0, 1.0]
+    for name in ("log", "rsqrt", "reciprocal"):
+        assert not ACTIVATIONS[name].is_legal(zeros)
+
+
+def test_the_sine_is_legal_outside_its_range_where_aws_says_what_it_gives():
+    assert ACTIVATIONS["sin"].is_legal(np.array([9.0, -100.0], np.float32))

@@ -77,7 +77,6 @@ def test_tensors_with_an_address_share_the_bytes_of_the_memory(bench):
     second = work.empty((32, 8), FLOAT32, address=(32, 0))
     first.array[...] = 7
     assert second.array[:, 4:].tolist() == [[7.0] * 4] * 32
-    assert not second.array[:, :4].any()
     assert first.storage.is_placed
 
 

@@ -1,88 +1,10 @@
-"""Byte masks against brute-force sets of bytes; storages."""
+"""Storages: what an allocation knows of itself."""
 
-from itertools import product
+import weakref
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from trnsim.memory import AccessPattern, ByteMask, Memory, Storage
-
-NBYTES = 48
-
-
-def bytes_of(pattern, itemsize):
-    """One tuple of byte numbers an element, in row-major order."""
-    elements = []
-    for index in product(*map(range, pattern.shape)):
-        first = pattern.offset_bytes + sum(
-            i * stride for i, stride in zip(index, pattern.strides_bytes, strict=True)
-        )
-        elements.append(range(first, first + itemsize))
-    return elements
-
-
-@st.composite
-def accesses(draw):
-    """A pattern that stays within the storage, and the size of its elements."""
-    itemsize = draw(st.sampled_from([1, 2, 4]))
-    shape, strides, room = [], [], NBYTES - itemsize
-    for _ in range(draw(st.integers(1, 3))):
-        stride = draw(st.integers(0, 4)) * draw(st.sampled_from([1, itemsize]))
-        length = draw(st.integers(1, min(5, room // stride + 1 if stride else 5)))
-        room -= (length - 1) * stride
-        shape.append(length)
-        strides.append(stride)
-    return AccessPattern(tuple(shape), tuple(strides), draw(st.integers(0, room))), itemsize
-
-
-@given(
-    st.booleans(), st.lists(st.tuples(st.sampled_from("addx"), accesses()), max_size=8), accesses()
-)
-def test_a_mask_is_the_set_of_bytes_that_its_history_makes(full, history, asked):
-    mask, expected = ByteMask(NBYTES, full=full), set(range(NBYTES) if full else ())
-    for what, (pattern, itemsize) in history:
-        touched = {byte for element in bytes_of(pattern, itemsize) for byte in element}
-        if what == "x":
-            mask.discard(pattern, itemsize)
-            expected -= touched
-        else:
-            mask.add(pattern, itemsize)
-            expected |= touched
-    pattern, itemsize = asked
-    elements = bytes_of(pattern, itemsize)
-    covered = [expected.issuperset(element) for element in elements]
-    assert mask.covers(pattern, itemsize) == all(covered)
-    assert mask.of(pattern, itemsize).ravel().tolist() == covered
-    assert mask.is_disjoint(pattern, itemsize) == expected.isdisjoint(
-        b for e in elements for b in e
-    )
-
-
-@given(st.lists(accesses(), min_size=1, max_size=4))
-def test_a_cleared_mask_is_empty(history):
-    mask = ByteMask(NBYTES, full=True)
-    for pattern, itemsize in history:
-        mask.clear()
-        assert mask.is_disjoint(pattern, itemsize)
-        assert not mask.covers(pattern, itemsize)
-        mask.add(pattern, itemsize)
-
-
-def test_writing_as_many_elements_as_there_are_is_not_writing_all_of_them():
-    mask = ByteMask(32)
-    overlapping = AccessPattern((4, 2), (4, 4), 0)  # eight elements, five places
-    mask.add(overlapping, 4)
-    assert mask.covers(overlapping, 4)
-    assert not mask.covers(AccessPattern.dense((8,), 4), 4)
-
-
-def test_a_permuted_write_of_everything_is_everything():
-    mask = ByteMask(32)
-    mask.add(AccessPattern.dense((2, 4), 4).permute((1, 0)), 4)
-    assert mask.covers(AccessPattern.dense((8,), 4), 4)
-    assert mask._bits is None  # and costs no array
+from trnsim.memory import AccessPattern, Box, Memory, Storage
 
 
 def test_only_hbm_has_no_partition_axis():
@@ -107,7 +29,22 @@ def test_serial_numbers_count_allocations():
     assert first.serial < second.serial
 
 
-def test_the_flags_of_elements_have_the_shape_of_the_pattern():
-    mask = ByteMask(16)
-    mask.add(AccessPattern((2,), (8,), 0), 4)
-    np.testing.assert_array_equal(mask.of(AccessPattern.dense((2, 2), 4), 4), [[1, 0], [1, 0]])
+def test_a_storage_within_another_shares_its_bytes_and_what_was_written():
+    whole = Storage(Memory.SBUF, 32, 16, is_written=True)
+    part = Storage(Memory.SBUF, 32, 16, root=whole)
+    assert part.root is whole
+    assert part.written is whole.written
+    assert whole.root is whole
+
+
+def test_what_an_overlapping_storage_wrote_is_lost_until_it_is_written_again():
+    one, two = Storage(Memory.SBUF, 32, 16), Storage(Memory.SBUF, 32, 16)
+    one.overlapping.append(weakref.ref(two))
+    two.overlapping.append(weakref.ref(one))
+    two.note_write(Box(0, 1, 0, 7))
+    assert one.overwritten_by(Box(0, 0, 4, 12)) is two
+    assert one.overwritten_by(Box(0, 0, 8, 12)) is None
+    one.note_write(Box(0, 0, 0, 15))
+    assert one.overwritten_by(Box(0, 0, 0, 15)) is None
+    assert one.overwritten_by(Box(0, 1, 0, 15)) is two
+    assert two.overwritten_by(Box(0, 0, 0, 7)) is one

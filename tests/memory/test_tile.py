@@ -1,7 +1,5 @@
 """Tiles: typed views of storages, and the boxes that hold them."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -49,23 +47,6 @@ def test_boxes_overlap_wherever_tiles_share_a_byte(first, second):
         assert two.box.overlaps(one.box)
 
 
-@given(*[st.tuples(*[st.integers(0, 3)] * 4)] * 2)
-def test_boxes_overlap_and_contain_as_sets_of_bytes_do(first, second):
-    a, b = (
-        Box(min(r), max(r), min(c), max(c)) for r, c in ((t[:2], t[2:]) for t in (first, second))
-    )
-    inside = [
-        set(
-            product(
-                range(box.first_row, box.last_row + 1), range(box.first_byte, box.last_byte + 1)
-            )
-        )
-        for box in (a, b)
-    ]
-    assert a.overlaps(b) == bool(inside[0] & inside[1])
-    assert a.contains(b) == (inside[0] >= inside[1])
-
-
 def test_a_tile_that_crosses_rows_has_a_box_of_whole_rows():
     flat = AccessPattern.dense((ROWS, PITCH), 1).reshape((-1,)).slice(0, 6, 18)
     assert tile_of(flat).box == Box(0, 2, 0, PITCH - 1)
@@ -87,7 +68,7 @@ def test_storing_rounds_once_and_takes_the_shape_of_the_tile(bench):
 
 
 def test_the_array_is_a_view_of_the_storage(bench):
-    tile = bench().empty((4, 8), INT8)
+    tile = bench().tile(np.zeros((4, 8)), INT8)
     half = Tile(tile.storage, INT8, tile.pattern.slice(1, 4, 8))
     half.array[...] = 5
     assert tile.array[:, 4:].tolist() == [[5] * 4] * 4
@@ -142,6 +123,10 @@ def test_on_chip_a_row_ends_with_its_partition():
     with pytest.raises(IllegalInstruction, match="8 a row"):
         _ = tile_of(crossing, memory=Memory.SBUF).box
     assert tile_of(AccessPattern((3, 8), (8, 1), 0), memory=Memory.SBUF).box == Box(0, 2, 0, 7)
+
+
+def test_a_tile_of_the_partition_axis_alone_has_a_box(bench):
+    assert bench().empty((4,)).box == Box(0, 3, 0, 3)
 
 
 def test_a_shape_only_tile_has_no_values():

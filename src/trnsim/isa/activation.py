@@ -1,4 +1,4 @@
-"""The Scalar Engine: activation, activation_reduce."""
+"""The Scalar Engine: activation, activation_reduce, and the accumulator that activate2 shares."""
 
 from __future__ import annotations
 
@@ -7,36 +7,45 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnsim.dtypes import FLOAT32, TFLOAT32
-from trnsim.errors import UndefinedBehavior
+from trnsim.errors import UndefinedBehavior, Unspecified
+from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
     PSUM,
     SBUF,
     Cost,
     Dims,
     Instruction,
+    Operand,
     reads,
     vector_or_number,
     writes,
 )
 from trnsim.isa.lanes import along_free_axis, lane_cost
+from trnsim.isa.machine import IDENTITIES, Machine
 from trnsim.isa.modes import Engine, ReduceCmd
-from trnsim.isa.operators import ACTIVATIONS
-from trnsim.memory import Tile
+from trnsim.isa.operators import ACTIVATIONS, ALU, ActivationFunction
+from trnsim.memory import SnakeIndex, Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Float32Array
-    from trnsim.isa.machine import Machine
+    from trnsim.dtypes import Array, Float32Array
+    from trnsim.isa.activate2 import Activate2
 
 _TABLE = "nki.api.shared.rst, Supported Activation Functions for NKI ISA"
 _ENGINES = "nki.api.shared.rst, NKI Engine Selection"
 _FIRST_GENERATION = 2
+_COMMANDS = (ReduceCmd.idle, ReduceCmd.reset, ReduceCmd.reduce, ReduceCmd.reset_reduce)
+_RESETS = (ReduceCmd.reset, ReduceCmd.reset_reduce)
+_REDUCES = (ReduceCmd.reduce, ReduceCmd.reset_reduce)
 
 
 class Activation(Instruction, engines=(Engine.scalar,)):
-    """``dst = op(data * scale + bias)``, and its sum along the free axis into `reduce_res`.
+    """``dst = op(data * scale + bias)``, and its sum along the free axis into the accumulator.
 
-    `scale` and `bias` are numbers or [P, 1] tiles; on v2 `bias` must be a tile.
+    `scale` and `bias` are numbers or [P, 1] tiles; on v2 `bias` must be a tile. The Scalar Engine
+    keeps one float32 sum a lane between instructions: reduce_cmd sets it to zero (reset), adds to
+    it (reduce), does both (reset_reduce) or neither (idle), and `reduce_res` [P, 1] reads it.
+    AWS's pseudo code adds the old sum twice in `reduce`; its prose, followed here, adds it once.
     """
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -51,9 +60,11 @@ class Activation(Instruction, engines=(Engine.scalar,)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """A known function, float32 scale, and only sums in the accumulator."""
         del n
-        if self.op not in ACTIVATIONS:
-            self.refuse(
-                f"op {self.op}; legal: {', '.join(ACTIVATIONS)}", "use one of these", _TABLE
+        if named_function(self, self.op).takes_relu_param:
+            raise Unspecified(
+                f"{self.opcode}: op {self.op}, for whose slope AWS names no operand here",
+                fix="use nisa.activate2(op=nl.prelu, relu_param=...) on NeuronCore-v4",
+                source="release notes of NKI 0.4, nki.isa.activate2",
             )
         if isinstance(self.scale, Tile) and self.scale.dtype != FLOAT32:
             self.refuse(f"`scale` is {self.scale}; legal: float32", "allocate it as float32")
@@ -69,62 +80,52 @@ class Activation(Instruction, engines=(Engine.scalar,)):
             )
         if self.reduce_op not in (None, "add"):
             self.refuse(f"reduce_op {self.reduce_op}; legal: nl.add", "reduce with nl.add")
-        if self.reduce_cmd not in (ReduceCmd.idle, ReduceCmd.reset_reduce):
-            self.refuse(
-                f"reduce_cmd {self.reduce_cmd.name} keeps sums between instructions, which is not "
-                "emulated yet; emulated: idle, reset_reduce",
-                "reduce with reset_reduce and add the partial sums",
-            )
-        if self.reduce_res is not None and self.reduce_cmd is ReduceCmd.idle:
-            self.refuse(
-                "reduce_res without reduce_cmd; legal: reduce_cmd=nisa.reduce_cmd.reset_reduce",
-                "name the command that fills the accumulator",
-            )
+        check_command(self, self.reduce_cmd)
+        check_views(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Float32 throughout; each result is rounded once on write."""
-        del machine
-        result = self._activate()
-        self.dst.store(result)
-        if self.reduce_res is not None:
-            self.reduce_res.store(result.reshape(result.shape[0], -1).sum(axis=1, keepdims=True))
-
-    def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F); reading the accumulator adds about 64 cycles."""
-        extra = core.accumulator_read_cycles if self.reduce_res is not None else 0.0
-        return lane_cost(core, Engine.scalar, n.F, extra)
-
-    def _activate(self) -> Float32Array:
-        function = ACTIVATIONS[self.op]
         values = self.data.load()
         if not (isinstance(self.scale, int | float) and self.scale == 1):
             values = values * along_free_axis(self.scale, values)
         if self.bias is not None:
             values = values + along_free_axis(self.bias, values)
-        if not function.is_legal(values):
-            raise UndefinedBehavior(
-                f"activation: {function.name} of values from {values.min():g} to "
-                f"{values.max():g}; legal: {function.low:g} to {function.high:g}"
-                + (" in magnitude" if function.uses_magnitude else ""),
-                fix="clamp the input first, for example with nisa.tensor_scalar(op0=nl.maximum)",
-                source=_TABLE,
-            )
-        return function.apply(values).astype(np.float32, copy=False)
+        function = named_function(self, self.op)
+        check_values(self, function, values)
+        result = function.apply(values).astype(np.float32, copy=False)
+        self.dst.store(result)
+        accumulate(machine, result, self.reduce_op, self.reduce_cmd)
+        if self.reduce_res is not None:
+            self.reduce_res.store(machine.accumulators[Engine.scalar].read(len(result)))
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, F); reading the accumulator adds about 64 cycles."""
+        return activation_cost(core, n, self.reduce_res)
 
 
 class ActivationReduce(Instruction, engines=(Engine.scalar,)):
-    """``dst = op(data * scale + bias); reduce_res = sum(dst)``: activation with reset_reduce."""
+    """``dst = op(data * scale + bias); reduce_res = sum(dst)``: activation with reset_reduce.
+
+    With reduce_res=None the sum stays in the accumulator, where `activation` finds it.
+    """
 
     dst: Tile = writes("P F", SBUF, PSUM)
     op: str
     data: Tile = reads("P F", SBUF, PSUM)
     reduce_op: str
-    reduce_res: Tile | None = writes("P 1", SBUF, PSUM, default=None)
+    reduce_res: Tile | None = writes("P 1", SBUF, PSUM)
     bias: Tile | float | None = vector_or_number("P 1", SBUF, PSUM, default=None)
     scale: Tile | float = vector_or_number("P 1", SBUF, PSUM, default=1.0)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """As activation."""
+        """As activation; sums, and on v3 and later nothing else that AWS names."""
+        if self.reduce_op not in ("add", None) and core.generation > _FIRST_GENERATION:
+            raise Unspecified(
+                f"activation_reduce: reduce_op {self.reduce_op} on {core.name}; AWS limits v2 to "
+                "nl.add and does not say what later generations take",
+                fix="reduce with nl.add, or with nisa.tensor_reduce or nisa.activate2",
+                source="nki.isa.activation_reduce",
+            )
         self._activation().check(core, n)
 
     def execute(self, machine: Machine) -> None:
@@ -134,6 +135,11 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F) + 64."""
         return self._activation().cost(core, n)
+
+    def _verify_number(self, name: str, operand: Operand, value: object) -> None:
+        """As for any operand, but reduce_res is required and may be None."""
+        if name != "reduce_res" or value is not None:
+            super()._verify_number(name, operand, value)
 
     def _activation(self) -> Activation:
         return Activation(
@@ -146,3 +152,87 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
             self.reduce_res,
             ReduceCmd.reset_reduce,
         )
+
+
+def named_function(instruction: Instruction, op: str) -> ActivationFunction:
+    """The activation function that `op` names."""
+    found = ACTIVATIONS.get(str(op))
+    if found is None:
+        instruction.refuse(f"op {op}; legal: {', '.join(ACTIVATIONS)}", "use one of these", _TABLE)
+    return found
+
+
+def check_command(instruction: Instruction, command: ReduceCmd) -> None:
+    """A command that the Scalar Engine has."""
+    if command not in _COMMANDS:
+        instruction.refuse(
+            f"reduce_cmd {command.name}; legal: {', '.join(legal.name for legal in _COMMANDS)}",
+            "start with reset_reduce and go on with reduce",
+        )
+
+
+def check_views(instruction: Activation | Activate2, core: NeuronCore) -> None:
+    """Data may be gathered and dst scattered, into SBUF."""
+    check_indirection(instruction, core, "dst", "data")
+    if isinstance(instruction.dst.index, SnakeIndex) and instruction.dst.memory is PSUM:
+        instruction.refuse(
+            f"`dst` is an indirect view of {instruction.dst}; legal on the Scalar Engine: SBUF",
+            "scatter into a tile in SBUF",
+            f"{instruction.source}, Tensor indirection",
+        )
+
+
+def check_values(instruction: Instruction, function: ActivationFunction, values: Array) -> None:
+    """Inputs of which the function's results are documented.
+
+    Raises:
+        UndefinedBehavior: outside the valid range.
+    """
+    if not function.is_legal(values):
+        raise UndefinedBehavior(
+            f"{instruction.opcode}: {function.name} of values from {values.min():g} to "
+            f"{values.max():g}; legal: {function.low:g} to {function.high:g}"
+            + (" in magnitude" if function.uses_magnitude else ""),
+            fix="clamp the input first, for example with nisa.tensor_scalar(op0=nl.maximum)",
+            source=_TABLE,
+        )
+
+
+def accumulate(
+    machine: Machine, result: Float32Array, reduce_op: str | None, command: ReduceCmd
+) -> None:
+    """What `command` does with the accumulator: reset it, reduce into it, both or neither."""
+    name = reduce_op or "add"
+    if command in _RESETS:
+        _write_lanes(machine, np.full((len(result), 1), IDENTITIES[name], np.float32))
+    if command in _REDUCES:
+        held = machine.accumulators[Engine.scalar].read(len(result))
+        reduced = ALU[name].apply(held, reduced_along_free_axes(name, result))
+        _write_lanes(machine, np.asarray(reduced, np.float32))
+
+
+def activation_cost(core: NeuronCore, n: Dims, reduce_res: Tile | None) -> Cost:
+    """max(MIN_II, F), and the instruction that reads the accumulator."""
+    extra = core.accumulator_read_cycles if reduce_res is not None else 0.0
+    return lane_cost(core, Engine.scalar, n.F, extra)
+
+
+def reduced_along_free_axes(name: str, values: Float32Array) -> Float32Array:
+    """`values` [P, ...] reduced to [P, 1] by the ALU operator `name`, one element after another."""
+    flat = values.reshape(len(values), -1)
+    operator = ALU[name]
+    if operator.reduce is not None:
+        return np.asarray(operator.reduce(flat, axis=1), np.float32).reshape(-1, 1)
+    # abs_max and abs_min keep the later of equal magnitudes, as the operator does.
+    backwards = np.abs(flat[:, ::-1])
+    place = backwards.argmax(axis=1) if name == "abs_max" else backwards.argmin(axis=1)
+    return np.take_along_axis(flat[:, ::-1], place[:, None], axis=1)
+
+
+def _write_lanes(machine: Machine, values: Float32Array) -> None:
+    """Set the registers of the lanes in use; those of other lanes keep what they hold."""
+    accumulator = machine.accumulators[Engine.scalar]
+    held = accumulator.values
+    if held is not None and len(held) > len(values):
+        values = np.concatenate([values, held[len(values) :]])
+    accumulator.write(values)

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnsim.dtypes import round_to
-from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.instruction import (
+    PSUM,
+    SBUF,
+    Cost,
+    Dims,
+    Instruction,
+    Movement,
+    as_it_is,
+    reads,
+    writes,
+)
 from trnsim.isa.lanes import copy_speedup, lane_cost
 from trnsim.isa.modes import Engine
 from trnsim.memory import Tile
@@ -49,6 +59,10 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
             self.dst.put(self.src.bits())
         else:
             self.dst.store(self.src.load())
+
+    def movement(self) -> Movement:
+        """Element by element."""
+        return Movement(self.src, self.dst, as_it_is)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F), divided by the performance mode on the Vector Engine."""

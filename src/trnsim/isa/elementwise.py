@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trnsim.dtypes import INT32, UINT32
+from trnsim.dtypes import BFLOAT16, INT32, UINT32
+from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
     PSUM,
     SBUF,
@@ -16,43 +17,34 @@ from trnsim.isa.instruction import (
     writes,
 )
 from trnsim.isa.lanes import (
-    along_free_axis,
     bits_along_free_axis,
     copy_speedup,
     lane_cost,
     same_shape,
 )
 from trnsim.isa.modes import Engine
+from trnsim.isa.operands import (
+    BINARY,
+    BYPASS,
+    TABLE,
+    UNARY,
+    apply,
+    apply_along,
+    arithmetic,
+    check_one_in_psum,
+    check_operand,
+    is_bypass,
+    operator_of,
+)
 from trnsim.isa.operators import ALU, AluOperator
-from trnsim.memory import Tile
+from trnsim.memory import SnakeIndex, Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
     from trnsim.isa.machine import Machine
 
-_TABLE = "nki.api.shared.rst, Supported Math Operators for NKI ISA"
-_UNARY = 1
-_BINARY = 2
 _BITS16_BYTES = 2
 _EXACT_INTEGERS = (INT32, UINT32)
-
-
-def _operator(instruction: Instruction, field: str) -> AluOperator:
-    """The ALU operator that `field` names."""
-    name = getattr(instruction, field)
-    found = ALU.get(str(name))
-    if found is None:
-        instruction.refuse(
-            f"`{field}` is {name}; legal: {', '.join(ALU)}", "use an operator of nl", _TABLE
-        )
-    return found
-
-
-def _apply(operator: AluOperator, data: Array, operand: Array | float, *, reverse: bool) -> Array:
-    if operator.arity == _UNARY:
-        return operator.apply(data)
-    return operator.apply(operand, data) if reverse else operator.apply(data, operand)
 
 
 def _check_bitvec(instruction: Instruction, operator: AluOperator, *tiles: Tile) -> None:
@@ -78,29 +70,28 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     engine: Engine = Engine.unknown
 
     def chosen_engine(self, core: NeuronCore) -> Engine:
-        """GpSimd for exact integers and `power`, else the Vector Engine."""
+        """GpSimd for `power` and for arithmetic on exact integers, else the Vector Engine."""
         if self.engine is not Engine.unknown:
             return self.engine
-        if self.op == "power" or (self._is_integer() and not self._uses_psum()):
+        is_bitvec = self.op in ALU and ALU[self.op].is_bitvec
+        is_exact = self._is_integer() and not is_bitvec and not self._uses_psum()
+        if self.op == "power" or is_exact:
             return Engine.gpsimd
         return super().chosen_engine(core)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
         """At most one input in PSUM, none on GpSimd; a binary operator."""
         del n
-        operator = _operator(self, "op")
-        if operator.arity != _BINARY:
+        operator = operator_of(self, "op", core)
+        if operator.arity != BINARY:
             self.refuse(
                 f"op {self.op} takes one operand; legal: a binary operator",
                 "use nisa.tensor_scalar or nisa.activation",
-                _TABLE,
+                TABLE,
             )
         _check_bitvec(self, operator, self.dst, self.data1, self.data2)
-        if self.data1.memory is self.data2.memory is PSUM:
-            self.refuse(
-                "data1 and data2 are both in PSUM; legal: at most one of them",
-                "copy one of them to SBUF with nisa.tensor_copy",
-            )
+        check_one_in_psum(self, "data1", "data2")
+        check_indirection(self, core, "dst", "data1")
         if self.chosen_engine(core) is Engine.gpsimd and self._uses_psum():
             self.refuse(
                 f"op {self.op} on GpSimd with a tile in PSUM; legal: all tiles in SBUF",
@@ -140,12 +131,12 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
     """``dst = (data <op0> operand0) <op1> operand1`` with operands broadcast along the free axis.
 
     Operands are numbers or [P, 1] tiles; arithmetic is float32. `reverse0` and `reverse1` swap the
-    two sides of an operator.
+    two sides of an operator; an operator that is `None` or `nl.bypass` lets the data pass.
     """
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
-    op0: str
+    op0: str | None
     operand0: Tile | float | None = vector_or_number("P 1", SBUF, PSUM, default=None)
     reverse0: bool = False
     op1: str | None = None
@@ -153,85 +144,88 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
     reverse1: bool = False
     engine: Engine = Engine.unknown
 
+    def chosen_engine(self, core: NeuronCore) -> Engine:
+        """GpSimd for rsqrt in SBUF, else the Vector Engine (nki.api.shared.rst)."""
+        is_root = self.engine is Engine.unknown and self.op0 == "rsqrt"
+        return Engine.gpsimd if is_root and not self._in_psum() else super().chosen_engine(core)
+
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Both operators bitvec or both arithmetic; the Scalar Engine does multiply and add."""
+        """Both operators bitvec or both arithmetic, each with an operand that it can take."""
         del n
-        first = _operator(self, "op0")
-        self._check_operand("operand0", first, self.operand0)
-        _check_bitvec(self, first, self.dst, self.data)
-        second = None
-        if self.op1 is not None:
-            second = _operator(self, "op1")
-            self._check_operand("operand1", second, self.operand1)
-            if second.is_bitvec != first.is_bitvec:
-                self.refuse(
-                    f"op0 {self.op0} with op1 {self.op1}; legal: both bitvec or both arithmetic",
-                    "use two instructions",
-                )
+        first, second = (operator_of(self, op, core, may_bypass=True) for op in ("op0", "op1"))
+        check_operand(self, "operand0", first)
+        check_operand(self, "operand1", second)
+        for operator in (first, second):
+            _check_bitvec(self, operator, self.dst, self.data)
+        is_chain = BYPASS not in (first, second)
+        if is_chain and second.is_bitvec != first.is_bitvec:
+            self.refuse(
+                f"op0 {self.op0} with op1 {self.op1}; legal: both bitvec or both arithmetic",
+                "use two instructions",
+            )
+        check_indirection(self, core, "dst", "data")
+        self._check_engine(core, first, second)
+
+    def execute(self, machine: Machine) -> None:
+        """Float32 chain, or integers as stored for bitvec operators."""
+        del machine
+        chain = [
+            (ALU[name], operand, reverse)
+            for name, operand, reverse in (
+                (self.op0, self.operand0, self.reverse0),
+                (self.op1, self.operand1, self.reverse1),
+            )
+            if name is not None and not is_bypass(name)
+        ]
+        is_bitvec = any(operator.is_bitvec for operator, _, _ in chain)
+        result = self.data.bits() if is_bitvec else self.data.load()
+        for operator, operand, reverse in chain:
+            if is_bitvec:
+                bits = bits_along_free_axis(operand, result)
+                result = apply(operator, result, bits, reverse=reverse)
+            else:
+                result = apply_along(operator, result, operand, reverse=reverse)
+        self.dst.store(result)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, F) for one operator as for two; the copies' performance modes apply.
+
+        rsqrt on GpSimd takes four times as long.
+        """
         engine = self.chosen_engine(core)
-        names = (first.name, second.name if second else None)
+        if engine is Engine.gpsimd:
+            return lane_cost(core, engine, n.F * core.gpsimd_rsqrt_cycles_per_element)
+        speedup = copy_speedup(core, self.dst, self.data) if engine is Engine.vector else 1.0
+        return lane_cost(core, engine, n.F / speedup)
+
+    def _in_psum(self) -> list[Tile]:
+        return [tile for _, tile in self.tiles() if tile.memory is PSUM]
+
+    def _check_engine(self, core: NeuronCore, first: AluOperator, second: AluOperator) -> None:
+        """The Scalar Engine multiplies and adds; GpSimd takes roots, of what is in SBUF."""
+        engine = self.chosen_engine(core)
+        names = (first.name, None if second is BYPASS else second.name)
         if engine is Engine.scalar and names not in _SCALAR_ENGINE_PAIRS:
             self.refuse(
                 f"op0 {names[0]}, op1 {names[1]} on the Scalar Engine; legal: multiply then add, "
                 "multiply alone, add alone",
                 "use nisa.engine.vector",
             )
-        if engine is Engine.gpsimd and names[0] != "rsqrt":
+        is_scattered = isinstance(self.dst.index, SnakeIndex)
+        if engine is Engine.scalar and self.dst.memory is PSUM and is_scattered:
+            self.refuse(
+                "dst is an indirect view of PSUM on the Scalar Engine; legal: of SBUF",
+                "use nisa.engine.vector",
+            )
+        if engine is not Engine.gpsimd:
+            return
+        if names[0] != "rsqrt":
             self.refuse(f"op0 {names[0]} on GpSimd; legal: rsqrt", "use nisa.engine.vector")
-
-    def execute(self, machine: Machine) -> None:
-        """Float32 chain, or integers as stored for bitvec operators."""
-        del machine
-        first = ALU[self.op0]
-        result = self.data.bits() if first.is_bitvec else self.data.load()
-        for name, operand, reverse in (
-            (self.op0, self.operand0, self.reverse0),
-            (self.op1, self.operand1, self.reverse1),
-        ):
-            if name is None:
-                continue
-            operator = ALU[name]
-            value: Array | float = 0.0
-            if operator.is_bitvec:
-                value = bits_along_free_axis(operand, result)
-            elif operand is not None:
-                value = along_free_axis(operand, result)
-            result = _apply(operator, result, value, reverse=reverse)
-        self.dst.store(result)
-
-    def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F) for one operator as for two; the copies' performance modes apply."""
-        engine = self.chosen_engine(core)
-        speedup = copy_speedup(core, self.dst, self.data) if engine is Engine.vector else 1.0
-        return lane_cost(core, engine, n.F / speedup)
-
-    def _check_operand(
-        self, field: str, operator: AluOperator, operand: Tile | float | None
-    ) -> None:
-        if operator.arity == _UNARY:
-            if operand not in (None, 0):
-                self.refuse(
-                    f"`{field}` is {operand} with the unary operator {operator.name}; legal: None "
-                    "or 0",
-                    f"leave {field} out",
-                )
-        elif operator.is_bitvec and not _is_whole(operand):
+        for tile in self._in_psum():
             self.refuse(
-                f"`{field}` is {operand} with the bitvec operator {operator.name}; legal: a whole "
-                "number or a tile of an integer dtype",
-                "view the tile as an integer of the same size: tile.view(nl.int32)",
+                f"rsqrt on GpSimd with {tile}; legal: all tiles in SBUF",
+                "copy the PSUM tile to SBUF with nisa.tensor_copy",
             )
-        elif operand is None:
-            self.refuse(
-                f"`{field}` is missing; {operator.name} takes two operands",
-                f"pass {field}, a number or a tile of shape [P, 1]",
-            )
-
-
-def _is_whole(operand: Tile | float | None) -> bool:
-    if isinstance(operand, Tile):
-        return not operand.dtype.is_float
-    return operand is None or float(operand).is_integer()
 
 
 _SCALAR_ENGINE_PAIRS = {("multiply", "add"), ("multiply", None), ("add", None)}
@@ -250,28 +244,26 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
     reverse1: bool = False
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Arithmetic operators; at most one of the two tiles in PSUM."""
-        del core, n
-        for field in ("op0", "op1"):
-            if _operator(self, field).is_bitvec:
-                self.refuse(f"`{field}` is bitvec; legal: arithmetic", "use nisa.tensor_tensor")
-        if self.data.memory is self.operand1.memory is PSUM:
-            self.refuse(
-                "data and operand1 are both in PSUM; legal: at most one of them",
-                "copy one of them to SBUF with nisa.tensor_copy",
-            )
+        """Arithmetic operators, the second binary; at most one of the two tiles in PSUM."""
+        del n
+        first = arithmetic(self, "op0", core, may_bypass=True)
+        arithmetic(self, "op1", core, arity=BINARY)
+        if first.arity == UNARY:
+            check_operand(self, "operand0", first)
+        check_one_in_psum(self, "data", "operand1")
+        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Float32 throughout, rounded once on write."""
         del machine
         data, second = same_shape(self.data.load(), self.operand1.load())
-        first = along_free_axis(self.operand0, data)
-        scaled = _apply(ALU[self.op0], data, first, reverse=self.reverse0)
-        self.dst.store(_apply(ALU[self.op1], scaled, second, reverse=self.reverse1))
+        if not is_bypass(self.op0):
+            data = apply_along(ALU[self.op0], data, self.operand0, reverse=self.reverse0)
+        self.dst.store(apply(ALU[self.op1], data, second, reverse=self.reverse1))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """F for bfloat16 subtract then multiply with an even F, else 2F."""
-        is_bfloat16 = all(tile.dtype.name == "bfloat16" for _, tile in self.tiles())
+        """F for bfloat16 data and operand1, subtract then multiply and an even F, else 2F."""
+        is_bfloat16 = self.data.dtype == self.operand1.dtype == BFLOAT16
         is_fast = is_bfloat16 and (self.op0, self.op1) == ("subtract", "multiply") and n.F % 2 == 0
         return lane_cost(core, Engine.vector, n.F * (1 if is_fast else 2))
 

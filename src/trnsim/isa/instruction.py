@@ -20,12 +20,13 @@ from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Dtype
+    from trnsim.dtypes import Array, Dtype
     from trnsim.isa.machine import Machine
 
 SBUF: Final = Memory.SBUF
 PSUM: Final = Memory.PSUM
 HBM: Final = Memory.HBM
+_ON_PARTITIONS: Final = frozenset({Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd})
 _START_PARTITION: Final = (
     "trainium_inferentia2_arch.rst, accessing SBUF/PSUM tensors: start_partition"
 )
@@ -36,7 +37,7 @@ class Operand:
     """What a tile operand promises.
 
     Attributes:
-        access: "read", "write", or "update" (reads what it does not overwrite).
+        access: "read", "write", "update" (reads what it does not overwrite), or "name" (neither).
         axes: letters for the partition axis and the flattened free axis ("P F"), "1" for a length
             of one; an empty string binds nothing.
         memories: where the tile may live.
@@ -53,6 +54,8 @@ class Operand:
     is_many: bool = False
 
 
+LOOKS: Final = ("read", "update")
+CHANGES: Final = ("write", "update")
 _REQUIRED: Final = object()
 
 
@@ -82,6 +85,11 @@ def updates(
 ) -> Any:
     """A tile that the instruction changes in part: what it held before must have been written."""
     return _operand(Operand("update", tuple(axes.split()), memories, dtypes), default)
+
+
+def names(axes: str, *memories: Memory) -> Any:
+    """A tile that the instruction names without touching it."""
+    return _operand(Operand("name", tuple(axes.split()), memories, ()), _REQUIRED)
 
 
 def reads_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> Any:
@@ -121,8 +129,34 @@ class Cost:
     hbm_bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """Bits that an instruction moves without looking at them.
+
+    Attributes:
+        src: where they come from.
+        dst: where they go.
+        arrange: the rearrangement, of an array of src's shape into one of dst's size.
+    """
+
+    src: Tile
+    dst: Tile
+    arrange: Callable[[Array], Array]
+
+
+def as_it_is(array: Array) -> Array:
+    """No rearrangement."""
+    return array
+
+
+def transposed_rows(array: Array) -> Array:
+    """The transpose of an array whose free axes are flattened."""
+    return array.reshape(len(array), -1).T
+
+
 @dataclass_transform(
-    eq_default=False, field_specifiers=(reads, writes, updates, reads_many, vector_or_number, field)
+    eq_default=False,
+    field_specifiers=(reads, writes, updates, names, reads_many, vector_or_number, field),
 )
 @dataclass(eq=False, repr=False)
 class Instruction:
@@ -131,18 +165,42 @@ class Instruction:
     engines: ClassVar[tuple[Engine, ...]]
     source: ClassVar[str]
     opcode: ClassVar[str]
+    is_published: ClassVar[bool]
+    runs_without_values: ClassVar[bool] = False  # barriers and registers steer the program
     operands: ClassVar[dict[str, Operand]]
+    access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]
     registry: ClassVar[dict[str, type[Instruction]]] = {}
 
-    def __init_subclass__(cls, *, engines: tuple[Engine, ...], source: str = "") -> None:
+    def __init_subclass__(
+        cls,
+        *,
+        engines: tuple[Engine, ...],
+        source: str = "",
+        opcode: str = "",
+        is_published: bool = True,
+    ) -> None:
+        """Declare an instruction; without engines it is the common part of a family.
+
+        Args:
+            engines: who can execute it, the default first.
+            source: the document that describes it.
+            opcode: AWS's name, where it does not follow from the class's.
+            is_published: whether `nki.isa` has it.
+        """
         dataclass(eq=False, repr=False)(cls)
         cls.engines = engines
-        cls.opcode = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.opcode = opcode or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
         cls.source = source or f"nki.isa.{cls.opcode}"
+        cls.is_published = is_published
         cls.operands = {
             f.name: f.metadata["operand"] for f in fields(cls) if "operand" in f.metadata
         }
-        Instruction.registry[cls.opcode] = cls
+        cls.access_plan = tuple(
+            (name, operand.access in LOOKS, operand.access in CHANGES)
+            for name, operand in cls.operands.items()
+        )
+        if engines:
+            Instruction.registry[cls.opcode] = cls
 
     # What a family overrides
 
@@ -174,9 +232,34 @@ class Instruction:
                 for tile in value:
                     yield operand, tile
 
+    def accesses(self) -> tuple[list[Tile], list[Tile]]:
+        """The tiles that it reads and the tiles that it writes."""
+        looked: list[Tile] = []
+        changed: list[Tile] = []
+        values = self.__dict__
+        for name, looks, changes in self.access_plan:
+            value = values[name]
+            if isinstance(value, Tile):
+                if looks:
+                    looked.append(value)
+                if changes:
+                    changed.append(value)
+            elif isinstance(value, tuple):
+                looked += value if looks else ()
+                changed += value if changes else ()
+        return looked, changed
+
     def written_tiles(self) -> Iterable[Tile]:
         """What it leaves written: every written operand, unless a family knows better."""
-        return [tile for operand, tile in self.tiles() if operand.access != "read"]
+        return [tile for operand, tile in self.tiles() if operand.access in CHANGES]
+
+    def movement(self) -> Movement | None:
+        """What it merely moves: unwritten elements may travel with written ones."""
+        return None
+
+    def result(self) -> object:
+        """What the function in nki.isa returns: nothing, but for a new register."""
+        return None
 
     def resolved(self) -> Instruction | None:
         """The instruction with its scalar indices applied; None where it is to be skipped.
@@ -258,7 +341,7 @@ class Instruction:
                 f"`{name}` is {tile}; legal dtypes: {_either(map(str, operand.dtypes))}",
                 "cast it with nisa.tensor_copy into a tile of a legal dtype",
             )
-        if tile.memory.is_on_chip and Engine.dma not in self.engines:
+        if tile.memory.is_on_chip and _ON_PARTITIONS.intersection(self.engines):
             self._verify_start(core, name, tile)
         if operand.axes:
             self._bind(name, operand.axes, tile, n)
@@ -301,7 +384,10 @@ class Instruction:
 
 
 def _plain(value: object) -> object:
-    """A tuple of tiles as the tuple of their signatures; anything else as it is."""
+    """A register or a tuple of tiles by signature; anything else as it is."""
+    signature = getattr(value, "signature", None)
+    if signature is not None:
+        return signature
     if isinstance(value, tuple) and any(isinstance(item, Tile) for item in value):
         return tuple(item.signature if isinstance(item, Tile) else item for item in value)
     return value

@@ -8,16 +8,17 @@ Source: nki.isa.activation, nki.isa.tensor_scalar_reduce: Accumulator behavior.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from trnsim.errors import UndefinedBehavior
+from trnsim.errors import IllegalInstruction, UndefinedBehavior
 from trnsim.isa.modes import Engine, ReduceCmd
+from trnsim.isa.xorwow import GENERATORS, RandomState
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Float32Array
+    from trnsim.dtypes import Array, Float32Array
 
 
 class Accumulator:
@@ -51,19 +52,48 @@ class Accumulator:
         self.values = None
 
 
+class CoreLink(Protocol):
+    """The other NeuronCore of a logical core, as an instruction sees it."""
+
+    def barrier(self) -> None:
+        """Wait until the other core is here too."""
+
+    def exchange(self, pipe: int, to_rank: int, from_rank: int, bits: Array) -> Array:
+        """Send `bits` to a rank and give what a rank sent on the same pipe."""
+        ...
+
+
 class Machine:
     """One NeuronCore's state outside its memories.
 
     Attributes:
         core: what the core is.
         accumulators: the accumulator registers of the Scalar and the Vector Engine.
+        random: the pseudo-random generators of the Vector and the GpSimd Engine.
+        link: the other core of the logical core, or None on one core.
     """
 
-    def __init__(self, core: NeuronCore) -> None:
+    def __init__(self, core: NeuronCore, link: CoreLink | None = None) -> None:
         self.core = core
+        self.link = link
         self.accumulators = {
             engine: Accumulator(engine) for engine in (Engine.scalar, Engine.vector)
         }
+        self.random = {engine: RandomState(engine, int(core.partitions)) for engine in GENERATORS}
+
+    def partner(self, opcode: str) -> CoreLink:
+        """The link to the other core.
+
+        Raises:
+            IllegalInstruction: on a single core.
+        """
+        if self.link is None:
+            raise IllegalInstruction(
+                f"{opcode} in a kernel launched on one core; legal with two: kernel[2](...)",
+                fix="launch the kernel as kernel[2], or leave the instruction out on one core",
+                source=f"nki.isa.{opcode}",
+            )
+        return self.link
 
 
 IDENTITIES = {

@@ -1,10 +1,8 @@
-"""The Tensor Engine: nc_matmul, nc_transpose. A systolic array reads SBUF and writes PSUM."""
+"""The Tensor Engine's nc_matmul. A systolic array reads SBUF and writes PSUM."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from trnsim.dtypes import (
     BFLOAT16,
@@ -15,19 +13,52 @@ from trnsim.dtypes import (
     FLOAT32,
     TFLOAT32,
 )
-from trnsim.errors import UndefinedBehavior
-from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
-from trnsim.isa.lanes import lane_cost
+from trnsim.errors import Unspecified
+from trnsim.isa.array_indirection import check_array_indirection, index_of
+from trnsim.isa.instruction import (
+    PSUM,
+    SBUF,
+    Cost,
+    Dims,
+    Instruction,
+    Movement,
+    reads,
+    transposed_rows,
+    writes,
+)
 from trnsim.isa.modes import Engine, MatmulPerfMode
+from trnsim.isa.tensor_engine import (
+    WHOLE_PSUM_GENERATION,
+    array_cost,
+    check_generation,
+    check_limits,
+    check_tiling,
+    mark_started,
+    streaming_cycles,
+    write_psum,
+)
+from trnsim.isa.transpose import (
+    TRANSPOSE_GENERATION,
+    put_transposed,
+    transposed_dst,
+    transposed_dtypes,
+)
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Dtype
     from trnsim.isa.machine import Machine
 
-_INPUTS = (BFLOAT16, FLOAT16, FLOAT32, TFLOAT32, FLOAT8_E4M3, FLOAT8_E5M2, FLOAT8_E4M3FN)
+_FP8 = (FLOAT8_E4M3, FLOAT8_E5M2, FLOAT8_E4M3FN)
+_INPUTS = (BFLOAT16, FLOAT16, FLOAT32, TFLOAT32, *_FP8)
 _WIDE = (FLOAT32, TFLOAT32)
-_BF16_PSUM_GENERATION = 4
+_INDIRECT_INPUTS = (BFLOAT16, FLOAT16, *_FP8)
+_ROWS = 2
+_INDEX_PARTNERS = {"stationary": "stationary", "moving": "moving", "dst": "stationary"}
+_TYPES = "nki.isa.nc_matmul, Data types"
+_DOUBLE_ROW = "trainium2_arch.rst, Double FP8 Matmul Performance"
+_TRANSPOSE = "trainium2_arch.rst, Built-in Transpose Support"
 
 
 class NcMatmul(Instruction, engines=(Engine.tensor,)):
@@ -35,6 +66,9 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
 
     The stationary tile [K, M] is loaded into the array, the moving tile [K, N] streams through it.
     With accumulate=None the first matmul on each element of dst overwrites and later ones add.
+    With perf_mode=double_row (FP8) the tiles are [K, 2, M] and [K, 2, N], contracted over both
+    K and 2. With is_transpose=True the moving tile is an identity matrix, and from v3 on
+    ``dst = stationary.T`` bit for bit.
     """
 
     dst: Tile = writes("M N", PSUM)
@@ -49,155 +83,179 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
     perf_mode: MatmulPerfMode = MatmulPerfMode.none
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Array limits, one PSUM bank, matching dtypes."""
+        """Array limits, one PSUM bank, matching dtypes, and what the modes exclude."""
         self._check_dtypes(core)
-        if self.perf_mode is not MatmulPerfMode.none or self.tile_size or self.tile_position:
-            self.refuse(
-                f"perf_mode {self.perf_mode.name}, tile_size {self.tile_size} are not emulated yet",
-                "use the whole array without a performance mode",
-            )
-        moving_max = int(core.moving_free_max)
-        if core.generation >= _BF16_PSUM_GENERATION and self.dst.dtype == BFLOAT16:
-            moving_max *= 2  # as many elements as fill PSUM
-        limits = {"K": core.pe_rows, "M": core.pe_columns, "N": moving_max}
-        if any(n[axis] > limit for axis, limit in limits.items()):
-            self.refuse(
-                f"[K={n.K}, M={n.M}] x [K={n.K}, N={n.N}]; legal on {core.name}: K <= "
-                f"{core.pe_rows}, M <= {core.pe_columns}, N <= {moving_max}",
-                "tile the matmul; nl.tile_size has the limits",
-            )
+        self._check_double_row(core)
+        self._check_dst(core)
+        check_tiling(self, core, n, self.tile_position, self.tile_size)
+        check_limits(self, core, n, self.dst)
+        check_array_indirection(self, core, _INDEX_PARTNERS, self.tile_position)
+        self._check_indirect()
 
     def execute(self, machine: Machine) -> None:
         """Product in float32; each element of dst is overwritten or added to."""
+        if self.is_transpose and machine.core.generation >= TRANSPOSE_GENERATION:
+            self._transpose()
+            return
+        rows = self.stationary.partitions * self._pairs
         stationary, moving = self.stationary.load(), self.moving.load()
-        product = stationary.reshape(stationary.shape[0], -1).T @ moving.reshape(
-            moving.shape[0], -1
-        )
-        dst = self.dst
-        started = dst.storage.accumulating
-        itemsize = dst.dtype.itemsize
-        if self.accumulate:
-            self._check_started(machine.core)
-            dst.store(dst.load().reshape(product.shape) + product)
-        elif self.accumulate is None and not started.is_disjoint(dst.pattern, itemsize):
-            old = dst.load().reshape(product.shape)
-            if not started.covers(dst.pattern, itemsize):
-                old = np.where(started.of(dst.pattern, itemsize).reshape(product.shape), old, 0)
-            dst.store(old + product)
-        else:
-            dst.store(product)
-        started.add(dst.pattern, itemsize)
+        product = stationary.reshape(rows, -1).T @ moving.reshape(rows, -1)
+        write_psum(self, machine.core, self.dst, product, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(N, min(64, M)) Tensor Engine cycles a pass; float32 takes four passes."""
-        passes = core.fp32_passes if self.moving.dtype == FLOAT32 else 1
-        cycles = passes * max(n.N, min(core.minimum_interval_cycles, n.M))
-        clock_hz = core.tensor_clock_hz
-        # The last column leaves the array after crossing its rows.
-        drain_cycles = core.access_latency_cycles + core.pe_rows
-        return Cost(
-            interval_s=cycles / clock_hz,
-            latency_s=drain_cycles / clock_hz,
-            flops=2.0 * n.K * n.M * n.N,
-        )
+        """max(N, min(64, M)) Tensor Engine cycles a pass; float32 takes four passes.
+
+        Half as many where a float32 input holds ones and zeros alone, or in transpose mode from v3
+        on; v4 runs a transpose in the background of the next instruction.
+        """
+        passes: float = core.fp32_passes if self.moving.dtype == FLOAT32 else 1
+        if passes > 1 and self.is_transpose and core.fp32_transpose_speedup > 1:
+            passes /= core.fp32_transpose_speedup
+        elif passes > 1 and (self.is_stationary_onezero or self.is_moving_onezero):
+            passes /= core.fp32_onezero_speedup
+        if self.is_transpose:
+            passes /= core.background_transpose_speedup
+        cycles = passes * streaming_cycles(core, n.N, n.M)
+        return array_cost(core, cycles, 2.0 * n.K * self._pairs * n.M * n.N, self.tile_size)
+
+    def movement(self) -> Movement | None:
+        """In transpose mode the stationary tile's rows become columns."""
+        if not self.is_transpose:
+            return None
+        return Movement(self.stationary, self.dst, transposed_rows)
+
+    def written_tiles(self) -> list[Tile]:
+        """Dst, with the zero bytes that an FP8 transpose puts above each element."""
+        return [transposed_dst(self.dst)] if self.is_transpose else [self.dst]
+
+    @property
+    def _pairs(self) -> int:
+        """Elements of the contraction that a processing element takes at once."""
+        return _ROWS if self.perf_mode is MatmulPerfMode.double_row else 1
+
+    def _bind(self, name: str, axes: tuple[str, ...], tile: Tile, n: Dims) -> None:
+        """As for any operand, but double_row contracts over the first free axis as well."""
+        if self.perf_mode is MatmulPerfMode.double_row and name != "dst":
+            if len(tile.shape) <= _ROWS or tile.shape[1] != _ROWS:
+                self.refuse(
+                    f"`{name}` is {tile} with perf_mode double_row; legal: [K, 2, free]",
+                    "split the contraction in two halves along the first free axis",
+                    "nki.isa.nc_matmul, Layout",
+                )
+            tile = Tile(tile.storage, tile.dtype, tile.pattern.select(1, 0))
+        super()._bind(name, axes, tile, n)
 
     def _check_dtypes(self, core: NeuronCore) -> None:
-        stationary, moving, dst = self.stationary.dtype, self.moving.dtype, self.dst.dtype
+        inputs = (self.stationary.dtype, self.moving.dtype)
+        check_generation(self, core, *inputs)
+        stationary, moving = inputs
         if (stationary in _WIDE) != (moving in _WIDE):
             self.refuse(
                 f"stationary {stationary} with moving {moving}; legal: both float32/tfloat32, or "
                 "neither",
                 "cast one of them with nisa.tensor_copy into a tile of the other's dtype",
-                "nki.isa.nc_matmul, Data types",
+                _TYPES,
             )
-        if FLOAT8_E4M3 in (stationary, moving) and FLOAT8_E4M3FN in (stationary, moving):
+        if FLOAT8_E4M3 in inputs and FLOAT8_E4M3FN in inputs:
             self.refuse(
                 "float8_e4m3 with float8_e4m3fn; legal: one of the two",
                 "quantize both operands to the same format",
+                _TYPES,
             )
-        is_bf16_allowed = core.generation >= _BF16_PSUM_GENERATION or self.is_transpose
-        legal = (FLOAT32, BFLOAT16) if is_bf16_allowed else (FLOAT32,)
+
+    def _check_double_row(self, core: NeuronCore) -> None:
+        if self.perf_mode is not MatmulPerfMode.double_row:
+            return
+        if core.fp8_double_row_contraction <= core.pe_rows:
+            self.refuse(
+                f"perf_mode double_row on {core.name}; legal from NeuronCore-v3 on",
+                "leave perf_mode out, or run with target='trn2'",
+                "nki.isa.nc_matmul, Performance mode",
+            )
+        for name in ("stationary", "moving"):
+            tile = getattr(self, name)
+            if tile.dtype not in _FP8:
+                self.refuse(
+                    f"`{name}` is {tile} with perf_mode double_row; legal dtypes: "
+                    f"{' or '.join(map(str, _FP8))}",
+                    "quantize it to FP8, or leave perf_mode out",
+                    _TYPES,
+                )
+        if self.tile_size and self.tile_size[-1] != core.pe_columns:
+            self.refuse(
+                f"perf_mode double_row with tile_size={self.tile_size}; legal: column size "
+                f"{core.pe_columns}",
+                "tile the rows alone",
+                _DOUBLE_ROW,
+            )
         if self.is_transpose:
-            legal = (stationary, *legal)
-        if dst not in legal:
             self.refuse(
-                f"`dst` is {self.dst}; legal on {core.name}: {' or '.join(map(str, legal))}",
-                "accumulate in a float32 PSUM tile and cast when copying to SBUF",
-                "nki.isa.nc_matmul, Data types",
+                "perf_mode double_row with is_transpose=True; legal: one of the two",
+                "transpose without a performance mode",
+                _DOUBLE_ROW,
             )
 
-    def _check_started(self, core: NeuronCore) -> None:
-        """accumulate=True needs a started accumulation; on v4 any written value will do."""
-        dst, itemsize = self.dst, self.dst.dtype.itemsize
-        if dst.storage.accumulating.covers(dst.pattern, itemsize):
+    def _check_dst(self, core: NeuronCore) -> None:
+        legal: tuple[Dtype, ...] = (FLOAT32,)
+        if self.is_transpose:
+            legal = transposed_dtypes(core, self.stationary.dtype, self.dst)
+        elif core.generation >= WHOLE_PSUM_GENERATION:
+            legal = (FLOAT32, BFLOAT16)
+        if self.dst.dtype in legal:
             return
-        is_written = dst.storage.written.covers(dst.pattern, itemsize)
-        if is_written and core.generation >= _BF16_PSUM_GENERATION:
-            return
-        what = "was set by another instruction than a matmul" if is_written else "nothing wrote"
-        raise UndefinedBehavior(
-            f"nc_matmul: accumulate=True onto {dst}, which {what}; legal on {core.name}: PSUM that "
-            "a matmul with accumulate=False has started",
-            fix="use accumulate=False for the first matmul, or leave accumulate out",
-            source="nki.isa.nc_matmul, Accumulation mode",
+        if self.is_transpose and self.stationary.dtype in _FP8:
+            self.refuse(
+                f"`dst` is {self.dst} for the transpose of {self.stationary.dtype}; legal on "
+                f"{core.name}: {' or '.join(map(str, legal))}, or {self.stationary.dtype} with "
+                "elements two bytes apart",
+                "allocate dst with twice the elements and pass every other one",
+                _TRANSPOSE,
+            )
+        self.refuse(
+            f"`dst` is {self.dst}; legal on {core.name}: {' or '.join(map(str, legal))}",
+            "accumulate in a float32 PSUM tile and cast when copying to SBUF",
+            _TYPES,
         )
 
-
-class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
-    """``dst = data.T`` between the partition axis and the flattened free axis.
-
-    The Tensor Engine does up to [128, 128] from SBUF to PSUM, the Vector Engine up to [32, 32].
-    """
-
-    dst: Tile = writes("F P", SBUF, PSUM)
-    data: Tile = reads("P F", SBUF, PSUM)
-    engine: Engine = Engine.unknown
-
-    def chosen_engine(self, core: NeuronCore) -> Engine:
-        """The Tensor Engine from SBUF to PSUM, else the Vector Engine."""
-        del core
-        if self.engine is not Engine.unknown:
-            return self.engine
-        is_tensor = self.data.memory is SBUF and self.dst.memory is PSUM
-        return Engine.tensor if is_tensor else Engine.vector
-
-    def check(self, core: NeuronCore, n: Dims) -> None:
-        """Equal dtypes, and the size and memories of the engine."""
-        if self.dst.dtype != self.data.dtype:
+    def _check_indirect(self) -> None:
+        source = "nki.isa.nc_matmul, Tensor indirection"
+        if self.is_transpose and index_of(self.moving):
             self.refuse(
-                f"`dst` is {self.dst} and `data` is {self.data}; legal: equal dtypes",
-                "allocate dst with data.dtype",
-                "nki.isa.nc_transpose, Data types",
+                "`moving` is indirect with is_transpose=True; legal: an identity matrix as it is",
+                "pass the identity matrix without .indirect()",
+                source,
             )
-        engine = self.chosen_engine(core)
-        limit = core.pe_rows if engine is Engine.tensor else core.vector_transpose_partitions
-        if max(n.P, n.F) > limit:
-            self.refuse(
-                f"data is [{n.P}, {n.F}] on the {engine.label}; legal: at most [{limit}, {limit}]",
-                "transpose tile by tile",
-                "nki.isa.nc_transpose, Tile size",
-            )
-        if engine is Engine.tensor and (self.data.memory, self.dst.memory) != (SBUF, PSUM):
-            self.refuse(
-                f"{self.data} to {self.dst} on the Tensor Engine; legal: SBUF to PSUM",
-                "allocate dst in nl.psum",
-                "nki.isa.nc_transpose, Memory types",
-            )
+        for name in ("stationary", "moving"):
+            tile = getattr(self, name)
+            if index_of(tile) and tile.dtype not in _INDIRECT_INPUTS:
+                self.refuse(
+                    f"`{name}` is {tile}, and indirect; legal dtypes: "
+                    f"{' or '.join(map(str, _INDIRECT_INPUTS))}",
+                    "cast it to bfloat16 with nisa.tensor_copy first",
+                    source,
+                )
 
-    def execute(self, machine: Machine) -> None:
-        """Bit-accurate."""
-        del machine
-        data = self.data.bits()
-        self.dst.put(data.reshape(data.shape[0], -1).T)
-
-    def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """Tensor Engine: max(P, min(64, F)); Vector Engine: max(MIN_II, F)."""
-        engine = self.chosen_engine(core)
-        if engine is Engine.vector:
-            return lane_cost(core, engine, n.F)
-        passes = core.fp32_passes if self.data.dtype.itemsize == FLOAT32.itemsize else 1
-        cycles = passes * max(n.P, min(core.minimum_interval_cycles, n.F))
-        return Cost(
-            interval_s=cycles / core.tensor_clock_hz,
-            latency_s=(core.access_latency_cycles + core.pe_rows) / core.tensor_clock_hz,
-        )
+    def _transpose(self) -> None:
+        """Each column of the moving tile picks a row of the stationary one, as bits."""
+        if self.accumulate:
+            raise Unspecified(
+                "nc_matmul: is_transpose=True with accumulate=True; AWS documents transposes that "
+                "overwrite",
+                fix="transpose into a tile of its own, and add with nisa.tensor_tensor",
+                source="nki.isa.nc_matmul, Transpose mode",
+            )
+        rows = self.stationary.partitions
+        moving = self.moving.load().reshape(rows, -1)
+        picks = moving != 0
+        picked = picks.sum(axis=0)
+        if (picked > 1).any() or (moving[picks] != 1).any():
+            raise Unspecified(
+                f"nc_matmul: is_transpose=True with moving {self.moving}, which is no identity "
+                "matrix; AWS documents identity matrices alone",
+                fix="pass nl.shared_identity_matrix, or leave is_transpose out",
+                source="nki.isa.nc_matmul, Transpose mode",
+            )
+        bits = self.stationary.bits().reshape(rows, -1)[picks.argmax(axis=0)]
+        bits[picked == 0] = 0
+        put_transposed(self.dst, bits.T)
+        mark_started(self.dst)

@@ -19,6 +19,9 @@ class Engine(Enum):
     vector = 5
     sync = 6
 
+    # Engines key the dictionaries of the issue path; Enum's own hash is Python code.
+    __hash__ = object.__hash__
+
     @property
     def label(self) -> str:
         """The name that people use: "Vector Engine"."""

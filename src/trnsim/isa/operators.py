@@ -5,6 +5,9 @@ give numpy arrays. Activation functions are what the Scalar Engine approximates 
 polynomials; here they are evaluated in float32, so they differ from the chip's by its
 approximation error, which AWS does not publish.
 
+Functions of `nki.language` that no instruction takes as its operator (divide, mod, floor, cos, ...)
+are not here; `average` is an operator of tensor_partition_reduce alone.
+
 Source: nki.api.shared.rst, Supported Math Operators for NKI ISA; Supported Activation Functions.
 """
 
@@ -18,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.dtypes import Array
+from trnsim.isa import functions
+from trnsim.isa.modes import Engine
 
 _Binary = Callable[..., Array]
 _PI: Final = float(np.pi)
@@ -33,6 +38,9 @@ class AluOperator:
         reduce: the same along the last axes, or None where AWS lists no reduction.
         arity: number of operands.
         is_bitvec: whether it treats elements as bit patterns.
+        engines: who has it, by the table of SDK 2.26 and the release notes since; the table of
+            today names no engines. Exact 32-bit integers are GpSimd's for every operator.
+        first_generation: the NeuronCore generation from which instructions take it.
     """
 
     name: str
@@ -40,6 +48,8 @@ class AluOperator:
     reduce: Callable[..., Any] | None = None
     arity: int = 2
     is_bitvec: bool = False
+    engines: tuple[Engine, ...] = (Engine.vector,)
+    first_generation: int = 2
 
 
 def _truth(compare: _Binary) -> _Binary:
@@ -67,11 +77,17 @@ def _power(x: Any, y: Any) -> Array:
 
 
 def _abs_max(x: Any, y: Any) -> Array:
-    return np.asarray(np.maximum(np.abs(x), np.abs(y)))
+    """The one of larger magnitude (y where equal) with its sign (nki.language.abs_max)."""
+    return np.asarray(np.where(np.abs(x) > np.abs(y), x, y), np.result_type(x, y))
 
 
 def _abs_min(x: Any, y: Any) -> Array:
-    return np.asarray(np.minimum(np.abs(x), np.abs(y)))
+    """The one of smaller magnitude (y where equal) with its sign (nki.language.abs_min)."""
+    return np.asarray(np.where(np.abs(x) < np.abs(y), x, y), np.result_type(x, y))
+
+
+def _bypass(x: Any) -> Array:
+    return np.asarray(x)
 
 
 def _relu(x: Any) -> Array:
@@ -84,7 +100,7 @@ def _rsqrt(x: Array) -> Array:
 
 
 def _reciprocal(x: Array) -> Array:
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(1 / x)
 
 
@@ -94,10 +110,13 @@ def _logical_shift_right(x: Array, y: Array) -> Array:
     return np.asarray(unsigned >> np.asarray(y).astype(unsigned.dtype)).view(x.dtype)
 
 
+_LANES: Final = (Engine.vector, Engine.gpsimd, Engine.scalar)
+_NEWEST: Final = 4
+
 _ALU: Final = (
-    AluOperator("add", np.add, np.add.reduce),
+    AluOperator("add", np.add, np.add.reduce, engines=_LANES),
     AluOperator("subtract", np.subtract, np.subtract.reduce),
-    AluOperator("multiply", np.multiply, np.multiply.reduce),
+    AluOperator("multiply", np.multiply, np.multiply.reduce, engines=_LANES),
     AluOperator("maximum", np.maximum, np.maximum.reduce),
     AluOperator("minimum", np.minimum, np.minimum.reduce),
     AluOperator("equal", _truth(np.equal)),
@@ -109,14 +128,15 @@ _ALU: Final = (
     AluOperator("logical_and", _truth(np.logical_and), _truth_along(np.logical_and.reduce)),
     AluOperator("logical_or", _truth(np.logical_or), _truth_along(np.logical_or.reduce)),
     AluOperator("logical_xor", _truth(np.logical_xor), _truth_along(np.logical_xor.reduce)),
-    AluOperator("power", _power),
-    AluOperator("abs_max", _abs_max),
-    AluOperator("abs_min", _abs_min),
-    AluOperator("abs", np.abs, arity=1),
-    AluOperator("square", np.square, arity=1),
-    AluOperator("relu", _relu, arity=1),
-    AluOperator("rsqrt", _rsqrt, arity=1),
-    AluOperator("reciprocal", _reciprocal, arity=1),
+    AluOperator("power", _power, engines=(Engine.gpsimd,)),
+    AluOperator("abs_max", _abs_max, first_generation=_NEWEST),
+    AluOperator("abs_min", _abs_min, first_generation=_NEWEST),
+    AluOperator("abs", np.abs, arity=1, engines=(Engine.vector, Engine.scalar)),
+    AluOperator("square", np.square, arity=1, first_generation=_NEWEST),
+    AluOperator("relu", _relu, arity=1, first_generation=_NEWEST),
+    AluOperator("rsqrt", _rsqrt, arity=1, engines=(Engine.gpsimd, Engine.scalar)),
+    AluOperator("reciprocal", _reciprocal, arity=1, engines=(Engine.vector, Engine.scalar)),
+    AluOperator("bypass", _bypass, arity=1, engines=(Engine.scalar,), first_generation=_NEWEST),
     AluOperator("bitwise_and", np.bitwise_and, np.bitwise_and.reduce, is_bitvec=True),
     AluOperator("bitwise_or", np.bitwise_or, np.bitwise_or.reduce, is_bitvec=True),
     AluOperator("bitwise_xor", np.bitwise_xor, np.bitwise_xor.reduce, is_bitvec=True),
@@ -131,55 +151,68 @@ ALU: Final = {operator.name: operator for operator in _ALU}
 class ActivationFunction:
     """A function of the Scalar Engine.
 
+    AWS's table gives six functions a limited range of valid inputs, beyond which their results are
+    invalid. What lies in the range or on its limits is legal; so is the exact zero of sqrt, whose
+    root needs no approximation. All else, NaN included, is not: log(0) and rsqrt(0) lie outside
+    their ranges. AWS gives no result for them; it does for sin, which goes on as a cubic.
+
     Attributes:
         name: its name in `nki.language`.
-        apply: float32 array -> float32 array.
-        low: smallest legal input.
-        high: largest legal input.
+        apply: float32 array -> float32 array; with `relu_param` as a second argument for prelu.
+        low: smallest valid input.
+        high: largest valid input.
         uses_magnitude: whether the range is of the absolute value.
+        allows_zero: whether zero is legal although the range leaves it out.
+        extrapolates: whether its results beyond the range are documented.
+        takes_relu_param: whether it has a slope for negative inputs (of activate2).
     """
 
     name: str
-    apply: Callable[[Any], Array]
+    apply: Callable[..., Array]
     low: float = -np.inf
     high: float = np.inf
     uses_magnitude: bool = False
+    allows_zero: bool = False
+    extrapolates: bool = False
+    takes_relu_param: bool = False
 
     def is_legal(self, values: Array) -> bool:
-        """Whether every value lies in the function's valid input range."""
-        if self.low == -np.inf and self.high == np.inf:
+        """Whether the function's results of all values are documented."""
+        if self.extrapolates or (self.low == -np.inf and self.high == np.inf):
             return True
         inputs = np.abs(values) if self.uses_magnitude else values
-        return bool(((inputs >= self.low) & (inputs <= self.high)).all())
+        valid = (inputs >= self.low) & (inputs <= self.high)
+        return bool((valid | (inputs == 0)).all() if self.allows_zero else valid.all())
 
 
-def _sigmoid(x: npt.NDArray[np.float32]) -> Array:
-    with np.errstate(over="ignore"):
-        return np.asarray(1 / (1 + np.exp(-x)))
-
-
-def _gelu_tanh(x: npt.NDArray[np.float32]) -> Array:
-    return np.asarray(0.5 * x * (1 + np.tanh(np.sqrt(2 / _PI) * (x + 0.044715 * x**3))))
-
-
+@np.errstate(over="ignore")
 def _exp(x: npt.NDArray[np.float32]) -> Array:
-    with np.errstate(over="ignore"):
-        return np.asarray(np.exp(x))
+    return np.asarray(np.exp(x))
 
 
 _ACTIVATIONS: Final = (
-    ActivationFunction("copy", lambda x: x),
+    ActivationFunction("copy", _bypass),
     ActivationFunction("square", np.square),
-    ActivationFunction("sigmoid", _sigmoid),
+    ActivationFunction("sigmoid", functions.sigmoid),
     ActivationFunction("relu", _relu),
-    ActivationFunction("gelu_apprx_tanh", _gelu_tanh),
-    ActivationFunction("gelu_apprx_sigmoid", lambda x: x * _sigmoid(1.702 * x)),
-    ActivationFunction("silu", lambda x: x * _sigmoid(x)),
+    ActivationFunction("prelu", functions.prelu, takes_relu_param=True),
+    ActivationFunction("gelu", functions.gelu),
+    ActivationFunction("gelu_dx", functions.gelu_dx),
+    ActivationFunction("gelu_apprx_tanh", functions.gelu_apprx_tanh),
+    ActivationFunction("gelu_apprx_sigmoid", functions.gelu_apprx_sigmoid),
+    ActivationFunction("gelu_apprx_sigmoid_dx", functions.gelu_apprx_sigmoid_dx),
+    ActivationFunction("silu", functions.silu),
+    ActivationFunction("silu_dx", functions.silu_dx),
     ActivationFunction("tanh", np.tanh),
-    ActivationFunction("softplus", lambda x: np.logaddexp(x, 0)),
+    ActivationFunction("softplus", functions.softplus),
+    ActivationFunction("mish", functions.mish),
+    ActivationFunction("erf", functions.erf),
+    ActivationFunction("erf_dx", functions.erf_dx),
     ActivationFunction("exp", _exp),
     ActivationFunction("log", np.log, low=2.0**-64, high=2.0**64),
-    ActivationFunction("sqrt", np.sqrt, low=2.0**-116, high=2.0**118),
+    ActivationFunction("sin", functions.sine, low=-_PI, high=_PI, extrapolates=True),
+    ActivationFunction("arctan", np.arctan, low=-_PI / 2, high=_PI / 2),
+    ActivationFunction("sqrt", np.sqrt, low=2.0**-116, high=2.0**118, allows_zero=True),
     ActivationFunction("rsqrt", _rsqrt, low=2.0**-87, high=2.0**97),
     ActivationFunction("reciprocal", _reciprocal, low=2.0**-42, high=2.0**42, uses_magnitude=True),
     ActivationFunction("sign", np.sign),

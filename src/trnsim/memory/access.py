@@ -165,7 +165,7 @@ class AccessPattern:
         if len(merged) > 1:
             _refuse(
                 f"flatten_dims({first}, {last}) of shape {self.shape} with byte strides "
-                f"{self.strides_bytes}: the dimensions are not contiguous in memory",
+                f"{self.strides_bytes}: non-contiguous layout",
                 "copy the view into a tensor of its own first",
             )
         length, stride = merged[0] if merged else (1, self.strides_bytes[last])
@@ -189,7 +189,7 @@ class AccessPattern:
             if left % length:
                 _refuse(
                     f"reshape of {self.shape} with byte strides {self.strides_bytes} to {shape} "
-                    "needs a copy",
+                    "needs a copy: non-contiguous layout",
                     "copy the view into a tensor of its own first, or reshape before slicing",
                 )
             strides.append(stride)
@@ -240,8 +240,8 @@ def _infer(lengths: tuple[int, ...], total: int) -> tuple[int, ...]:
         lengths = tuple(total // known if length == -1 else length for length in lengths)
     if prod(lengths) != total or any(length < 1 for length in lengths):
         _refuse(
-            f"shape {lengths} for {total} elements; legal: lengths whose product is {total}, "
-            "one of them may be -1",
+            f"size mismatch: shape {lengths} for {total} elements; legal: lengths whose product "
+            f"is {total}, one of them may be -1",
             "choose lengths whose product is the number of elements",
         )
     return lengths

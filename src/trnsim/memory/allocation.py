@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,39 @@ if TYPE_CHECKING:
 _NDARRAY = "nki.language.ndarray"
 
 
+class SharedTensors:
+    """Tensors in shared HBM: the n-th that each core allocates is the same one."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Storage, AccessPattern, Dtype]] = []
+
+    def take(
+        self,
+        number: int,
+        shape: tuple[int, ...],
+        dtype: Dtype,
+        make: Callable[[], tuple[Storage, AccessPattern]],
+    ) -> tuple[Storage, AccessPattern]:
+        """Tensor `number`, made by the core that comes first.
+
+        Raises:
+            IllegalInstruction: where the cores ask for different tensors.
+        """
+        if number == len(self._made):
+            storage, pattern = make()
+            storage.is_shared = True
+            self._made.append((storage, pattern, dtype))
+        storage, pattern, made_dtype = self._made[number]
+        if pattern.shape != shape or made_dtype != dtype:
+            raise IllegalInstruction(
+                f"shared HBM tensor {number} is {list(shape)} {dtype} on this core and "
+                f"{list(pattern.shape)} {made_dtype} on the other",
+                fix="allocate the same shared tensors in the same order on both cores",
+                source=_NDARRAY,
+            )
+        return storage, pattern
+
+
 class CoreMemory:
     """The memories of one NeuronCore.
 
@@ -28,7 +62,11 @@ class CoreMemory:
     memory, so that overlapping addresses overlap.
     """
 
-    def __init__(self, core: NeuronCore, *, has_values: bool) -> None:
+    def __init__(
+        self, core: NeuronCore, *, has_values: bool, shared: SharedTensors | None = None
+    ) -> None:
+        self._shared = shared
+        self._shared_count = 0
         self._core = core
         self._has_values = has_values
         self._roots: dict[Memory, Storage] = {}
@@ -77,6 +115,20 @@ class CoreMemory:
         )
         return storage, AccessPattern.dense(shape, dtype.itemsize)
 
+    def allocate_shared(
+        self, shape: tuple[int, ...], dtype: Dtype, *, name: str = ""
+    ) -> tuple[Storage, AccessPattern]:
+        """A tensor in HBM that every core of the launch sees; on one core a tensor like others."""
+
+        def make() -> tuple[Storage, AccessPattern]:
+            return self.allocate(shape, dtype, Memory.HBM, name=name)
+
+        if self._shared is None:
+            return make()
+        number = self._shared_count
+        self._shared_count += 1
+        return self._shared.take(number, shape, dtype, make)
+
     def adopt(self, array: Array, name: str) -> tuple[Storage, AccessPattern]:
         """An HBM storage over the user's own contiguous array, written already."""
         data = array.reshape(-1).view(np.uint8) if self._has_values else None
@@ -90,10 +142,11 @@ class CoreMemory:
             data=data,
             is_written=True,
         )
+        storage.is_shared = self._shared is not None
         return storage, AccessPattern.dense(shape, array.itemsize)
 
     def _bytes(self, nbytes: int) -> Array | None:
-        return np.zeros(nbytes, np.uint8) if self._has_values else None
+        return np.empty(nbytes, np.uint8) if self._has_values else None
 
     def _place(
         self,
@@ -130,6 +183,7 @@ class CoreMemory:
             is_placed=True,
             root=root,
         )
+        storage.row_bytes, storage.origin_bytes = row_bytes, pattern.offset_bytes
         box = Box(first_partition, ends[0] - 1, offset, ends[1] - 1)
         self._note_overlaps(memory, storage, box)
         # A new allocation: the first matmul onto it overwrites what an older tensor left there.

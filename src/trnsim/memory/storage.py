@@ -10,17 +10,14 @@ from __future__ import annotations
 import weakref
 from enum import Enum
 from itertools import count
-from math import gcd
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from trnsim.memory.box import Box
+from trnsim.memory.bytemask import ByteMask
 
 if TYPE_CHECKING:
     from trnsim.dtypes import Array
     from trnsim.errors import SourceLine
-    from trnsim.memory.access import AccessPattern
 
 
 class Memory(Enum):
@@ -34,95 +31,6 @@ class Memory(Enum):
     def is_on_chip(self) -> bool:
         """Whether dimension 0 of a tensor here is the partition axis."""
         return self is not Memory.HBM
-
-
-class ByteMask:
-    """A set of bytes of a storage, kept at the grain at which it is accessed.
-
-    Most tensors are written as a whole, so nothing and everything need no array.
-    """
-
-    __slots__ = ("_bits", "_full", "_grain_bytes", "_nbytes")
-
-    def __init__(self, nbytes: int, *, full: bool = False) -> None:
-        self._nbytes = nbytes
-        self._full = full
-        self._bits: Array | None = None
-        self._grain_bytes = 0
-
-    def clear(self) -> None:
-        """Nothing is in the set."""
-        self._full, self._bits = False, None
-
-    def add(self, pattern: AccessPattern, itemsize: int) -> None:
-        """The bytes of `pattern` are in the set."""
-        if self._full:
-            return
-        if pattern.elements * itemsize == self._nbytes and pattern.is_packed(itemsize):
-            self._full, self._bits = True, None
-            return
-        self._view(pattern, itemsize)[...] = True
-
-    def mark(self, pattern: AccessPattern, itemsize: int, places: Any) -> None:
-        """The elements of `pattern` that numpy finds at `places` are in the set."""
-        if not self._full:
-            self._view(pattern, itemsize)[places] = True
-
-    def discard(self, pattern: AccessPattern, itemsize: int) -> None:
-        """The bytes of `pattern` are no longer in the set."""
-        if not self._full and self._bits is None:
-            return
-        view = self._view(pattern, itemsize)
-        if self._full and self._bits is not None:
-            self._bits[...] = True
-            self._full = False
-        view[...] = False
-
-    def covers(self, pattern: AccessPattern, itemsize: int) -> bool:
-        """Whether every byte of `pattern` is in the set."""
-        if self._full:
-            return True
-        if self._bits is None:
-            return False
-        return bool(self._view(pattern, itemsize).all())
-
-    def is_disjoint(self, pattern: AccessPattern, itemsize: int) -> bool:
-        """Whether no byte of `pattern` is in the set."""
-        if self._full or self._bits is None:
-            return not self._full
-        return not self._view(pattern, itemsize).any()
-
-    def of(self, pattern: AccessPattern, itemsize: int) -> Array:
-        """One boolean an element of `pattern`: whether its bytes are in the set."""
-        if self._full or self._bits is None:
-            return np.full(pattern.shape, self._full)
-        return np.asarray(self._view(pattern, itemsize).all(axis=-1))
-
-    def _view(self, pattern: AccessPattern, itemsize: int) -> Array:
-        """The flags of `pattern`, with a last axis for the grains of an element."""
-        grain = gcd(itemsize, pattern.offset_bytes, *pattern.strides_bytes, self._nbytes)
-        if self._bits is None:
-            self._grain_bytes = grain
-            self._bits = np.zeros(self._nbytes // grain, np.bool_)
-        elif self._grain_bytes % grain:
-            finer = gcd(self._grain_bytes, grain)
-            self._bits = np.repeat(self._bits, self._grain_bytes // finer)
-            self._grain_bytes = finer
-        step = self._grain_bytes
-        if (
-            itemsize % step
-            or pattern.offset_bytes % step
-            or any(stride % step for stride in pattern.strides_bytes)
-        ):
-            self._bits = np.repeat(self._bits, step // grain)
-            self._grain_bytes = step = grain
-        return np.ndarray(
-            (*pattern.shape, itemsize // step),
-            np.bool_,
-            self._bits,
-            pattern.offset_bytes // step,
-            (*(stride // step for stride in pattern.strides_bytes), 1),
-        )
 
 
 _serial = count()
@@ -140,9 +48,13 @@ class Storage:
         line: the line that allocated it.
         start_partition: partition of its first row, on chip.
         is_placed: whether the kernel fixed its address.
+        is_shared: whether several cores see it.
         written: the bytes that something wrote.
         accumulating: the bytes that a matmul wrote since the allocation (PSUM).
         serial: a number of its own, in order of allocation.
+        row_bytes: bytes of one of its own rows; the rows of a tensor with an address lie a whole
+            partition apart, but patterns count in its own.
+        origin_bytes: where it begins within its root.
         root: the storage whose bytes it shares: itself, or that of the whole memory where the
             kernel fixed its address.
     """
@@ -152,14 +64,17 @@ class Storage:
         "accumulating",
         "data",
         "is_placed",
+        "is_shared",
         "line",
         "memory",
         "name",
         "nbytes",
+        "origin_bytes",
         "overlapping",
         "overwritten",
         "pitch_bytes",
         "root",
+        "row_bytes",
         "serial",
         "start_partition",
         "written",
@@ -186,16 +101,33 @@ class Storage:
         self.line = line
         self.data = data
         self.is_placed = is_placed
+        self.is_shared = False
         self.start_partition = start_partition
         self.written = ByteMask(nbytes, full=is_written)
         self.accumulating = ByteMask(nbytes)
         self.serial = next(_serial)
         self.root: Storage = self
+        self.row_bytes = pitch_bytes
+        self.origin_bytes = 0
         self.overlapping: list[weakref.ref[Storage]] = []
         self.overwritten: list[tuple[Box, Storage]] = []
         if root is not None:
             self.root, self.data = root, root.data
             self.written, self.accumulating = root.written, root.accumulating
+
+    def placed_bytes(self, own_bytes: int) -> int:
+        """A distance within the tensor's own dense rows, as one between its rows where they lie."""
+        if self.row_bytes == self.pitch_bytes:
+            return own_bytes
+        rows, rest = divmod(own_bytes, self.row_bytes)
+        return rows * self.pitch_bytes + rest
+
+    def own_bytes(self, placed_bytes: int) -> int:
+        """The inverse of `placed_bytes`."""
+        if self.row_bytes == self.pitch_bytes:
+            return placed_bytes
+        rows, rest = divmod(placed_bytes, self.pitch_bytes)
+        return rows * self.row_bytes + rest
 
     def note_write(self, box: Box) -> None:
         """A tile of this storage writes `box`: its own again, and lost to what overlaps it."""

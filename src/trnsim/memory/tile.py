@@ -145,6 +145,17 @@ class Tile:
         elif self.storage.data is not None:
             written.mark(self.footprint, itemsize, self._places(self.legal_rows()))
 
+    def written_flags(self) -> Array:
+        """One boolean an element: whether it has been written."""
+        return self.storage.written.of(self.pattern, self.dtype.itemsize)
+
+    def mark_written_where(self, flags: Array) -> None:
+        """These elements have been written now, and no others: unwritten ones came over them."""
+        written, itemsize = self.storage.written, self.dtype.itemsize
+        self.storage.note_write(self.box)
+        written.discard(self.pattern, itemsize)
+        written.mark(self.pattern, itemsize, flags.reshape(self.shape))
+
     # Dynamic addressing
 
     @property
@@ -159,12 +170,6 @@ class Tile:
             )
         if isinstance(index, SnakeIndex):
             return replace(pattern, shape=(pattern.shape[0], index.limit))
-        if isinstance(index, ScalarIndex):
-            return replace(
-                pattern,
-                shape=(index.limit, *pattern.shape),
-                strides_bytes=(index.stride_bytes, *pattern.strides_bytes),
-            )
         return pattern
 
     def resolved(self) -> Tile:
@@ -227,24 +232,35 @@ class Tile:
             self._box = self._find_box()
         return self._box
 
+    def require_within(self) -> None:
+        """Refuse a tile that leaves its storage.
+
+        Raises:
+            IllegalInstruction: where the pattern leaves its storage or, on chip, its partition.
+        """
+        if self._box is None:
+            self._box = self._find_box()
+
     def _find_box(self) -> Box:
-        pitch, pattern = self.storage.pitch_bytes, self.footprint
+        storage, pattern = self.storage, self.footprint
+        pitch = storage.pitch_bytes
+        if isinstance(self.index, ScalarIndex):
+            # Where it lies is not known yet: anywhere.
+            return Box(0, (storage.nbytes - 1) // pitch, 0, pitch - 1)
+        shape, strides = pattern.shape, pattern.strides_bytes
         row, first = divmod(pattern.offset_bytes, pitch)
-        on_chip = self.storage.memory.is_on_chip
+        on_chip = storage.memory.is_on_chip
+        # On chip only the partition axis, behind a scalar index's, goes from row to row.
+        partition_dim = 1 if isinstance(self.index, ScalarIndex) else 0
         rows, span = 0, self.dtype.itemsize - 1
-        for dim, (length, stride) in enumerate(
-            zip(pattern.shape, pattern.strides_bytes, strict=True)
-        ):
-            if stride < 0:
-                self._refuse_bounds()
-            # On chip only the partition axis goes from row to row.
-            if stride % pitch or (on_chip and dim):
-                span += (length - 1) * stride
+        for dim, stride in enumerate(strides):
+            if stride % pitch or (on_chip and dim != partition_dim):
+                span += (shape[dim] - 1) * stride
             else:
-                rows += (length - 1) * (stride // pitch)
+                rows += (shape[dim] - 1) * (stride // pitch)
         last = pattern.offset_bytes + rows * pitch + span
         leaves_row = on_chip and first + span >= pitch
-        if pattern.offset_bytes < 0 or last >= self.storage.nbytes or leaves_row:
+        if min(strides) < 0 or row < 0 or last >= storage.nbytes or leaves_row:
             self._refuse_bounds()
         if first + span < pitch:
             return Box(row, row + rows, first, first + span)
@@ -276,9 +292,16 @@ class Tile:
                 pattern.strides_bytes,
                 place,
                 self.storage.start_partition,
-                type(self.index),
+                self._index_signature(),
             )
         return self._signature
+
+    def _index_signature(self) -> tuple[object, ...] | None:
+        """What a rule may ask of the index: its kind, its tile, whether the kernel placed them."""
+        if self.index is None:
+            return None
+        sources = [(tile.signature, tile.storage.is_placed) for tile in self.index_tiles()]
+        return type(self.index), self.storage.is_placed, *sources
 
     def __str__(self) -> str:
         name = f"{self.storage.name} " if self.storage.name else ""

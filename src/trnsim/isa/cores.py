@@ -1,0 +1,128 @@
+"""Between the two NeuronCores of a logical core (LNC=2): core_barrier, sendrecv."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, names, reads, writes
+from trnsim.isa.modes import Engine
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.isa.machine import Machine
+
+_FIRST_GENERATION = 3
+_RANKS = (0, 1)
+_GPSIMD_DMA_BYTES_PER_ITEMSIZE = 256
+
+
+class DmaEngine(Enum):
+    """Which mechanism moves data between cores. Source: nki.isa.dma_engine."""
+
+    dma = 1
+    gpsimd_dma = 2
+
+
+class CoreInstruction(Instruction, engines=()):
+    """What the two have in common: generation and launch."""
+
+    runs_without_values = True
+
+    def _check_pair(self, core: NeuronCore) -> None:
+        if core.generation < _FIRST_GENERATION:
+            self.refuse(
+                f"on {core.name}; legal from NeuronCore-v{_FIRST_GENERATION} on",
+                "launch on one core, or run with target='trn2'",
+            )
+
+
+class CoreBarrier(
+    CoreInstruction,
+    engines=(Engine.gpsimd, Engine.vector, Engine.scalar, Engine.tensor, Engine.sync),
+):
+    """Both cores wait here for each other; what either did to shared HBM before is then visible."""
+
+    data: Tile = names("", HBM)
+    cores: tuple[int, ...] = _RANKS
+    engine: Engine = Engine.unknown
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """Exactly the cores (0, 1), from v3 on."""
+        del n
+        self._check_pair(core)
+        if tuple(self.cores) != _RANKS:
+            self.refuse(f"cores={self.cores}; legal: (0, 1)", "name both cores")
+
+    def execute(self, machine: Machine) -> None:
+        """No values; the cores meet."""
+        machine.partner(self.opcode).barrier()
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """A semaphore to the other core and one back."""
+        del n
+        return Cost(interval_s=float(core.core_barrier_s), latency_s=0.0)
+
+
+class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
+    """``dst on the other core = src`` and ``dst = src of the other core``, at once."""
+
+    src: Tile = reads("P F", SBUF)
+    dst: Tile = writes("P F", SBUF)
+    send_to_rank: int = 0
+    recv_from_rank: int = 0
+    pipe_id: int = 0
+    dma_engine: DmaEngine = DmaEngine.dma
+
+    def chosen_engine(self, core: NeuronCore) -> Engine:
+        """GpSimd triggers its own DMA; the shared DMA engines do the rest."""
+        del core
+        return Engine.gpsimd if self.dma_engine is DmaEngine.gpsimd_dma else Engine.dma
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """Ranks 0 and 1, equal dtypes, and the size that GpSimd's DMA takes."""
+        self._check_pair(core)
+        for name in ("send_to_rank", "recv_from_rank"):
+            if getattr(self, name) not in _RANKS:
+                self.refuse(f"{name}={getattr(self, name)}; legal: 0 or 1", "name one of the cores")
+        if self.src.dtype != self.dst.dtype:
+            self.refuse(
+                f"src is {self.src} and dst is {self.dst}; legal: equal dtypes",
+                "allocate dst with src.dtype",
+            )
+        limit = _GPSIMD_DMA_BYTES_PER_ITEMSIZE * self.src.dtype.itemsize
+        row_bytes = n.F * self.src.dtype.itemsize
+        if self.dma_engine is DmaEngine.gpsimd_dma and row_bytes > limit:
+            self.refuse(
+                f"{row_bytes} bytes a partition by gpsimd_dma; legal for {self.src.dtype}: at most "
+                f"{limit}",
+                "send in parts, or use dma_engine=nisa.dma_engine.dma",
+            )
+
+    def execute(self, machine: Machine) -> None:
+        """Bits as they are."""
+        link = machine.partner(self.opcode)
+        has_values = self.src.storage.data is not None
+        sent = self.src.bits().copy() if has_values else np.empty(self.src.shape, np.void)
+        received = link.exchange(
+            self.pipe_id, int(self.send_to_rank), int(self.recv_from_rank), sent
+        )
+        if received.shape != self.dst.shape:
+            self.refuse(
+                f"dst is {self.dst} and the other core sends {list(received.shape)}; legal: equal "
+                "shapes",
+                "send and receive tiles of one shape on both cores",
+            )
+        if has_values:
+            self.dst.put(received)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """As a DMA between the two SBUFs, after the cores have met."""
+        nbytes = n.P * n.F * self.src.dtype.itemsize
+        return Cost(
+            interval_s=nbytes / core.dma_bytes_per_s,
+            latency_s=core.dma_start_s + core.dma_end_s + core.core_barrier_s,
+        )

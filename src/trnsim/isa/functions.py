@@ -1,0 +1,176 @@
+"""The functions of the Scalar Engine that numpy does not have, on float32 arrays.
+
+The chip approximates each by piecewise polynomials that AWS does not publish; these are accurate to
+float32. Infinite inputs give the function's limit.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from trnsim.dtypes import Float32Array
+
+_Float64Array = npt.NDArray[np.float64]
+_saturating = partial(np.errstate, over="ignore", invalid="ignore")
+_PI: Final = math.pi
+_ONE: Final = np.float32(1)
+_HALF: Final = np.float32(1 / 2)
+_SIXTH: Final = np.float32(1 / 6)
+_THIRD: Final = np.float32(1 / 3)
+_SQRT_2: Final = math.sqrt(2)
+_ERF_SLOPE: Final = np.float32(2 / math.sqrt(_PI))
+_NORMAL_PEAK: Final = np.float32(1 / math.sqrt(2 * _PI))
+
+# gelu_apprx_tanh and gelu_apprx_sigmoid: Hendrycks and Gimpel, Gaussian Error Linear Units.
+_GELU_CUBIC: Final = np.float32(0.044715)
+_GELU_SLOPE: Final = np.float32(1.702)
+_GELU_SCALE: Final = np.float32(math.sqrt(2 / _PI))
+
+# erfc(z) exp(z^2) is a smooth function of (z - c) / (z + c): Shepherd and Laframboise,
+# Chebyshev Approximation of (1 + 2x) exp(x^2) erfc x, 1981. Beyond the limit erfc is 0 in float32.
+_CENTRE: Final = 3.0
+_LIMIT: Final = 10.5
+_DEGREE: Final = 14
+_LINEAR_BELOW: Final = 1e-3
+
+
+@cache
+def _scaled_erfc() -> _Float64Array:
+    """Coefficients, lowest first, of the polynomial through erfc(z) exp(z^2) at Chebyshev nodes."""
+    low, high = -1.0, (_LIMIT - _CENTRE) / (_LIMIT + _CENTRE)
+    angles = _PI * (2 * np.arange(_DEGREE + 1) + 1) / (2 * _DEGREE + 2)
+    nodes = (low + high) / 2 + (high - low) / 2 * np.cos(angles)
+    z = _CENTRE * (1 + nodes) / (1 - nodes)
+    values = [math.erfc(x) * math.exp(x * x) for x in z]
+    return np.asarray(np.linalg.solve(np.vander(nodes, increasing=True), values), np.float64)
+
+
+def _erfc_of_magnitude(x: _Float64Array) -> _Float64Array:
+    """erfc(abs(x)), to a relative error of 1e-11."""
+    z = np.minimum(np.abs(x), _LIMIT)
+    t = (z - _CENTRE) / (z + _CENTRE)
+    *rest, last = _scaled_erfc()
+    scaled = np.full_like(t, last)
+    for coefficient in reversed(rest):
+        scaled *= t
+        scaled += coefficient
+    np.exp(-z * z, out=t)
+    scaled *= t
+    return scaled
+
+
+@_saturating()
+def erf(x: Float32Array) -> Float32Array:
+    """The error function."""
+    linear = x * (_ERF_SLOPE * (1 - x * x * _THIRD))
+    far = np.copysign(1 - _erfc_of_magnitude(x.astype(np.float64)), x).astype(np.float32)
+    return np.where(np.abs(x) < _LINEAR_BELOW, linear, far)
+
+
+@_saturating()
+def erf_dx(x: Float32Array) -> Float32Array:
+    """2 / sqrt(pi) exp(-x^2)."""
+    return np.asarray(_ERF_SLOPE * np.exp(-x * x))
+
+
+@_saturating()
+def sigmoid(x: Float32Array) -> Float32Array:
+    """1 / (1 + exp(-x))."""
+    return _ONE / (_ONE + np.exp(-x))
+
+
+def _gated(x: Float32Array, gate: Float32Array) -> Float32Array:
+    """``x * gate``; a closed gate passes nothing, not even an infinity."""
+    return np.where(gate == 0, gate, x * gate)
+
+
+def _normal(x: Float32Array) -> Float32Array:
+    """The density of the standard normal distribution."""
+    return np.asarray(_NORMAL_PEAK * np.exp(-_HALF * x * x))
+
+
+def _normal_below(x: Float32Array) -> Float32Array:
+    """The probability of a standard normal variable below x."""
+    tail = _HALF * _erfc_of_magnitude(x.astype(np.float64) / _SQRT_2)
+    return np.where(x < 0, tail, 1 - tail).astype(np.float32)
+
+
+@_saturating()
+def gelu(x: Float32Array) -> Float32Array:
+    """``x (1 + erf(x / sqrt 2)) / 2``."""
+    return _gated(x, _normal_below(x))
+
+
+@_saturating()
+def gelu_dx(x: Float32Array) -> Float32Array:
+    """Derivative of gelu."""
+    return _normal_below(x) + _gated(x, _normal(x))
+
+
+@_saturating()
+def gelu_apprx_tanh(x: Float32Array) -> Float32Array:
+    """``x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2``."""
+    inner = _GELU_SCALE * (x + _GELU_CUBIC * x * x * x)
+    return _gated(x, _HALF * (1 + np.tanh(inner)))
+
+
+@_saturating()
+def gelu_apprx_sigmoid(x: Float32Array) -> Float32Array:
+    """``x sigmoid(1.702 x)``."""
+    return _gated(x, sigmoid(_GELU_SLOPE * x))
+
+
+@_saturating()
+def gelu_apprx_sigmoid_dx(x: Float32Array) -> Float32Array:
+    """Derivative of gelu_apprx_sigmoid."""
+    gate, closing = sigmoid(_GELU_SLOPE * x), sigmoid(-_GELU_SLOPE * x)
+    return gate + _gated(_GELU_SLOPE * x, gate * closing)
+
+
+@_saturating()
+def silu(x: Float32Array) -> Float32Array:
+    """``x sigmoid(x)``."""
+    return _gated(x, sigmoid(x))
+
+
+@_saturating()
+def silu_dx(x: Float32Array) -> Float32Array:
+    """Derivative of silu."""
+    gate, closing = sigmoid(x), sigmoid(-x)
+    return gate + _gated(x, gate * closing)
+
+
+@_saturating()
+def softplus(x: Float32Array) -> Float32Array:
+    """``log(1 + exp(x))``."""
+    return np.logaddexp(x, np.float32(0))
+
+
+@_saturating()
+def mish(x: Float32Array) -> Float32Array:
+    """``x tanh(softplus(x))``."""
+    return _gated(x, np.tanh(softplus(x)))
+
+
+@_saturating()
+def prelu(x: Float32Array, relu_param: Float32Array | float = 0.0) -> Float32Array:
+    """`relu_param` times x where negative, else x."""
+    return np.where(x < 0, _gated(x, np.asarray(relu_param, np.float32)), x)
+
+
+@_saturating()
+def sine(x: Float32Array) -> Float32Array:
+    """sin(x) within [-pi, pi]; outside, the cubic that has its value and derivatives at the end.
+
+    The Scalar Engine reduces no argument: it extrapolates, so that the sine of 9 is 27.65.
+
+    Source: nki.api.shared.rst, Supported Activation Functions, note on sin.
+    """
+    beyond = np.abs(x) - np.float32(_PI)
+    outside = np.copysign(1, x) * beyond * (beyond * beyond * _SIXTH - 1)
+    return np.where(beyond > 0, outside, np.sin(x))

@@ -1,0 +1,122 @@
+"""Per-byte bookkeeping of a storage: a value, or membership of a set, for each byte.
+
+Flags are kept at the grain at which the storage is accessed, so that a float32 tensor costs one
+flag an element, and get finer when a smaller access comes.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from trnsim.dtypes import Array
+    from trnsim.memory.access import AccessPattern
+
+
+class ByteMap:
+    """One value of `dtype` for each byte of a storage, 0 at first."""
+
+    __slots__ = ("_dtype", "_grain_bytes", "_nbytes", "values")
+
+    def __init__(self, nbytes: int, dtype: Any) -> None:
+        self._nbytes = nbytes
+        self._dtype = np.dtype(dtype)
+        self._grain_bytes = 0
+        self.values: Array | None = None
+
+    def view(self, pattern: AccessPattern, itemsize: int) -> Array:
+        """The values of `pattern`, with a last axis for the grains of an element."""
+        grain = gcd(itemsize, pattern.offset_bytes, *pattern.strides_bytes, self._nbytes)
+        if self.values is None:
+            self._grain_bytes = grain
+            self.values = np.zeros(self._nbytes // grain, self._dtype)
+        elif grain % self._grain_bytes:
+            finer = gcd(self._grain_bytes, grain)
+            self.values = np.repeat(self.values, self._grain_bytes // finer)
+            self._grain_bytes = finer
+        step = self._grain_bytes
+        return np.ndarray(
+            (*pattern.shape, itemsize // step),
+            self._dtype,
+            self.values,
+            pattern.offset_bytes // step * self._dtype.itemsize,
+            (
+                *(stride // step * self._dtype.itemsize for stride in pattern.strides_bytes),
+                self._dtype.itemsize,
+            ),
+        )
+
+
+class ByteMask:
+    """A set of bytes of a storage.
+
+    Most tensors are written as a whole, so nothing and everything need no array.
+    """
+
+    __slots__ = ("_full", "_map", "_nbytes")
+
+    def __init__(self, nbytes: int, *, full: bool = False) -> None:
+        self._nbytes = nbytes
+        self._full = full
+        self._map: ByteMap | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every byte is in the set, as one write has put them there."""
+        return self._full
+
+    def clear(self) -> None:
+        """Nothing is in the set."""
+        self._full, self._map = False, None
+
+    def add(self, pattern: AccessPattern, itemsize: int) -> None:
+        """The bytes of `pattern` are in the set."""
+        if self._full:
+            return
+        if pattern.elements * itemsize == self._nbytes and pattern.is_packed(itemsize):
+            self._full, self._map = True, None
+            return
+        self._view(pattern, itemsize)[...] = True
+
+    def mark(self, pattern: AccessPattern, itemsize: int, places: Any) -> None:
+        """The elements of `pattern` that numpy finds at `places` are in the set."""
+        if not self._full:
+            self._view(pattern, itemsize)[places] = True
+
+    def discard(self, pattern: AccessPattern, itemsize: int) -> None:
+        """The bytes of `pattern` are no longer in the set."""
+        if not self._full and self._map is None:
+            return
+        view = self._view(pattern, itemsize)
+        if self._full and self._map is not None and self._map.values is not None:
+            self._map.values[...] = True
+            self._full = False
+        view[...] = False
+
+    def covers(self, pattern: AccessPattern, itemsize: int) -> bool:
+        """Whether every byte of `pattern` is in the set."""
+        if self._full:
+            return True
+        if self._map is None:
+            return False
+        return bool(self._view(pattern, itemsize).all())
+
+    def is_disjoint(self, pattern: AccessPattern, itemsize: int) -> bool:
+        """Whether no byte of `pattern` is in the set."""
+        if self._full or self._map is None:
+            return not self._full
+        return not self._view(pattern, itemsize).any()
+
+    def of(self, pattern: AccessPattern, itemsize: int) -> Array:
+        """One boolean an element of `pattern`: whether its bytes are in the set."""
+        if self._full or self._map is None:
+            return np.full(pattern.shape, self._full)
+        return np.asarray(self._view(pattern, itemsize).all(axis=-1))
+
+    def _view(self, pattern: AccessPattern, itemsize: int) -> Array:
+        if self._map is None:
+            self._map = ByteMap(self._nbytes, np.bool_)
+        return self._map.view(pattern, itemsize)

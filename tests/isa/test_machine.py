@@ -1,0 +1,54 @@
+"""What instructions touch beyond their operands: accumulator registers and the other core."""
+
+import numpy as np
+import pytest
+
+from trnsim.errors import IllegalInstruction, UndefinedBehavior
+from trnsim.isa import Engine
+from trnsim.isa.machine import Machine
+
+
+@pytest.fixture
+def machine(core_v3):
+    return Machine(core_v3)
+
+
+@pytest.mark.parametrize("engine", [Engine.scalar, Engine.vector])
+def test_registers_are_undefined_until_something_resets_them(machine, engine):
+    registers = machine.accumulators[engine]
+    message = f"registers of the {engine.label} are read for 4 lanes"
+    with pytest.raises(UndefinedBehavior, match=message) as caught:
+        registers.read(4)
+    assert "reset_reduce" in caught.value.fix
+    registers.write(np.arange(4.0).reshape(4, 1))
+    assert registers.read(4).ravel().tolist() == [0, 1, 2, 3]
+    assert registers.read(2).ravel().tolist() == [0, 1]
+    with pytest.raises(UndefinedBehavior, match="read for 5 lanes"):
+        registers.read(5)
+    registers.forget()
+    with pytest.raises(UndefinedBehavior):
+        registers.read(1)
+
+
+def test_the_engines_keep_their_own_registers(machine):
+    machine.accumulators[Engine.scalar].write(np.ones((2, 1)))
+    with pytest.raises(UndefinedBehavior):
+        machine.accumulators[Engine.vector].read(1)
+
+
+def test_registers_hold_a_float32_copy(machine):
+    registers, values = machine.accumulators[Engine.vector], np.full((2, 1), 0.1)
+    registers.write(values)
+    values[:] = 7
+    assert registers.read(2).dtype == np.float32
+    assert registers.read(2)[0, 0] == np.float32(0.1)
+
+
+def test_a_single_core_has_no_partner(machine):
+    with pytest.raises(IllegalInstruction, match=r"sendrecv in a kernel launched on one core"):
+        machine.partner("sendrecv")
+
+
+def test_a_linked_core_has_one(core_v3):
+    link = object()
+    assert Machine(core_v3, link).partner("sendrecv") is link

@@ -1,0 +1,198 @@
+"""Registers: arithmetic, one-element loads and stores, loops that they steer."""
+
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior
+from trnsim.isa import (
+    Engine,
+    RegisterAlloc,
+    RegisterLoad,
+    RegisterMove,
+    RegisterStore,
+    VirtualRegister,
+)
+from trnsim.memory import Memory
+from trnsim.nki import isa as nisa
+from trnsim.nki import jit
+from trnsim.nki import language as nl
+
+INT = np.int32
+
+
+def test_a_register_reads_as_an_integer():
+    register = VirtualRegister(7)
+    assert (int(register), list(range(10))[register], bool(register)) == (7, 7, True)
+    assert not VirtualRegister(0)
+    assert register == 7
+    assert register != VirtualRegister(7)
+    assert repr(register) == "VirtualRegister(7)"
+    assert {register: 1}[register] == 1
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (lambda r: r + 2, 9),
+        (lambda r: 2 + r, 9),
+        (lambda r: r - 2, 5),
+        (lambda r: 20 - r, 13),
+        (lambda r: r * 3, 21),
+        (lambda r: 3 * r, 21),
+        (lambda r: r // 2, 3),
+        (lambda r: 15 // r, 2),
+        (lambda r: r % 4, 3),
+        (lambda r: 15 % r, 1),
+        (lambda r: r + VirtualRegister(1), 8),
+    ],
+)
+def test_arithmetic_gives_a_new_register(result, expected):
+    register = VirtualRegister(7)
+    made = result(register)
+    assert isinstance(made, VirtualRegister)
+    assert made.value == expected
+    assert register.value == 7
+
+
+def test_a_register_that_nothing_filled_cannot_be_read():
+    with pytest.raises(UndefinedBehavior, match="read before anything was put there") as caught:
+        int(VirtualRegister())
+    assert "register_alloc" in caught.value.fix
+
+
+def test_the_induction_register_of_a_loop_is_not_the_bodys_to_write():
+    with pytest.raises(UndefinedBehavior, match="induction register"):
+        VirtualRegister(1, frozen=True).put(2)
+
+
+def test_alloc_takes_an_integer_or_nothing(bench):
+    bench = bench()
+    for x, held in ((None, None), (5, 5), (np.int32(-3), -3)):
+        instruction = RegisterAlloc(x)
+        bench.context.issue(instruction)
+        register = instruction.result()
+        assert register._state == held
+    with pytest.raises(IllegalInstruction, match=r"x is float; legal: an integer, or None"):
+        bench.context.issue(RegisterAlloc(1.5))
+
+
+def test_a_tensor_is_no_initial_value(bench):
+    bench = bench()
+    with pytest.raises(IllegalInstruction, match="x is Tile"):
+        bench.context.issue(RegisterAlloc(bench.tile(np.zeros((1, 1), INT))))
+
+
+def test_move_copies_an_integer_or_a_register(bench):
+    bench, register, other = bench(), VirtualRegister(), VirtualRegister(9)
+    bench.context.issue(RegisterMove(register, 4))
+    assert register == 4
+    bench.context.issue(RegisterMove(register, other))
+    other.put(1)
+    assert register == 9
+
+
+@pytest.mark.parametrize(("dst", "src"), [(3, 3), (VirtualRegister(0), 1.5)])
+def test_move_refuses_what_is_neither(bench, dst, src):
+    with pytest.raises(IllegalInstruction, match="legal: a register") as caught:
+        bench().context.issue(RegisterMove(dst, src))
+    assert "register_alloc" in caught.value.fix
+
+
+@pytest.mark.parametrize("memory", [Memory.SBUF, Memory.HBM])
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(-5, INT), (2**31 - 1, INT), (200, np.uint8), (2**32 - 1, np.uint32)]
+)
+def test_load_reads_the_one_element_and_store_writes_it_back(bench, memory, value, dtype):
+    bench, register = bench(), VirtualRegister()
+    tile = bench.tile(np.array([[value]], dtype), memory=memory)
+    bench.context.issue(RegisterLoad(register, tile))
+    assert register == value
+    back = bench.empty((1, 1), dtype, memory)
+    bench.issue(RegisterStore(back, register))
+    assert back.bits().tolist() == [[value]]
+    assert back.is_written()
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (2, 1)])
+def test_load_and_store_take_one_element(bench, shape):
+    bench, register = bench(), VirtualRegister(1)
+    tile = bench.tile(np.ones(shape, INT))
+    for instruction in (RegisterLoad(register, tile), RegisterStore(tile, register)):
+        with pytest.raises(IllegalInstruction, match="legal: one element"):
+            bench.context.issue(instruction)
+
+
+def test_load_and_store_reach_no_psum(bench):
+    bench, register = bench(), VirtualRegister(1)
+    tile = bench.tile(np.ones((1, 1), INT), memory=Memory.PSUM)
+    for instruction in (RegisterLoad(register, tile), RegisterStore(tile, register)):
+        with pytest.raises(IllegalInstruction, match="PSUM"):
+            bench.context.issue(instruction)
+
+
+def test_load_and_store_need_a_register(bench):
+    bench = bench()
+    tile = bench.tile(np.ones((1, 1), INT))
+    for instruction in (RegisterLoad(5, tile), RegisterStore(tile, 5)):
+        with pytest.raises(IllegalInstruction, match="is int; legal: a register"):
+            bench.context.issue(instruction)
+
+
+def test_the_sync_engine_pays_one_step_for_each(bench):
+    bench = bench()
+    tile = bench.tile(np.ones((1, 1), INT))
+    for instruction in (
+        RegisterAlloc(1),
+        RegisterMove(VirtualRegister(), 1),
+        RegisterLoad(VirtualRegister(), tile),
+        RegisterStore(tile, VirtualRegister(1)),
+    ):
+        assert instruction.chosen_engine(bench.core) is Engine.sync
+        assert bench.cost(instruction).interval_s == float(bench.core.register_s)
+
+
+# In kernels
+
+
+@jit
+def counted(a, bound):
+    """The first `bound` columns of `a`, by a device loop."""
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=nl.zeros(a.shape, a.dtype))
+    tile = nl.load(a)
+    limit = nisa.register_alloc()
+    nisa.register_load(limit, bound)
+    for i in nl.dynamic_range(limit):
+        nisa.dma_copy(dst=out[:, nl.ds(i, 1)], src=tile[:, nl.ds(i, 1)])
+    return out
+
+
+@pytest.mark.parametrize("bound", [0, 1, 5])
+def test_a_loaded_register_bounds_a_loop(random, bound):
+    a = random((4, 8))
+    expected = np.where(np.arange(8) < bound, a, 0)
+    got = trnsim.run(counted, a, np.array([bound], INT)).outputs
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_a_loop_whose_bound_is_in_memory_needs_values(random):
+    with pytest.raises(NotModelled, match="shape-only run"):
+        trnsim.run(counted, random((4, 8)), np.array([5], INT), numerics=False)
+
+
+def test_a_moved_register_bounds_a_loop_without_values_too(random):
+    @jit
+    def kernel(a):
+        tile = nl.load(a)
+        limit = nisa.register_alloc(1)
+        nisa.register_move(limit, 3)
+        for _ in nl.dynamic_range(limit):
+            nisa.tensor_copy(dst=tile, src=tile)
+        return a
+
+    lengths = {
+        len(trnsim.run(kernel, random((4, 8)), numerics=numerics).program)
+        for numerics in (True, False)
+    }
+    assert lengths == {1 + 2 + 3}

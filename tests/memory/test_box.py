@@ -1,0 +1,30 @@
+"""Boxes against sets of (row, byte) pairs."""
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trnsim.memory import Box
+
+corner = st.tuples(st.integers(0, 3), st.integers(0, 3)).map(sorted)
+boxes = st.tuples(corner, corner).map(lambda pair: Box(*pair[0], *pair[1]))
+
+
+def cells(box):
+    rows = range(box.first_row, box.last_row + 1)
+    return set(product(rows, range(box.first_byte, box.last_byte + 1)))
+
+
+@given(boxes, boxes)
+def test_boxes_overlap_and_contain_as_sets_do(first, second):
+    assert first.overlaps(second) == bool(cells(first) & cells(second))
+    assert first.contains(second) == (cells(first) >= cells(second))
+
+
+@given(boxes, boxes)
+def test_what_remains_of_a_box_is_the_difference_in_disjoint_pieces(first, second):
+    rest = [cells(box) for box in first.without(second)]
+    assert set().union(*rest) == cells(first) - cells(second)
+    assert sum(map(len, rest)) == len(cells(first) - cells(second))
+    assert len(rest) <= 4
