@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from trnsim import arch
 from trnsim.errors import BadInput
-from trnsim.program import CoreContext, check_capacity, issuing_to
+from trnsim.hazards import RaceDetector
+from trnsim.program import Team, check_capacity
 from trnsim.timing import Scheduler, Timeline
 
 if TYPE_CHECKING:
@@ -30,9 +31,12 @@ class Launchable(Protocol):
         """The kernel's name for people."""
         ...
 
-    def launch(
-        self, context: CoreContext, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> object:
+    @property
+    def cores(self) -> int:
+        """NeuronCores that run it together (the LNC degree)."""
+        ...
+
+    def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Issue the kernel's instructions; its outputs as the caller's kind of array."""
         ...
 
@@ -45,17 +49,25 @@ class Run:
         title: the kernel's name.
         target: the chip that it ran for.
         outputs: what the kernel returned, as the kind of array that went in.
-        program: the recorded instructions.
-        timeline: when each of them happened.
+        timelines: what each core did, and when.
         warnings: legal things with a documented risk.
     """
 
     title: str
     target: arch.Target
     outputs: Any
-    program: Program
-    timeline: Timeline
+    timelines: tuple[Timeline, ...]
     warnings: tuple[str, ...] = ()
+
+    @property
+    def timeline(self) -> Timeline:
+        """The core that took longest: when each of its instructions happened."""
+        return max(self.timelines, key=lambda timeline: timeline.total_time_s)
+
+    @property
+    def program(self) -> Program:
+        """The instructions of the core that took longest."""
+        return self.timeline.program
 
     @property
     def total_time_s(self) -> float:
@@ -81,6 +93,7 @@ def run(
     *args: Any,
     target: str = "trn2",
     numerics: bool = True,
+    races: Literal["raise", "warn"] = "raise",
     kernel_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Run:
@@ -91,6 +104,7 @@ def run(
         *args: its arguments; numpy and torch arrays become tensors in HBM.
         target: "trn1", "inf2", "trn2" or "trn3".
         numerics: False for the same instructions and times without values.
+        races: "warn" reports data races between two cores as warnings.
         kernel_kwargs: keyword arguments whose names `run` itself uses.
         **kwargs: the kernel's other keyword arguments.
 
@@ -103,13 +117,16 @@ def run(
             fix="decorate the function with @nki.jit",
         )
     chip = arch.target(target)
-    scheduler = Scheduler(chip.core)
-    context = CoreContext(chip.core, has_values=numerics, observers=(scheduler,))
-    with issuing_to(context):
-        outputs = kernel.launch(context, args, {**kwargs, **(kernel_kwargs or {})})
-    check_capacity(context.program)
-    timeline = Timeline(context.program, scheduler)
-    result = Run(kernel.title, chip, outputs, context.program, timeline)
+    schedulers = [Scheduler(chip.core) for _ in range(kernel.cores)]
+    detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
+    team = Team(chip.core, schedulers, has_values=numerics, watcher=detector)
+    outputs = kernel.launch(team, args, {**kwargs, **(kernel_kwargs or {})})
+    timelines: list[Timeline] = []
+    for context, scheduler in zip(team.contexts, schedulers, strict=True):
+        check_capacity(context.program)
+        timelines.append(Timeline(context.program, scheduler))
+    warnings = tuple(map(str, detector.races)) if detector is not None else ()
+    result = Run(kernel.title, chip, outputs, tuple(timelines), warnings)
     collector = _collector.get()
     if collector is not None:
         collector.append(result)

@@ -9,6 +9,7 @@ from trnsim.program.context import (
 )
 from trnsim.program.liveness import Peak, check_capacity, peak
 from trnsim.program.recording import Checked, Program, StorageUse
+from trnsim.program.team import Team, Watcher
 
 __all__ = [
     "Checked",
@@ -17,6 +18,8 @@ __all__ = [
     "Peak",
     "Program",
     "StorageUse",
+    "Team",
+    "Watcher",
     "check_capacity",
     "current_core",
     "has_current_core",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -19,10 +20,14 @@ from trnsim.program.dependencies import DependencyTable
 from trnsim.program.recording import Checked, Program
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from trnsim.arch import NeuronCore
+    from trnsim.errors import SourceLine
     from trnsim.isa import Instruction
+    from trnsim.isa.instruction import Movement
+    from trnsim.isa.machine import CoreLink
+    from trnsim.memory import SharedTensors
 
 
 class Observer(Protocol):
@@ -30,6 +35,27 @@ class Observer(Protocol):
 
     def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
         """Instruction `index` has been executed and recorded."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A core's place among those that run the same kernel (LNC=2).
+
+    Attributes:
+        rank: its number, `nl.program_id(0)`.
+        cores: how many there are.
+        link: barriers and exchanges with the others.
+        hand_over: called after each instruction: the other cores' turn.
+        accessed: called with the shared HBM that an instruction reads and writes.
+        shared: the tensors in shared HBM, which all of them see.
+    """
+
+    rank: int
+    cores: int
+    link: CoreLink
+    hand_over: Callable[[], None]
+    accessed: Callable[[int, list[Tile], list[Tile], SourceLine | None], None]
+    shared: SharedTensors
 
 
 class CoreContext:
@@ -40,17 +66,29 @@ class CoreContext:
         memory: its memories.
         program: what it has been asked to do so far.
         has_values: False in shape-only mode.
+        peer: its place among the cores of a logical core, or None on one core.
+        unwritten_shared: reads of shared HBM that nothing had written yet. Where another core
+            writes there later it is a race; where none does, the first is raised at the end.
     """
 
     def __init__(
-        self, core: NeuronCore, *, has_values: bool = True, observers: tuple[Observer, ...] = ()
+        self,
+        core: NeuronCore,
+        *,
+        has_values: bool = True,
+        observers: tuple[Observer, ...] = (),
+        peer: Peer | None = None,
     ) -> None:
         self.core = core
         self.has_values = has_values
-        self.memory = CoreMemory(core, has_values=has_values)
+        self.peer = peer
+        self.memory = CoreMemory(
+            core, has_values=has_values, shared=peer.shared if peer is not None else None
+        )
+        self.unwritten_shared: list[UninitializedRead] = []
         self.program = Program(core)
         self._observers = observers
-        self._machine = Machine(core)
+        self._machine = Machine(core, peer.link if peer else None)
         self._dependencies = DependencyTable()
         self._known: dict[tuple[object, ...], int] = {}
 
@@ -60,46 +98,99 @@ class CoreContext:
         Raises:
             EmulatorError: whatever the instruction violates, with the user's line.
         """
-        indices = [source for _, tile in instruction.tiles() for source in tile.index_tiles()]
+        reads, writes = instruction.accesses()
+        if any(tile.index is not None for tile in (*reads, *writes)):
+            self._issue_indexed(instruction, reads, writes)
+        else:
+            self._run(instruction, reads, writes)
+
+    def _issue_indexed(
+        self, instruction: Instruction, reads: list[Tile], writes: list[Tile]
+    ) -> None:
+        """Issue an instruction of which an operand's place is known only now."""
+        indices = [source for tile in (*reads, *writes) for source in tile.index_tiles()]
+        if not self.has_values:
+            self._run(instruction, reads + indices, writes)
+            return
         for tile in indices:
             self._refuse_unreadable(instruction, tile)
-        resolved = instruction.resolved() if self.has_values else instruction
-        # What an out-of-bounds index skips is issued all the same, and touches its indices alone.
-        instruction = resolved or instruction
-        reads, writes = _accesses(instruction) if resolved else ([], [])
-        reads += indices
+        resolved = instruction.resolved()
+        if resolved is None:
+            # What an index out of bounds skips is issued all the same, and reads its index.
+            self._record(self._check(instruction), indices, [])
+            return
+        reads, writes = resolved.accesses()
+        self._run(resolved, reads + indices, writes)
+
+    def _run(self, instruction: Instruction, reads: list[Tile], writes: list[Tile]) -> None:
+        """Check, execute and record an instruction whose operands have their places."""
+        for tile in reads:
+            tile.require_within()
+        for tile in writes:
+            tile.require_within()
         which = self._check(instruction)
-        if self.has_values and resolved:
-            for tile in reads:
-                self._refuse_unreadable(instruction, tile)
+        if self.has_values:
+            moved = self._partly_written(instruction, reads)
             # Infinities and NaN are values to a NeuronCore, not warnings.
             with np.errstate(all="ignore"):
                 instruction.execute(self._machine)
-            for tile in instruction.written_tiles():
-                tile.mark_written()
+            if moved is not None:
+                moved.dst.mark_written_where(moved.arrange(moved.src.written_flags()))
+            else:
+                for tile in instruction.written_tiles():
+                    tile.mark_written()
+        elif instruction.runs_without_values:
+            instruction.execute(self._machine)
         self._record(which, reads, writes)
+
+    def _partly_written(self, instruction: Instruction, reads: list[Tile]) -> Movement | None:
+        """Refuse what cannot be read; the movement of a tile that is written in part, if any.
+
+        Moving elements that nothing wrote along with others is legal: public kernels transpose
+        tiles of which they use a few rows. Computing with them, or returning them, is not.
+        """
+        moved: Movement | None = None
+        for tile in reads:
+            if not tile.storage.written.is_full and tile.index is None and not tile.is_written():
+                movement = instruction.movement()
+                if movement is not None and tile is movement.src and tile.written_flags().any():
+                    moved = movement
+                    continue
+            self._refuse_unreadable(instruction, tile)
+        return moved
 
     def _record(self, which: int, reads: list[Tile], writes: list[Tile]) -> None:
         checked = self.program.checked[which]
         index = len(self.program)
+        line = user_line()
         predecessors = self._dependencies.predecessors(index, checked.engine, reads, writes)
         ordered = sorted(predecessors)
-        self.program.append(which, ordered, user_line())
+        self.program.append(which, ordered, line)
         self.program.note_use(index, reads, writes)
         for observer in self._observers:
             observer.issued(index, checked, ordered)
+        if self.peer is not None:
+            seen, changed = (
+                [tile for tile in tiles if tile.storage.is_shared] for tiles in (reads, writes)
+            )
+            self.peer.accessed(self.peer.rank, seen, changed, line)
+            self.peer.hand_over()
 
     def _refuse_unreadable(self, instruction: Instruction, tile: Tile) -> None:
         """Raise where a tile holds what nothing wrote, or what another tensor overwrote."""
-        if not self.has_values:
+        storage = tile.storage
+        if storage.written.is_full and not storage.overwritten:
             return
         if not tile.is_written():
-            raise UninitializedRead(
+            error = UninitializedRead(
                 f"{instruction.opcode} reads {tile}, of which no instruction has written every "
                 f"element (allocated at {tile.storage.line})",
                 fix="write the whole tile first: nisa.dma_copy, nisa.memset or a computation",
                 source="nki_simulator.rst, Uninitialized Memory Detection",
             )
+            if not tile.storage.is_shared:
+                raise error
+            self.unwritten_shared.append(error)
         culprit = tile.storage.overwritten_by(tile.box)
         if culprit is not None:
             raise UninitializedRead(
@@ -126,19 +217,6 @@ class CoreContext:
             which = self._known[signature] = len(self.program.checked)
             self.program.checked.append(Checked(outline, dims, engine, cost))
         return which
-
-
-def _accesses(instruction: Instruction) -> tuple[list[Tile], list[Tile]]:
-    """The tiles that it reads and the tiles that it writes, all within their storages."""
-    reads: list[Tile] = []
-    writes: list[Tile] = []
-    for operand, tile in instruction.tiles():
-        _ = tile.box
-        if operand.access != "write":
-            reads.append(tile)
-        if operand.access != "read":
-            writes.append(tile)
-    return reads, writes
 
 
 _current: ContextVar[CoreContext | None] = ContextVar("trnsim_core", default=None)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from trnsim.program import Program
 
 _SAMPLES = 33
-_SEED = 0
 _MAX_SAMPLED_INSTRUCTIONS = 200_000
 
 
@@ -124,11 +123,10 @@ class Timeline:
         result; it says nothing of what the model leaves out.
         """
         program = self.program
-        rng = np.random.default_rng(_SEED)
         samples = max(5, min(_SAMPLES, _MAX_SAMPLED_INSTRUCTIONS // max(len(self), 1)))
         times: list[float] = []
-        for _ in range(samples):
-            core = program.core.sampled(rng)
+        for draw in range(samples):
+            core = program.core.sampled(draw)
             times.append(float(core.launch_s) + max(replay(program, core).end_s, default=0.0))
         p10, p50, p90 = np.percentile(times, [10, 50, 90])
         return Interval(float(p10), float(p50), float(p90))

@@ -1,0 +1,107 @@
+"""Data races between cores: two accesses to the same bytes, one a write, that nothing orders.
+
+Happens-before by vector clocks: each core counts its accesses, and a barrier or an exchange tells
+each core how far the other has come. An access races with an earlier one of the other core that it
+has not been told of, whatever order the two happened to run in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.errors import DataRace
+from trnsim.memory import ByteMap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trnsim.errors import SourceLine
+    from trnsim.memory import Storage, Tile
+
+
+class _Shadow:
+    """The tick of the last read and of the last write of each byte of a storage, for each core."""
+
+    def __init__(self, nbytes: int, cores: int) -> None:
+        self.reads = [ByteMap(nbytes, np.int32) for _ in range(cores)]
+        self.writes = [ByteMap(nbytes, np.int32) for _ in range(cores)]
+
+
+class RaceDetector:
+    """Watches the accesses of several cores to the HBM that they share.
+
+    Attributes:
+        races: what was found, where `is_strict` is False.
+    """
+
+    def __init__(self, cores: int, *, is_strict: bool = True) -> None:
+        self.races: list[DataRace] = []
+        self._is_strict = is_strict
+        self._cores = cores
+        self._known = [[0] * cores for _ in range(cores)]
+        self._lines: list[list[SourceLine | None]] = [[None] for _ in range(cores)]
+        self._shadows: dict[int, _Shadow] = {}
+        self._reported: set[tuple[SourceLine | None, SourceLine | None]] = set()
+
+    def join(self) -> None:
+        """All cores have met: each knows of everything that the others did so far."""
+        now = [self._known[core][core] for core in range(self._cores)]
+        self._known = [list(now) for _ in range(self._cores)]
+
+    def accessed(
+        self,
+        core: int,
+        reads: Iterable[Tile],
+        writes: Iterable[Tile],
+        line: SourceLine | None,
+    ) -> None:
+        """Core `core` issued an instruction that reads and writes these tiles of shared HBM.
+
+        Raises:
+            DataRace: naming both lines, where `is_strict`.
+        """
+        self._known[core][core] += 1
+        self._lines[core].append(line)
+        for tile in reads:
+            self._check(core, tile, line, writes=False)
+        for tile in writes:
+            self._check(core, tile, line, writes=True)
+
+    def _shadow(self, storage: Storage) -> _Shadow:
+        if storage.serial not in self._shadows:
+            self._shadows[storage.serial] = _Shadow(storage.nbytes, self._cores)
+        return self._shadows[storage.serial]
+
+    def _check(self, core: int, tile: Tile, line: SourceLine | None, *, writes: bool) -> None:
+        shadow = self._shadow(tile.storage)
+        pattern, itemsize = tile.footprint, tile.dtype.itemsize
+        for other in range(self._cores):
+            if other == core:
+                continue
+            kinds = [(shadow.writes, "writes")] + ([(shadow.reads, "reads")] if writes else [])
+            for maps, did in kinds:
+                latest = int(maps[other].view(pattern, itemsize).max())
+                if latest > self._known[core][other]:
+                    verb = "writes" if writes else "reads"
+                    self._report(tile, line, verb, self._lines[other][latest], did)
+        mine = shadow.writes if writes else shadow.reads
+        mine[core].view(pattern, itemsize)[...] = self._known[core][core]
+
+    def _report(
+        self, tile: Tile, line: SourceLine | None, verb: str, other: SourceLine | None, did: str
+    ) -> None:
+        if (line, other) in self._reported:
+            return
+        self._reported.add((line, other))
+        race = DataRace(
+            f"one core {verb} {tile} at {line} while the other {did} the same bytes at {other}: "
+            "nothing orders the two",
+            fix="put nisa.core_barrier(data, (0, 1)) between them",
+            source="nki.isa.core_barrier",
+            line=line,
+        )
+        if self._is_strict:
+            raise race
+        self.races.append(race)

@@ -1,0 +1,87 @@
+"""Teams: the NeuronCores that run one kernel, one core or the two of a logical core (LNC=2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from trnsim.memory import SharedTensors
+from trnsim.program.context import CoreContext, Observer, Peer, issuing_to
+from trnsim.program.lockstep import Lockstep, Meeting
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.errors import SourceLine
+    from trnsim.memory import Tile
+
+
+class Watcher(Protocol):
+    """What watches the accesses of several cores to shared HBM: a race detector."""
+
+    def accessed(
+        self, core: int, reads: Iterable[Tile], writes: Iterable[Tile], line: SourceLine | None
+    ) -> None:
+        """Core `core` reads and writes these tiles."""
+
+    def join(self) -> None:
+        """All cores have met."""
+
+
+class Team:
+    """The cores that run one kernel together.
+
+    Attributes:
+        contexts: one a core, by rank.
+    """
+
+    def __init__(
+        self,
+        core: NeuronCore,
+        observers: Sequence[Observer],
+        *,
+        has_values: bool = True,
+        watcher: Watcher | None = None,
+    ) -> None:
+        """A core for each observer; more than one need a `watcher`."""
+        self._lockstep = Lockstep(len(observers))
+        shared = SharedTensors()
+        self.contexts: list[CoreContext] = []
+        if watcher is None:
+            (only,) = observers
+            self.contexts = [CoreContext(core, has_values=has_values, observers=(only,))]
+            return
+        meeting = Meeting(self._lockstep, watcher.join)
+        for rank, observer in enumerate(observers):
+            peer = Peer(
+                rank,
+                len(observers),
+                meeting.link(rank),
+                self._lockstep.hand_over,
+                watcher.accessed,
+                shared,
+            )
+            context = CoreContext(core, has_values=has_values, observers=(observer,), peer=peer)
+            self.contexts.append(context)
+
+    def run(self, body: Callable[[], object]) -> list[object]:
+        """`body` on every core, in lockstep where there are several; the results by rank.
+
+        Raises:
+            UninitializedRead: a read of shared HBM that no core ever wrote.
+        """
+        if len(self.contexts) == 1:
+            with issuing_to(self.contexts[0]):
+                return [body()]
+
+        def on(context: CoreContext) -> Callable[[], object]:
+            def run_there() -> object:
+                with issuing_to(context):
+                    return body()
+
+            return run_there
+
+        results = self._lockstep.run([on(context) for context in self.contexts])
+        for context in self.contexts:
+            if context.unwritten_shared:
+                raise context.unwritten_shared[0]
+        return results

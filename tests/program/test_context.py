@@ -1,0 +1,193 @@
+"""Issue: check, execute, record; what a context refuses, and what it leaves to numpy."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from trnsim.dtypes import BFLOAT16, FLOAT32
+from trnsim.errors import IllegalInstruction, InternalError, UninitializedRead
+from trnsim.isa import (
+    DmaCopy,
+    Engine,
+    Memset,
+    NcMatmul,
+    NcTranspose,
+    Reciprocal,
+    TensorCopy,
+    TensorScalar,
+)
+from trnsim.memory import AccessPattern, Memory, Tile
+from trnsim.program import CoreContext, current_core, has_current_core, issuing_to
+
+HBM, PSUM = Memory.HBM, Memory.PSUM
+
+
+class Recorder:
+    """An observer that keeps what it is told."""
+
+    def __init__(self):
+        self.seen = []
+
+    def issued(self, index, checked, predecessors):
+        self.seen.append((index, checked.opcode, checked.engine, list(predecessors)))
+
+
+def test_an_instruction_is_executed_when_it_is_issued(bench):
+    work = bench()
+    dst = work.empty((4, 4))
+    work.issue(Memset(dst, 3.0))
+    assert dst.load().tolist() == [[3.0] * 4] * 4
+
+
+def test_observers_hear_of_each_instruction_in_order(core_v3, bench):
+    recorder = Recorder()
+    work = bench()
+    work.context = CoreContext(core_v3, observers=(recorder,))
+    tile = work.empty((4, 4))
+    work.issue(Memset(tile, 3.0))
+    work.issue(TensorCopy(work.empty((4, 4)), tile, Engine.gpsimd))
+    assert recorder.seen == [
+        (0, "memset", Engine.vector, []),
+        (1, "tensor_copy", Engine.gpsimd, [0]),
+    ]
+
+
+def test_what_nothing_wrote_is_not_read(bench):
+    work = bench()
+    tile = work.empty((4, 4), name="scores")
+    with pytest.raises(
+        UninitializedRead, match=r"tensor_copy reads scores SBUF \[4, 4\]"
+    ) as caught:
+        work.issue(TensorCopy(work.empty((4, 4)), tile))
+    assert f"allocated at {tile.storage.line}" in str(caught.value)
+    assert caught.value.fix
+    assert caught.value.source
+    assert len(work.program) == 0
+
+
+def test_one_element_that_nothing_wrote_is_enough(bench):
+    work = bench()
+    tile = work.empty((4, 4))
+    part = Tile(tile.storage, FLOAT32, tile.pattern.slice(1, 0, 3))
+    work.issue(Memset(part, 1.0))
+    work.issue(TensorCopy(work.empty((4, 3)), part))
+    with pytest.raises(UninitializedRead):
+        work.issue(Reciprocal(work.empty((4, 4)), tile))
+    work.issue(Memset(Tile(tile.storage, FLOAT32, tile.pattern.slice(1, 3, 4)), 1.0))
+    work.issue(TensorCopy(work.empty((4, 4)), tile))
+
+
+def test_what_nothing_wrote_may_travel_with_what_was_written_but_not_be_computed_with(bench):
+    work = bench()
+    tile, moved, turned = work.empty((4, 4)), work.empty((4, 4)), work.empty((4, 4))
+    work.issue(Memset(Tile(tile.storage, FLOAT32, tile.pattern.slice(1, 0, 3)), 2.0))
+    work.issue(TensorCopy(moved, tile))
+    work.issue(NcTranspose(turned, moved))
+    rows = Tile(turned.storage, FLOAT32, turned.pattern.slice(0, 0, 3))
+    assert work.issue(Reciprocal(work.empty((3, 4)), rows)).array.tolist() == [[0.5] * 4] * 3
+    with pytest.raises(UninitializedRead):
+        work.issue(Reciprocal(work.empty((4, 4)), turned))
+    with pytest.raises(UninitializedRead):
+        work.issue(TensorCopy(moved, work.empty((4, 4))))
+
+
+def test_a_write_that_failed_wrote_nothing(bench):
+    work = bench()
+    dst, src = work.empty((4, 4)), work.empty((4, 4))
+    with pytest.raises(UninitializedRead):
+        work.issue(TensorCopy(dst, src))
+    with pytest.raises(UninitializedRead, match="tensor_copy reads"):
+        work.issue(TensorCopy(src, dst))
+
+
+def test_a_shape_only_run_needs_no_values(bench):
+    work = bench(has_values=False)
+    work.issue(TensorCopy(work.empty((4, 4)), work.empty((4, 4))))
+    assert len(work.program) == 1
+
+
+def test_equal_instructions_are_checked_once_and_counted_each_time(bench):
+    work = bench()
+    src = work.tile(np.ones((4, 4), np.float32))
+    for _ in range(5):
+        work.issue(TensorCopy(work.empty((4, 4)), src))
+    work.issue(TensorCopy(work.empty((4, 4), BFLOAT16), src))
+    assert (len(work.program), len(work.program.checked)) == (6, 2)
+    assert list(work.program.which) == [0] * 5 + [1]
+
+
+def test_what_is_refused_once_is_refused_again(bench):
+    work = bench()
+    tile = work.tile(np.ones((4, 4), np.float32), memory=HBM)
+    for _ in range(2):
+        with pytest.raises(IllegalInstruction, match="`src` is HBM"):
+            work.issue(TensorCopy(work.empty((4, 4)), tile))
+
+
+@pytest.mark.parametrize("value", [np.ones((4, 4)), [[1.0]], {}])
+def test_an_array_in_place_of_a_tile_is_refused_by_its_name(bench, value):
+    work = bench()
+    with pytest.raises(IllegalInstruction, match=f"`src` is {type(value).__name__}; legal: a"):
+        work.issue(TensorCopy(work.empty((4, 4)), value))
+
+
+@pytest.mark.parametrize("has_values", [True, False])
+def test_a_tile_that_leaves_its_storage_is_refused_when_it_is_used(bench, has_values):
+    work = bench(has_values=has_values)
+    tile = work.tile(np.ones((4, 4), np.float32))
+    outside = Tile(tile.storage, FLOAT32, AccessPattern((4, 4), (16, 4), 16))
+    for instruction in (
+        TensorCopy(work.empty((4, 4)), outside),
+        TensorCopy(outside, tile),
+        Memset(outside, 0.0),
+    ):
+        with pytest.raises(IllegalInstruction, match="reaches beyond its storage of 64 bytes"):
+            work.issue(instruction)
+
+
+def test_infinities_and_nan_are_values_and_no_warnings(bench):
+    work = bench()
+    tile = work.tile(np.array([[3e38, -3e38, np.inf, np.nan]], np.float32))
+    for op, operand in (("multiply", 10.0), ("subtract", np.inf), ("power", 0.5)):
+        work.issue(TensorScalar(work.empty((1, 4)), tile, op, operand))
+    work.issue(TensorCopy(work.empty((1, 4), BFLOAT16), tile))
+    dst = work.empty((4, 4), memory=PSUM)
+    assert np.isnan(work.issue(NcMatmul(dst, tile, tile)).load()).any()
+
+
+def test_instructions_outside_a_kernel_have_no_core():
+    assert not has_current_core()
+    with pytest.raises(InternalError, match="outside a kernel"):
+        current_core()
+
+
+def test_a_context_is_current_within_its_block_and_contexts_nest(core_v2, core_v3):
+    outer, inner = CoreContext(core_v2), CoreContext(core_v3)
+    with issuing_to(outer) as entered:
+        assert entered is current_core() is outer
+        with issuing_to(inner):
+            assert current_core() is inner
+        assert current_core() is outer
+    assert not has_current_core()
+
+
+def test_an_exception_leaves_the_context(core_v3):
+    with pytest.raises(KeyError), issuing_to(CoreContext(core_v3)):
+        raise KeyError
+    assert not has_current_core()
+
+
+def test_each_thread_has_its_own_context(core_v3):
+    found = []
+    with issuing_to(CoreContext(core_v3)):
+        thread = threading.Thread(target=lambda: found.append(has_current_core()))
+        thread.start()
+        thread.join()
+    assert found == [False]
+
+
+def test_the_record_names_the_line_that_issued(bench):
+    work = bench()
+    work.context.issue(DmaCopy(work.empty((4, 4)), work.tile(np.ones((4, 4), "f4"), memory=HBM)))
+    assert work.program.line(0).file == __file__

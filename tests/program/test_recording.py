@@ -1,0 +1,62 @@
+"""Programs in columns: what is recorded and what can be asked of it."""
+
+from trnsim.dtypes import BFLOAT16, UINT8
+from trnsim.errors import SourceLine
+from trnsim.isa import DmaCopy, Engine, Memset, TensorCopy
+from trnsim.memory import Memory
+from trnsim.program import Program
+
+
+def test_an_empty_program_has_no_instructions(core_v3):
+    assert len(Program(core_v3)) == 0
+
+
+def test_lines_and_predecessors_are_those_that_were_appended(core_v3):
+    program = Program(core_v3)
+    first, second = SourceLine("k.py", 3), SourceLine("k.py", 4)
+    for line, predecessors in ((first, []), (None, [0]), (second, []), (first, [0, 1, 2])):
+        program.append(0, predecessors, line)
+    assert [program.line(i) for i in range(4)] == [first, None, second, first]
+    assert [list(program.predecessors(i)) for i in range(4)] == [[], [0], [], [0, 1, 2]]
+    assert program.lines == [first, second]
+
+
+def test_an_instruction_is_described_by_its_operands(bench):
+    work = bench()
+    work.issue(Memset(work.empty((4, 4), BFLOAT16, name="acc"), 0))
+    checked = work.program.instruction(0)
+    assert (checked.opcode, checked.engine) == ("memset", Engine.vector)
+    assert "dst=" in checked.describe()
+    assert "SBUF [4, 4] bfloat16" in checked.describe()
+    assert checked.dims == {"P": 4, "F": 4}
+    assert checked.cost == work.cost(checked.instruction)
+
+
+def test_a_record_holds_no_values(bench, random):
+    work = bench()
+    work.issue(TensorCopy(work.empty((4, 4)), work.tile(random((4, 4)))))
+    tiles = [tile for _, tile in work.program.checked[0].instruction.tiles()]
+    assert len(tiles) == 2
+    assert all(tile.storage.data is None for tile in tiles)
+
+
+def test_a_use_goes_from_the_first_write_to_the_last_read_or_write(bench):
+    work = bench(has_values=False)
+    a, b = work.empty((2, 8), UINT8, name="a"), work.empty((2, 8), UINT8, name="b")
+    work.issue(Memset(b, 0))
+    work.issue(Memset(a, 0))
+    work.issue(TensorCopy(b, a))
+    work.issue(Memset(b, 1))
+    uses = {use.name: use for use in work.program.uses.values()}
+    assert (uses["a"].first_write, uses["a"].last_use) == (1, 2)
+    assert (uses["b"].first_write, uses["b"].last_use) == (0, 3)
+    assert (uses["a"].memory, uses["a"].row_bytes) == (Memory.SBUF, 8)
+    assert uses["a"].line == a.storage.line
+
+
+def test_hbm_and_placed_tensors_have_no_recorded_life(bench):
+    work = bench(has_values=False)
+    placed = work.empty((2, 8), UINT8, address=(0, 0))
+    work.issue(DmaCopy(placed, work.empty((2, 8), UINT8, Memory.HBM)))
+    work.issue(DmaCopy(work.empty((2, 8), UINT8, Memory.HBM), placed))
+    assert work.program.uses == {}

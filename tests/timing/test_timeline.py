@@ -1,0 +1,133 @@
+"""Timelines: spans, the critical path, what engines did, and the interval of the estimate."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trnsim.dtypes import BFLOAT16
+from trnsim.facts import Kind
+from trnsim.isa import DmaCopy, Engine, Memset, NcMatmul, TensorCopy
+from trnsim.memory import Memory
+
+HBM, PSUM = Memory.HBM, Memory.PSUM
+
+
+def matmul_kernel(work, tiles=3, N=256):
+    """Load, multiply, evict and store, `tiles` times."""
+    stationary = work.empty((128, 128), BFLOAT16)
+    work.issue(DmaCopy(stationary, work.tile(np.ones((128, 128)), BFLOAT16, HBM)))
+    for _ in range(tiles):
+        moving, dst = work.empty((128, N), BFLOAT16), work.empty((128, N), memory=PSUM)
+        work.issue(DmaCopy(moving, work.tile(np.ones((128, N)), BFLOAT16, HBM)))
+        work.issue(NcMatmul(dst, stationary, moving))
+        result = work.issue(TensorCopy(work.empty((128, N), BFLOAT16), dst))
+        work.issue(DmaCopy(work.empty((128, N), BFLOAT16, HBM), result))
+    return work.timeline
+
+
+def test_an_empty_program_takes_the_launch(bench, core_v3):
+    timeline = bench().timeline
+    assert len(timeline) == 0
+    assert timeline.device_time_s == 0
+    assert timeline.total_time_s == timeline.launch_s == core_v3.launch_s
+    assert timeline.critical_path() == []
+    assert timeline.busy_s() == {}
+    assert list(timeline.spans()) == []
+
+
+def test_the_time_without_values_is_the_time_with_them(bench, core):
+    with_values = matmul_kernel(bench(core))
+    without = matmul_kernel(bench(core, has_values=False))
+    times = [
+        [
+            (span.start_s, span.busy_until_s, span.end_s, span.waited_for)
+            for span in timeline.spans()
+        ]
+        for timeline in (with_values, without)
+    ]
+    assert times[0] == times[1]
+    assert with_values.total_time_s == without.total_time_s
+
+
+def test_the_same_program_takes_the_same_time(bench):
+    one, two = (matmul_kernel(bench(has_values=False)) for _ in range(2))
+    assert one.total_time_s == two.total_time_s
+    assert one.interval() == two.interval()
+
+
+@given(st.integers(1, 5), st.sampled_from([1, 64, 128, 500]))
+def test_more_tiles_and_longer_tiles_take_longer(bench, tiles, N):
+    def time_s(t, n):
+        return matmul_kernel(bench(has_values=False), t, n).device_time_s
+
+    assert 0 < time_s(tiles, N) < time_s(tiles + 1, N)
+    assert time_s(tiles, N) <= time_s(tiles, N + 12)
+
+
+def test_a_span_says_what_ran_where_and_for_whom(bench):
+    work = bench()
+    timeline = matmul_kernel(work, tiles=1)
+    span = timeline.span(2)
+    assert (span.index, span.opcode, span.engine) == (2, "nc_matmul", Engine.tensor)
+    assert span.line.file == work.program.line(2).file
+    assert "stationary=SBUF [128, 128] bfloat16" in span.operands
+    assert span.waited_for == 1
+    assert timeline.span(0).waited_for is None
+
+
+def test_an_engine_never_overlaps_itself_and_starts_after_its_cause(bench):
+    spans = list(matmul_kernel(bench(has_values=False), tiles=5).spans())
+    busy = {}
+    for span in spans:
+        assert 0 <= span.start_s < span.busy_until_s <= span.end_s
+        busy.setdefault(span.engine, []).append((span.start_s, span.busy_until_s))
+        if span.waited_for is None:
+            assert span.start_s == 0
+            continue
+        cause = spans[span.waited_for]
+        assert span.start_s >= min(cause.end_s, cause.busy_until_s)
+    for engine, intervals in busy.items():
+        if engine is Engine.dma:  # its queues do not wait for each other
+            intervals.sort()
+        assert all(end <= start for (_, end), (start, _) in pairwise(intervals))
+
+
+def test_the_critical_path_ends_last_and_each_step_waited_for_the_one_before(bench):
+    timeline = matmul_kernel(bench(has_values=False), tiles=4)
+    path = timeline.critical_path()
+    assert timeline.span(path[0]).waited_for is None
+    assert timeline.span(path[-1]).end_s == timeline.device_time_s
+    for earlier, later in pairwise(path):
+        assert timeline.span(later).waited_for == earlier
+
+
+def test_engines_are_busy_for_their_intervals_and_never_longer_than_the_program(bench):
+    timeline = matmul_kernel(bench(has_values=False), tiles=4)
+    busy = timeline.busy_s()
+    assert set(busy) == {Engine.dma, Engine.tensor, Engine.vector}
+    assert all(0 < seconds <= timeline.device_time_s for seconds in busy.values())
+    costs = [timeline.program.instruction(i) for i in range(len(timeline))]
+    for engine, seconds in busy.items():
+        total = sum(c.cost.interval_s for c in costs if c.engine is engine)
+        assert seconds == pytest.approx(total)
+
+
+def test_the_interval_surrounds_the_estimate(bench, core):
+    timeline = matmul_kernel(bench(core, has_values=False))
+    interval = timeline.interval()
+    assert 0 < interval.p10 < interval.p50 < interval.p90
+    assert interval.p10 < timeline.total_time_s < interval.p90
+    assert interval.p50 == pytest.approx(timeline.total_time_s, rel=0.2)
+
+
+def test_the_facts_of_an_estimate_are_those_of_its_core(bench, core):
+    work = bench(core)
+    work.issue(Memset(work.empty((4, 4)), 0))
+    facts = work.timeline.facts()
+    assert set(facts) == set(Kind)
+    assert sum(map(len, facts.values())) == len(core.facts())
+    for kind, named in facts.items():
+        assert all(fact.provenance.kind is kind for _, fact in named)
