@@ -8,10 +8,9 @@ the chip: each block of 512 keys updates a running maximum, a running sum and th
 
 import math
 
+import nki
 import nki.isa as nisa
 import nki.language as nl
-
-import nki
 
 ROWS = 128  # queries of a tile: one to a partition
 KEYS = 512  # keys of a block: one PSUM bank of float32 scores

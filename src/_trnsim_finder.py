@@ -1,9 +1,9 @@
 """The import finder of last resort: Neuron's package names, answered by trnsim.
 
-Python's start-up runs `trnsim.pth`, which imports this module, which appends one finder to
-`sys.meta_path`. Being last, it is asked only for names that nothing else has, so a real Neuron SDK
-always wins. Every Python that has trnsim installed pays for this file at start-up, so it imports
-next to nothing, and trnsim itself only when one of its names is imported.
+Python's start-up runs `trnsim.pth`, which imports this module, which adds one finder to
+`sys.meta_path`. It answers only for names that no other finder has a package for, so a real
+Neuron SDK always wins. Every Python that has trnsim installed pays for this file at start-up, so
+it imports next to nothing, and trnsim itself only when one of its names is imported.
 
 The alias is the very module (`nki.language is trnsim.nki.language`), with its submodules, so that
 no class ever exists twice.
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 ALIASES = {
+    "neuron_dtypes": "trnsim.nki.aliases.neuron_dtypes",
+    "neuronxcc": "trnsim.nki.aliases.neuronxcc",
     "nki": "trnsim.nki",
+    "nki_cpu_simulator": "trnsim.nki.aliases.nki_cpu_simulator",
     "torch_neuron": "trnsim.torch",
     "torch_neuronx": "trnsim.torch",
 }
@@ -36,14 +39,8 @@ class AliasLoader:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:  # noqa: ARG002  part of the protocol
         """The target module, with its submodules in `sys.modules` under the alias too."""
-        from importlib import import_module  # noqa: PLC0415  start-up pays for what stands above
-        from pkgutil import walk_packages  # noqa: PLC0415
-
-        module = import_module(self._target)
+        module = _register(self._alias, self._target)
         self._own_spec = module.__spec__
-        for found in walk_packages(getattr(module, "__path__", []), self._target + "."):
-            submodule = import_module(found.name)
-            sys.modules[self._alias + found.name.removeprefix(self._target)] = submodule
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -51,16 +48,44 @@ class AliasLoader:
         module.__spec__ = self._own_spec
 
 
+def _register(alias: str, target: str) -> ModuleType:
+    """The module `target`, whose submodules are in `sys.modules` under `alias` too."""
+    from importlib import import_module  # noqa: PLC0415  start-up pays for what stands above
+    from pkgutil import iter_modules  # noqa: PLC0415
+
+    module = import_module(target)
+    below = {found.name: f"{target}.{found.name}" for found in iter_modules(_path(module))}
+    below |= vars(module).get("SUBMODULES", {})
+    for name, submodule in below.items():
+        # The aliases of other packages lie below trnsim.nki and are no part of it.
+        if name != "aliases":
+            sys.modules[f"{alias}.{name}"] = _register(f"{alias}.{name}", submodule)
+    return module
+
+
+def _path(module: ModuleType) -> list[str]:
+    """Where a package's submodules lie; nowhere for a plain module."""
+    return list(getattr(module, "__path__", []))
+
+
 class LastResortFinder:
-    """Finds the names of `ALIASES` where no installed package provides them."""
+    """Finds the names of `ALIASES` where no installed package provides them.
+
+    It comes first, asks every other finder, and answers only where none has a real package: a
+    folder that happens to be called `nki` is a namespace package to Python, and no Neuron SDK.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """A spec for an aliased name, else None."""
-        del path, target
         if fullname not in ALIASES:
             return None
+        for finder in sys.meta_path:
+            if not isinstance(finder, LastResortFinder):
+                spec = finder.find_spec(fullname, path, target)
+                if spec is not None and spec.origin is not None:
+                    return spec
         # importlib needs the two methods of AliasLoader, not its base class.
         loader = AliasLoader(fullname, ALIASES[fullname])
         return ModuleSpec(
@@ -71,9 +96,9 @@ class LastResortFinder:
 
 
 def install() -> None:
-    """Append the finder once."""
+    """Put the finder in place once."""
     if not any(isinstance(finder, LastResortFinder) for finder in sys.meta_path):
-        sys.meta_path.append(LastResortFinder())
+        sys.meta_path.insert(0, LastResortFinder())
 
 
 install()

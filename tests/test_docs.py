@@ -26,6 +26,11 @@ def figures_apart(line):
 def printed():
     """The sections of `trnsim demo`, as of the day that README states."""
     pytest.importorskip("torch")
+    return sections()
+
+
+def sections():
+    """The lines between the first and the last of `trnsim demo`."""
     return [
         *screen.show_kernel().lines(),
         *screen.mistake_lines(),
@@ -64,3 +69,15 @@ def test_readme_names_only_commands_that_exist():
 def test_readme_names_only_files_that_exist():
     for name in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / name).exists(), name
+
+
+def rewrite():
+    """Put what is printed today into README: `make golden`."""
+    (shown,) = blocks("text")
+    first, *_, last = shown.splitlines()
+    text = README.replace(shown, "\n".join([first, *sections(), last]) + "\n")
+    (ROOT / "README.md").write_text(text)
+
+
+if __name__ == "__main__":
+    rewrite()

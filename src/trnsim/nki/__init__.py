@@ -1,7 +1,30 @@
 """The NKI front end: what `import nki` gives where no Neuron SDK is installed."""
 
+from typing import Any
+
+from trnsim.errors import NotModelled
 from trnsim.nki import isa, language
-from trnsim.nki.kernel import Kernel, jit, simulate
+from trnsim.nki.entry import cpu_simulate, simulate
+from trnsim.nki.kernel import Kernel, jit
 from trnsim.nki.tensor import NkiTensor
 
-__all__ = ["Kernel", "NkiTensor", "isa", "jit", "language", "simulate"]
+__all__ = ["Kernel", "NkiTensor", "cpu_simulate", "isa", "jit", "language", "simulate"]
+
+_GONE = {
+    "simulate_kernel": "nki.simulate(kernel)(...) gives its values",
+    "benchmark": "trnsim.run(kernel, ...).total_time_s estimates its time",
+    "profile": "trnsim.run(kernel, ...).report('page.html') shows its timeline",
+    "baremetal": "call the kernel: kernel(...)",
+    "trace": "trnsim.run(kernel, ...).program holds its instructions",
+}
+"""What NKI 0.2 removed, and what answers the question here."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _GONE:
+        raise NotModelled(
+            f"nki.{name} belongs to NKI 0.1, which is not emulated yet",
+            fix=_GONE[name],
+            source="release notes of NKI 0.2, nki/migration/index.rst",
+        )
+    raise AttributeError(f"module 'nki' has no attribute {name!r}")

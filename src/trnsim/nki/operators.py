@@ -1,15 +1,21 @@
-"""The operators of `nki.language`: names for an instruction's `op`, and functions of tiles."""
+"""The operators of `nki.language`: names for an instruction's `op`, and functions of tiles.
+
+Called on tiles, an operator issues the instruction that computes it, and gives a new SBUF tile.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from trnsim.dtypes import as_dtype
-from trnsim.errors import IllegalInstruction, NotModelled
-from trnsim.isa import ACTIVATIONS, ALU, Activation, TensorScalar, TensorTensor
-from trnsim.memory import Memory
-from trnsim.nki.tensor import MemoryRegion, NkiTensor
-from trnsim.program import current_core
+from trnsim.errors import IllegalInstruction
+from trnsim.isa import ACTIVATIONS, ALU
+from trnsim.nki.notices import refuse_or_warn
+from trnsim.nki.tensor import NkiTensor
+from trnsim.nki.tiles import as_tile, cast, issue, matched, new_tile
+
+_LIMITS = "release notes of NKI 0.4, Known issues, NKI Language"
+_NAMES_ONLY = ("average", "bypass", "prelu")
 
 
 class Operator:
@@ -19,41 +25,103 @@ class Operator:
     instruction that computes it and returns a new SBUF tile.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = self.__name__ = name
+    def __init__(self, name: str, public_name: str = "") -> None:
+        """Give the name that instructions know, and `nki.language`'s where it differs."""
+        self.name = name
+        self.__name__ = public_name or name
 
     def __repr__(self) -> str:
-        return f"nl.{self.name}"
+        return f"nl.{self.__name__}"
 
-    def __call__(self, x: Any, y: Any = None, dtype: Any = None) -> NkiTensor:
+    def __call__(self, *args: Any, **kwargs: Any) -> NkiTensor:
+        """Operators without a function of tiles are names for an `op` alone.
+
+        Raises:
+            IllegalInstruction: always.
+        """
+        del args, kwargs
+        raise IllegalInstruction(
+            f"{self!r} is called; legal: as the operator of an instruction",
+            fix=f"pass it: op={self!r}",
+            source="nki.language",
+        )
+
+
+class Unary(Operator):
+    """A function of one tile."""
+
+    def __call__(self, x: Any, dtype: Any = None) -> NkiTensor:
         """The operator applied element by element, as one instruction."""
+        tile = as_tile(repr(self), x)
+        if self.name == "copy":
+            return cast(tile, dtype)
+        result = new_tile(tile.shape, tile.dtype if dtype is None else dtype)
+        if self.name == "reciprocal":
+            issue("reciprocal", result, tile)
+        elif self.name in ACTIVATIONS and self.name != "rsqrt":
+            issue("activation", result, self.name, tile)
+        else:  # rsqrt too: release notes of NKI 0.5, it runs on the GpSimd Engine
+            issue("tensor_scalar", result, tile, self.name)
+        return result
+
+
+class Binary(Operator):
+    """A function of two tiles, or of a tile and a number on either side."""
+
+    def __call__(self, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+        """The operator applied element by element, as one instruction.
+
+        Raises:
+            IllegalInstruction: for different shapes, and for a number as an exponent.
+        """
         is_reversed = isinstance(x, int | float) and isinstance(y, NkiTensor)
         if is_reversed:
             x, y = y, x
-        if not isinstance(x, NkiTensor):
-            raise IllegalInstruction(
-                f"nl.{self.name} of {type(x).__name__}; legal: tiles and numbers, at least one "
-                "tile",
-                fix="make a tile of it with nl.full, or compute it in Python",
-                source="nki.language",
+        tile = as_tile(repr(self), x)
+        if isinstance(y, int | float):
+            self._refuse_exponent(y, is_number=not is_reversed)
+            result = new_tile(tile.shape, tile.dtype if dtype is None else dtype)
+            issue("tensor_scalar", result, tile, self.name, y, is_reversed)
+            return result
+        first, second = matched(repr(self), tile, as_tile(repr(self), y))
+        result = new_tile(first.shape, tile.dtype if dtype is None else dtype)
+        issue("tensor_tensor", result, first, second, self.name)
+        return result
+
+    def _refuse_exponent(self, exponent: float, *, is_number: bool) -> None:
+        if self.name == "power" and is_number:
+            refuse_or_warn(
+                f"nl.power(tile, {exponent}); legal: an exponent that is a tile",
+                "make a tile of it with nl.full, or use nisa.tensor_scalar(op0=nl.power)",
+                _LIMITS,
             )
-        core = current_core()
-        kind = x.dtype if dtype is None else as_dtype(dtype)
-        storage, pattern = core.memory.allocate(x.shape, kind, Memory.SBUF)
-        dst = NkiTensor(storage, kind, pattern, MemoryRegion.sbuf)
-        if isinstance(y, NkiTensor):
-            core.issue(TensorTensor(dst, x, y, self.name))
-        elif y is not None or (self.name in ALU and self.name not in ACTIVATIONS):
-            core.issue(TensorScalar(dst, x, self.name, y, is_reversed))
-        elif self.name in ACTIVATIONS:
-            core.issue(Activation(dst, self.name, x))
-        else:
-            raise NotModelled(
-                f"nl.{self.name} is not emulated yet",
-                fix="use an emulated operator",
-                source="nki.language",
-            )
-        return dst
 
 
-OPERATORS = {name: Operator(name) for name in {**ALU, **ACTIVATIONS}}
+class Composed(Operator):
+    """A function of tiles made of several instructions, unknown to any of them as an `op`."""
+
+    def __init__(self, function: Callable[..., NkiTensor], *, lacks: str = "") -> None:
+        """Give the function, and what to do instead where the compiler does not have it."""
+        super().__init__(function.__name__)
+        self.__doc__ = function.__doc__
+        self._function = function
+        self._lacks = lacks
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NkiTensor:
+        """The function's result in a new tile."""
+        if self._lacks:
+            refuse_or_warn(
+                f"{self!r}: no engine has it, and the compiler refuses it", self._lacks, _LIMITS
+            )
+        return self._function(*args, **kwargs)
+
+
+def _operator(name: str) -> Operator:
+    if name in _NAMES_ONLY:
+        return Operator(name)
+    is_binary = name in ALU and ALU[name].arity > 1
+    return Binary(name) if is_binary else Unary(name)
+
+
+OPERATORS = {name: _operator(name) for name in {**ALU, **ACTIVATIONS, "average": None}}
+"""What instructions take as `op`, by name."""

@@ -8,53 +8,42 @@ Source: nki.language.NkiTensor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-from types import EllipsisType
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trnsim.dtypes import Dtype, as_dtype
 from trnsim.errors import IllegalInstruction, NotModelled
-from trnsim.memory import AccessPattern, Memory, Storage, Tile
+from trnsim.isa import VirtualRegister
+from trnsim.memory import (
+    AccessPattern,
+    Index,
+    ScalarIndex,
+    SnakeIndex,
+    Tile,
+)
+from trnsim.nki.indexing import (
+    SOURCE,
+    DynamicSlice,
+    MemoryRegion,
+    dynamic_index,
+    expanded,
+    located,
+    static_part,
+)
+from trnsim.nki.precision import reinterpreted
+from trnsim.nki.views import TensorViews
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SOURCE = "nki.language.NkiTensor"
+__all__ = ["DynamicSlice", "MemoryRegion", "NkiTensor"]
+
+_SNAKE_PARTITIONS = 16  # 32 for the Tensor Engine: nki.language.NkiTensor.indirect
 
 
-class MemoryRegion(Enum):
-    """Where `nl.ndarray` puts a tensor. `hbm` is an alias of `private_hbm`."""
-
-    sbuf = "sbuf"
-    psum = "psum"
-    private_hbm = "private_hbm"
-    shared_hbm = "shared_hbm"
-
-    @property
-    def memory(self) -> Memory:
-        """The memory that holds it."""
-        return {"sbuf": Memory.SBUF, "psum": Memory.PSUM}.get(self.value, Memory.HBM)
-
-
-@dataclass(frozen=True, slots=True)
-class DynamicSlice:
-    """`nl.ds(start, size)`: `size` elements from `start` on."""
-
-    start: int
-    size: int
-
-
-class NkiTensor(Tile):
+class NkiTensor(TensorViews):
     """A multi-dimensional view of SBUF, PSUM or HBM. Views share storage; nothing is copied."""
 
-    __slots__ = ("buffer",)
-
-    def __init__(
-        self, storage: Storage, dtype: Dtype, pattern: AccessPattern, buffer: MemoryRegion
-    ) -> None:
-        super().__init__(storage, dtype, pattern)
-        self.buffer = buffer
+    __slots__ = ()
 
     # What it is
 
@@ -64,11 +53,6 @@ class NkiTensor(Tile):
         return self.storage.name
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.pattern.shape)
-
-    @property
     def size(self) -> int:
         """Number of elements."""
         return self.pattern.elements
@@ -76,12 +60,16 @@ class NkiTensor(Tile):
     @property
     def strides(self) -> tuple[int, ...]:
         """Strides in elements."""
-        return tuple(stride // self.dtype.itemsize for stride in self.pattern.strides_bytes)
+        first, *rest = self.pattern.strides_bytes
+        own = [self.storage.own_bytes(first), *rest]
+        return tuple(stride // self.dtype.itemsize for stride in own)
 
     @property
     def offset(self) -> int:
-        """Offset from the start of its storage, in elements."""
-        return self.pattern.offset_bytes // self.dtype.itemsize
+        """Offset from the start of its own tensor, in elements."""
+        storage = self.storage
+        own = storage.own_bytes(self.pattern.offset_bytes - storage.origin_bytes)
+        return own // self.dtype.itemsize
 
     def is_contiguous(self) -> bool:
         """Whether it is row-major without gaps; on chip, within each partition."""
@@ -89,7 +77,7 @@ class NkiTensor(Tile):
 
     def is_indirect(self) -> bool:
         """Whether an index tensor addresses it."""
-        return False
+        return self.index is not None
 
     def get_pattern(self) -> list[list[int]]:
         """[stride, count] of each dimension, in elements."""
@@ -99,24 +87,38 @@ class NkiTensor(Tile):
 
     def __getitem__(self, key: Any) -> NkiTensor:
         """NumPy-style basic indexing: integers, slices, nl.ds and one Ellipsis."""
-        keys = self._expanded(key if isinstance(key, tuple) else (key,))
-        pattern = self.pattern
+        pattern, found = self.pattern, self.index
         dim = 0
-        for index in keys:
-            length = pattern.shape[dim]
-            if isinstance(index, slice):
-                pattern = pattern.slice(dim, *_bounds(index, length))
-            elif isinstance(index, DynamicSlice):
-                pattern = pattern.slice(dim, index.start, index.start + index.size)
+        for index in expanded(key if isinstance(key, tuple) else (key,), self):
+            register, place = static_part(index)
+            if register is not None:
+                found = self._dynamic(pattern, dim, register, place, found)
+            start, end, step, is_span = located(place, pattern.shape[dim])
+            if is_span or self._keeps(dim, pattern):
+                pattern = pattern.slice(dim, start, end, step)
+                dim += 1
             else:
-                at = _integer(index, length)
-                if self._keeps(dim, pattern):
-                    pattern = pattern.slice(dim, at, at + 1)
-                else:
-                    pattern = pattern.select(dim, at)
-                    continue
-            dim += 1
-        return self._view(pattern)
+                pattern = pattern.select(dim, start)
+        return NkiTensor(self.storage, self.dtype, pattern, self.buffer, found)
+
+    def _dynamic(
+        self,
+        pattern: AccessPattern,
+        dim: int,
+        start: VirtualRegister,
+        place: DynamicSlice | int,
+        found: Index | None,
+    ) -> Index:
+        """The address of a dimension's elements from a register on."""
+        self._guard(dim, "a dynamic index")
+        if found is not None:
+            raise IllegalInstruction(
+                f"a second dynamic index of {self}; legal: one a tensor",
+                fix="index one dimension by a register and the others by integers",
+                source=f"{SOURCE}.select",
+            )
+        size = place.size if isinstance(place, DynamicSlice) else 1
+        return ScalarIndex(start, pattern.strides_bytes[dim], pattern.shape[dim] - size + 1)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assignment belongs to the older NKI; an instruction writes instead."""
@@ -132,101 +134,23 @@ class NkiTensor(Tile):
         smallest = 2 if self._on_chip else 1
         return (self._on_chip and dim == 0) or len(pattern.shape) <= smallest
 
-    def _expanded(self, keys: tuple[Any, ...]) -> list[Any]:
-        """The keys with Ellipsis and missing trailing dimensions spelled out."""
-        given = [k for k in keys if not isinstance(k, EllipsisType)]
-        missing = self.ndim - len(given)
-        if missing < 0 or len(keys) - len(given) > 1:
-            raise IllegalInstruction(
-                f"{len(given)} indices for {self}, which has {self.ndim} dimensions",
-                fix="index each dimension at most once",
-                source=_SOURCE,
-            )
-        full = [slice(None)] * missing
-        for place, index in enumerate(keys):
-            if isinstance(index, EllipsisType):
-                return [*keys[:place], *full, *keys[place + 1 :]]
-        return [*keys, *full]
+    # Dynamic addresses, and explicit ones
 
-    # Views
-
-    def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
-        """Elements `start` to `end` (exclusive) of dimension `dim`, every `step`-th."""
-        return self._view(self.pattern.slice(dim, start, end, step))
-
-    def select(self, dim: int, index: int) -> NkiTensor:
-        """Element `index` of dimension `dim`, which goes away."""
-        if isinstance(index, Tile):
-            raise NotModelled(
-                "select by a tensor (dynamic addressing) is not emulated yet",
-                fix="select by an integer",
-                source=f"{_SOURCE}.select",
-            )
+    def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
+        """Element `index` of dimension `dim`, which goes away; a tensor or register is dynamic."""
         self._guard(dim, "select")
-        return self._view(self.pattern.select(dim, index))
-
-    def permute(self, dims: Sequence[int]) -> NkiTensor:
-        """Dimensions in another order; on chip the partition axis stays first."""
-        if self._on_chip and dims[0] != 0:
-            self._refuse_partition(f"permute({tuple(dims)})")
-        return self._view(self.pattern.permute(tuple(dims)))
-
-    def broadcast(self, dim: int, size: int) -> NkiTensor:
-        """A dimension of length 1, repeated `size` times."""
-        self._guard(dim, "broadcast")
-        return self._view(self.pattern.broadcast(dim, size))
-
-    def expand_dim(self, dim: int) -> NkiTensor:
-        """A new dimension of length 1 at `dim`."""
-        if self._on_chip and dim % (self.ndim + 1) == 0:
-            self._refuse_partition(f"expand_dim({dim})")
-        return self._view(self.pattern.expand_dim(dim))
-
-    def squeeze_dim(self, dim: int) -> NkiTensor:
-        """Without dimension `dim` of length 1."""
-        self._guard(dim, "squeeze_dim")
-        return self._view(self.pattern.squeeze_dim(dim))
-
-    def reshape_dim(self, dim: int, shape: Sequence[int]) -> NkiTensor:
-        """Dimension `dim` split into `shape`, of which one length may be -1."""
-        if len(shape) > 1:
-            self._guard(dim, "reshape_dim")
-        return self._view(self.pattern.reshape_dim(dim, tuple(shape)))
-
-    def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
-        """Dimensions `start_dim` to `end_dim` (inclusive) merged."""
-        self._guard(start_dim, "flatten_dims")
-        return self._view(self.pattern.flatten_dims(start_dim, end_dim))
-
-    def reshape(self, shape: Sequence[int]) -> NkiTensor:
-        """The same elements under another shape; on chip the partition axis stays."""
-        shape = tuple(shape)
-        if not self._on_chip:
-            return self._view(self.pattern.reshape(shape))
-        if not shape or shape[0] != self.shape[0]:
-            self._refuse_partition(f"reshape({shape})")
-        free = AccessPattern(
-            self.pattern.shape[1:], self.pattern.strides_bytes[1:], self.pattern.offset_bytes
-        ).reshape(shape[1:])
-        return self._view(
-            AccessPattern(
-                shape, (self.pattern.strides_bytes[0], *free.strides_bytes), free.offset_bytes
+        if isinstance(index, Tile | VirtualRegister):
+            chosen = dynamic_index(self.pattern, index, None, dim)
+            return NkiTensor(
+                self.storage, self.dtype, self.pattern.select(dim, 0), self.buffer, chosen
             )
-        )
-
-    def view(self, dtype: Any) -> NkiTensor:
-        """The same bytes as another dtype; the last dimension grows or shrinks."""
-        new = as_dtype(dtype)
-        pattern = self.pattern.reinterpret(self.dtype.itemsize, new.itemsize)
-        return NkiTensor(self.storage, new, pattern, self.buffer)
-
-    reinterpret_cast = view
+        return self._view(self.pattern.select(dim, index))
 
     def ap(
         self,
         pattern: Sequence[Sequence[int]],
         offset: int | None = None,
-        scalar_offset: NkiTensor | None = None,
+        scalar_offset: NkiTensor | VirtualRegister | None = None,
         vector_offset: NkiTensor | None = None,
         indirect_dim: int = 0,
         dtype: Any = None,
@@ -235,63 +159,47 @@ class NkiTensor(Tile):
 
         `offset` counts from the view's own start. Bounds are checked when an instruction uses it.
         """
-        del indirect_dim
-        if scalar_offset is not None or vector_offset is not None:
-            raise NotModelled(
-                "ap with scalar_offset or vector_offset (dynamic addressing) is not emulated yet",
-                fix="use a static offset",
-                source=f"{_SOURCE}.ap",
+        new = self.dtype if dtype is None else reinterpreted(self.dtype, dtype)
+        index = dynamic_index(self.pattern, scalar_offset, vector_offset, indirect_dim)
+        first, *rest = [int(stride) * new.itemsize for stride, _ in pattern]
+        place = self.storage.placed_bytes
+        access = AccessPattern(
+            tuple(int(count) for _, count in pattern),
+            (place(first), *rest),
+            self.pattern.offset_bytes + place(int(offset or 0) * new.itemsize),
+        )
+        return NkiTensor(self.storage, new, access, self.buffer, index)
+
+    def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
+        """Row i is row ``vector_offset[i]`` of an HBM tensor; `dim` must be 0."""
+        if dim != 0 or self._on_chip or self.index is not None:
+            raise IllegalInstruction(
+                f"vector_select({dim}) of {self}; legal: dimension 0 of a plain tensor in HBM",
+                fix="permute the dimension to the front before storing it to HBM",
+                source=f"{SOURCE}.vector_select",
             )
-        new = self.dtype if dtype is None else as_dtype(dtype)
+        rows = replace(
+            self.pattern, shape=(vector_offset.pattern.elements, *self.pattern.shape[1:])
+        )
         return NkiTensor(
             self.storage,
-            new,
-            AccessPattern(
-                tuple(count for _, count in pattern),
-                tuple(stride * new.itemsize for stride, _ in pattern),
-                self.pattern.offset_bytes + (offset or 0) * new.itemsize,
-            ),
+            self.dtype,
+            rows,
             self.buffer,
+            dynamic_index(self.pattern, None, vector_offset, 0),
         )
 
-    @property
-    def _on_chip(self) -> bool:
-        return self.storage.memory is not Memory.HBM
+    def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
+        """Column ``index[i % G, i // G]`` of each partition as element i (tensor indirection).
 
-    def _view(self, pattern: AccessPattern) -> NkiTensor:
-        return NkiTensor(self.storage, self.dtype, pattern, self.buffer)
-
-    def _guard(self, dim: int, method: str) -> None:
-        if self._on_chip and dim % self.ndim == 0:
-            self._refuse_partition(f"{method} on dimension {dim}")
-
-    def _refuse_partition(self, what: str) -> None:
-        raise IllegalInstruction(
-            f"{what} of {self}: the partition axis of an on-chip tensor stays dimension 0",
-            fix="view the free dimensions only; nisa.nc_transpose moves data between partitions",
-            source=_SOURCE,
+        G is 16 partitions; the Tensor Engine's operands use 32.
+        """
+        count = index.size if num_elem is None else num_elem
+        columns = self.pattern.shape[-1]
+        flat = replace(
+            self.pattern,
+            shape=(self.pattern.shape[0], count),
+            strides_bytes=(self.pattern.strides_bytes[0], self.pattern.strides_bytes[-1]),
         )
-
-
-def _bounds(index: slice, length: int) -> tuple[int, int, int]:
-    """(start, end, step) with defaults and negative ends resolved, not clamped."""
-    start = 0 if index.start is None else int(index.start)
-    end = length if index.stop is None else int(index.stop)
-    step = 1 if index.step is None else int(index.step)
-    return (
-        start + length if start < 0 else start,
-        end + length if end < 0 else end,
-        step,
-    )
-
-
-def _integer(index: Any, length: int) -> int:
-    try:
-        at = index.__index__()
-    except AttributeError:
-        raise IllegalInstruction(
-            f"an index of type {type(index).__name__}; legal: integers, slices, nl.ds, Ellipsis",
-            fix="index with integers; tensors index through .ap(vector_offset=...)",
-            source=_SOURCE,
-        ) from None
-    return int(at + length if at < 0 else at)
+        snake = SnakeIndex(index, columns, count, _SNAKE_PARTITIONS)
+        return NkiTensor(self.storage, self.dtype, flat, self.buffer, snake)

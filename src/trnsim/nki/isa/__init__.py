@@ -14,6 +14,7 @@ import numpy as np
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import (
     DgeMode,
+    DmaEngine,
     Engine,
     Instruction,
     MatmulPerfMode,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 engine = Engine
 dge_mode = DgeMode
+dma_engine = DmaEngine
 oob_mode = OobMode
 matmul_perf_mode = MatmulPerfMode
 reduce_cmd = ReduceCmd
@@ -72,11 +74,11 @@ def _signature(instruction: type[Instruction]) -> inspect.Signature:
     return inspect.Signature([*parameters, name])
 
 
-def _issuing(instruction: type[Instruction]) -> Callable[..., None]:
+def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
     """The function that issues `instruction` to the current core."""
     signature = _signature(instruction)
 
-    def issue(*args: Any, name: str | None = None, **kwargs: Any) -> None:
+    def issue(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
         del name  # a label for AWS's scheduling tools
         plain = [_plain(arg) for arg in args]
         keywords = {key: _plain(value) for key, value in kwargs.items()}
@@ -91,6 +93,7 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., None]:
                 source=instruction.source,
             ) from None
         current_core().issue(made)
+        return made.result()
 
     issue.__name__ = issue.__qualname__ = instruction.opcode
     issue.__doc__ = instruction.__doc__
@@ -98,7 +101,9 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., None]:
     return issue
 
 
-_FUNCTIONS = {opcode: _issuing(made) for opcode, made in Instruction.registry.items()}
+_FUNCTIONS = {
+    opcode: _issuing(made) for opcode, made in Instruction.registry.items() if made.is_published
+}
 globals().update(_FUNCTIONS)
 
 

@@ -1,0 +1,1 @@
+"""`neuronxcc`: the few names of the older package that newer kernels and suites still import."""

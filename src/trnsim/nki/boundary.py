@@ -1,0 +1,162 @@
+"""Arrays become HBM tensors on the way in, and the caller's kind of array on the way out.
+
+numpy, torch and jax arrays; torch and jax are imported only where the caller has done so already.
+Inputs that the kernel writes are written in place, but for jax arrays, which cannot change.
+"""
+
+from __future__ import annotations
+
+import copy
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from trnsim.dtypes import Array, as_dtype
+from trnsim.errors import IllegalInstruction
+from trnsim.nki.language.objects import NKIObject
+from trnsim.nki.precision import stored
+from trnsim.nki.tensor import MemoryRegion, NkiTensor
+
+if TYPE_CHECKING:
+    from trnsim.program import CoreContext
+
+_NO_NUMPY = ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2")
+
+
+class Boundary:
+    """What one launch has taken in, and how it hands back."""
+
+    def __init__(self, context: CoreContext) -> None:
+        self._context = context
+        self._copies: list[tuple[Array, Array]] = []
+        self._on_device: list[tuple[Any, Array]] = []
+        self._torch: Any = None
+        self._device: Any = None
+        self._jax: Any = None
+
+    def enter(self, name: str, value: Any) -> Any:
+        """`value` as the kernel sees it; containers are entered element by element."""
+        if isinstance(value, tuple | list):
+            entered = [self.enter(f"{name}[{i}]", item) for i, item in enumerate(value)]
+            return _like(value, entered)
+        if isinstance(value, dict):
+            return {key: self.enter(f"{name}[{key!r}]", item) for key, item in value.items()}
+        if isinstance(value, NKIObject):
+            return self._enter_object(name, value)
+        array = self._as_array(value)
+        return _plain(value) if array is None else self._adopt(name, array)
+
+    def write_back(self) -> None:
+        """Copy what the kernel may have written to arrays that it could not write in place."""
+        for original, dense in self._copies:
+            if original.flags.writeable:
+                original[...] = dense.reshape(original.shape)
+        for tensor, array in self._on_device:
+            tensor.copy_(self._as_torch(array))
+
+    def leave(self, result: Any) -> Any:
+        """Tensors in `result` as arrays; containers element by element.
+
+        Raises:
+            IllegalInstruction: for a tensor that is not in shared HBM, or was never written.
+        """
+        if isinstance(result, tuple | list):
+            return _like(result, [self.leave(item) for item in result])
+        if not isinstance(result, NkiTensor):
+            return result
+        if result.memory.is_on_chip:
+            _refuse_output(f"returned {result}, which is on chip", "return a tensor in shared HBM")
+        if result.buffer is not MemoryRegion.shared_hbm:
+            _refuse_output(
+                f"returned {result} in {result.buffer.value}", "allocate it in nl.shared_hbm"
+            )
+        if not self._context.has_values:
+            return None
+        if not result.storage.written.covers(result.pattern, result.dtype.itemsize):
+            _refuse_output(
+                f"returned {result}, of which some elements were never written",
+                "write every element before returning the tensor",
+            )
+        return self._as_given(result.array)
+
+    def _enter_object(self, name: str, value: NKIObject) -> NKIObject:
+        entered = {key: self.enter(f"{name}.{key}", item) for key, item in vars(value).items()}
+        if all(entered[key] is item for key, item in vars(value).items()):
+            return value
+        twin = copy.copy(value)
+        vars(twin).update(entered)
+        return twin
+
+    def _adopt(self, name: str, array: Array) -> NkiTensor:
+        try:
+            dtype = stored(array.dtype)
+        except IllegalInstruction as error:
+            raise IllegalInstruction(
+                f"argument `{name}` is {array.dtype}, which a NeuronCore has not",
+                fix=f"cast it before the call: {name}.astype('float32')",
+                source=error.source,
+            ) from None
+        if array.dtype != dtype.dtype:
+            dense = np.ascontiguousarray(array, dtype.dtype)
+        else:
+            # What cannot be written in place is copied, as a device would.
+            dense = np.ascontiguousarray(array) if array.flags.writeable else array.copy("C")
+        if dense is not array and self._context.has_values:
+            self._copies.append((array, dense))
+        storage, pattern = self._context.memory.adopt(dense, name)
+        return NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm)
+
+    def _as_array(self, value: Any) -> Array | None:
+        if isinstance(value, np.ndarray):
+            return value
+        origin = type(value).__module__.partition(".")[0]
+        if origin == "torch" and hasattr(value, "detach"):
+            return self._from_torch(value)
+        if origin in ("jax", "jaxlib") and hasattr(value, "__array__"):
+            self._jax = import_module("jax.numpy")
+            return np.asarray(value)
+        return None
+
+    def _from_torch(self, value: Any) -> Array:
+        self._torch = torch = import_module("torch")
+        self._device = self._device or value.device
+        host = value.detach().cpu()
+        if str(host.dtype) in _NO_NUMPY:  # numpy has the bits, ml_dtypes their meaning
+            bits = {1: torch.uint8, 2: torch.int16}[host.element_size()]
+            array: Array = host.view(bits).numpy().view(as_dtype(host.dtype).dtype)
+        else:
+            array = host.numpy()
+        if str(value.device) != "cpu":
+            self._on_device.append((value, array))
+        return array
+
+    def _as_given(self, array: Array) -> Any:
+        if self._jax is not None:
+            return self._jax.asarray(array)
+        if self._torch is None:
+            return array
+        return self._as_torch(array).to(self._device)
+
+    def _as_torch(self, array: Array) -> Any:
+        torch = self._torch
+        if f"torch.{array.dtype}" in _NO_NUMPY:
+            bits = np.dtype(f"i{array.itemsize}") if array.itemsize > 1 else np.dtype(np.uint8)
+            return torch.from_numpy(array.view(bits)).view(getattr(torch, str(array.dtype)))
+        return torch.from_numpy(array)
+
+
+def _plain(value: Any) -> Any:
+    """A jax scalar type, such as jnp.bfloat16, as the dtype that it means."""
+    is_jax_type = type(value).__name__ == "_ScalarMeta" and hasattr(value, "dtype")
+    return as_dtype(np.dtype(value.dtype)) if is_jax_type else value
+
+
+def _like(container: Any, items: list[Any]) -> Any:
+    """`items` in a container of the same type; named tuples take them one by one."""
+    kind = type(container)
+    return kind(*items) if hasattr(container, "_fields") else kind(items)
+
+
+def _refuse_output(what: str, fix: str) -> NoReturn:
+    raise IllegalInstruction(f"the kernel {what}", fix=fix, source="nki/migration/index.rst")

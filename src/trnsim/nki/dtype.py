@@ -1,0 +1,7 @@
+"""`nki.dtype`: the dtypes of `nki.language` under their second address."""
+
+from trnsim.dtypes import BY_NAME, Dtype
+
+globals().update(BY_NAME)
+
+__all__ = ["BY_NAME", "Dtype"]

@@ -1,0 +1,57 @@
+"""AWS's entry points for running a kernel on a CPU: simulate, cpu_simulate, simulate_kernel.
+
+They take and give numpy, torch or jax arrays. What AWS's simulator runs although its compiler
+refuses it, and races of two cores, are warnings here and errors in `trnsim.run`.
+
+Source: nki.simulate; vllm-neuron's nki_cpu_simulator.md; nki-library's simulation_setup.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trnsim.nki.environment import GENERATION_VARIABLE, default_target
+from trnsim.nki.kernel import Kernel, emulate, jit
+
+
+class Simulated:
+    """A kernel that runs as on AWS's simulator: called, or launched as `simulated[2](...)`."""
+
+    def __init__(self, kernel: Kernel, *variables: str) -> None:
+        self._kernel = kernel
+        self._variables = variables
+        functools.update_wrapper(self, kernel)
+
+    def __getitem__(self, grid: Any) -> Simulated:
+        """The same for a launch grid."""
+        return Simulated(self._kernel[grid], *self._variables)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the kernel returns, as the kind of array that went in."""
+        target = default_target(*self._variables)
+        return emulate(self._kernel, args, kwargs, target=target, is_simulator=True)
+
+
+def simulate(kernel: Any) -> Simulated:
+    """A callable that runs `kernel`, or `kernel[2]`; a plain function is made a kernel first."""
+    return Simulated(jit(kernel))
+
+
+def cpu_simulate(kernel: Any) -> Simulated:
+    """As `simulate`, under the name of the package nki_cpu_simulator: NKI_NC_VERSION comes first.
+
+    It is called as ``cpu_simulate(kernel)[cores](**kwargs)``.
+    """
+    return Simulated(jit(kernel), GENERATION_VARIABLE)
+
+
+def simulate_kernel(
+    func: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    lnc: int = 1,
+) -> Any:
+    """`func(*args, **kwargs)` on `lnc` cores, as `nki.simulator.simulate_kernel`."""
+    return simulate(func)[lnc](*args, **(kwargs or {}))

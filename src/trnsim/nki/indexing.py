@@ -1,0 +1,118 @@
+"""What stands between the brackets of ``tensor[...]``, and dynamic addresses.
+
+Source: nki.language.NkiTensor, __getitem__ and ap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from types import EllipsisType
+from typing import Any
+
+from trnsim.errors import IllegalInstruction
+from trnsim.isa import VirtualRegister
+from trnsim.memory import AccessPattern, Index, Memory, ScalarIndex, Tile, VectorIndex
+
+SOURCE = "nki.language.NkiTensor"
+
+
+class MemoryRegion(Enum):
+    """Where `nl.ndarray` puts a tensor. `hbm` is an alias of `private_hbm`."""
+
+    sbuf = "sbuf"
+    psum = "psum"
+    private_hbm = "private_hbm"
+    shared_hbm = "shared_hbm"
+
+    @property
+    def memory(self) -> Memory:
+        """The memory that holds it."""
+        return {"sbuf": Memory.SBUF, "psum": Memory.PSUM}.get(self.value, Memory.HBM)
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicSlice:
+    """`nl.ds(start, size)`: `size` elements from `start` on, which may be a register."""
+
+    start: int | VirtualRegister
+    size: int
+
+
+def expanded(keys: tuple[Any, ...], tensor: Tile) -> list[Any]:
+    """The keys with Ellipsis and missing trailing dimensions spelled out.
+
+    Raises:
+        IllegalInstruction: for more keys than dimensions, or two Ellipses.
+    """
+    given = [key for key in keys if not isinstance(key, EllipsisType)]
+    missing = len(tensor.shape) - len(given)
+    if missing < 0 or len(keys) - len(given) > 1:
+        raise IllegalInstruction(
+            f"{len(given)} indices for {tensor}, which has {len(tensor.shape)} dimensions",
+            fix="index each dimension at most once",
+            source=SOURCE,
+        )
+    full = [slice(None)] * missing
+    for place, index in enumerate(keys):
+        if isinstance(index, EllipsisType):
+            return [*keys[:place], *full, *keys[place + 1 :]]
+    return [*keys, *full]
+
+
+def static_part(index: Any) -> tuple[VirtualRegister | None, Any]:
+    """The register of a dynamic index, or None; and the index with 0 in its place."""
+    if isinstance(index, VirtualRegister):
+        return index, 0
+    if isinstance(index, DynamicSlice) and isinstance(index.start, VirtualRegister):
+        return index.start, DynamicSlice(0, index.size)
+    return None, index
+
+
+def located(index: Any, length: int) -> tuple[int, int, int, bool]:
+    """(start, end, step) of a slice, nl.ds or integer, not clamped; whether it is a span.
+
+    Raises:
+        IllegalInstruction: for anything else.
+    """
+    if isinstance(index, slice):
+        start = 0 if index.start is None else int(index.start)
+        end = length if index.stop is None else int(index.stop)
+        step = 1 if index.step is None else int(index.step)
+        return start + length * (start < 0), end + length * (end < 0), step, True
+    if isinstance(index, DynamicSlice):
+        return int(index.start), int(index.start) + int(index.size), 1, True
+    try:
+        at = int(index.__index__())
+    except AttributeError:
+        raise IllegalInstruction(
+            f"an index of type {type(index).__name__}; legal: integers, slices, nl.ds, Ellipsis",
+            fix="index with integers; tensors index through .ap(vector_offset=...)",
+            source=SOURCE,
+        ) from None
+    at += length * (at < 0)
+    return at, at + 1, 1, False
+
+
+def dynamic_index(
+    pattern: AccessPattern,
+    scalar: Tile | VirtualRegister | None,
+    vector: Tile | None,
+    dim: int,
+) -> Index | None:
+    """The dynamic address that an `ap` names; its step is that of the tensor's dimension.
+
+    Raises:
+        IllegalInstruction: for two addresses at once.
+    """
+    if scalar is not None and vector is not None:
+        raise IllegalInstruction(
+            "ap with scalar_offset and vector_offset; legal: one of the two",
+            fix="name one of them",
+            source=f"{SOURCE}.ap",
+        )
+    dim = pattern.axis(dim)
+    step, limit = pattern.strides_bytes[dim], pattern.shape[dim]
+    if vector is not None:
+        return VectorIndex(vector, step, limit)
+    return None if scalar is None else ScalarIndex(scalar, step, limit)

@@ -1,0 +1,202 @@
+"""Tensors: where they live, and how they come to be.
+
+Source: nki.language.ndarray and its kin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trnsim.dtypes import UINT8, UINT32, Array, round_to
+from trnsim.errors import BadInput, IllegalInstruction
+from trnsim.memory import Memory
+from trnsim.nki.language.legacy import check_partition_axis
+from trnsim.nki.precision import stored
+from trnsim.nki.tensor import MemoryRegion, NkiTensor
+from trnsim.nki.tiles import issue, new_tile
+from trnsim.program import current_core
+
+sbuf = MemoryRegion.sbuf
+psum = MemoryRegion.psum
+private_hbm = MemoryRegion.private_hbm
+hbm = MemoryRegion.private_hbm
+shared_hbm = MemoryRegion.shared_hbm
+
+_RAND2_GENERATION = 4
+_DROPPED_BITS = 8  # what is left of 32 random bits has an exact float32
+
+
+def region(buffer: MemoryRegion | str) -> MemoryRegion:
+    """The memory region that `buffer` names.
+
+    Raises:
+        BadInput: for another word.
+    """
+    if isinstance(buffer, MemoryRegion):
+        return buffer
+    name = {"hbm": "private_hbm"}.get(buffer, buffer)
+    try:
+        return MemoryRegion(name)
+    except ValueError:
+        legal = ", ".join(f"nl.{legal.value}" for legal in MemoryRegion)
+        raise BadInput(
+            f"buffer={buffer!r}; legal: {legal}", fix="name one of them", source="nki.language"
+        ) from None
+
+
+def is_hbm(buffer: MemoryRegion | str) -> bool:
+    """Whether `buffer` is HBM of either kind."""
+    return region(buffer).memory is Memory.HBM
+
+
+def is_sbuf(buffer: MemoryRegion | str) -> bool:
+    """Whether `buffer` is SBUF."""
+    return region(buffer).memory is Memory.SBUF
+
+
+def is_psum(buffer: MemoryRegion | str) -> bool:
+    """Whether `buffer` is PSUM."""
+    return region(buffer).memory is Memory.PSUM
+
+
+def is_on_chip(buffer: MemoryRegion | str) -> bool:
+    """Whether `buffer` is SBUF or PSUM."""
+    return region(buffer).memory.is_on_chip
+
+
+def ndarray(
+    shape: Iterable[int],
+    dtype: Any,
+    buffer: MemoryRegion | str = sbuf,
+    name: str = "",
+    address: tuple[int, int] | None = None,
+) -> NkiTensor:
+    """A new tensor, not initialised.
+
+    Args:
+        shape: lengths; on chip the first is the number of partitions.
+        dtype: element format.
+        buffer: nl.sbuf, nl.psum, nl.shared_hbm or nl.private_hbm.
+        name: a name for messages and reports.
+        address: (first partition, byte offset in the partition), on chip.
+
+    Raises:
+        IllegalInstruction: a shape or dtype that the core has not.
+        OutOfMemory: a tensor larger than its memory.
+    """
+    where = region(buffer)
+    kind = stored(dtype)
+    lengths = check_partition_axis(shape)
+    memory = current_core().memory
+    if where is shared_hbm:
+        storage, pattern = memory.allocate_shared(lengths, kind, name=name)
+    else:
+        place = None if address is None else (int(address[0]), int(address[1]))
+        storage, pattern = memory.allocate(lengths, kind, where.memory, name=name, address=place)
+    return NkiTensor(storage, kind, pattern, where)
+
+
+def full(
+    shape: Iterable[int],
+    fill_value: float,
+    dtype: Any,
+    buffer: MemoryRegion | str = sbuf,
+    name: str = "",
+) -> NkiTensor:
+    """A new tensor of one value: by a memset on chip, by a DMA from a constant in HBM."""
+    tensor = ndarray(shape, dtype, buffer, name)
+    if tensor.memory.is_on_chip:
+        issue("memset", tensor, fill_value)
+        return tensor
+    value = round_to(np.asarray([fill_value], np.float64), tensor.dtype)
+    issue("dma_copy", tensor, _constant(np.full(tensor.shape, value[0], tensor.dtype.dtype)))
+    return tensor
+
+
+def zeros(
+    shape: Iterable[int], dtype: Any, buffer: MemoryRegion | str = sbuf, name: str = ""
+) -> NkiTensor:
+    """A new tensor of zeros."""
+    return full(shape, 0, dtype, buffer, name)
+
+
+def ones(
+    shape: Iterable[int], dtype: Any, buffer: MemoryRegion | str = sbuf, name: str = ""
+) -> NkiTensor:
+    """A new tensor of ones."""
+    return full(shape, 1, dtype, buffer, name)
+
+
+def zeros_like(
+    x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | str | None = None, name: str = ""
+) -> NkiTensor:
+    """A new tensor of zeros, like `x` in all that is not given."""
+    return zeros(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
+
+
+def empty_like(
+    x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | str | None = None, name: str = ""
+) -> NkiTensor:
+    """A new tensor, not initialised, like `x` in all that is not given."""
+    return ndarray(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
+
+
+def shared_constant(constant: Array | str | Path) -> NkiTensor:
+    """A tensor in shared HBM that holds an array, or the array of a .npy file."""
+    if isinstance(constant, str | Path):
+        constant = np.load(constant)
+    return _constant(np.asarray(constant))
+
+
+def shared_identity_matrix(n: int, dtype: Any = UINT8, dst: NkiTensor | None = None) -> NkiTensor:
+    """The identity matrix in SBUF, [n, n], loaded from a constant in HBM."""
+    tile = new_tile((n, n), dtype) if dst is None else dst
+    issue("dma_copy", tile, _constant(np.eye(n, dtype=tile.dtype.dtype)))
+    return tile
+
+
+def rand(
+    shape: Iterable[int], dtype: Any, buffer: MemoryRegion | str = sbuf, name: str = ""
+) -> NkiTensor:
+    """A new on-chip tensor of random numbers, uniform in [0, 1).
+
+    By rand2 from NeuronCore-v4 on; before, by 24 of the 32 random bits of rng.
+    """
+    tensor = ndarray(shape, dtype, buffer, name)
+    if current_core().core.generation >= _RAND2_GENERATION:
+        issue("rand2", tensor, 0.0, 1.0)
+        return tensor
+    bits = new_tile(tensor.shape, UINT32)
+    issue("rng", bits)
+    issue("tensor_scalar", bits, bits, "right_shift", _DROPPED_BITS)
+    issue("tensor_scalar", tensor, bits, "multiply", 2.0 ** (_DROPPED_BITS - 32))
+    return tensor
+
+
+def random_seed(seed: Any) -> None:
+    """Seed the Vector Engine's random numbers from a [1, 1] tile of 32 bits.
+
+    Raises:
+        IllegalInstruction: for a number in place of a tile.
+    """
+    if not isinstance(seed, NkiTensor):
+        raise IllegalInstruction(
+            f"nl.random_seed({seed!r}); legal: a [1, 1] tile in SBUF or PSUM",
+            fix=f"nl.random_seed(nl.full((1, 1), {seed!r}, dtype=nl.int32))",
+            source="release notes of NKI 0.4, Known issues, NKI Language",
+        )
+    issue("set_rng_seed", seed)
+
+
+def _constant(array: Array) -> NkiTensor:
+    """A constant of the program, in HBM when it starts."""
+    kind = stored(array.dtype)
+    dense = np.ascontiguousarray(array, kind.dtype)
+    if dense is array:
+        dense = array.copy()
+    storage, pattern = current_core().memory.adopt(dense, "")
+    return NkiTensor(storage, kind, pattern, shared_hbm)

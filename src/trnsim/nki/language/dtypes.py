@@ -1,0 +1,35 @@
+"""The dtypes of `nki.language`; public code imports this module too.
+
+Source: nki.api.shared.rst, Supported Data Types by NKI.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trnsim.dtypes import BY_NAME, Dtype
+
+globals().update(BY_NAME)
+DType = Dtype
+
+
+@dataclass(frozen=True)
+class FloatLimits:
+    """The limits of a float format, as `nl.fp32.min` (NKI 0.1).
+
+    Attributes:
+        min: the lowest finite value.
+        max: the highest finite value.
+    """
+
+    min: float
+    max: float
+
+
+_single = np.finfo(np.float32)
+fp32 = FloatLimits(float(_single.min), float(_single.max))
+
+NAMES = ("DType", "fp32", *BY_NAME)
+"""What `nki.language` has of them."""

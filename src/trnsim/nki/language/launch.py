@@ -1,0 +1,57 @@
+"""The launch grid as a kernel sees it, and printing from the device.
+
+Source: nki.language.program_id, num_programs, program_ndim, device_print.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trnsim.errors import IllegalInstruction
+from trnsim.nki.tensor import NkiTensor
+from trnsim.program import current_core
+
+
+def program_id(axis: int = 0) -> int:
+    """The index of this core along an axis of the launch grid; 0 on one core.
+
+    Raises:
+        IllegalInstruction: for an axis that no grid has.
+    """
+    _check_axes(axis)
+    peer = current_core().peer
+    return peer.rank if peer is not None else 0
+
+
+def num_programs(axes: int | tuple[int, ...] | None = 0) -> int:
+    """The number of cores in the launch grid; 1 on one core.
+
+    Raises:
+        IllegalInstruction: for an axis that no grid has.
+    """
+    _check_axes(axes)
+    peer = current_core().peer
+    return peer.cores if peer is not None else 1
+
+
+def program_ndim() -> int:
+    """The number of axes of the launch grid; 0 on one core."""
+    return 1 if current_core().peer is not None else 0
+
+
+def device_print(print_prefix: str, tensor: NkiTensor) -> None:
+    """Print a prefix and a tensor's values."""
+    values: Any = np.asarray(tensor.array) if current_core().has_values else "(no values)"
+    print(print_prefix, values)  # noqa: T201  printing is what it is for
+
+
+def _check_axes(axes: int | tuple[int, ...] | None) -> None:
+    for axis in axes if isinstance(axes, tuple) else (axes,):
+        if axis not in (0, None):
+            raise IllegalInstruction(
+                f"axis {axis} of the launch grid; legal: 0",
+                fix="the grid of a logical core has one axis: kernel[2]",
+                source="nki.language.program_id",
+            )

@@ -1,0 +1,63 @@
+"""Names of `nki.language` that NKI 0.2 removed: what still has a meaning, and what says it has not.
+
+Source: nki/migration/index.rst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from trnsim.errors import NotModelled
+
+_SOURCE = "nki/migration/index.rst, NKI 0.1 to 0.2"
+GONE = {
+    "arange": "index with slices, or with tensor.ap([[stride, count], ...])",
+    "mgrid": "index with slices, or with tensor.ap([[stride, count], ...])",
+    "nc": "launch the kernel as kernel[2]",
+    "spmd_dim": "launch the kernel as kernel[2]",
+    "atomic_rmw": "use nisa.dma_compute",
+    "all_reduce": "reduce partitions with nisa.nc_matmul by ones, or transpose first",
+    "loop_reduce": "accumulate in a tile of its own with nisa.tensor_tensor",
+    "static_cast": "cast with nl.copy(tile, dtype=...)",
+}
+"""What replaces each of them since."""
+
+
+class PartitionLength(int):
+    """A length that `nl.par_dim` has marked as that of the partition axis."""
+
+    __slots__ = ()
+
+
+def par_dim(length: int) -> PartitionLength:
+    """`length`, marked as the partition axis of an on-chip tensor, which is its first since 0.2."""
+    return PartitionLength(length)
+
+
+def check_partition_axis(shape: Iterable[int]) -> tuple[int, ...]:
+    """The lengths as plain integers.
+
+    Raises:
+        NotModelled: where the partition axis is not the first: a block of tiles, of NKI 0.1.
+    """
+    lengths = tuple(shape)
+    if any(isinstance(length, PartitionLength) for length in lengths[1:]):
+        raise NotModelled(
+            f"a tensor of shape {lengths} with its partition axis behind block dimensions, which "
+            "NKI 0.2 removed",
+            fix="make a list of tiles, or move the partition axis to the front",
+            source=_SOURCE,
+        )
+    return tuple(int(length) for length in lengths)
+
+
+def refuse_name(name: str) -> NoReturn:
+    """Say what replaces a name of NKI 0.1.
+
+    Raises:
+        NotModelled: always.
+    """
+    raise NotModelled(
+        f"nl.{name} belongs to NKI 0.1, which is not emulated yet", fix=GONE[name], source=_SOURCE
+    )

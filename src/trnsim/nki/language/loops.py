@@ -1,0 +1,99 @@
+"""Loops: unrolled ones, which are Python's, and those that run on the device.
+
+A device loop's variable is a register that only the loop sets. Its bounds may be registers too.
+
+Source: nki.language.dynamic_range, fori_loop, while_loop, no_reorder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from trnsim.errors import IllegalInstruction
+from trnsim.isa import VirtualRegister
+
+# Every loop over compile-time bounds is unrolled while the kernel is traced.
+affine_range = range
+sequential_range = range
+static_range = range
+
+Bound = int | VirtualRegister
+_is_ordered: ContextVar[bool] = ContextVar("trnsim_nki_is_ordered", default=False)
+
+
+def dynamic_range(
+    start: Bound, stop: Bound | None = None, step: int = 1
+) -> Generator[VirtualRegister]:
+    """A loop on the device: a register for each of range(start, stop, step).
+
+    Raises:
+        IllegalInstruction: for a step that is not a positive integer.
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    if isinstance(step, VirtualRegister) or step < 1:
+        raise IllegalInstruction(
+            f"a device loop with step {step}; legal: a positive integer known at compile time",
+            fix="count up by a constant, and compute the index from it",
+            source="nki.language.fori_loop, step",
+        )
+    _refuse_reordering("a device loop")
+    return _registers(int(first), int(last), int(step))
+
+
+def fori_loop(
+    lower: Bound, upper: Bound, body_fun: Callable[[VirtualRegister], object], step: int = 1
+) -> None:
+    """`body_fun(i)` on the device for each i of range(lower, upper, step)."""
+    for register in dynamic_range(lower, upper, step):
+        body_fun(register)
+
+
+def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], object]) -> None:
+    """`register = body_fun(register)` on the device while the register is not zero.
+
+    Raises:
+        IllegalInstruction: where the body returns something else.
+    """
+    _refuse_reordering("a device loop")
+    condition: object = init
+    while True:
+        if not isinstance(condition, VirtualRegister):
+            raise IllegalInstruction(
+                f"while_loop with a condition of type {type(condition).__name__}; legal: a "
+                "register, and a body that returns the next one",
+                fix="end the body with: nisa.register_load(r, flag); return r",
+                source="nki.language.while_loop",
+            )
+        if not condition:
+            return
+        condition = body_fun(condition)
+
+
+@contextmanager
+def no_reorder() -> Generator[None]:
+    """Instructions inside run in program order, which is the order emulated anyway.
+
+    Device loops are refused inside.
+    """
+    token = _is_ordered.set(True)
+    try:
+        yield
+    finally:
+        _is_ordered.reset(token)
+
+
+def _registers(first: int, last: int, step: int) -> Generator[VirtualRegister]:
+    for value in range(first, last, step):
+        yield VirtualRegister(value, frozen=True)
+
+
+def _refuse_reordering(what: str) -> None:
+    if _is_ordered.get():
+        raise IllegalInstruction(
+            f"{what} inside nl.no_reorder(); legal: nl.affine_range, nl.sequential_range, "
+            "nl.static_range",
+            fix="unroll the loop, or leave no_reorder before it",
+            source="nki.language.no_reorder",
+        )

@@ -1,0 +1,132 @@
+"""Moving tiles: loads and stores, transposes, products, broadcasts, gathers.
+
+Source: nki.language, Memory operations; release notes of NKI 0.4, Known issues, NKI Language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from trnsim.dtypes import FLOAT32
+from trnsim.errors import IllegalInstruction
+from trnsim.nki.notices import refuse_or_warn
+from trnsim.nki.tensor import MemoryRegion, NkiTensor
+from trnsim.nki.tiles import as_tile, cast, issue, new_tile, spread
+
+_PLANE = 2
+_LIMITS = "release notes of NKI 0.4, Known issues, NKI Language"
+
+
+def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new SBUF tile with the values of an HBM tensor."""
+    tile = new_tile(src.shape, src.dtype if dtype is None else dtype)
+    issue("dma_copy", tile, src)
+    return tile
+
+
+def store(dst: NkiTensor, value: NkiTensor) -> None:
+    """Write an SBUF tile to an HBM tensor.
+
+    Raises:
+        IllegalInstruction: for a tile in PSUM, which a DMA cannot read.
+    """
+    issue("dma_copy", dst, value)
+
+
+def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new SBUF tile [N, M] with the values of an HBM tensor [M, N], transposed by the DMA.
+
+    More dimensions than two count as [M, all others].
+    """
+    plane = _plane("nl.load_transpose2d", src)
+    tile = new_tile(plane.shape[::-1], src.dtype)
+    issue("dma_transpose", tile, plane)
+    return tile if dtype is None or tile.dtype == dtype else cast(tile, dtype)
+
+
+def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new PSUM tile with the partition and the free axis of `x` swapped by the Tensor Engine."""
+    tile = _plane("nl.transpose", as_tile("nl.transpose", x))
+    if dtype is not None:
+        tile = cast(tile, dtype)
+    swapped = new_tile(tile.shape[::-1], tile.dtype, MemoryRegion.psum)
+    issue("nc_transpose", swapped, tile)
+    return swapped
+
+
+def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
+    """``x.T @ y`` in a new PSUM tile, float32.
+
+    Without `transpose_x` it is ``x @ y``, which AWS's compiler refuses.
+    """
+    left, right = as_tile("nl.matmul", x), as_tile("nl.matmul", y)
+    if not transpose_x:
+        refuse_or_warn(
+            "nl.matmul(transpose_x=False); legal: transpose_x=True",
+            "lay x out with its contraction along the partitions: nl.matmul(xT, y, True)",
+            _LIMITS,
+        )
+        left = cast(transpose(left), None)
+    product = new_tile((left.shape[1], right.shape[1]), FLOAT32, MemoryRegion.psum)
+    issue("nc_matmul", product, left, right)
+    return product
+
+
+def broadcast_to(x: NkiTensor, shape: Iterable[int], dtype: Any = None) -> NkiTensor:
+    """`x` repeated along its dimensions of length 1; `x` itself where nothing changes.
+
+    Raises:
+        IllegalInstruction: for another rank, or a dimension of another length than 1.
+    """
+    tile = as_tile("nl.broadcast_to", x)
+    lengths = tuple(int(length) for length in shape)
+    pairs = list(zip(tile.shape, lengths, strict=False))
+    if tile.ndim != len(lengths) or any(old not in (1, new) for old, new in pairs):
+        raise IllegalInstruction(
+            f"nl.broadcast_to of {tile} to {lengths}; legal: the same rank, and each dimension "
+            "the same or repeated from 1",
+            fix="add dimensions with tile.expand_dim, and slice those that do not match",
+            source="nki.language.broadcast_to",
+        )
+    if tile.shape == lengths and (dtype is None or tile.dtype == dtype):
+        return tile
+    repeated = spread(tile, lengths)
+    is_view = repeated.storage is tile.storage
+    is_cast = dtype is not None and repeated.dtype != dtype
+    return cast(repeated, dtype) if is_view or is_cast else repeated
+
+
+def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
+    """A view of `x` with a new dimension of length 1 at `axis`."""
+    return x.expand_dim(axis)
+
+
+def gather_flattened(
+    data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: Any = None
+) -> NkiTensor:
+    """Element ``indices[p, i]`` of partition p of `data`, whose free axes count as one.
+
+    Raises:
+        IllegalInstruction: for another axis than 0.
+    """
+    if axis != 0:
+        raise IllegalInstruction(
+            f"nl.gather_flattened(axis={axis}); legal: axis=0, along the flattened free axes",
+            fix="leave axis out",
+            source="nki.language.gather_flattened",
+        )
+    gathered = new_tile(indices.shape, data.dtype)
+    issue("nc_n_gather", gathered, data, indices)
+    return gathered if dtype is None else cast(gathered, dtype)
+
+
+def _plane(what: str, tensor: NkiTensor) -> NkiTensor:
+    """The tensor with all dimensions but the first as one."""
+    if tensor.ndim < _PLANE:
+        raise IllegalInstruction(
+            f"{what} of {tensor}; legal: two dimensions or more",
+            fix="add a dimension: tensor.expand_dim(1)",
+            source=f"nki.language.{what.removeprefix('nl.')}",
+        )
+    return tensor if tensor.ndim == _PLANE else tensor.flatten_dims(1, tensor.ndim - 1)

@@ -1,0 +1,78 @@
+"""`nl.NKIObject`: the base of a kernel's own configuration objects.
+
+AWS's base class takes any keyword and makes it an attribute. Public subclasses rely on that while
+they are decorated with @dataclass, whose generated __init__ would refuse what has no annotation
+and insist on every field that has no default.
+
+Source: nki.language.NKIObject.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+_GENERATED = "<string>"
+"""The file name of what @dataclass generates."""
+
+
+class ObjectType(type):
+    """Makes instances whose keywords all become attributes."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """An instance: by its own __init__ where someone wrote one, else leniently."""
+        init = getattr(cls, "__init__")  # noqa: B009  mypy takes cls.__init__ for an instance's
+        if not _is_generated(init) or _fits(init, args, kwargs):
+            return super().__call__(*args, **kwargs)
+        made: Any = object.__new__(cls)  # type: ignore[arg-type]  # cls is the class itself
+        for name, value in _attributes(cls, args, kwargs).items():
+            object.__setattr__(made, name, value)  # frozen dataclasses have no other way
+        finish = getattr(made, "__post_init__", None)
+        if finish is not None:
+            finish()
+        return made
+
+
+class NKIObject(metaclass=ObjectType):
+    """Keyword arguments become attributes; a field without a value has none."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        for name, value in kwargs.items():
+            setattr(self, name, value)
+        finish = getattr(self, "__post_init__", None)
+        if finish is not None:
+            finish()
+
+
+def _is_generated(init: Any) -> bool:
+    code = getattr(init, "__code__", None)
+    return code is not None and code.co_filename == _GENERATED
+
+
+def _fits(init: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether @dataclass's own __init__ takes the arguments."""
+    try:
+        inspect.signature(init).bind(None, *args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def _attributes(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The fields' defaults, the positional arguments in the order of the fields, the keywords."""
+    fields = [field for field in dataclasses.fields(cls) if field.init]
+    if len(args) > len(fields):
+        raise TypeError(
+            f"{cls.__name__} takes {len(fields)} positional arguments but {len(args)} were given"
+        )
+    values = {
+        field.name: field.default_factory()
+        for field in fields
+        if field.default_factory is not dataclasses.MISSING
+    }
+    values |= {
+        field.name: field.default for field in fields if field.default is not dataclasses.MISSING
+    }
+    values |= {field.name: value for field, value in zip(fields, args, strict=False)}
+    return values | kwargs

@@ -1,0 +1,130 @@
+"""Reductions along the last free axes, and what is made of them: softmax, rms_norm.
+
+Source: nki.language, Reduction operations.
+"""
+
+from __future__ import annotations
+
+from math import prod as product
+from typing import Any
+
+from trnsim.dtypes import FLOAT32
+from trnsim.errors import IllegalInstruction
+from trnsim.nki.operators import OPERATORS, Composed, Operator
+from trnsim.nki.tensor import NkiTensor
+from trnsim.nki.tiles import as_tile, issue, matched, new_tile, spread
+
+Axes = int | tuple[int, ...] | list[int]
+
+
+class Reduction(Operator):
+    """`nl.sum` and its kin: passed as `op`, the operator that it repeats."""
+
+    def __call__(self, x: Any, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+        """The reduction along the last free axes, as one instruction."""
+        return _reduce(self.name, repr(self), x, axis, dtype, keepdims=keepdims)
+
+
+def mean(x: NkiTensor, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """The average along the last free axes, of sums in float32."""
+    tile = as_tile("nl.mean", x)
+    first = _first_axis("nl.mean", tile, axis)
+    total = _reduce("add", "nl.mean", tile, axis, FLOAT32, keepdims=keepdims)
+    return _scaled(total, 1.0 / product(tile.shape[first:]), tile.dtype if dtype is None else dtype)
+
+
+def var(x: NkiTensor, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """The population variance along the last free axes, which stay with length 1 (as AWS's do)."""
+    del keepdims
+    tile = as_tile("nl.var", x)
+    first = _first_axis("nl.var", tile, axis)
+    centre = mean(tile, axis, FLOAT32, keepdims=True)
+    apart = _applied("subtract", tile, centre)
+    squares = _applied("multiply", apart, apart)
+    total = _reduce("add", "nl.var", squares, axis, FLOAT32, keepdims=True)
+    return _scaled(total, 1.0 / product(tile.shape[first:]), tile.dtype if dtype is None else dtype)
+
+
+def softmax(x: NkiTensor, axis: Axes = -1, dtype: Any = None) -> NkiTensor:
+    """exp(x - max) divided by its sum along the last free axes."""
+    tile = as_tile("nl.softmax", x)
+    largest = _reduce("maximum", "nl.softmax", tile, axis, FLOAT32, keepdims=True)
+    powers = OPERATORS["exp"](_applied("subtract", tile, largest))
+    total = _reduce("add", "nl.softmax", powers, axis, FLOAT32, keepdims=True)
+    share = OPERATORS["reciprocal"](total)
+    return _applied("multiply", powers, share, tile.dtype if dtype is None else dtype)
+
+
+def rms_norm(
+    x: NkiTensor,
+    w: NkiTensor,
+    axis: Axes,
+    n: int,
+    epsilon: float = 1e-06,
+    dtype: Any = None,
+    compute_dtype: Any = None,
+) -> NkiTensor:
+    """``x / sqrt(sum(x * x) / n + epsilon) * w``, in float32 or in `compute_dtype`."""
+    kind = FLOAT32 if compute_dtype is None else compute_dtype
+    tile = as_tile("nl.rms_norm", x)
+    squares = _applied("multiply", tile, tile, kind)
+    total = _reduce("add", "nl.rms_norm", squares, axis, FLOAT32, keepdims=True)
+    root = new_tile(total.shape, FLOAT32)
+    issue("tensor_scalar", root, total, "multiply", 1.0 / n, False, "add", epsilon)
+    scaled = _applied("multiply", tile, OPERATORS["rsqrt"](root), kind)
+    first, weight = matched("nl.rms_norm", scaled, as_tile("nl.rms_norm", w))
+    return _applied("multiply", first, weight, tile.dtype if dtype is None else dtype)
+
+
+def all(x: NkiTensor, axis: Axes, dtype: Any = None) -> NkiTensor:
+    """1 where every element along the last free axes is not zero, else 0."""
+    return _reduce("logical_and", "nl.all", x, axis, dtype, keepdims=False)
+
+
+def _reduce(op: str, what: str, x: Any, axis: Axes, dtype: Any, *, keepdims: bool) -> NkiTensor:
+    tile = as_tile(what, x)
+    first = _first_axis(what, tile, axis)
+    rest = (1,) * (tile.ndim - first) if keepdims else ()
+    shape = (*tile.shape[:first], *rest)
+    shape = shape if len(shape) > 1 else (*shape, 1)  # on chip one free axis stays
+    result = new_tile(shape, tile.dtype if dtype is None else dtype)
+    issue("tensor_reduce", result, op, tile, tuple(range(first, tile.ndim)))
+    return result
+
+
+def _first_axis(what: str, tile: NkiTensor, axis: Axes) -> int:
+    """The first of the axes, which must be the last ones of the tile."""
+    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = sorted(one + tile.ndim if one < 0 else one for one in given)
+    if not axes or axes[0] < 1 or axes != list(range(axes[0], tile.ndim)):
+        raise IllegalInstruction(
+            f"{what} along axis {axis} of {tile}; legal: the last free axes, such as "
+            f"{list(range(1, tile.ndim))}",
+            fix="permute the tile so that the axes to reduce come last; transpose it to reduce "
+            "partitions",
+            source="nki.language, Reduction operations: axis",
+        )
+    return axes[0]
+
+
+def _applied(op: str, x: NkiTensor, y: NkiTensor, dtype: Any = FLOAT32) -> NkiTensor:
+    """`x op y`, y repeated along the free axes where it has length 1."""
+    result = new_tile(x.shape, dtype)
+    issue("tensor_tensor", result, x, spread(y, x.shape), op)
+    return result
+
+
+def _scaled(tile: NkiTensor, factor: float, dtype: Any) -> NkiTensor:
+    result = new_tile(tile.shape, dtype)
+    issue("tensor_scalar", result, tile, "multiply", factor)
+    return result
+
+
+FUNCTIONS: dict[str, Operator] = {
+    "sum": Reduction("add", "sum"),
+    "max": Reduction("maximum", "max"),
+    "min": Reduction("minimum", "min"),
+    "prod": Reduction("multiply", "prod"),
+    **{plain.__name__: Composed(plain) for plain in (mean, var, all, softmax, rms_norm)},
+}
+"""By name, what `nki.language` calls them."""

@@ -1,0 +1,63 @@
+"""Where AWS's entry points are more lenient than the chip, and what they say instead of an error.
+
+AWS's simulator runs some things that its compiler refuses, and races of two cores that the chip
+runs with undefined results. `trnsim.run` refuses both. `nki.simulate` and its kin, under which
+public test suites pass, run them and warn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from trnsim.errors import IllegalInstruction, user_line
+
+
+class RaceWarning(UserWarning):
+    """Two cores touched the same bytes of shared HBM, one of them writing, with no barrier."""
+
+
+class SimulatorOnlyWarning(UserWarning):
+    """AWS's simulator runs it; its compiler refuses it, and so does `trnsim.run`."""
+
+
+_is_lenient: ContextVar[bool] = ContextVar("trnsim_nki_is_lenient", default=False)
+_shown: dict[str | tuple[str, type[Warning], int], int] = {}
+"""What Python's warnings have shown already, by message, category and line."""
+
+
+@contextmanager
+def as_simulator(is_lenient: bool) -> Generator[None]:
+    """Inside, `refuse_or_warn` warns where `is_lenient`."""
+    token = _is_lenient.set(is_lenient)
+    try:
+        yield
+    finally:
+        _is_lenient.reset(token)
+
+
+def refuse_or_warn(reason: str, fix: str, source: str) -> None:
+    """Raise `IllegalInstruction`; on AWS's simulator warn and go on.
+
+    Raises:
+        IllegalInstruction: unless the kernel runs as on AWS's simulator.
+    """
+    if not _is_lenient.get():
+        raise IllegalInstruction(reason, fix=fix, source=source)
+    text = f"{reason}\n  AWS's simulator runs it, the chip does not.\n  fix: {fix}"
+    _warn(f"{text}\n  source: {source}", SimulatorOnlyWarning)
+
+
+def warn_of_races(races: tuple[str, ...]) -> None:
+    """One warning for the races that a run found."""
+    if len(races) > 0:
+        more = f"\n  and {len(races) - 1} more" if len(races) > 1 else ""
+        _warn(races[0] + more, RaceWarning)
+
+
+def _warn(message: str, category: type[Warning]) -> None:
+    line = user_line()
+    file, number = (line.file, line.line) if line is not None else (__name__, 1)
+    warnings.warn_explicit(message, category, file, number, registry=_shown)

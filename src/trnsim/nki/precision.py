@@ -1,0 +1,75 @@
+"""NKI_PRECISE_FP=0: low-precision floats keep their names and are stored as float32.
+
+What a kernel computes is then free of their rounding. What it costs, and whether it fits, is that
+of float32 tensors; whatever looks at the bytes of such a tensor is refused.
+
+Source: nki_simulator.rst, Precise Floating-Point Mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from trnsim.dtypes import BY_NAME, FLOAT8_E8M0FNU, FLOAT32, TFLOAT32, Dtype, as_dtype
+from trnsim.errors import NotModelled
+
+_is_widening: ContextVar[bool] = ContextVar("trnsim_nki_is_widening", default=False)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class WideDtype(Dtype):
+    """A low-precision float by name, float32 by its bytes."""
+
+    def __hash__(self) -> int:
+        return hash(BY_NAME[self.name])
+
+
+_WIDE = {
+    narrow.name: WideDtype(
+        narrow.name,
+        FLOAT32.dtype,
+        narrow.family,
+        FLOAT32.mantissa_bits,
+        narrow.first_generation,
+    )
+    for narrow in BY_NAME.values()
+    if narrow.is_float and narrow not in (FLOAT32, TFLOAT32, FLOAT8_E8M0FNU)
+}
+
+
+@contextmanager
+def widening(is_on: bool) -> Generator[None]:
+    """Inside, `stored` widens where `is_on`."""
+    token = _is_widening.set(is_on)
+    try:
+        yield
+    finally:
+        _is_widening.reset(token)
+
+
+def stored(dtype: Any) -> Dtype:
+    """The format in which a new tensor of `dtype` is stored."""
+    kind = as_dtype(dtype)
+    return _WIDE.get(kind.name, kind) if _is_widening.get() else kind
+
+
+def reinterpreted(old: Dtype, new: Any) -> Dtype:
+    """The format under which the bytes of an `old` tensor are looked at as `new`.
+
+    Raises:
+        NotModelled: where either is stored as float32 in place of itself.
+    """
+    kind = stored(new)
+    is_wide = isinstance(old, WideDtype) or isinstance(kind, WideDtype)
+    if is_wide and old != kind:
+        raise NotModelled(
+            f"the bytes of a {old} tensor looked at as {kind} under NKI_PRECISE_FP=0, which stores "
+            "low-precision floats as float32",
+            fix="run this kernel with NKI_PRECISE_FP=1",
+            source="nki_simulator.rst, Precise Floating-Point Mode",
+        )
+    return old if is_wide else kind

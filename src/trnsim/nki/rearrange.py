@@ -1,0 +1,67 @@
+"""einops-style patterns: `tensor.rearrange(("b", ("h", "w")), ("b", "w", "h"), {"h": 4})`.
+
+Source: nki.language.NkiTensor.rearrange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import NoReturn
+
+from trnsim.errors import IllegalInstruction
+
+Group = str | Sequence[str]
+_SOURCE = "nki.language.NkiTensor.rearrange"
+
+
+def split_lengths(
+    shape: Sequence[int], pattern: Sequence[Group], sizes: Mapping[str, int]
+) -> list[tuple[int, ...]]:
+    """The lengths into which each dimension is split, in the order of its names.
+
+    Raises:
+        IllegalInstruction: where the pattern does not fit the shape.
+    """
+    if len(pattern) != len(shape):
+        _refuse(f"the pattern {tuple(pattern)} for a tensor of shape {tuple(shape)}")
+    return [
+        _split(length, names(group), sizes) for length, group in zip(shape, pattern, strict=True)
+    ]
+
+
+def names(group: Group) -> tuple[str, ...]:
+    """The names of a group, or the one name."""
+    return (group,) if isinstance(group, str) else tuple(group)
+
+
+def order(source: Sequence[Group], target: Sequence[Group]) -> list[int]:
+    """For each name of `target`, its place among the names of `source`.
+
+    Raises:
+        IllegalInstruction: where they are not the same names, each once.
+    """
+    have = [name for group in source for name in names(group)]
+    want = [name for group in target for name in names(group)]
+    if sorted(have) != sorted(want) or len(set(have)) != len(have):
+        _refuse(f"the names {have} to {want}")
+    return [have.index(name) for name in want]
+
+
+def _split(length: int, group: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    unknown = [name for name in group if name not in sizes]
+    known = prod(sizes[name] for name in group if name in sizes)
+    if len(unknown) > 1 and length == known:
+        return tuple(sizes.get(name, 1) for name in group)
+    if len(unknown) > 1 or length % known or (not unknown and known != length):
+        _refuse(f"a dimension of length {length} as {group} with sizes {dict(sizes)}")
+    return tuple(sizes.get(name, length // known) for name in group)
+
+
+def _refuse(what: str) -> NoReturn:
+    raise IllegalInstruction(
+        f"rearrange: {what}; legal: one group a dimension, each name once on both sides, at most "
+        "one length of a group left open",
+        fix="give the lengths that are not known: fixed_sizes={'h': 4}",
+        source=_SOURCE,
+    )

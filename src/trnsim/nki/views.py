@@ -1,0 +1,164 @@
+"""The views of a tensor that need no index tensor: other shapes over the same bytes.
+
+On chip the partition axis stays dimension 0 of every view. Rows that an index tensor picks stay
+dimension 0 too.
+
+Source: nki.language.NkiTensor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from trnsim.dtypes import Dtype
+from trnsim.errors import IllegalInstruction
+from trnsim.memory import AccessPattern, Index, Memory, Storage, Tile, VectorIndex
+from trnsim.nki.indexing import SOURCE, MemoryRegion
+from trnsim.nki.precision import reinterpreted
+from trnsim.nki.rearrange import Group, names, order, split_lengths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class TensorViews(Tile):
+    """A tile with NKI's static view methods."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(
+        self,
+        storage: Storage,
+        dtype: Dtype,
+        pattern: AccessPattern,
+        buffer: MemoryRegion,
+        index: Index | None = None,
+    ) -> None:
+        super().__init__(storage, dtype, pattern, index)
+        self.buffer = buffer
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.pattern.shape)
+
+    def slice(self, dim: int, start: int, end: int, step: int = 1) -> Self:
+        """Elements `start` to `end` (exclusive) of dimension `dim`, every `step`-th."""
+        self._guard_rows(dim, "slice")
+        return self._view(self.pattern.slice(dim, start, end, step))
+
+    def permute(self, dims: Sequence[int]) -> Self:
+        """Dimensions in another order; on chip the partition axis stays first."""
+        if dims[0] != 0:
+            self._guard_rows(0, "permute")
+        if self._on_chip and dims[0] != 0:
+            self._refuse_partition(f"permute({tuple(dims)})")
+        return self._view(self.pattern.permute(tuple(dims)))
+
+    def broadcast(self, dim: int, size: int) -> Self:
+        """A dimension of length 1, repeated `size` times."""
+        self._guard(dim, "broadcast")
+        return self._view(self.pattern.broadcast(dim, size))
+
+    def expand_dim(self, dim: int) -> Self:
+        """A new dimension of length 1 at `dim`."""
+        if self._on_chip and dim % (self.ndim + 1) == 0:
+            self._refuse_partition(f"expand_dim({dim})")
+        return self._view(self.pattern.expand_dim(dim))
+
+    def squeeze_dim(self, dim: int) -> Self:
+        """Without dimension `dim` of length 1."""
+        self._guard(dim, "squeeze_dim")
+        return self._view(self.pattern.squeeze_dim(dim))
+
+    def reshape_dim(self, dim: int, shape: Sequence[int]) -> Self:
+        """Dimension `dim` split into `shape`, of which one length may be -1."""
+        if len(shape) > 1:
+            self._guard(dim, "reshape_dim")
+        return self._view(self.pattern.reshape_dim(dim, tuple(shape)))
+
+    def flatten_dims(self, start_dim: int, end_dim: int) -> Self:
+        """Dimensions `start_dim` to `end_dim` (inclusive) merged."""
+        self._guard(start_dim, "flatten_dims")
+        return self._view(self.pattern.flatten_dims(start_dim, end_dim))
+
+    def reshape(self, shape: Sequence[int]) -> Self:
+        """The same elements under another shape; on chip the partition axis stays."""
+        shape = tuple(shape)
+        if not self._on_chip:
+            return self._view(self.pattern.reshape(shape))
+        if not shape or shape[0] != self.shape[0]:
+            self._refuse_partition(f"reshape({shape})")
+        free = AccessPattern(
+            self.pattern.shape[1:], self.pattern.strides_bytes[1:], self.pattern.offset_bytes
+        ).reshape(shape[1:])
+        return self._view(
+            AccessPattern(
+                (shape[0], *free.shape),
+                (self.pattern.strides_bytes[0], *free.strides_bytes),
+                free.offset_bytes,
+            )
+        )
+
+    def rearrange(
+        self,
+        src_pattern: Sequence[Group],
+        dst_pattern: Sequence[Group],
+        fixed_sizes: Mapping[str, int] | None = None,
+    ) -> Self:
+        """Dimensions split, reordered and merged by name, as einops spells it.
+
+        ``t.rearrange(("b", ("h", "w")), ("b", "w", "h"), {"h": 4})`` splits, then swaps.
+        """
+        view = self
+        split = split_lengths(self.shape, src_pattern, fixed_sizes or {})
+        for dim in reversed(range(self.ndim)):
+            if len(split[dim]) > 1:
+                view = view.reshape_dim(dim, split[dim])
+        view = view.permute(order(src_pattern, dst_pattern))
+        for dim, group in enumerate(dst_pattern):
+            if len(names(group)) > 1:
+                view = view.flatten_dims(dim, dim + len(names(group)) - 1)
+        return view
+
+    def view(self, dtype: Any) -> Self:
+        """The same bytes as another dtype; the last dimension grows or shrinks."""
+        if self.index is not None:
+            raise IllegalInstruction(
+                f"view of {self} as {dtype}, whose place an index gives",
+                fix="view it as another dtype before the dynamic index",
+                source=f"{SOURCE}.view",
+            )
+        new = reinterpreted(self.dtype, dtype)
+        pattern = self.pattern.reinterpret(self.dtype.itemsize, new.itemsize)
+        return type(self)(self.storage, new, pattern, self.buffer)
+
+    reinterpret_cast = view
+
+    @property
+    def _on_chip(self) -> bool:
+        return self.storage.memory is not Memory.HBM
+
+    def _view(self, pattern: AccessPattern) -> Self:
+        return type(self)(self.storage, self.dtype, pattern, self.buffer, self.index)
+
+    def _guard(self, dim: int, method: str) -> None:
+        if self._on_chip and dim % self.ndim == 0:
+            self._refuse_partition(f"{method} on dimension {dim}")
+        self._guard_rows(dim, method)
+
+    def _guard_rows(self, dim: int, method: str) -> None:
+        """The dimension whose rows an index tensor picks stays as it is."""
+        if isinstance(self.index, VectorIndex) and dim % self.ndim == 0:
+            raise IllegalInstruction(
+                f"{method} on dimension {dim} of {self}, whose rows an index tensor picks",
+                fix="slice the index tensor, or view the other dimensions",
+                source=f"{SOURCE}.vector_select",
+            )
+
+    def _refuse_partition(self, what: str) -> None:
+        raise IllegalInstruction(
+            f"{what} of {self}: the partition dimension of an on-chip tensor stays dimension 0",
+            fix="view the free dimensions only; nisa.nc_transpose moves data between partitions",
+            source=SOURCE,
+        )

@@ -1,0 +1,156 @@
+"""`nki.isa`: AWS's names and signatures over the declared instructions."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim.errors import IllegalInstruction, NotModelled
+from trnsim.isa import Engine, Instruction
+from trnsim.nki import isa as nisa
+from trnsim.nki import jit
+from trnsim.nki import language as nl
+
+# nki/api/nki/isa/__init__.py: parameters in order; what has no default is marked "!".
+PUBLISHED = {
+    "dma_copy": "dst! src! priority oob_mode dge_mode engine name",
+    "tensor_copy": "dst! src! engine name",
+    "memset": "dst! value! engine name",
+    "nc_matmul": (
+        "dst! stationary! moving! is_stationary_onezero is_moving_onezero is_transpose accumulate "
+        "tile_position tile_size perf_mode name"
+    ),
+    "nc_transpose": "dst! data! engine name",
+    "activation": "dst! op! data! bias scale reduce_op reduce_res reduce_cmd name",
+    "activation_reduce": "dst! op! data! reduce_op! reduce_res! bias scale name",
+    "tensor_reduce": "dst! op! data! axis! negate keepdims name",
+    "tensor_tensor": "dst! data1! data2! op! engine name",
+    "tensor_scalar": "dst! data! op0! operand0 reverse0 op1 operand1 reverse1 engine name",
+    "scalar_tensor_tensor": "dst! data! op0! operand0! op1! operand1! reverse0 reverse1 name",
+    "reciprocal": "dst! data! name",
+}
+
+
+def on_core(body, target="trn2", **options):
+    """Run `body(x, out)` with a [128, 8] tile of twos and an output; the output."""
+
+    @jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        result = body(nl.load(x))
+        nl.store(out, nl.load(x) if result is None else result)
+        return out
+
+    return trnsim.run(kernel, np.full((128, 8), 2, np.float32), target=target, **options).outputs
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_function_has_the_published_signature(name):
+    signature = inspect.signature(getattr(nisa, name))
+    spelled = [
+        p.name + ("!" if p.default is p.empty else "") for p in signature.parameters.values()
+    ]
+    assert " ".join(spelled) == PUBLISHED[name]
+    assert signature.parameters["name"].default is None
+
+
+@pytest.mark.parametrize("opcode", sorted(nisa._PUBLISHED & set(Instruction.registry)))
+def test_every_declared_instruction_is_a_function_of_that_name(opcode):
+    function = getattr(nisa, opcode)
+    assert function.__name__ == function.__qualname__ == opcode
+    assert function.__doc__ == Instruction.registry[opcode].__doc__
+
+
+def test_positions_and_keywords_mean_the_same():
+    def by_position(tile):
+        nisa.tensor_scalar(tile, tile, nl.subtract, 5.0, True)
+        return tile
+
+    def by_keyword(tile):
+        nisa.tensor_scalar(
+            dst=tile, data=tile, op0=nl.subtract, operand0=5.0, reverse0=True, name="x"
+        )
+        return tile
+
+    assert on_core(by_position)[0, 0] == on_core(by_keyword)[0, 0] == 3
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: nisa.activation(dst=t, data=t),
+        lambda t: nisa.activation(dst=t, op=nl.exp),
+        nisa.memset,
+        lambda t: nisa.tensor_reduce(t, nl.add, t),
+        lambda t: nisa.tensor_tensor(t, t, t),
+        lambda t: nisa.reciprocal(t, t, t, t, t),
+        lambda t: nisa.reciprocal(t, source=t),
+    ],
+    ids=["no op", "no data", "no value", "no axis", "no operator", "too many", "misspelt"],
+)
+def test_a_call_that_does_not_fit_is_refused_with_the_signature(call):
+    message = r"was given \d positional operands and .*; legal: dst, "
+    with pytest.raises(IllegalInstruction, match=message) as caught:
+        on_core(call)
+    assert caught.value.fix.startswith("call it as nisa.")
+    assert caught.value.line.file == __file__
+
+
+def test_numpys_numbers_are_numbers():
+    def body(tile):
+        nisa.tensor_scalar(tile, tile, nl.add, np.float32(1.5))
+        sums = nl.ndarray((128, 1), nl.float32)
+        nisa.tensor_reduce(sums, nl.add, tile, axis=np.int64(1))
+        nisa.tensor_scalar(tile, tile, nl.multiply, sums)
+        return tile
+
+    assert on_core(body)[0, 0] == 3.5 * 3.5 * 8
+
+
+def test_a_list_of_axes_is_as_good_as_a_tuple():
+    def body(tile):
+        sums = nl.ndarray((128, 1), nl.float32)
+        nisa.tensor_reduce(sums, nl.add, tile.reshape((128, 2, 4)), axis=[1, 2])
+        nisa.tensor_scalar(tile, tile, nl.add, sums)
+        return tile
+
+    assert on_core(body)[0, 0] == 18
+
+
+def test_an_array_in_place_of_a_tile_is_refused_by_the_operands_name():
+    with pytest.raises(IllegalInstruction, match="`operand0` is ndarray; legal: a tensor or a"):
+        on_core(lambda t: nisa.tensor_scalar(t, t, nl.add, np.ones((128, 1), np.float32)))
+
+
+def test_an_instruction_that_is_published_but_not_there_yet_says_so():
+    missing = sorted(nisa._PUBLISHED - set(Instruction.registry))
+    for name in missing:
+        with pytest.raises(NotModelled, match=f"nki.isa.{name} is not emulated yet; emulated:"):
+            getattr(nisa, name)
+
+
+def test_a_name_that_aws_has_not_is_an_attribute_error():
+    with pytest.raises(AttributeError, match=r"module 'nki\.isa' has no attribute 'nc_matmull'"):
+        _ = nisa.nc_matmull
+    assert not hasattr(nisa, "tensor_tensr")
+
+
+def test_the_published_names_are_fifty_one_at_most():
+    assert set(PUBLISHED) <= nisa._PUBLISHED
+    assert len(nisa._PUBLISHED) in range(45, 60)
+
+
+@pytest.mark.parametrize(
+    ("target", "version"), [("trn1", "gen2"), ("trn2", "gen3"), ("trn3", "gen4")]
+)
+def test_the_version_is_that_of_the_core(target, version):
+    seen = []
+    on_core(lambda _: seen.append(nisa.get_nc_version()), target)
+    assert seen == [nisa.nc_version[version]]
+
+
+def test_engines_have_their_older_names_too():
+    assert nisa.vector_engine is nisa.engine.vector is Engine.vector
+    assert {nisa.tensor_engine, nisa.scalar_engine, nisa.gpsimd_engine} < set(nisa.engine)
+    assert nisa.unknown_engine is Engine.unknown

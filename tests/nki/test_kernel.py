@@ -1,0 +1,223 @@
+"""`@nki.jit`: calls, launch grids, and arrays on the way in and out."""
+
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim.errors import BadInput, IllegalInstruction
+from trnsim.nki import Kernel, jit, simulate
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+
+@jit
+def doubled(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=nl.multiply(nl.load(x), 2.0))
+    return out
+
+
+@pytest.fixture(autouse=True)
+def _target(monkeypatch):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+
+
+def test_a_kernel_is_called_with_arrays_and_gives_arrays(random):
+    x = random((4, 8))
+    result = doubled(x)
+    assert type(result) is np.ndarray
+    np.testing.assert_array_equal(result, 2 * x)
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, np.int32, np.uint8]
+)
+def test_outputs_have_the_dtype_of_the_tensor(dtype, random):
+    x = np.abs(random((4, 8))).astype(dtype)
+    result = doubled(x)
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result.astype(np.float32), 2 * x.astype(np.float32))
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float8_e5m2", "float8_e4m3fn", "int32"])
+def test_torch_tensors_give_torch_tensors(name, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn3")
+    x = torch.arange(32).reshape(4, 8).to(torch.float32).to(getattr(torch, name))
+    result = doubled(x)
+    assert isinstance(result, torch.Tensor)
+    assert result.dtype == x.dtype
+    exact = doubled(x.to(torch.float32)).to(x.dtype)
+    assert result.to(torch.float32).tolist() == exact.to(torch.float32).tolist()
+
+
+def test_a_kernel_keeps_the_name_and_words_of_its_function():
+    assert isinstance(doubled, Kernel)
+    assert doubled.title == doubled.__name__ == "doubled"
+
+
+def test_jit_takes_options_and_takes_a_kernel_as_it_is():
+    made = jit(mode="auto")(lambda x: x)
+    assert isinstance(made, Kernel)
+    assert jit(made) is made
+
+
+def test_a_kernel_called_from_a_kernel_is_a_plain_function(random):
+    @jit
+    def inner(tile, factor):
+        return nl.multiply(tile, factor)
+
+    @jit
+    def outer(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, inner(nl.load(x), 3.0))
+        return out
+
+    x = random((4, 8))
+    np.testing.assert_array_equal(outer(x), np.float32(3) * x)
+
+
+def test_other_arguments_and_defaults_arrive_as_they_are(random):
+    @jit
+    def kernel(x, factor, *, offset=1.0, names=()):
+        assert names == ("a", "b")
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.add(nl.multiply(nl.load(x), factor), offset))
+        return out
+
+    x = random((4, 8))
+    np.testing.assert_allclose(kernel(x, 2, names=("a", "b")), 2 * x + 1, rtol=1e-6)
+
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+def test_containers_are_entered_and_left_element_by_element(random):
+    seen = []
+
+    @jit
+    def kernel(pair, parts, *rest, **options):
+        seen.extend([type(pair), type(parts), len(rest), options["flag"]])
+        return Pair(doubled(pair.left), 7), [doubled(parts["a"][0])], None, doubled(rest[0])
+
+    x = random((4, 8))
+    pair, parts, nothing, rest = kernel(Pair(x, 1), {"a": [x]}, x, flag=True)
+    assert seen == [Pair, dict, 1, True]
+    assert isinstance(pair, Pair)
+    assert (pair.right, nothing) == (7, None)
+    for found in (pair.left, parts[0], rest):
+        np.testing.assert_array_equal(found, 2 * x)
+
+
+@jit
+def zero_first_row(x):
+    zeros = nl.zeros((1, x.shape[1]), dtype=x.dtype)
+    nl.store(x[0:1], zeros)
+    return x
+
+
+def test_an_input_that_is_written_is_written_in_place(random):
+    x = random((4, 8))
+    result = zero_first_row(x)
+    assert not x[0].any()
+    assert x[1:].all()
+    assert np.shares_memory(result, x)
+
+
+def test_an_input_that_is_not_contiguous_is_written_in_place_too(random):
+    x = random((8, 4)).T
+    result = zero_first_row(x)
+    assert not x[0].any()
+    np.testing.assert_array_equal(result, x)
+
+
+def test_an_input_that_is_read_only_is_copied(random):
+    x = random((4, 8))
+    x.flags.writeable = False
+    result = zero_first_row(x)
+    assert x[0].all()
+    assert not result[0].any()
+
+
+def test_a_number_of_no_dimensions_becomes_one_element():
+    @jit
+    def shape_of(x):
+        return x.shape
+
+    assert shape_of(np.array(3.0, np.float32)) == (1,)
+
+
+def test_an_argument_that_the_core_cannot_hold_is_refused_by_its_name():
+    for dtype in (np.float64, np.int64, np.complex64):
+        message = rf"argument `x` is {np.dtype(dtype)}, which a NeuronCore has not"
+        with pytest.raises(IllegalInstruction, match=message) as caught:
+            doubled(np.zeros((4, 8), dtype))
+        assert "x.astype('float32')" in caught.value.fix
+
+
+def test_a_call_that_does_not_fit_the_signature_is_refused_with_it():
+    with pytest.raises(BadInput, match=r"doubled\(x\) was called with 0 positional and \['y'\]"):
+        doubled(y=1)
+
+
+BAD_OUTPUTS = {
+    "is on chip": nl.load,
+    "in private_hbm": lambda x: nl.ndarray(x.shape, x.dtype, buffer=nl.hbm),
+    "some elements were never written": lambda x: nl.ndarray(x.shape, x.dtype, nl.shared_hbm),
+}
+
+
+@pytest.mark.parametrize("what", BAD_OUTPUTS)
+def test_an_output_that_the_caller_cannot_have_is_refused(what, random):
+    with pytest.raises(IllegalInstruction, match=f"the kernel returned .*{what}") as caught:
+        jit(BAD_OUTPUTS[what])(random((4, 8)))
+    assert caught.value.fix
+    assert caught.value.source
+
+
+def test_one_core_is_the_default_grid(random):
+    x = random((4, 8))
+    for grid in (1, (1,)):
+        np.testing.assert_array_equal(doubled[grid](x), 2 * x)
+    for grid in (3, (2, 2), "x", 0):
+        with pytest.raises(BadInput, match=r"doubled\[.*\]; legal: kernel\[1\] or kernel\[2\]"):
+            doubled[grid]
+
+
+def test_the_target_is_awss_environment_variable_or_trn3(monkeypatch, random):
+    @jit
+    def generation(x):
+        del x
+        return nisa.get_nc_version().name
+
+    for value, expected in (("trn1", "gen2"), ("gen3", "gen3"), ("trn3", "gen4"), (None, "gen4")):
+        if value is None:
+            monkeypatch.delenv("NEURON_PLATFORM_TARGET_OVERRIDE")
+        else:
+            monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", value)
+        assert generation(random((1, 1))) == expected
+        assert simulate(generation)(random((1, 1))) == expected
+
+
+def test_simulate_takes_a_plain_function(random):
+    x = random((4, 8))
+    np.testing.assert_array_equal(simulate(doubled.__wrapped__)(x), 2 * x)
+    np.testing.assert_array_equal(simulate(doubled)(x), 2 * x)
+
+
+def test_without_values_an_output_is_none(random):
+    assert trnsim.run(doubled, random((4, 8)), numerics=False).outputs is None
+
+
+def test_an_error_in_the_kernels_own_python_is_not_touched():
+    @jit
+    def kernel(x):
+        raise KeyError(x.shape)
+
+    with pytest.raises(KeyError):
+        kernel(np.zeros((4, 8), np.float32))

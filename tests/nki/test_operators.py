@@ -1,0 +1,103 @@
+"""`nl.add`, `nl.exp` and the rest: names for an `op`, and functions of tiles."""
+
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim.errors import IllegalInstruction
+from trnsim.isa import ACTIVATIONS, ALU
+from trnsim.nki import isa as nisa
+from trnsim.nki import jit
+from trnsim.nki import language as nl
+
+UNARY = [n for n, op in ALU.items() if op.arity == 1 and not op.is_bitvec and n != "bypass"]
+BINARY = [name for name, op in ALU.items() if op.arity == 2 and not op.is_bitvec]
+
+
+def applied(operator, *arrays, dtype=None, opcodes=None):
+    """`operator` of tiles (arrays) and numbers, as a kernel would call it."""
+
+    @jit
+    def kernel(*given):
+        operands = [nl.load(x) if hasattr(x, "shape") else x for x in given]
+        result = operator(*operands) if dtype is None else operator(*operands, dtype=dtype)
+        out = nl.ndarray(result.shape, result.dtype, buffer=nl.shared_hbm)
+        nl.store(out, result)
+        return out
+
+    run = trnsim.run(kernel, *arrays, target="trn3")
+    if opcodes is not None:
+        opcodes.extend(checked.opcode for checked in run.program.checked)
+    return run.outputs
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_two_tiles_make_a_tensor_tensor(name, random):
+    x, y = np.abs(random((4, 8))), np.abs(random((4, 8), seed=1))
+    opcodes = []
+    result = applied(getattr(nl, name), x, y, opcodes=opcodes)
+    np.testing.assert_allclose(result, ALU[name].apply(x, y), rtol=1e-6)
+    assert "tensor_tensor" in opcodes
+
+
+def test_the_exponent_of_power_is_a_tile(random):
+    with pytest.raises(IllegalInstruction, match="legal: an exponent that is a tile"):
+        applied(nl.power, random((4, 8)), 2.0)
+
+
+@pytest.mark.parametrize("name", [name for name in BINARY if name != "power"])
+def test_a_number_may_stand_on_either_side(name, random):
+    x = np.abs(random((4, 8)))
+    right = applied(getattr(nl, name), x, 2.0)
+    left = applied(getattr(nl, name), 2.0, x)
+    np.testing.assert_allclose(right, ALU[name].apply(x, np.float32(2)), rtol=1e-6)
+    np.testing.assert_allclose(left, ALU[name].apply(np.float32(2), x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_one_tile_is_enough_for_a_unary_operator(name, random):
+    x = np.abs(random((4, 8))) + 0.1
+    np.testing.assert_allclose(applied(getattr(nl, name), x), ALU[name].apply(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(set(ACTIVATIONS) - set(ALU) - {"prelu"}))
+def test_an_activation_function_runs_on_the_scalar_engine(name, random):
+    x = np.clip(np.abs(random((4, 8))), 0.1, 1.5)
+    opcodes = []
+    result = applied(getattr(nl, name), x, opcodes=opcodes)
+    np.testing.assert_allclose(result, ACTIVATIONS[name].apply(x), rtol=1e-5, atol=1e-6)
+    assert len(opcodes) == 3
+
+
+def test_the_result_has_the_inputs_dtype_unless_another_is_asked_for(random):
+    x = random((4, 8), np.float16)
+    assert applied(nl.add, x, 1.0).dtype == np.float16
+    assert applied(nl.add, x, 1.0, dtype=nl.float32).dtype == np.float32
+
+
+def test_an_operator_prints_as_its_name():
+    assert repr(nl.add) == "nl.add"
+    assert nl.add.__name__ == nl.add.name == "add"
+
+
+def test_without_a_tile_there_is_nothing_to_compute():
+    @jit
+    def kernel(x):
+        del x
+        return nl.add(1.0, 2.0)
+
+    with pytest.raises(IllegalInstruction, match=r"nl.add of float; legal: tiles and numbers"):
+        trnsim.run(kernel, np.zeros((4, 8), np.float32))
+
+
+def test_an_operator_names_itself_to_an_instruction(random):
+    @jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        nisa.tensor_scalar(tile, tile, np.add, 1.0, op1=nl.multiply, operand1=2)
+        nl.store(out, tile)
+        return out
+
+    x = random((4, 8))
+    np.testing.assert_allclose(trnsim.run(kernel, x).outputs, 2 * (x + 1), rtol=1e-6)

@@ -1,0 +1,219 @@
+"""NkiTensor: NumPy's indexing, view methods, and the partition axis that stays."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trnsim.errors import IllegalInstruction, NotModelled
+from trnsim.isa import Memset
+from trnsim.nki import language as nl
+from trnsim.program import CoreContext, issuing_to
+
+
+@pytest.fixture(scope="module")
+def make(core_v3):
+    """A tensor of 0, 1, 2 ... in the buffer asked for."""
+
+    def tensor(shape, buffer=nl.sbuf, dtype=nl.int32):
+        with issuing_to(CoreContext(core_v3)):
+            made = nl.ndarray(shape, dtype, buffer=buffer)
+        made.array[...] = np.arange(np.prod(shape)).reshape(shape)
+        return made
+
+    return tensor
+
+
+def indices(length):
+    """An index of an axis: an integer, a slice, nl.ds; and what numpy takes for it."""
+    integers = st.integers(-length, length - 1)
+    slices = st.tuples(st.integers(0, length - 1), st.integers(1, length), st.integers(1, 3))
+
+    def spelled(parts):
+        start, size, step = parts
+        end = min(start + size, length)
+        return st.sampled_from(
+            [
+                slice(start, end, step),
+                slice(start - length, end if end < length else None, step),
+                nl.ds(start, end - start),
+            ]
+        )
+
+    return st.one_of(integers, slices.flatmap(spelled), st.just(slice(None)))
+
+
+def for_numpy(index, *, keep):
+    if isinstance(index, nl.ds):
+        return slice(index.start, index.start + index.size)
+    if keep and isinstance(index, int):
+        return slice(index, index + 1 or None)
+    return index
+
+
+@given(st.data(), st.lists(st.integers(1, 5), min_size=2, max_size=4), st.booleans())
+def test_indexing_is_numpys_but_keeps_the_partition_axis_on_chip(make, data, shape, on_chip):
+    tensor = make(shape, nl.sbuf if on_chip else nl.hbm)
+    count = data.draw(st.integers(1, len(shape)))
+    front = data.draw(st.integers(0, count))
+    rest = [slice(None)] * (len(shape) - count)
+    first = [data.draw(indices(n)) for n in shape[:front]]
+    last = [data.draw(indices(n)) for n in shape[len(shape) - count + front :]]
+    full = [*first, *rest, *last]
+    keys = first if front == count and data.draw(st.booleans()) else [*first, ..., *last]
+    found = tensor[tuple(keys)]
+    expected = tensor.array[
+        tuple(for_numpy(k, keep=on_chip and d == 0) for d, k in enumerate(full))
+    ]
+    assert found.ndim >= (2 if on_chip else 1)
+    np.testing.assert_array_equal(found.array.ravel(), np.ravel(expected))
+    if expected.ndim >= (2 if on_chip else 1):
+        assert found.shape == expected.shape
+
+
+def test_a_single_key_needs_no_tuple(make):
+    tensor = make((4, 6), nl.hbm)
+    assert tensor[2].shape == (6,)
+    assert tensor[2][3].shape == (1,)
+    assert make((4, 6))[2].shape == (1, 6)
+    assert make((4, 6))[:, 2].shape == (4, 1)
+    assert make((4, 6, 2))[:, 2, 1].shape == (4, 1)
+
+
+WRONG_KEYS = {
+    "past the end": (np.s_[:, 6], r"index 6 of dimension 1, which has 6 elements; legal: 0 to 5"),
+    "before the start": (np.s_[:, -7], "index -1 of dimension 1"),
+    "slice past the end": (np.s_[0:5], r"slice 0:5:1 of dimension 0, which has 4"),
+    "empty slice": (np.s_[2:2], r"slice 2:2:1"),
+    "backwards": (np.s_[:, ::-1], "step >= 1"),
+    "too many": (np.s_[0, 0, 0, 0], r"4 indices for .* which has 3 dimensions"),
+    "two ellipses": ((..., 0, ...), r"1 indices for .* which has 3 dimensions"),
+    "a float": (np.s_[:, 0.5], r"an index of type float; legal: integers, slices, nl.ds, Ellipsis"),
+    "a new axis": (np.s_[:, None], "an index of type NoneType"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_KEYS)
+def test_a_wrong_index_is_refused_with_what_is_legal(make, name):
+    key, message = WRONG_KEYS[name]
+    with pytest.raises(IllegalInstruction, match=message) as caught:
+        _ = make((4, 6, 2), nl.hbm)[key]
+    assert caught.value.fix
+
+
+def test_assignment_is_an_older_nki(make):
+    with pytest.raises(NotModelled, match=r"assignment of NKI 0\.1"):
+        make((4, 6))[0] = 3
+
+
+VIEWS = {
+    "slice": (lambda t: t.slice(1, 1, 5, 2), lambda a: a[:, 1:5:2]),
+    "select": (lambda t: t.select(1, 3), lambda a: a[:, 3]),
+    "permute": (lambda t: t.permute((0, 2, 1)), lambda a: a.transpose(0, 2, 1)),
+    "expand_dim": (lambda t: t.expand_dim(1), lambda a: a[:, None]),
+    "expand_dim at the end": (lambda t: t.expand_dim(-1), lambda a: a[..., None]),
+    "squeeze_dim": (lambda t: t.expand_dim(2).squeeze_dim(2), lambda a: a),
+    "broadcast": (lambda t: t.expand_dim(1).broadcast(1, 3), lambda a: np.stack([a] * 3, 1)),
+    "reshape_dim": (lambda t: t.reshape_dim(1, (2, -1)), lambda a: a.reshape(4, 2, 3, 2)),
+    "reshape_dim of 0": (lambda t: t.reshape_dim(0, (4,)), lambda a: a),
+    "flatten_dims": (lambda t: t.flatten_dims(1, 2), lambda a: a.reshape(4, 12)),
+    "reshape": (lambda t: t.reshape((4, 3, 4)), lambda a: a.reshape(4, 3, 4)),
+    "reshape inferring": (lambda t: t.reshape((4, -1)), lambda a: a.reshape(4, 12)),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("buffer", [nl.sbuf, nl.psum, nl.hbm])
+def test_a_view_has_numpys_elements_and_moves_nothing(make, name, buffer):
+    view_of, exact = VIEWS[name]
+    tensor = make((4, 6, 2), buffer)
+    view = view_of(tensor)
+    np.testing.assert_array_equal(view.array, exact(tensor.array))
+    assert view.storage is tensor.storage
+    assert view.buffer is buffer
+
+
+MOVES = {
+    "select": lambda t: t.select(0, 1),
+    "permute": lambda t: t.permute((1, 0, 2)),
+    "broadcast": lambda t: t.slice(0, 0, 1).broadcast(0, 4),
+    "expand_dim": lambda t: t.expand_dim(0),
+    "expand_dim from the back": lambda t: t.expand_dim(-4),
+    "squeeze_dim": lambda t: t.slice(0, 0, 1).squeeze_dim(0),
+    "reshape_dim": lambda t: t.reshape_dim(0, (2, 2)),
+    "flatten_dims": lambda t: t.flatten_dims(0, 1),
+    "reshape": lambda t: t.reshape((8, 6)),
+    "select from the back": lambda t: t.select(-3, 1),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_no_view_moves_the_partition_axis_on_chip(make, name):
+    with pytest.raises(
+        IllegalInstruction, match="the partition dimension of an on-chip tensor stays"
+    ):
+        MOVES[name](make((4, 6, 2)))
+    assert MOVES[name](make((4, 6, 2), nl.hbm)).size in {12, 24, 48}
+
+
+def test_a_reshape_of_part_of_a_tensor_keeps_its_partitions(make):
+    part = make((4, 6, 4))[1:3, :, 0:2]
+    np.testing.assert_array_equal(part.reshape((2, 2, 3, 2)).array, part.array.reshape(2, 2, 3, 2))
+    with pytest.raises(IllegalInstruction, match="needs a copy"):
+        part.reshape((2, 12))
+
+
+def test_a_tensor_describes_itself(make):
+    tensor = make((4, 6, 2))
+    part = tensor[1:3, 2:6:2, 1]
+    assert (tensor.ndim, tensor.size, tensor.strides, tensor.offset) == (3, 48, (12, 2, 1), 0)
+    assert tensor.get_pattern() == [[12, 4], [2, 6], [1, 2]]
+    assert (part.shape, part.strides, part.offset) == ((2, 2), (12, 4), 17)
+    assert tensor.is_contiguous()
+    assert tensor[0:2].is_contiguous()
+    assert not part.is_contiguous()
+    assert not tensor.is_indirect()
+
+
+def test_contiguity_on_chip_is_within_a_partition(make):
+    assert make((4, 6))[:, 0:3].is_contiguous()
+    assert not make((4, 6), nl.hbm)[:, 0:3].is_contiguous()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [(nl.uint8, (4, 24)), (nl.bfloat16, (4, 12)), (nl.float32, (4, 6))]
+)
+def test_a_view_as_another_dtype_has_the_same_bytes(make, dtype, shape):
+    tensor = make((4, 6))
+    for view in (tensor.view(dtype), tensor.reinterpret_cast(dtype)):
+        assert (view.shape, view.dtype) == (shape, dtype)
+        assert view.array.tobytes() == tensor.array.tobytes()
+    assert tensor.view(dtype).view(nl.int32).shape == (4, 6)
+
+
+def test_a_wider_view_needs_a_last_axis_that_it_divides(make):
+    tensor = make((4, 6), dtype=nl.uint8)
+    assert tensor[:, 0:4].view(nl.float32).shape == (4, 1)
+    with pytest.raises(IllegalInstruction, match="a multiple of 4 bytes"):
+        tensor.view(nl.float32)
+
+
+def test_an_access_pattern_counts_elements_from_the_views_own_start(make):
+    tensor = make((4, 6))
+    part = tensor[:, 2:6]
+    assert part.ap(part.get_pattern()).array.tolist() == part.array.tolist()
+    assert part.ap([[6, 4], [1, 2]], offset=1).array.tolist() == tensor.array[:, 3:5].tolist()
+    assert tensor.ap([[6, 4], [2, 3]]).array.tolist() == tensor.array[:, ::2].tolist()
+    halves = tensor.ap([[12, 4], [1, 12]], dtype=nl.int16)
+    assert halves.array.tolist() == tensor.array.view(np.int16).tolist()
+
+
+def test_an_access_pattern_out_of_bounds_may_be_made_and_not_used(make, core_v3):
+    outside = make((4, 6)).ap([[6, 4], [1, 7]])
+    with (
+        issuing_to(CoreContext(core_v3)) as context,
+        pytest.raises(IllegalInstruction, match=re.escape("reaches beyond its storage of 96")),
+    ):
+        context.issue(Memset(outside, 0))

@@ -1,0 +1,130 @@
+"""The finder of last resort, each time in a fresh Python as a user starts it."""
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+import _trnsim_finder
+
+
+def python(program, *, path=None, isolated=False):
+    """What `program` prints; `path` comes first on sys.path."""
+    if path is not None:
+        program = f"import sys; sys.path.insert(0, {str(path)!r})\n{program}"
+    command = [sys.executable, *(["-I"] if isolated else []), "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_import_nki_gives_the_very_module():
+    assert (
+        python(
+            "import nki, nki.language as nl, nki.isa, trnsim.nki, trnsim.nki.language\n"
+            "print(nki is trnsim.nki, nki.language is trnsim.nki.language, nl is nki.language,\n"
+            "      nki.isa is trnsim.nki.isa, nki.NkiTensor is trnsim.nki.tensor.NkiTensor)"
+        )
+        == ["True"] * 5
+    )
+
+
+def test_whichever_name_comes_first_no_class_exists_twice():
+    for first, second in (("nki.tensor", "trnsim.nki.tensor"), ("trnsim.nki.tensor", "nki.tensor")):
+        assert python(
+            f"import {first}, {second}, sys\n"
+            "one, two = (sys.modules[n].NkiTensor for n in ('nki.tensor', 'trnsim.nki.tensor'))\n"
+            "print(one is two, one.__module__)"
+        ) == ["True", "trnsim.nki.tensor"]
+
+
+@pytest.mark.parametrize(
+    "statement", ["from nki import language as nl", "import nki.language as nl"]
+)
+def test_every_spelling_of_an_import_works(statement):
+    assert python(f"{statement}; print(nl.__name__)") == ["trnsim.nki.language"]
+
+
+def test_find_spec_answers_before_and_after_the_import():
+    assert python(
+        "from importlib.util import find_spec\n"
+        "print(find_spec('nki').name, 'trnsim' in __import__('sys').modules)\n"
+        "import nki\n"
+        "print(find_spec('nki') is not None, find_spec('nki.language') is not None)\n"
+        "print(nki.__spec__.name, nki.__name__)"
+    ) == ["nki", "False", "True", "True", "trnsim.nki", "trnsim.nki"]
+
+
+def test_a_module_that_neither_has_is_not_found():
+    assert python(
+        "import nki\n"
+        "try: import nki.nothing\n"
+        "except ModuleNotFoundError as error: print(error.name)"
+    ) == ["nki.nothing"]
+
+
+def test_a_real_package_of_that_name_wins(tmp_path):
+    (tmp_path / "nki").mkdir()
+    (tmp_path / "nki" / "__init__.py").write_text("whose = 'real'\n")
+    (tmp_path / "nki" / "language.py").write_text("whose = 'real too'\n")
+    assert python(
+        "import nki, nki.language, trnsim.nki\n"
+        "print(nki.whose, nki.language.whose, trnsim.nki.language is nki.language)",
+        path=tmp_path,
+    ) == ["real", "real", "too", "False"]
+
+
+def test_there_is_one_finder_however_often_it_is_installed():
+    assert python(
+        "import sys, _trnsim_finder\n"
+        "_trnsim_finder.install()\n"
+        "print([type(f).__name__ for f in sys.meta_path].count('LastResortFinder'))"
+    ) == ["1"]
+
+
+def test_a_folder_that_happens_to_be_called_nki_hides_nothing(tmp_path):
+    (tmp_path / "nki").mkdir()
+    (tmp_path / "nki" / "notes.py").write_text("")
+    assert python("import nki, nki.isa; print(nki.__name__)", path=tmp_path) == ["trnsim.nki"]
+
+
+def test_starting_python_imports_nothing_of_trnsim_but_the_finder():
+    assert python(
+        "import sys\n"
+        "loaded = {m.partition('.')[0] for m in sys.modules}\n"
+        "print('_trnsim_finder' in loaded, *(loaded & {'trnsim', 'numpy', 'ml_dtypes', 'torch'}))"
+    ) == ["True"]
+
+
+def test_other_names_are_not_answered():
+    finder = _trnsim_finder.LastResortFinder()
+    for name in ("nki.language", "nkx", "torch", "neuronx"):
+        assert finder.find_spec(name) is None
+    assert all(finder.find_spec(name).name == name for name in _trnsim_finder.ALIASES)
+
+
+@pytest.mark.parametrize(("alias", "target"), _trnsim_finder.ALIASES.items())
+def test_every_alias_names_a_module_that_exists(alias, target):
+    assert importlib.util.find_spec(alias) is not None
+    assert importlib.util.find_spec(target) is not None
+
+
+def test_importing_trnsim_loads_neither_torch_nor_jax_nor_the_command_line():
+    program = (
+        "import sys, trnsim, trnsim.nki\n"
+        "loaded = {m.partition('.')[0] for m in sys.modules}\n"
+        "print('trnsim' in loaded, *(loaded & {'torch', 'jax', 'typer', 'rich'}))"
+    )
+    assert python(program) == ["True"]
+
+
+def test_trnsim_costs_less_to_import_than_the_libraries_that_it_needs():
+    program = (
+        "from time import process_time as now\n"
+        "start = now(); import numpy, ml_dtypes\n"
+        "loaded = now(); import trnsim\n"
+        "print((now() - loaded) / (loaded - start))"
+    )
+    # A ratio within one process, the best of three: a loaded machine slows both alike.
+    assert min(float(python(program)[0]) for _ in range(3)) < 1.5

@@ -1,0 +1,126 @@
+"""`trnsim.run`: one call from a kernel to its values, instructions, time and warnings."""
+
+import math
+
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim import arch
+from trnsim.errors import BadInput, EmulatorError, OutOfMemory
+from trnsim.nki import isa as nisa
+from trnsim.nki import jit
+from trnsim.nki import language as nl
+from trnsim.run import Launchable, collecting
+
+
+@jit
+def scaled(x, factor=2.0):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.multiply(nl.load(x), factor))
+    return out
+
+
+@jit
+def named(x, target, numerics):
+    assert (target, numerics) == ("here", 3)
+    return scaled(x)
+
+
+@jit
+def too_large(x):
+    tiles = [nl.zeros((128, 60_000), nl.bfloat16) for _ in range(3)]
+    for tile in tiles:
+        nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+    return x
+
+
+def test_a_run_has_values_instructions_and_a_time(random):
+    x = random((128, 64))
+    run = trnsim.run(scaled, x, 3.0)
+    np.testing.assert_array_equal(run.outputs, np.float32(3) * x)
+    assert (run.title, run.target) == ("scaled", arch.target("trn2"))
+    assert [c.opcode for c in run.program.checked] == ["dma_copy", "tensor_scalar", "dma_copy"]
+    assert run.total_time_s == run.timeline.total_time_s > run.timeline.launch_s > 0
+    assert run.warnings == ()
+
+
+@pytest.mark.parametrize(("target", "core"), [("trn1", 2), ("inf2", 2), ("gen3", 3), ("trn3", 4)])
+def test_the_target_decides_the_core(target, core, random):
+    assert trnsim.run(scaled, random((4, 8)), target=target).program.core.generation == core
+
+
+def test_an_unknown_target_is_refused():
+    with pytest.raises(BadInput, match="target 'trn9' is not known"):
+        trnsim.run(scaled, np.zeros((4, 8), np.float32), target="trn9")
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_without_values_the_time_is_the_same(target, random):
+    x = random((128, 64))
+    with_values = trnsim.run(scaled, x, target=target)
+    without = trnsim.run(scaled, x, target=target, numerics=False)
+    assert without.outputs is None
+    assert without.total_time_s == with_values.total_time_s
+
+
+def test_the_same_kernel_takes_the_same_time(random):
+    times = {trnsim.run(scaled, random((128, 64), seed=seed)).total_time_s for seed in range(3)}
+    assert len(times) == 1
+
+
+def test_arguments_come_by_position_by_name_and_in_kernel_kwargs(random):
+    x = random((4, 8))
+    for run in (
+        trnsim.run(scaled, x, 3.0),
+        trnsim.run(scaled, x, factor=3.0),
+        trnsim.run(scaled, x=x, kernel_kwargs={"factor": 3.0}),
+    ):
+        np.testing.assert_array_equal(run.outputs, np.float32(3) * x)
+
+
+def test_names_that_run_itself_uses_go_through_kernel_kwargs(random):
+    trnsim.run(named, random((4, 8)), kernel_kwargs={"target": "here", "numerics": 3})
+
+
+@pytest.mark.parametrize("thing", [len, "kernel", None, scaled.__wrapped__])
+def test_what_is_no_kernel_is_refused(thing):
+    with pytest.raises(BadInput, match=r"run was given .*; legal: a kernel") as caught:
+        trnsim.run(thing)
+    assert "@nki.jit" in caught.value.fix
+    assert isinstance(scaled, Launchable)
+
+
+def test_a_program_that_does_not_fit_is_refused_when_it_is_complete(random):
+    with pytest.raises(OutOfMemory, match="SBUF of NeuronCore-v3 holds 229376 bytes a partition"):
+        trnsim.run(too_large, random((4, 8)))
+
+
+def test_a_failed_run_leaves_no_kernel_running(random):
+    with pytest.raises(EmulatorError):
+        trnsim.run(too_large, random((4, 8)))
+    assert trnsim.run(scaled, random((4, 8))).total_time_s > 0
+
+
+def test_runs_are_collected_in_order(random):
+    x = random((4, 8))
+    with collecting() as runs:
+        scaled(x)
+        first = trnsim.run(scaled, x, target="trn1")
+        with collecting() as inner:
+            second = trnsim.run(scaled, x)
+    trnsim.run(scaled, x)
+    assert [run.target.name for run in runs] == ["trn3", "trn1"]
+    assert runs[1] is first
+    assert inner == [second]
+
+
+def test_a_summary_is_made_once(random):
+    run = trnsim.run(scaled, random((4, 8)))
+    assert run.summary is run.summary
+    assert math.isfinite(run.total_time_s)
+
+
+def test_a_report_is_a_page_that_names_the_kernel(random, tmp_path):
+    path = trnsim.run(scaled, random((4, 8))).report(tmp_path / "page.html")
+    assert "scaled on trn2" in path.read_text(encoding="utf-8")
