@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench size clean
+.PHONY: help run test check tiny bench golden upstream size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -13,7 +13,7 @@ help: ## list the targets
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/.run: .venv/.made pyproject.toml constraints.txt
+.venv/.run: .venv/.made pyproject.toml constraints.txt src/_trnsim_finder.py
 	$(PIP) --constraint constraints.txt --editable .
 	@touch $@
 
@@ -42,8 +42,21 @@ tiny: .venv/.test ## the tests that a newcomer runs first, under 10 s
 bench: .venv/.test ## time the emulator against plain numpy, as ratios in one run
 	$(BIN)/python bench/run.py
 
+UPSTREAM ?= ../upstream
+.venv-upstream/.made: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-upstream
+	.venv-upstream/bin/python -m pip --disable-pip-version-check install --quiet \
+		--constraint constraints.txt --editable '.[torch,test,upstream]'
+	@touch $@
+
+golden: .venv/.test ## put what is printed today into README
+	$(BIN)/python tests/test_docs.py
+
+upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder
+	.venv-upstream/bin/python tests/upstream/conformance.py $(UPSTREAM)
+
 size: ## lines of each room
 	@for d in src/trnsim/*/; do printf '%6d %s\n' $$(find $$d -name '*.py' | xargs cat | wc -l) $$d; done
 
 clean: ## remove what was made
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-upstream build dist .mypy_cache .ruff_cache .pytest_cache

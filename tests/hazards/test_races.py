@@ -1,0 +1,249 @@
+"""Happens-before between two cores: by the detector alone, and in kernels, racy and repaired."""
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim.errors import DataRace, SourceLine
+from trnsim.hazards import RaceDetector
+
+A = np.arange(8 * 16, dtype=np.float32).reshape(8, 16)
+HERE, THERE = SourceLine("kernel.py", 1), SourceLine("kernel.py", 2)
+
+
+@pytest.fixture
+def shared(bench):
+    """A view of 16 floats of HBM: `shared[3:5]` is a tile."""
+    tile = bench().empty((1, 16), memory=trnsim.memory.Memory.HBM)
+
+    class View:
+        def __getitem__(self, index):
+            start, stop, step = index.indices(16)
+            pattern = tile.pattern.slice(1, start, stop, step)
+            return trnsim.memory.Tile(tile.storage, tile.dtype, pattern)
+
+    return View()
+
+
+def accesses(first, second, *, swapped, joined=False, is_strict=True):
+    """Core 0 does `first` and core 1 `second`, both (reads, writes); in the other order too."""
+    detector = RaceDetector(2, is_strict=is_strict)
+    turns = [(0, first, HERE), (1, second, THERE)]
+    for core, (reads, writes), line in reversed(turns) if swapped else turns:
+        detector.accessed(core, reads, writes, line)
+        if joined:
+            detector.join()
+    return detector
+
+
+@pytest.fixture(params=[False, True], ids=["core 0 first", "core 1 first"])
+def swapped(request):
+    return request.param
+
+
+KINDS = {
+    "write and write": lambda tile: (([], [tile]), ([], [tile])),
+    "write and read": lambda tile: (([], [tile]), ([tile], [])),
+    "read and write": lambda tile: (([tile], []), ([], [tile])),
+    "both and read": lambda tile: (([tile], [tile]), ([tile], [])),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_accesses_of_which_one_writes_race_whoever_ran_first(shared, kind, swapped):
+    with pytest.raises(DataRace, match="nothing orders the two") as caught:
+        accesses(*KINDS[kind](shared[0:4]), swapped=swapped)
+    assert {str(HERE), str(THERE)} <= set(caught.value.reason.replace(":  ", " ").split()) | {
+        text.rstrip(":") for text in caught.value.reason.split()
+    }
+    assert caught.value.line == (HERE if swapped else THERE)
+    assert "core_barrier" in caught.value.fix
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_join_between_them_orders_them(shared, kind, swapped):
+    pair = KINDS[kind](shared[0:4])
+    assert accesses(*pair, swapped=swapped, joined=True).races == []
+
+
+def test_two_reads_are_no_race(shared, swapped):
+    assert accesses(([shared[0:4]], []), ([shared[0:4]], []), swapped=swapped).races == []
+
+
+def test_strided_neighbours_are_no_race(shared, swapped):
+    even, odd = shared[0:16:2], shared[1:16:2]
+    assert accesses(([], [even]), ([], [odd]), swapped=swapped).races == []
+
+
+def test_one_common_element_of_two_strides_is_a_race(shared, swapped):
+    with pytest.raises(DataRace):
+        accesses(([], [shared[0:16:2]]), ([shared[14:16]], []), swapped=swapped)
+
+
+def test_adjacent_ranges_are_no_race_and_overlapping_ones_are(shared, swapped):
+    accesses(([], [shared[0:4]]), ([], [shared[4:8]]), swapped=swapped)
+    with pytest.raises(DataRace):
+        accesses(([], [shared[0:5]]), ([], [shared[4:8]]), swapped=swapped)
+
+
+def test_a_core_never_races_with_itself(shared):
+    detector = RaceDetector(2)
+    for _ in range(3):
+        detector.accessed(0, [shared[0:4]], [shared[0:4]], HERE)
+    assert detector.races == []
+
+
+def test_a_join_orders_what_came_before_it_and_not_what_comes_after(shared):
+    detector = RaceDetector(2)
+    detector.accessed(0, [], [shared[0:4]], HERE)
+    detector.join()
+    detector.accessed(1, [shared[0:4]], [], THERE)
+    with pytest.raises(DataRace, match="writes .* while the other reads"):
+        detector.accessed(0, [], [shared[0:4]], HERE)
+
+
+def test_an_old_write_is_remembered_under_newer_ones_elsewhere(shared):
+    detector = RaceDetector(2)
+    detector.accessed(0, [], [shared[0:4]], HERE)
+    for _ in range(5):
+        detector.accessed(0, [], [shared[8:12]], SourceLine("kernel.py", 9))
+    with pytest.raises(DataRace, match=r"kernel\.py:1:"):
+        detector.accessed(1, [shared[0:4]], [], THERE)
+
+
+def test_where_it_is_not_strict_each_pair_of_lines_is_reported_once(shared):
+    pair = ([], [shared[0:4]]), ([shared[0:4]], [])
+    detector = accesses(*pair, swapped=False, is_strict=False)
+    detector.accessed(1, [shared[0:4]], [], THERE)
+    assert len(detector.races) == 1
+    detector.accessed(1, [shared[0:4]], [], HERE)
+    assert len(detector.races) == 2
+
+
+# Kernels
+
+
+def exchanging(order, *, writer=0):
+    """The writer fills a shared tensor, the other reads it; `order` stands between the two."""
+
+    @nki.jit
+    def kernel(a):
+        rank = nl.program_id(0)
+        box = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=a)
+        if rank == writer:
+            nisa.dma_copy(dst=box, src=tile)
+        order(box, tile)
+        if rank != writer:
+            nisa.dma_copy(dst=tile, src=box)
+            nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    return kernel[2]
+
+
+def by_barrier(box, _):
+    nisa.core_barrier(box, (0, 1))
+
+
+def by_sendrecv(_, tile):
+    other = 1 - nl.program_id(0)
+    received = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.sbuf)
+    nisa.sendrecv(src=tile, dst=received, send_to_rank=other, recv_from_rank=other, pipe_id=0)
+
+
+def by_delay(_, tile):
+    """What orders nothing: work of its own."""
+    for _ in range(20):
+        nisa.tensor_copy(dst=tile, src=tile)
+
+
+@pytest.mark.parametrize("writer", [0, 1])
+@pytest.mark.parametrize("order", [by_barrier, by_sendrecv])
+def test_a_barrier_and_an_exchange_order_a_read_after_a_write(order, writer):
+    np.testing.assert_array_equal(trnsim.run(exchanging(order, writer=writer), A).outputs, A)
+
+
+@pytest.mark.parametrize("writer", [0, 1])
+def test_time_between_a_write_and_a_read_orders_nothing(writer):
+    with pytest.raises(DataRace, match="nothing orders the two"):
+        trnsim.run(exchanging(by_delay, writer=writer), A)
+
+
+@pytest.mark.parametrize("writer", [0, 1])
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_a_write_after_the_other_core_read_is_a_race_without_a_barrier(writer, is_ordered):
+    @nki.jit
+    def kernel(a):
+        rank = nl.program_id(0)
+        out = nl.ndarray((2, *a.shape), dtype=a.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=a)
+        if is_ordered:
+            nisa.core_barrier(a, (0, 1))
+        if rank == writer:
+            nisa.memset(dst=tile, value=-1.0)
+            nisa.dma_copy(dst=a, src=tile)
+        nisa.dma_copy(dst=out[rank], src=tile)
+        return out
+
+    if is_ordered:
+        outputs = trnsim.run(kernel[2], A.copy()).outputs
+        np.testing.assert_array_equal(outputs[1 - writer], A)
+    else:
+        with pytest.raises(DataRace):
+            trnsim.run(kernel[2], A.copy())
+
+
+@pytest.mark.parametrize("reach", [8, 9])
+def test_halves_of_one_tensor_race_as_soon_as_they_overlap(reach):
+    @nki.jit
+    def kernel(a):
+        rank = nl.program_id(0)
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=a)
+        mine = slice(0, reach) if rank == 0 else slice(8, 16)
+        nisa.dma_copy(dst=out[:, mine], src=tile[:, mine])
+        return out
+
+    if reach == 8:
+        np.testing.assert_array_equal(trnsim.run(kernel[2], A).outputs, A)
+    else:
+        with pytest.raises(DataRace, match="writes .* while the other writes"):
+            trnsim.run(kernel[2], A)
+
+
+def test_private_tensors_never_race():
+    @nki.jit
+    def kernel(a):
+        rank = nl.program_id(0)
+        mine = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.private_hbm)
+        out = nl.ndarray((2, *a.shape), dtype=a.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=mine, src=a)
+        nisa.dma_copy(dst=out[rank], src=mine)
+        return out
+
+    np.testing.assert_array_equal(trnsim.run(kernel[2], A).outputs, [A, A])
+
+
+def test_races_are_warnings_of_the_run_on_demand():
+    run = trnsim.run(exchanging(by_delay), A, races="warn")
+    assert len(run.warnings) == 1
+    assert "nothing orders the two" in run.warnings[0]
+
+
+@pytest.mark.parametrize("order", [by_barrier, by_sendrecv])
+def test_without_values_a_barrier_orders_as_with_values(order):
+    run = trnsim.run(exchanging(order), A, numerics=False)
+    assert len(run.program) == len(trnsim.run(exchanging(order), A).program)
+
+
+def test_without_values_a_race_is_found_too():
+    with pytest.raises(DataRace):
+        trnsim.run(exchanging(by_delay), A, numerics=False)
