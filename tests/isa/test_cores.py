@@ -21,7 +21,7 @@ EITHER = [
 @pytest.mark.parametrize("make", EITHER, ids=["core_barrier", "sendrecv"])
 def test_neuroncore_v2_has_no_logical_cores(bench, core_v2, core_v3, core_v4, make):
     for core in (core_v3, core_v4):
-        assert make(bench(core)).verify(core)
+        assert make(bench(core)).verify(core) is not None
     with pytest.raises(IllegalInstruction, match="on NeuronCore-v2; legal from NeuronCore-v3 on"):
         make(bench(core_v2)).verify(core_v2)
 
@@ -41,7 +41,7 @@ def test_a_kernel_on_one_core_has_nobody_to_meet(bench, make, has_values):
 def test_a_barrier_names_both_cores(bench, cores):
     bench = bench()
     data = bench.empty((4, 4), memory=Memory.HBM)
-    assert CoreBarrier(data, [0, 1]).verify(bench.core)
+    assert CoreBarrier(data, [0, 1]).verify(bench.core) is not None
     with pytest.raises(IllegalInstruction, match=r"cores=.*; legal: \(0, 1\)"):
         CoreBarrier(data, cores).verify(bench.core)
 
@@ -95,7 +95,7 @@ def test_gpsimds_dma_takes_256_elements_a_partition(bench, dtype):
     small = sendrecv(256, DmaEngine.gpsimd_dma)
     assert small.verify(bench.core)
     assert small.chosen_engine(bench.core) is Engine.gpsimd
-    with pytest.raises(IllegalInstruction, match="by gpsimd_dma; legal .*: at most") as caught:
+    with pytest.raises(IllegalInstruction, match=r"by gpsimd_dma; legal .*: at most") as caught:
         sendrecv(257, DmaEngine.gpsimd_dma).verify(bench.core)
     assert "dma_engine=nisa.dma_engine.dma" in caught.value.fix
     large = sendrecv(257, DmaEngine.dma)

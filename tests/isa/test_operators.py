@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.isa import functions
+from trnsim.dtypes import FLOAT32
+from trnsim.isa import Activation, functions
 from trnsim.isa.operators import ACTIVATIONS, ALU
 
 # nki.api.shared.rst, Supported Math Operators for NKI ISA.
@@ -198,9 +199,14 @@ def test_an_activation_is_within_float32_of_its_formula(name, x):
 def test_saturated_activations_raise_no_warning():
     far = np.array([-1e4, 1e4], np.float32)
     assert ACTIVATIONS["sigmoid"].apply(far).tolist() == [0.0, 1.0]
-    assert ACTIVATIONS["exp"].apply(far).tolist() == [0.0, np.inf]
     assert ACTIVATIONS["softplus"].apply(far).tolist() == [0.0, 1e4]
     assert ALU["reciprocal"].apply(np.zeros(1, np.float32))[0] == np.inf
+
+
+def test_an_exponential_beyond_float32_is_infinite_and_raises_no_warning(bench):
+    work = bench()
+    dst = work.issue(Activation(work.empty((1, 2)), "exp", work.tile([[-1e4, 1e4]], FLOAT32)))
+    assert dst.load().tolist() == [[0.0, np.inf]]
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

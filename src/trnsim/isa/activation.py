@@ -85,14 +85,20 @@ class Activation(Instruction, engines=(Engine.scalar,)):
 
     def execute(self, machine: Machine) -> None:
         """Float32 throughout; each result is rounded once on write."""
-        values = self.data.load()
-        if not (isinstance(self.scale, int | float) and self.scale == 1):
-            values = values * along_free_axis(self.scale, values)
-        if self.bias is not None:
-            values = values + along_free_axis(self.bias, values)
         function = named_function(self, self.op)
+        values = self.data.load()
+        vectors = [tile.bits() for tile in (self.scale, self.bias) if isinstance(tile, Tile)]
+        # What may yet be refused is computed elsewhere, so that it leaves dst as it was.
+        out = self.dst.output(values, *vectors) if function.is_total else None
+        if not (isinstance(self.scale, int | float) and self.scale == 1):
+            values = np.multiply(values, along_free_axis(self.scale, values), out=out)
+        if self.bias is not None:
+            values = np.add(values, along_free_axis(self.bias, values), out=out)
         check_values(self, function, values)
-        result = function.apply(values).astype(np.float32, copy=False)
+        if isinstance(function.apply, np.ufunc):
+            result: Float32Array = function.apply(values, out=out)
+        else:
+            result = function.apply(values).astype(np.float32, copy=False)
         self.dst.store(result)
         accumulate(machine, result, self.reduce_op, self.reduce_cmd)
         if self.reduce_res is not None:

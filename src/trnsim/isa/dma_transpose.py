@@ -153,9 +153,10 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             )
 
     def _check_direct(self, core: NeuronCore) -> None:
-        if self.dge_mode not in (DgeMode.unknown, DgeMode.hwdge):
+        # The instruction's page leaves `none` out; nki-dge.rst and public kernels have it.
+        if self.dge_mode is DgeMode.swdge:
             self.refuse(
-                f"dge_mode {self.dge_mode.name}; legal without an index: unknown, hwdge",
+                f"dge_mode {self.dge_mode.name}; legal without an index: unknown, hwdge, none",
                 "leave dge_mode out",
                 _DIRECT,
             )

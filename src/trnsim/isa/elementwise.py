@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from trnsim.dtypes import BFLOAT16, INT32, UINT32
 from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
@@ -106,7 +108,9 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
             first, second = same_shape(self.data1.bits(), self.data2.bits())
         else:
             first, second = same_shape(self.data1.load(), self.data2.load())
-        self.dst.store(operator.apply(first, second))
+        is_plain = first.dtype == second.dtype == np.float32
+        out = self.dst.output(first) if is_plain else None
+        self.dst.store(apply(operator, first, second, out=out))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """F cycles with one input in PSUM, else 2F; halved for 16-bit inputs in SBUF (v3 on)."""
@@ -179,12 +183,14 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         ]
         is_bitvec = any(operator.is_bitvec for operator, _, _ in chain)
         result = self.data.bits() if is_bitvec else self.data.load()
+        vectors = [operand.bits() for _, operand, _ in chain if isinstance(operand, Tile)]
+        out = None if is_bitvec else self.dst.output(result, *vectors)
         for operator, operand, reverse in chain:
             if is_bitvec:
                 bits = bits_along_free_axis(operand, result)
                 result = apply(operator, result, bits, reverse=reverse)
             else:
-                result = apply_along(operator, result, operand, reverse=reverse)
+                result = apply_along(operator, result, operand, reverse=reverse, out=out)
         self.dst.store(result)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
@@ -259,7 +265,8 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
         data, second = same_shape(self.data.load(), self.operand1.load())
         if not is_bypass(self.op0):
             data = apply_along(ALU[self.op0], data, self.operand0, reverse=self.reverse0)
-        self.dst.store(apply(ALU[self.op1], data, second, reverse=self.reverse1))
+        out = self.dst.output(data)
+        self.dst.store(apply(ALU[self.op1], data, second, reverse=self.reverse1, out=out))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """F for bfloat16 data and operand1, subtract then multiply and an even F, else 2F."""

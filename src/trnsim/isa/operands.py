@@ -6,7 +6,9 @@ number or an integer vector, unary operators nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from trnsim.dtypes import FLOAT32
 from trnsim.isa.instruction import PSUM, Instruction
@@ -129,20 +131,36 @@ def check_one_in_psum(instruction: Instruction, first: str, second: str) -> None
 
 
 def apply(
-    operator: AluOperator, data: Array, operand: Array | float, *, reverse: bool = False
+    operator: AluOperator,
+    data: Array,
+    operand: Array | float,
+    *,
+    reverse: bool = False,
+    out: Array | None = None,
 ) -> Array:
-    """``data <op> operand``, or ``operand <op> data``, or ``<op> data``."""
+    """``data <op> operand``, or ``operand <op> data``, or ``<op> data``; in `out` if it can be."""
+    function = operator.apply
     if operator.arity == UNARY:
-        return operator.apply(data)
-    return operator.apply(operand, data) if reverse else operator.apply(data, operand)
+        operands: tuple[Any, ...] = (data,)
+    else:
+        operands = (operand, data) if reverse else (data, operand)
+    if out is not None and isinstance(function, np.ufunc):
+        result: Array = function(*operands, out=out)
+        return result
+    return function(*operands)
 
 
 def apply_along(
-    operator: AluOperator, data: Array, operand: Tile | float | None, *, reverse: bool = False
+    operator: AluOperator,
+    data: Array,
+    operand: Tile | float | None,
+    *,
+    reverse: bool = False,
+    out: Array | None = None,
 ) -> Array:
     """As `apply`, of float32 data with an operand that is broadcast along the free axis."""
     value = 0.0 if operand is None else along_free_axis(operand, data)
-    return apply(operator, data, value, reverse=reverse)
+    return apply(operator, data, value, reverse=reverse, out=out)
 
 
 def _is_whole(operand: Tile | float | None) -> bool:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from trnsim.dtypes import Array
 from trnsim.isa import functions
@@ -176,6 +175,11 @@ class ActivationFunction:
     extrapolates: bool = False
     takes_relu_param: bool = False
 
+    @property
+    def is_total(self) -> bool:
+        """Whether it takes any input."""
+        return self.low == -np.inf and self.high == np.inf
+
     def is_legal(self, values: Array) -> bool:
         """Whether the function's results of all values are documented."""
         if self.extrapolates or (self.low == -np.inf and self.high == np.inf):
@@ -183,11 +187,6 @@ class ActivationFunction:
         inputs = np.abs(values) if self.uses_magnitude else values
         valid = (inputs >= self.low) & (inputs <= self.high)
         return bool((valid | (inputs == 0)).all() if self.allows_zero else valid.all())
-
-
-@np.errstate(over="ignore")
-def _exp(x: npt.NDArray[np.float32]) -> Array:
-    return np.asarray(np.exp(x))
 
 
 _ACTIVATIONS: Final = (
@@ -208,7 +207,7 @@ _ACTIVATIONS: Final = (
     ActivationFunction("mish", functions.mish),
     ActivationFunction("erf", functions.erf),
     ActivationFunction("erf_dx", functions.erf_dx),
-    ActivationFunction("exp", _exp),
+    ActivationFunction("exp", np.exp),
     ActivationFunction("log", np.log, low=2.0**-64, high=2.0**64),
     ActivationFunction("sin", functions.sine, low=-_PI, high=_PI, extrapolates=True),
     ActivationFunction("arctan", np.arctan, low=-_PI / 2, high=_PI / 2),

@@ -35,6 +35,14 @@ def _first_columns(tile: Tile, columns: int) -> Tile:
     return Tile(tile.storage, tile.dtype, tile.pattern.slice(1, 0, columns), tile.index)
 
 
+def _partitions(tile: Tile) -> list[Tile]:
+    """Each partition of `tile` as a tile."""
+    return [
+        Tile(tile.storage, tile.dtype, tile.pattern.slice(0, row, row + 1))
+        for row in range(tile.partitions)
+    ]
+
+
 def _first_of_cores(tile: Tile) -> Tile:
     """The first of the 16 partitions of each GpSimd core."""
     pattern = tile.pattern.slice(0, 0, tile.partitions, _CORE)
@@ -132,9 +140,14 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
         check_int32(self, "index_offset", "padding_val")
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
-        """Every 16th partition."""
-        looked, changed = super().accesses()
-        return [_first_of_cores(tile) for tile in looked], [_first_of_cores(t) for t in changed]
+        """Every 16th partition of dst, and of src where anything of it has been written.
+
+        Public kernels use as many of the eight cores as they have columns for; what the others
+        count is of no use, and no harm.
+        """
+        rows = _partitions(_first_of_cores(self.src))
+        used = [row for row in rows if row.written_flags().any()]
+        return used or rows, [_first_of_cores(self.dst)]
 
     def written_tiles(self) -> list[Tile]:
         """Every 16th partition of dst."""

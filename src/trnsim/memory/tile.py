@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from trnsim.dtypes import Array, Dtype, Float32Array, round_to, to_float32
+from trnsim.dtypes import FLOAT32, Array, Dtype, Float32Array, round_to, to_float32
 from trnsim.errors import IllegalInstruction, InternalError
 from trnsim.memory.box import Box
 from trnsim.memory.index import Index, ScalarIndex, SnakeIndex, VectorIndex, legal
@@ -119,7 +119,21 @@ class Tile:
 
     def store(self, values: Array) -> None:
         """Write `values`, rounded once to the tile's dtype and reshaped to its shape."""
-        self.put(round_to(values, self.dtype))
+        if values is not self._array:
+            self.put(round_to(values, self.dtype))
+
+    def output(self, *inputs: Array) -> Float32Array | None:
+        """Where a float32 result of `inputs` may be computed at once, to be stored next.
+
+        Only a plain float32 tile of the first input's shape takes results directly; the others
+        may not lie in its storage.
+        """
+        if self.dtype is not FLOAT32 or self.index is not None or inputs[0].shape != self.shape:
+            return None
+        array = self.array
+        if any(np.may_share_memory(array, other) for other in inputs[1:]):
+            return None
+        return array
 
     # What has been written
 
@@ -171,6 +185,10 @@ class Tile:
         if isinstance(index, SnakeIndex):
             return replace(pattern, shape=(pattern.shape[0], index.limit))
         return pattern
+
+    def touched(self) -> Any:
+        """Where in its footprint the elements lie, as numpy indexes it."""
+        return ... if self.index is None else self._places(self.legal_rows())
 
     def resolved(self) -> Tile:
         """The tile with a scalar index applied; itself where it has none.
