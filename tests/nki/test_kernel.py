@@ -1,5 +1,6 @@
 """`@nki.jit`: calls, launch grids, and arrays on the way in and out."""
 
+import inspect
 from typing import NamedTuple
 
 import ml_dtypes
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.errors import BadInput, IllegalInstruction
+from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.nki import Kernel, jit, simulate
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -221,3 +222,43 @@ def test_an_error_in_the_kernels_own_python_is_not_touched():
 
     with pytest.raises(KeyError):
         kernel(np.zeros((4, 8), np.float32))
+
+
+def test_the_options_seen_in_the_wild_are_kept_and_change_nothing(random):
+    options = {"mode": "trace", "debug_kernel": True, "experimental_flags": "x", "enable_cache": 0}
+    made = jit(**options)(doubled.__wrapped__)
+    assert made.options == made[1].options == options
+    x = random((4, 8))
+    np.testing.assert_array_equal(made(x), 2 * x)
+
+
+def test_platform_target_is_an_option_no_more():
+    with pytest.raises(BadInput, match=r"platform_target='trn2'\): NKI 0\.3 removed") as caught:
+        jit(platform_target="trn2")
+    assert "NEURON_PLATFORM_TARGET_OVERRIDE" in caught.value.fix
+
+
+def test_inspect_finds_the_signature_and_the_source():
+    assert str(inspect.signature(doubled)) == "(x)"
+    assert "nl.multiply(nl.load(x), 2.0)" in inspect.getsource(doubled)
+
+
+def test_a_plain_call_is_launched_on_the_configured_cores(monkeypatch, random):
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
+    with pytest.raises(BadInput, match="doubled is launched on 1 cores"):
+        doubled(random((4, 8)))
+    np.testing.assert_array_equal(simulate(doubled)(np.ones((4, 8), np.float32)), 2)
+
+
+def test_a_schedule_is_not_modelled():
+    with pytest.raises(NotModelled, match=r"doubled\.with_schedule"):
+        doubled.with_schedule([])
+
+
+@pytest.mark.parametrize("name", ["benchmark", "profile", "simulate_kernel", "baremetal", "trace"])
+def test_an_entry_point_of_nki_0_1_says_what_answers_now(name):
+    with pytest.raises(NotModelled, match=rf"nki\.{name} belongs to NKI 0\.1") as caught:
+        getattr(trnsim.nki, name)
+    assert caught.value.fix
+    with pytest.raises(AttributeError):
+        _ = trnsim.nki.nonsense

@@ -177,6 +177,5 @@ def test_an_exception_on_one_core_ends_the_run_and_unwinds_the_other(failing):
     bodies[failing] = fails
     with pytest.raises(KeyError, match="kernel"):
         lockstep.run(bodies)
-    del lockstep, meeting, bodies
     # A core that had not started has nothing to unwind.
     assert unwound == ([True] if failing == 1 else [])

@@ -135,7 +135,7 @@ def test_a_read_of_shared_memory_that_the_other_core_writes_later_is_a_race():
             nisa.dma_copy(dst=box, src=tile)
         return box
 
-    with pytest.raises(DataRace, match="writes .* while the other reads"):
+    with pytest.raises(DataRace, match=r"writes .* while the other reads"):
         trnsim.run(kernel[2], A)
 
 

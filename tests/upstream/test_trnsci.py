@@ -33,6 +33,7 @@ def command(package, *arguments):
         **os.environ,
         f"{name}_USE_SIMULATOR": "1",
         f"{name}_REQUIRE_NKI": "1",
+        "OMP_NUM_THREADS": "1",  # torch and BLAS would fight for the cores
         "PYTHONPATH": f"{folder}{os.pathsep}{HERE}",
     }
     environment.pop("NEURON_PLATFORM_TARGET_OVERRIDE", None)

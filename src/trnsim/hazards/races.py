@@ -76,18 +76,18 @@ class RaceDetector:
 
     def _check(self, core: int, tile: Tile, line: SourceLine | None, *, writes: bool) -> None:
         shadow = self._shadow(tile.storage)
-        pattern, itemsize = tile.footprint, tile.dtype.itemsize
+        pattern, itemsize, touched = tile.footprint, tile.dtype.itemsize, tile.touched()
         for other in range(self._cores):
             if other == core:
                 continue
             kinds = [(shadow.writes, "writes")] + ([(shadow.reads, "reads")] if writes else [])
             for maps, did in kinds:
-                latest = int(maps[other].view(pattern, itemsize).max())
+                latest = int(maps[other].view(pattern, itemsize)[touched].max(initial=0))
                 if latest > self._known[core][other]:
                     verb = "writes" if writes else "reads"
                     self._report(tile, line, verb, self._lines[other][latest], did)
         mine = shadow.writes if writes else shadow.reads
-        mine[core].view(pattern, itemsize)[...] = self._known[core][core]
+        mine[core].view(pattern, itemsize)[touched] = self._known[core][core]
 
     def _report(
         self, tile: Tile, line: SourceLine | None, verb: str, other: SourceLine | None, did: str

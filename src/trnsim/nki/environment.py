@@ -15,6 +15,7 @@ GENERATION_VARIABLE = "NKI_NC_VERSION"  # of nki_cpu_simulator, which nki-librar
 SIMULATOR_VARIABLE = "NKI_SIMULATOR"
 PRECISION_VARIABLE = "NKI_PRECISE_FP"
 CORES_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"
+TRANSPOSE_VARIABLE = "NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE"
 
 _DEFAULT_TARGET = "trn3"  # nki_simulator.rst, Target Platform: unset means trn3
 _NO = ("", "0", "false", "no")
@@ -51,6 +52,11 @@ def asks_for_simulator() -> bool:
 def is_precise() -> bool:
     """Whether low-precision floats are rounded as they are stored (NKI_PRECISE_FP, default yes)."""
     return _is_on(PRECISION_VARIABLE, is_on_unset=True)
+
+
+def transposes_on_tensor_engine() -> bool:
+    """Whether the compiler makes Tensor Engine transposes of the DMA's (unset: it does not)."""
+    return _is_on(TRANSPOSE_VARIABLE, is_on_unset=False)
 
 
 def check_logical_cores(title: str, cores: int) -> None:

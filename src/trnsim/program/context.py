@@ -170,8 +170,10 @@ class CoreContext:
         for observer in self._observers:
             observer.issued(index, checked, ordered)
         if self.peer is not None:
+            # Without values nobody knows which bytes an index picks: those cannot race.
             seen, changed = (
-                [tile for tile in tiles if tile.storage.is_shared] for tiles in (reads, writes)
+                [t for t in tiles if t.storage.is_shared and (self.has_values or t.index is None)]
+                for tiles in (reads, writes)
             )
             self.peer.accessed(self.peer.rank, seen, changed, line)
             self.peer.hand_over()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import MISSING, fields
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,11 +78,20 @@ def _signature(instruction: type[Instruction]) -> inspect.Signature:
 def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
     """The function that issues `instruction` to the current core."""
     signature = _signature(instruction)
+    # AWS's enumerations may be given by their numbers.
+    enumerations = {
+        field.name: type(field.default)
+        for field in fields(instruction)
+        if isinstance(field.default, Enum)
+    }
 
     def issue(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
         del name  # a label for AWS's scheduling tools
         plain = [_plain(arg) for arg in args]
         keywords = {key: _plain(value) for key, value in kwargs.items()}
+        for key, enumeration in enumerations.items():
+            if isinstance(keywords.get(key), int):
+                keywords[key] = enumeration(keywords[key])
         try:
             made = instruction(*plain, **keywords)
         except TypeError:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from trnsim.arch import NeuronCore, target
 from trnsim.dtypes import FLOAT32
-from trnsim.nki.environment import default_target
+from trnsim.nki.environment import default_target, transposes_on_tensor_engine
 from trnsim.program import current_core, has_current_core
 
+_RESERVING_GENERATION = 3
+# AWS names both and gives no number; a float32 and a byte are what the engines address.
 _PSUM_ALIGNMENT_BYTES = 4
 _SBUF_ALIGNMENT_BYTES = 1
 
@@ -28,8 +30,10 @@ class TileSize:
 
     @property
     def psum_num_banks(self) -> int:
-        """PSUM banks."""
-        return int(self._core.psum_banks)
+        """PSUM banks; from v3 on one less where the compiler transposes with one of them."""
+        core = self._core
+        is_taken = core.generation >= _RESERVING_GENERATION and transposes_on_tensor_engine()
+        return int(core.psum_banks) - is_taken
 
     @property
     def psum_bank_fmax_bytes(self) -> int:

@@ -1,0 +1,113 @@
+"""Loops: Python's own, and those whose variable is a register."""
+
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim.errors import IllegalInstruction, UndefinedBehavior
+from trnsim.isa import VirtualRegister
+from trnsim.nki import isa as nisa
+from trnsim.nki import jit
+from trnsim.nki import language as nl
+
+
+@pytest.mark.parametrize("loop", [nl.affine_range, nl.sequential_range, nl.static_range, nl.range])
+def test_a_loop_over_constants_is_pythons(loop):
+    assert list(loop(2, 8, 3)) == [2, 5]
+
+
+def test_a_device_loop_counts_in_registers():
+    found = list(nl.dynamic_range(1, VirtualRegister(7), 2))
+    assert [int(i) for i in found] == [1, 3, 5]
+    assert all(isinstance(i, VirtualRegister) for i in found)
+    assert [int(i) for i in nl.dynamic_range(3)] == [0, 1, 2]
+    assert not list(nl.dynamic_range(VirtualRegister(0)))
+
+
+def test_the_variable_of_a_device_loop_is_not_written_by_its_body():
+    (first,) = nl.dynamic_range(1)
+    with pytest.raises(UndefinedBehavior, match="the induction register of a loop"):
+        first.put(3)
+
+
+@pytest.mark.parametrize("step", [0, -1, VirtualRegister(1)], ids=str)
+def test_a_device_loop_counts_up_by_a_constant(step):
+    with pytest.raises(IllegalInstruction, match="legal: a positive integer"):
+        nl.dynamic_range(0, 4, step)
+    with pytest.raises(IllegalInstruction, match="legal: a positive integer"):
+        nl.fori_loop(0, 4, print, step)
+
+
+def test_fori_loop_calls_its_body_with_each_register():
+    seen = []
+    nl.fori_loop(0, VirtualRegister(3), lambda i: seen.append(int(i)))
+    assert seen == [0, 1, 2]
+
+
+def test_while_loop_runs_until_its_register_is_zero_and_not_at_all_for_zero():
+    seen = []
+
+    def body(register):
+        seen.append(int(register))
+        return register - 1
+
+    nl.while_loop(VirtualRegister(3), body)
+    nl.while_loop(VirtualRegister(0), body)
+    assert seen == [3, 2, 1]
+
+
+def test_while_loop_wants_a_register_back():
+    with pytest.raises(IllegalInstruction, match="a condition of type NoneType"):
+        nl.while_loop(VirtualRegister(1), lambda _: None)
+
+
+def test_no_reorder_admits_unrolled_loops_alone():
+    with nl.no_reorder():
+        assert list(nl.affine_range(2)) == [0, 1]
+        for refused in (
+            lambda: nl.dynamic_range(2),
+            lambda: nl.fori_loop(0, 2, print),
+            lambda: nl.while_loop(VirtualRegister(1), lambda r: r),
+        ):
+            with pytest.raises(IllegalInstruction, match=r"a device loop inside nl\.no_reorder"):
+                refused()
+    assert len(list(nl.dynamic_range(2))) == 2
+
+
+@jit
+def running_sum(x, count):
+    """``while reg:`` as NKI 0.4 spells it: x added `count` times."""
+    acc = nl.zeros((1, 1), nl.float32)
+    term, left, one = nl.load(x), nl.load(count), nl.full((1, 1), 1, nl.int32)
+    register = nisa.register_alloc()
+    nisa.register_load(register, left)
+    while register:
+        nisa.tensor_tensor(acc, acc, term, nl.add)
+        nisa.tensor_tensor(left, left, one, nl.subtract)
+        nisa.register_load(register, left)
+    out = nl.ndarray((1, 1), nl.float32, buffer=nl.shared_hbm)
+    nl.store(out, acc)
+    return out
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_while_tests_the_register_at_the_head_of_the_loop(count):
+    x = np.full((1, 1), 1.5, np.float32)
+    found = trnsim.run(running_sum, x, np.full((1, 1), count, np.int32)).outputs
+    assert found == 1.5 * count
+
+
+@jit
+def copied_dynamically(data):
+    """One element a turn of the loop, at the loop's own register."""
+    out = nl.zeros(data.shape, data.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((1, 1), data.dtype)
+    for i in nl.dynamic_range(data.shape[1]):
+        nisa.dma_copy(tile, data.ap([[1, 1], [1, 1]], scalar_offset=i, indirect_dim=1))
+        nisa.dma_copy(out[:, nl.ds(i, 1)], tile)
+    return out
+
+
+def test_the_loops_register_is_an_offset(random):
+    data = random((1, 6))
+    np.testing.assert_array_equal(trnsim.run(copied_dynamically, data).outputs, data)

@@ -1,0 +1,107 @@
+"""`nl.NKIObject`: keywords become attributes, whatever @dataclass says."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from trnsim.nki import language as nl
+
+
+def test_keywords_become_attributes_and_class_attributes_are_defaults():
+    class Plain(nl.NKIObject):
+        rows = 3
+
+    made = Plain(columns=4)
+    assert (made.rows, made.columns) == (3, 4)
+
+
+def test_a_dataclass_that_is_called_as_declared_is_a_dataclass():
+    @dataclass
+    class Declared(nl.NKIObject):
+        rows: int
+        columns: int = 4
+        names: list = field(default_factory=list)
+
+    made = Declared(2)
+    assert (made.rows, made.columns, made.names) == (2, 4, [])
+    assert made == Declared(rows=2)
+
+
+def test_a_dataclass_takes_keywords_that_it_does_not_annotate():
+    @dataclass
+    class Loose(nl.NKIObject):
+        rows: int = 1
+        depth = 2
+
+    made = Loose(depth=7)
+    assert (made.rows, made.depth) == (1, 7)
+
+
+def test_a_required_field_may_be_left_out_and_is_then_not_there():
+    @dataclass
+    class Lacking(nl.NKIObject):
+        rows: int
+        columns: int = 4
+        names: list = field(default_factory=list)
+
+    made = Lacking(names=["a"])
+    assert (made.columns, made.names) == (4, ["a"])
+    assert not hasattr(made, "rows")
+    assert Lacking().names is not Lacking().names
+
+
+def test_positional_arguments_fill_the_fields_in_their_order():
+    @dataclass
+    class Ordered(nl.NKIObject):
+        rows: int
+        columns: int
+        depth: int
+
+    made = Ordered(1, 2)
+    assert (made.rows, made.columns) == (1, 2)
+    with pytest.raises(TypeError, match="Ordered takes 3 positional arguments but 4 were given"):
+        Ordered(1, 2, 3, 4)
+
+
+def test_post_init_is_called_on_every_way_in():
+    @dataclass
+    class Finished(nl.NKIObject):
+        rows: int = 1
+
+        def __post_init__(self):
+            self.twice = 2 * self.rows
+
+    class Plain(nl.NKIObject):
+        rows = 3
+
+        def __post_init__(self):
+            self.twice = 2 * self.rows
+
+    assert Finished(4).twice == 8
+    assert Finished(rows=4, other=1).twice == 8
+    assert Plain(rows=5).twice == 10
+
+
+@pytest.mark.parametrize("decorate", [dataclass, lambda cls: cls])
+def test_an_init_that_someone_wrote_is_left_alone(decorate):
+    @decorate
+    class Own(nl.NKIObject):
+        rows: int
+
+        def __init__(self, rows, *, scale=1):
+            self.rows = rows * scale
+
+    assert Own(3, scale=2).rows == 6
+    with pytest.raises(TypeError, match="columns"):
+        Own(3, columns=2)
+
+
+def test_a_frozen_dataclass_can_be_made():
+    @dataclass(frozen=True)
+    class Frozen(nl.NKIObject):
+        rows: int = 1
+
+    assert Frozen(rows=2).rows == 2
+    assert Frozen(other=3).other == 3
+    with pytest.raises(AttributeError):
+        Frozen(rows=2).rows = 5

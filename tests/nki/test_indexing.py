@@ -1,0 +1,78 @@
+"""Dynamic indices: a register between the brackets. Static ones: tests/nki/test_tensor.py."""
+
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim.errors import IllegalInstruction
+from trnsim.isa import VirtualRegister
+from trnsim.nki import isa as nisa
+from trnsim.nki import jit
+from trnsim.nki import language as nl
+
+
+def window(x, start, pick):
+    """What ``pick(x, register)`` holds when an instruction reads it."""
+
+    @jit
+    def kernel(x, start):
+        register = nisa.register_alloc()
+        nisa.register_load(register, nl.load(start))
+        view = pick(x, register)
+        assert view.is_indirect()
+        out = nl.ndarray(view.shape, x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, view)
+        return out
+
+    return trnsim.run(kernel, x, np.full((1, 1), start, np.int32)).outputs
+
+
+PICKS = {
+    "rows": (lambda t, at: t[nl.ds(at, 3)], lambda a, at: a[at : at + 3]),
+    "columns": (lambda t, at: t[:, nl.ds(at, 3)], lambda a, at: a[:, at : at + 3]),
+    "one row": (lambda t, at: t[at], lambda a, at: a[at]),
+    "one column": (lambda t, at: t[:, at], lambda a, at: a[:, at]),
+    "part of a row": (lambda t, at: t[at, 1:4], lambda a, at: a[at, 1:4]),
+    "with an integer": (lambda t, at: t[2, nl.ds(at, 3)], lambda a, at: a[2, at : at + 3]),
+}
+
+
+@pytest.mark.parametrize("name", PICKS)
+@pytest.mark.parametrize("start", [0, 2])
+def test_a_register_is_a_start_or_an_index(random, name, start):
+    pick, exact = PICKS[name]
+    x = random((5, 6))
+    np.testing.assert_array_equal(window(x, start, pick), exact(x, start))
+
+
+@pytest.mark.parametrize("start", [-1, 3, 100])
+def test_a_register_beyond_the_tensor_is_refused_when_it_is_used(random, start):
+    with pytest.raises(IllegalInstruction, match=rf"index {start} of .*legal: 0 to 2"):
+        window(random((5, 6)), start, lambda t, at: t[nl.ds(at, 3)])
+
+
+@pytest.mark.usefixtures("on_core")
+def test_there_is_one_dynamic_index_a_tensor_and_none_on_partitions():
+    register = VirtualRegister(0)
+    tensor = nl.ndarray((4, 8), nl.float32, buffer=nl.hbm)
+    with pytest.raises(IllegalInstruction, match="a second dynamic index"):
+        _ = tensor[register, register]
+    with pytest.raises(IllegalInstruction, match="a dynamic index on dimension 0"):
+        _ = nl.ndarray((4, 8), nl.float32)[nl.ds(register, 2)]
+
+
+def test_an_index_is_read_when_an_instruction_runs(random):
+    """A view made before the loop follows its register."""
+
+    @jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        register = nisa.register_alloc(0)
+        source, target = x[:, nl.ds(register, 1)], out[:, nl.ds(register, 1)]
+        for column in range(x.shape[1]):
+            nisa.register_move(register, column)
+            nisa.dma_copy(target, source)
+        return out
+
+    x = random((3, 5))
+    np.testing.assert_array_equal(trnsim.run(kernel, x).outputs, x)
