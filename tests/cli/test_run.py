@@ -111,6 +111,21 @@ def test_an_array_of_objects_is_refused(tmp_path):
     assert "--input o.npy: " in message
 
 
+def test_what_is_no_array_is_refused_without_advice_to_load_pickles(tmp_path):
+    (tmp_path / "text.npy").write_text("1 2 3\n")
+    message = failure(trnsim("run", ATTENTION, "--input", "text.npy", cwd=tmp_path))
+    assert "--input text.npy: not an array of numbers" in message
+    assert "fix: give a file that numpy.save wrote" in message
+    assert "pickle" not in message
+
+
+def test_an_archive_of_arrays_is_refused(tmp_path):
+    np.savez(tmp_path / "several.npz", q=np.ones(3, np.float32))
+    message = failure(trnsim("run", ATTENTION, "--input", "several.npz", cwd=tmp_path))
+    assert "--input several.npz: an archive of arrays (.npz)" in message
+    assert "fix: give a file that numpy.save wrote" in message
+
+
 def test_float64_is_refused_by_name(tmp_path):
     for name in "qkv":
         np.save(tmp_path / f"{name}.npy", np.zeros((512, 64)))

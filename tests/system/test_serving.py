@@ -108,5 +108,6 @@ def test_chips_per_replica_must_divide_the_instance():
 
 @pytest.mark.parametrize("name", ["batch", "context", "output_tokens"])
 def test_numbers_must_be_positive(name):
-    with pytest.raises(BadInput, match=rf"^{name} must be positive, not 0"):
+    with pytest.raises(BadInput, match=rf"^{name} must be positive, not 0") as caught:
         estimate(LLAMA_3_1_8B, "trn1", **{name: 0})
+    assert caught.value.fix == f"give a positive {name}"

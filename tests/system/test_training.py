@@ -166,8 +166,11 @@ def test_chips_per_replica_must_fit_the_machine():
 @pytest.mark.parametrize("value", [0, float("nan"), float("inf")])
 def test_numbers_must_be_positive_and_finite(name, value):
     arguments = {"tokens": 1e9} | {name: value}
-    with pytest.raises(BadInput, match=rf"^{name} must be positive and finite, not {value}"):
+    with pytest.raises(
+        BadInput, match=rf"^{name} must be positive and finite, not {value}"
+    ) as caught:
         estimate(LLAMA_3_1_8B, "trn1", **arguments)
+    assert caught.value.fix == f"give a positive {name}"
 
 
 def test_an_all_reduce_of_one_rank_is_free_and_of_two_moves_the_message_once():

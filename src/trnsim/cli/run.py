@@ -149,13 +149,15 @@ def _kernel(script: Path, module: ModuleType, name: str | None) -> Launchable:
 
 
 def _load(path: Path) -> Array:
+    fix = "give a file that numpy.save wrote, of numbers"
     try:
-        array: Array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise BadInput(
-            f"--input {path}: {error}",
-            fix="give a file that numpy.save wrote, of numbers",
-        ) from error
+        array: object = np.load(path, allow_pickle=False)
+    except (OSError, EOFError) as error:
+        raise BadInput(f"--input {path}: {error}", fix=fix) from error
+    except ValueError as error:  # numpy's own words advise to load pickles, which run code
+        raise BadInput(f"--input {path}: not an array of numbers", fix=fix) from error
+    if not isinstance(array, np.ndarray):
+        raise BadInput(f"--input {path}: an archive of arrays (.npz)", fix=fix)
     # numpy writes bfloat16, which it does not know, as two raw bytes.
     return array.view(BFLOAT16.dtype) if array.dtype == np.dtype("V2") else array
 

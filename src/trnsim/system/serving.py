@@ -101,7 +101,7 @@ def estimate(
     """
     for name, value in (("batch", batch), ("context", context), ("output_tokens", output_tokens)):
         if value <= 0:
-            raise BadInput(f"{name} must be positive, not {value}")
+            raise BadInput(f"{name} must be positive, not {value}", fix=f"give a positive {name}")
     target = platform(on, rows)
     inputs = Inputs(target.facts, seed=seed)
     length = context + output_tokens

@@ -142,7 +142,9 @@ def estimate(
     """
     for name, value in (("tokens", tokens), ("sequence", sequence), ("batch_tokens", batch_tokens)):
         if not (value > 0 and math.isfinite(value)):
-            raise BadInput(f"{name} must be positive and finite, not {value}")
+            raise BadInput(
+                f"{name} must be positive and finite, not {value}", fix=f"give a positive {name}"
+            )
     target = platform(on, rows)
     inputs = Inputs(target.facts, seed=seed)
     layout = _lay_out(
