@@ -139,8 +139,10 @@ def write_psum(
     """
     if accumulate:
         _check_started(instruction, core, dst)
+        dst.require_intact(instruction.opcode)
         product += dst.load().reshape(product.shape)
     elif accumulate is None and not _is_fresh(dst):
+        dst.require_intact(instruction.opcode)
         old = dst.load().reshape(product.shape)
         if not _is_started(dst):
             old = np.where(_started(dst).reshape(product.shape), old, 0)
@@ -151,11 +153,12 @@ def write_psum(
 
 def mark_started(dst: Tile) -> None:
     """A matmul has written every element of `dst` now."""
-    started, itemsize = dst.storage.accumulating, dst.dtype.itemsize
+    storage, itemsize = dst.storage, dst.dtype.itemsize
+    pattern = storage.started(dst.footprint)
     if isinstance(dst.index, SnakeIndex):
-        started.mark(dst.footprint, itemsize, _places(dst, dst.index))
+        storage.accumulating.mark(pattern, itemsize, _places(dst, dst.index))
     else:
-        started.add(dst.pattern, itemsize)
+        storage.accumulating.add(pattern, itemsize)
 
 
 def array_cost(
@@ -191,20 +194,22 @@ def _places(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
 
 def _is_fresh(dst: Tile) -> bool:
     """Whether no matmul has written any element of `dst`."""
-    started, itemsize = dst.storage.accumulating, dst.dtype.itemsize
-    return started.is_disjoint(dst.footprint, itemsize)
+    storage = dst.storage
+    return storage.accumulating.is_disjoint(storage.started(dst.footprint), dst.dtype.itemsize)
 
 
 def _is_started(dst: Tile) -> bool:
     """Whether a matmul has written every element of `dst`."""
     if isinstance(dst.index, SnakeIndex):
         return bool(_started(dst).all())
-    return dst.storage.accumulating.covers(dst.pattern, dst.dtype.itemsize)
+    storage = dst.storage
+    return storage.accumulating.covers(storage.started(dst.pattern), dst.dtype.itemsize)
 
 
 def _started(dst: Tile) -> Array:
     """One boolean an element of `dst`: whether a matmul has written it."""
-    flags = dst.storage.accumulating.of(dst.footprint, dst.dtype.itemsize)
+    storage = dst.storage
+    flags = storage.accumulating.of(storage.started(dst.footprint), dst.dtype.itemsize)
     return flags[_places(dst, dst.index)] if isinstance(dst.index, SnakeIndex) else flags
 
 

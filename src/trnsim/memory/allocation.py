@@ -12,6 +12,7 @@ import numpy as np
 from trnsim.errors import IllegalInstruction, OutOfMemory, user_line
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
+from trnsim.memory.bytemask import ByteMask
 from trnsim.memory.storage import Memory, Storage
 
 if TYPE_CHECKING:
@@ -186,8 +187,7 @@ class CoreMemory:
         storage.row_bytes, storage.origin_bytes = row_bytes, pattern.offset_bytes
         box = Box(first_partition, ends[0] - 1, offset, ends[1] - 1)
         self._note_overlaps(memory, storage, box)
-        # A new allocation: the first matmul onto it overwrites what an older tensor left there.
-        root.accumulating.discard(pattern, dtype.itemsize)
+        storage.accumulating = ByteMask(shape[0] * row_bytes)
         return storage, pattern
 
     def _root(self, memory: Memory, capacity: int) -> Storage:

@@ -12,6 +12,7 @@ from enum import Enum
 from itertools import count
 from typing import TYPE_CHECKING
 
+from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
 from trnsim.memory.bytemask import ByteMask
 
@@ -50,7 +51,7 @@ class Storage:
         is_placed: whether the kernel fixed its address.
         is_shared: whether several cores see it.
         written: the bytes that something wrote.
-        accumulating: the bytes that a matmul wrote since the allocation (PSUM).
+        accumulating: the bytes of its own (see `started`) that a matmul onto it wrote (PSUM).
         serial: a number of its own, in order of allocation.
         row_bytes: bytes of one of its own rows; the rows of a tensor with an address lie a whole
             partition apart, but patterns count in its own.
@@ -113,7 +114,7 @@ class Storage:
         self.overwritten: list[tuple[Box, Storage]] = []
         if root is not None:
             self.root, self.data = root, root.data
-            self.written, self.accumulating = root.written, root.accumulating
+            self.written = root.written
 
     def placed_bytes(self, own_bytes: int) -> int:
         """A distance within the tensor's own dense rows, as one between its rows where they lie."""
@@ -126,8 +127,22 @@ class Storage:
         """The inverse of `placed_bytes`."""
         if self.row_bytes == self.pitch_bytes:
             return placed_bytes
-        rows, rest = divmod(placed_bytes, self.pitch_bytes)
-        return rows * self.row_bytes + rest
+        rows, rest = divmod(abs(placed_bytes), self.pitch_bytes)
+        distance = rows * self.row_bytes + rest
+        return distance if placed_bytes >= 0 else -distance
+
+    def started(self, pattern: AccessPattern) -> AccessPattern:
+        """`pattern` within the tensor's own dense bytes, where `accumulating` keeps its flags.
+
+        Tensors at one address share bytes; which of them a matmul has started they do not.
+        """
+        if self.row_bytes == self.pitch_bytes:
+            return pattern
+        return AccessPattern(
+            pattern.shape,
+            tuple(self.own_bytes(stride) for stride in pattern.strides_bytes),
+            self.own_bytes(pattern.offset_bytes - self.origin_bytes),
+        )
 
     def note_write(self, box: Box) -> None:
         """A tile of this storage writes `box`: its own again, and lost to what overlaps it."""

@@ -193,15 +193,7 @@ class CoreContext:
             if not tile.storage.is_shared:
                 raise error
             self.unwritten_shared.append(error)
-        culprit = tile.storage.overwritten_by(tile.box)
-        if culprit is not None:
-            raise UninitializedRead(
-                f"{instruction.opcode} reads {tile} (allocated at {tile.storage.line}), whose "
-                f"bytes a tensor at an overlapping address has overwritten since (allocated at "
-                f"{culprit.line})",
-                fix="place one of the two at another address, or read before overwriting",
-                source="nki.language.ndarray, address",
-            )
+        tile.require_intact(instruction.opcode)
 
     def _check(self, instruction: Instruction) -> int:
         """Number of the instruction among the distinct ones; equal ones are checked once."""
