@@ -7,18 +7,18 @@ bytes, only its size.
 
 from __future__ import annotations
 
-import weakref
 from enum import Enum
 from itertools import count
 from typing import TYPE_CHECKING
 
 from trnsim.memory.access import AccessPattern
-from trnsim.memory.box import Box
 from trnsim.memory.bytemask import ByteMask
 
 if TYPE_CHECKING:
     from trnsim.dtypes import Array
     from trnsim.errors import SourceLine
+    from trnsim.memory.box import Box
+    from trnsim.memory.place import Place
 
 
 class Memory(Enum):
@@ -58,6 +58,8 @@ class Storage:
         origin_bytes: where it begins within its root.
         root: the storage whose bytes it shares: itself, or that of the whole memory where the
             kernel fixed its address.
+        place: the box that it shares with other tensors at its address, where the kernel fixed it.
+        since: the moment from which what others write there is lost to it.
     """
 
     __slots__ = (
@@ -71,12 +73,12 @@ class Storage:
         "name",
         "nbytes",
         "origin_bytes",
-        "overlapping",
-        "overwritten",
         "pitch_bytes",
+        "place",
         "root",
         "row_bytes",
         "serial",
+        "since",
         "start_partition",
         "written",
     )
@@ -110,8 +112,8 @@ class Storage:
         self.root: Storage = self
         self.row_bytes = pitch_bytes
         self.origin_bytes = 0
-        self.overlapping: list[weakref.ref[Storage]] = []
-        self.overwritten: list[tuple[Box, Storage]] = []
+        self.place: Place | None = None
+        self.since = 0
         if root is not None:
             self.root, self.data = root, root.data
             self.written = root.written
@@ -146,19 +148,9 @@ class Storage:
 
     def note_write(self, box: Box) -> None:
         """A tile of this storage writes `box`: its own again, and lost to what overlaps it."""
-        if not self.overlapping:
-            return
-        self.overwritten = [
-            (rest, culprit) for old, culprit in self.overwritten for rest in old.without(box)
-        ]
-        for reference in self.overlapping:
-            other = reference()
-            if other is not None:
-                other.overwritten.append((box, self))
+        if self.place is not None:
+            self.place.note_write(self, box)
 
     def overwritten_by(self, box: Box) -> Storage | None:
         """The storage at an overlapping address that wrote into `box` last, if one did."""
-        for old, culprit in reversed(self.overwritten):
-            if old.overlaps(box):
-                return culprit
-        return None
+        return None if self.place is None else self.place.overwritten_by(self, self.since, box)

@@ -265,7 +265,7 @@ class Tile:
         Raises:
             UninitializedRead: with the lines that allocated both tensors.
         """
-        culprit = self.storage.overwritten_by(self.box) if self.storage.overwritten else None
+        culprit = self.storage.overwritten_by(self.box)
         if culprit is not None:
             raise UninitializedRead(
                 f"{reader} reads {self} (allocated at {self.storage.line}), whose bytes a tensor "

@@ -181,7 +181,7 @@ class CoreContext:
     def _refuse_unreadable(self, instruction: Instruction, tile: Tile) -> None:
         """Raise where a tile holds what nothing wrote, or what another tensor overwrote."""
         storage = tile.storage
-        if storage.written.is_full and not storage.overwritten:
+        if storage.written.is_full and storage.place is None:
             return
         if not tile.is_written():
             error = UninitializedRead(
