@@ -1,5 +1,6 @@
 """Storages: what an allocation knows of itself."""
 
+import gc
 import weakref
 
 import pytest
@@ -27,6 +28,17 @@ def test_a_storage_knows_what_was_written_and_starts_no_accumulation(is_written)
 def test_serial_numbers_count_allocations():
     first, second = (Storage(Memory.HBM, 4, 4) for _ in range(2))
     assert first.serial < second.serial
+
+
+def test_a_storage_ends_with_its_last_reference():
+    storage = Storage(Memory.SBUF, 32, 16)
+    reference = weakref.ref(storage)
+    gc.disable()
+    try:
+        del storage
+        assert reference() is None
+    finally:
+        gc.enable()
 
 
 def test_a_storage_within_another_shares_its_bytes_and_what_was_written():

@@ -61,6 +61,7 @@ class Storage:
 
     __slots__ = (
         "__weakref__",
+        "_root",
         "accumulating",
         "data",
         "is_placed",
@@ -73,7 +74,6 @@ class Storage:
         "overlapping",
         "overwritten",
         "pitch_bytes",
-        "root",
         "row_bytes",
         "serial",
         "start_partition",
@@ -106,14 +106,19 @@ class Storage:
         self.written = ByteMask(nbytes, full=is_written)
         self.accumulating = ByteMask(nbytes)
         self.serial = next(_serial)
-        self.root: Storage = self
+        self._root = root
         self.row_bytes = pitch_bytes
         self.origin_bytes = 0
         self.overlapping: list[weakref.ref[Storage]] = []
         self.overwritten: list[tuple[Box, Storage]] = []
         if root is not None:
-            self.root, self.data = root, root.data
+            self.data = root.data
             self.written, self.accumulating = root.written, root.accumulating
+
+    @property
+    def root(self) -> Storage:
+        """The storage whose bytes it shares, or itself."""
+        return self if self._root is None else self._root
 
     def placed_bytes(self, own_bytes: int) -> int:
         """A distance within the tensor's own dense rows, as one between its rows where they lie."""
