@@ -151,11 +151,11 @@ def write_psum(
 
 def mark_started(dst: Tile) -> None:
     """A matmul has written every element of `dst` now."""
-    started, itemsize = dst.storage.accumulating, dst.dtype.itemsize
+    started = dst.storage.accumulating
     if isinstance(dst.index, SnakeIndex):
-        started.mark(dst.footprint, itemsize, _places(dst, dst.index))
+        started.mark(dst.footprint, dst.dtype.itemsize, _places(dst, dst.index))
     else:
-        started.add(dst.pattern, itemsize)
+        started.add(*dst.layout.runs)
 
 
 def array_cost(
@@ -191,15 +191,14 @@ def _places(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
 
 def _is_fresh(dst: Tile) -> bool:
     """Whether no matmul has written any element of `dst`."""
-    started, itemsize = dst.storage.accumulating, dst.dtype.itemsize
-    return started.is_disjoint(dst.footprint, itemsize)
+    return dst.storage.accumulating.is_disjoint(*dst.layout.runs)
 
 
 def _is_started(dst: Tile) -> bool:
     """Whether a matmul has written every element of `dst`."""
     if isinstance(dst.index, SnakeIndex):
         return bool(_started(dst).all())
-    return dst.storage.accumulating.covers(dst.pattern, dst.dtype.itemsize)
+    return dst.storage.accumulating.covers(*dst.layout.runs)
 
 
 def _started(dst: Tile) -> Array:

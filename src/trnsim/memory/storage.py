@@ -27,6 +27,9 @@ class Memory(Enum):
     SBUF = "SBUF"
     PSUM = "PSUM"
 
+    # Memories key the dictionaries of the issue path; Enum's own hash is Python code.
+    __hash__ = object.__hash__
+
     @property
     def is_on_chip(self) -> bool:
         """Whether dimension 0 of a tensor here is the partition axis."""
@@ -55,13 +58,12 @@ class Storage:
         row_bytes: bytes of one of its own rows; the rows of a tensor with an address lie a whole
             partition apart, but patterns count in its own.
         origin_bytes: where it begins within its root.
-        root: the storage whose bytes it shares: itself, or that of the whole memory where the
-            kernel fixed its address.
+        root_serial: the serial number of the storage whose bytes it shares: its own, or that of
+            the whole memory where the kernel fixed its address.
     """
 
     __slots__ = (
         "__weakref__",
-        "_root",
         "accumulating",
         "data",
         "is_placed",
@@ -74,6 +76,7 @@ class Storage:
         "overlapping",
         "overwritten",
         "pitch_bytes",
+        "root_serial",
         "row_bytes",
         "serial",
         "start_partition",
@@ -106,7 +109,7 @@ class Storage:
         self.written = ByteMask(nbytes, full=is_written)
         self.accumulating = ByteMask(nbytes)
         self.serial = next(_serial)
-        self._root = root
+        self.root_serial = self.serial if root is None else root.serial
         self.row_bytes = pitch_bytes
         self.origin_bytes = 0
         self.overlapping: list[weakref.ref[Storage]] = []
@@ -114,11 +117,6 @@ class Storage:
         if root is not None:
             self.data = root.data
             self.written, self.accumulating = root.written, root.accumulating
-
-    @property
-    def root(self) -> Storage:
-        """The storage whose bytes it shares, or itself."""
-        return self if self._root is None else self._root
 
     def placed_bytes(self, own_bytes: int) -> int:
         """A distance within the tensor's own dense rows, as one between its rows where they lie."""
