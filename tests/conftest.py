@@ -7,7 +7,7 @@ from hypothesis import settings
 from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4
 from trnsim.dtypes import FLOAT32, as_dtype
 from trnsim.memory import Memory, Tile
-from trnsim.program import CoreContext
+from trnsim.program import CoreContext, issuing_to
 from trnsim.timing import Scheduler, Timeline
 
 settings.register_profile("trnsim", max_examples=40, deadline=None)
@@ -47,7 +47,8 @@ class Bench:
 
     def issue(self, instruction):
         """Issue it and hand back its first operand, which is what it writes."""
-        self.context.issue(instruction)
+        with issuing_to(self.context):
+            self.context.issue(instruction)
         return instruction.dst
 
     def cost(self, instruction):

@@ -20,15 +20,14 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLine:
+class SourceLine(NamedTuple):
     """A line of the user's own program."""
 
     file: str

@@ -77,6 +77,19 @@ def test_writing_as_many_elements_as_there_are_is_not_writing_all_of_them():
     assert not mask.covers(AccessPattern.dense((8,), 4), 4)
 
 
+def test_a_mask_that_was_filled_part_by_part_is_full():
+    mask, halves = ByteMask(32), [AccessPattern((4,), (4,), first) for first in (0, 16)]
+    for _ in range(3):
+        mask.add(halves[0], 4)
+        assert not mask.is_full
+    mask.add(halves[1], 4)
+    assert mask.is_full
+    mask.discard(halves[0], 4)
+    assert not mask.is_full
+    mask.add(halves[0], 4)
+    assert mask.is_full
+
+
 def test_a_permuted_write_of_everything_is_everything():
     mask = ByteMask(32)
     mask.add(AccessPattern.dense((2, 4), 4).permute((1, 0)), 4)

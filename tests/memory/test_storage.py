@@ -1,5 +1,8 @@
 """Storages: what an allocation knows of itself."""
 
+import gc
+import weakref
+
 import pytest
 
 from trnsim.memory import AccessPattern, Memory, Storage
@@ -27,9 +30,20 @@ def test_serial_numbers_count_allocations():
     assert first.serial < second.serial
 
 
+def test_a_storage_ends_with_its_last_reference():
+    storage = Storage(Memory.SBUF, 32, 16)
+    reference = weakref.ref(storage)
+    gc.disable()
+    try:
+        del storage
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
 def test_a_storage_within_another_shares_its_bytes_and_what_was_written():
     whole = Storage(Memory.SBUF, 32, 16, is_written=True)
     part = Storage(Memory.SBUF, 32, 16, root=whole)
-    assert part.root is whole
+    assert part.root_serial == whole.serial
     assert part.written is whole.written
-    assert whole.root is whole
+    assert whole.root_serial == whole.serial

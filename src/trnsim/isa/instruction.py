@@ -251,7 +251,7 @@ class Instruction:
 
     def written_tiles(self) -> Iterable[Tile]:
         """What it leaves written: every written operand, unless a family knows better."""
-        return [tile for operand, tile in self.tiles() if operand.access in CHANGES]
+        return self.accesses()[1]
 
     def movement(self) -> Movement | None:
         """What it merely moves: unwritten elements may travel with written ones."""
@@ -280,7 +280,9 @@ class Instruction:
         return (
             type(self),
             *[
-                value.signature if isinstance(value, Tile) else _plain(value)
+                value.signature
+                if isinstance(value, Tile)
+                else (value if value.__class__ in _ATOMS else _plain(value))
                 for value in self.__dict__.values()
             ],
         )
@@ -383,14 +385,15 @@ class Instruction:
                 )
 
 
+_ATOMS: Final = frozenset({type(None), bool, int, float, str})
+"""Types of values that are their own signatures; others may be too."""
+
+
 def _plain(value: object) -> object:
     """A register or a tuple of tiles by signature; anything else as it is."""
-    signature = getattr(value, "signature", None)
-    if signature is not None:
-        return signature
-    if isinstance(value, tuple) and any(isinstance(item, Tile) for item in value):
+    if isinstance(value, tuple):
         return tuple(item.signature if isinstance(item, Tile) else item for item in value)
-    return value
+    return getattr(value, "signature", value)
 
 
 def _either(words: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ class Engine(Enum):
     vector = 5
     sync = 6
 
-    # Engines key the dictionaries of the issue path; Enum's own hash is Python code.
+    # Modes are part of what the issue path looks up; Enum's own hash is Python code.
     __hash__ = object.__hash__
 
     @property
@@ -47,6 +47,8 @@ class DgeMode(Enum):
     hwdge = 2
     none = 3
 
+    __hash__ = object.__hash__
+
 
 class OobMode(Enum):
     """What an out-of-bounds index does."""
@@ -54,12 +56,16 @@ class OobMode(Enum):
     error = 0
     skip = 1
 
+    __hash__ = object.__hash__
+
 
 class MatmulPerfMode(Enum):
     """Performance mode of the Tensor Engine."""
 
     none = "none"
     double_row = "double_row"
+
+    __hash__ = object.__hash__
 
 
 class ReduceCmd(Enum):
@@ -70,6 +76,8 @@ class ReduceCmd(Enum):
     reduce = 2
     reset_reduce = 3
     load_reduce = 4
+
+    __hash__ = object.__hash__
 
 
 class NcVersion(Enum):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array, Dtype
     from trnsim.isa.instruction import Dims, Instruction
-    from trnsim.memory import Tile
+    from trnsim.memory import AccessPattern, Tile
 
 WHOLE_PSUM_GENERATION = 4
 """From here on a matmul writes several banks, bfloat16 too, and adds to what others wrote."""
@@ -153,12 +153,12 @@ def write_psum(
 
 def mark_started(dst: Tile) -> None:
     """A matmul has written every element of `dst` now."""
-    storage, itemsize = dst.storage, dst.dtype.itemsize
-    pattern = storage.started(dst.footprint)
+    storage = dst.storage
     if isinstance(dst.index, SnakeIndex):
-        storage.accumulating.mark(pattern, itemsize, _places(dst, dst.index))
+        pattern = storage.started(dst.footprint)
+        storage.accumulating.mark(pattern, dst.dtype.itemsize, _places(dst, dst.index))
     else:
-        storage.accumulating.add(pattern, itemsize)
+        storage.accumulating.add(*_own_runs(dst))
 
 
 def array_cost(
@@ -194,16 +194,20 @@ def _places(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
 
 def _is_fresh(dst: Tile) -> bool:
     """Whether no matmul has written any element of `dst`."""
-    storage = dst.storage
-    return storage.accumulating.is_disjoint(storage.started(dst.footprint), dst.dtype.itemsize)
+    return dst.storage.accumulating.is_disjoint(*_own_runs(dst))
 
 
 def _is_started(dst: Tile) -> bool:
     """Whether a matmul has written every element of `dst`."""
     if isinstance(dst.index, SnakeIndex):
         return bool(_started(dst).all())
-    storage = dst.storage
-    return storage.accumulating.covers(storage.started(dst.pattern), dst.dtype.itemsize)
+    return dst.storage.accumulating.covers(*_own_runs(dst))
+
+
+def _own_runs(dst: Tile) -> tuple[AccessPattern, int]:
+    """The tile's contiguous runs within the tensor's own bytes, and the bytes of one."""
+    runs, run_bytes = dst.layout.runs
+    return dst.storage.started(runs), run_bytes
 
 
 def _started(dst: Tile) -> Array:

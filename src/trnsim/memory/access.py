@@ -7,9 +7,8 @@ new pattern and moves no data. Wrong requests raise `IllegalInstruction`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from trnsim.errors import IllegalInstruction
 
@@ -20,8 +19,7 @@ def _refuse(reason: str, fix: str) -> NoReturn:
     raise IllegalInstruction(reason, fix=fix, source=_SOURCE)
 
 
-@dataclass(frozen=True, slots=True)
-class AccessPattern:
+class AccessPattern(NamedTuple):
     """Shape in elements, strides and offset in bytes."""
 
     shape: tuple[int, ...]
@@ -212,6 +210,15 @@ class AccessPattern:
             (*outer_strides, new_itemsize),
             self.offset_bytes,
         )
+
+    def runs(self, itemsize: int) -> tuple[AccessPattern, int]:
+        """The same bytes in as few elements as possible, and the size of one: contiguous runs."""
+        kept = len(self.shape)
+        while kept and (self.shape[kept - 1] == 1 or self.strides_bytes[kept - 1] == itemsize):
+            kept -= 1
+            itemsize *= self.shape[kept]
+        runs = AccessPattern(self.shape[:kept], self.strides_bytes[:kept], self.offset_bytes)
+        return runs, itemsize
 
     def is_packed(self, itemsize: int) -> bool:
         """Whether its elements, in some order of dimensions, lie side by side without overlap."""

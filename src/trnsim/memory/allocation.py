@@ -72,6 +72,7 @@ class CoreMemory:
         self._has_values = has_values
         self._roots: dict[Memory, Storage] = {}
         self._places = {memory: Places() for memory in Memory}
+        self._sizes: dict[tuple[object, ...], tuple[int, int, AccessPattern]] = {}
 
     def capacity_bytes(self, memory: Memory) -> int:
         """Bytes of a partition on chip, bytes of the logical core's HBM."""
@@ -103,16 +104,25 @@ class CoreMemory:
             IllegalInstruction: more partitions than the core has, or an empty shape.
             OutOfMemory: the tensor alone exceeds the memory.
         """
-        self._check(shape, dtype, memory)
+        # Tensors of one kind are checked once.
+        kind = (shape, dtype.name, dtype.dtype, memory)
+        if kind not in self._sizes:
+            self._sizes[kind] = self._size(shape, dtype, memory)
         if address is not None and memory.is_on_chip:
             return self._place(shape, dtype, memory, address, name)
+        nbytes, pitch, pattern = self._sizes[kind]
+        data = self._bytes(nbytes)
+        return Storage(memory, nbytes, pitch, name=name, line=user_line(), data=data), pattern
+
+    def _size(
+        self, shape: tuple[int, ...], dtype: Dtype, memory: Memory
+    ) -> tuple[int, int, AccessPattern]:
+        """Bytes of a legal tensor, bytes of one of its rows, and its pattern."""
+        self._check(shape, dtype, memory)
         row_bytes = prod(shape[1:]) * dtype.itemsize if memory.is_on_chip else 0
         pitch = row_bytes or shape[-1] * dtype.itemsize
         nbytes = prod(shape) * dtype.itemsize
-        storage = Storage(
-            memory, nbytes, pitch, name=name, line=user_line(), data=self._bytes(nbytes)
-        )
-        return storage, AccessPattern.dense(shape, dtype.itemsize)
+        return nbytes, pitch, AccessPattern.dense(shape, dtype.itemsize)
 
     def allocate_shared(
         self, shape: tuple[int, ...], dtype: Dtype, *, name: str = ""

@@ -54,51 +54,65 @@ class ByteMask:
     """A set of bytes of a storage.
 
     Most tensors are written as a whole, so nothing and everything need no array.
+
+    Attributes:
+        is_full: whether every byte is known to be in the set.
     """
 
-    __slots__ = ("_full", "_map", "_nbytes")
+    __slots__ = ("_added_bytes", "_map", "_nbytes", "is_full")
 
     def __init__(self, nbytes: int, *, full: bool = False) -> None:
         self._nbytes = nbytes
-        self._full = full
+        self.is_full = full
         self._map: ByteMap | None = None
-
-    @property
-    def is_full(self) -> bool:
-        """Whether every byte is in the set, as one write has put them there."""
-        return self._full
+        self._added_bytes = 0
 
     def clear(self) -> None:
         """Nothing is in the set."""
-        self._full, self._map = False, None
+        self.is_full, self._map, self._added_bytes = False, None, 0
 
     def add(self, pattern: AccessPattern, itemsize: int) -> None:
         """The bytes of `pattern` are in the set."""
-        if self._full:
+        if self.is_full:
             return
-        if pattern.elements * itemsize == self._nbytes and pattern.is_packed(itemsize):
-            self._full, self._map = True, None
+        nbytes = itemsize * pattern.elements
+        if nbytes == self._nbytes and pattern.is_packed(itemsize):
+            self._fill()
             return
         self._view(pattern, itemsize)[...] = True
+        self._added_bytes += nbytes
+        if self._added_bytes >= self._nbytes:
+            self._recount()
+
+    def _fill(self) -> None:
+        self.is_full, self._map = True, None
+
+    def _recount(self) -> None:
+        """As much has been added as there is: everything, unless some of it came twice."""
+        flags = self._map.values if self._map is not None else None
+        if flags is not None:
+            self._added_bytes = int(np.count_nonzero(flags)) * (self._nbytes // flags.size)
+            if self._added_bytes == self._nbytes:
+                self._fill()
 
     def mark(self, pattern: AccessPattern, itemsize: int, places: Any) -> None:
         """The elements of `pattern` that numpy finds at `places` are in the set."""
-        if not self._full:
+        if not self.is_full:
             self._view(pattern, itemsize)[places] = True
 
     def discard(self, pattern: AccessPattern, itemsize: int) -> None:
         """The bytes of `pattern` are no longer in the set."""
-        if not self._full and self._map is None:
+        if not self.is_full and self._map is None:
             return
         view = self._view(pattern, itemsize)
-        if self._full and self._map is not None and self._map.values is not None:
+        if self.is_full and self._map is not None and self._map.values is not None:
             self._map.values[...] = True
-            self._full = False
+            self.is_full, self._added_bytes = False, self._nbytes
         view[...] = False
 
     def covers(self, pattern: AccessPattern, itemsize: int) -> bool:
         """Whether every byte of `pattern` is in the set."""
-        if self._full:
+        if self.is_full:
             return True
         if self._map is None:
             return False
@@ -106,14 +120,14 @@ class ByteMask:
 
     def is_disjoint(self, pattern: AccessPattern, itemsize: int) -> bool:
         """Whether no byte of `pattern` is in the set."""
-        if self._full or self._map is None:
-            return not self._full
+        if self.is_full or self._map is None:
+            return not self.is_full
         return not self._view(pattern, itemsize).any()
 
     def of(self, pattern: AccessPattern, itemsize: int) -> Array:
         """One boolean an element of `pattern`: whether its bytes are in the set."""
-        if self._full or self._map is None:
-            return np.full(pattern.shape, self._full)
+        if self.is_full or self._map is None:
+            return np.full(pattern.shape, self.is_full)
         return np.asarray(self._view(pattern, itemsize).all(axis=-1))
 
     def _view(self, pattern: AccessPattern, itemsize: int) -> Array:

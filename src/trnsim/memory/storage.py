@@ -28,6 +28,9 @@ class Memory(Enum):
     SBUF = "SBUF"
     PSUM = "PSUM"
 
+    # Memories key the dictionaries of the issue path; Enum's own hash is Python code.
+    __hash__ = object.__hash__
+
     @property
     def is_on_chip(self) -> bool:
         """Whether dimension 0 of a tensor here is the partition axis."""
@@ -56,8 +59,8 @@ class Storage:
         row_bytes: bytes of one of its own rows; the rows of a tensor with an address lie a whole
             partition apart, but patterns count in its own.
         origin_bytes: where it begins within its root.
-        root: the storage whose bytes it shares: itself, or that of the whole memory where the
-            kernel fixed its address.
+        root_serial: the serial number of the storage whose bytes it shares: its own, or that of
+            the whole memory where the kernel fixed its address.
         place: the box that it shares with other tensors at its address, where the kernel fixed it.
         since: the moment from which what others write there is lost to it.
     """
@@ -75,7 +78,7 @@ class Storage:
         "origin_bytes",
         "pitch_bytes",
         "place",
-        "root",
+        "root_serial",
         "row_bytes",
         "serial",
         "since",
@@ -109,13 +112,13 @@ class Storage:
         self.written = ByteMask(nbytes, full=is_written)
         self.accumulating = ByteMask(nbytes)
         self.serial = next(_serial)
-        self.root: Storage = self
+        self.root_serial = self.serial if root is None else root.serial
         self.row_bytes = pitch_bytes
         self.origin_bytes = 0
         self.place: Place | None = None
         self.since = 0
         if root is not None:
-            self.root, self.data = root, root.data
+            self.data = root.data
             self.written = root.written
 
     def placed_bytes(self, own_bytes: int) -> int:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from trnsim.dtypes import FLOAT32, Array, Dtype, Float32Array, round_to, to_float32
 from trnsim.errors import IllegalInstruction, InternalError, UninitializedRead
-from trnsim.memory.box import Box
 from trnsim.memory.index import Index, ScalarIndex, SnakeIndex, VectorIndex, legal
+from trnsim.memory.layout import Layout, layout_of
 
 if TYPE_CHECKING:
     from trnsim.memory.access import AccessPattern
+    from trnsim.memory.box import Box
     from trnsim.memory.storage import Memory, Storage
 
 
@@ -24,7 +24,7 @@ class Tile:
     `put` and `store` scatter, and `footprint` is all that the tile may touch.
     """
 
-    __slots__ = ("_array", "_box", "_signature", "dtype", "index", "pattern", "storage")
+    __slots__ = ("_array", "_layout", "dtype", "index", "pattern", "storage")
 
     def __init__(
         self,
@@ -38,8 +38,7 @@ class Tile:
         self.pattern = pattern
         self.index = index
         self._array: Array | None = None
-        self._box: Box | None = None
-        self._signature: tuple[object, ...] | None = None
+        self._layout: Layout | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -145,18 +144,21 @@ class Tile:
     def is_written(self) -> bool:
         """Whether every element has been written; rows that an index leaves out do not count."""
         written, itemsize = self.storage.written, self.dtype.itemsize
-        if self.index is None or written.covers(self.footprint, itemsize):
+        if self.index is None:
+            return written.covers(*self.layout.runs)
+        if written.covers(self.footprint, itemsize):
             return written.covers(self.pattern, itemsize)
         flags = written.of(self.footprint, itemsize)
         return bool(flags[self._places(self.legal_rows())].all())
 
     def mark_written(self) -> None:
         """Every element has been written now."""
-        written, itemsize = self.storage.written, self.dtype.itemsize
-        self.storage.note_write(self.box)
+        written, layout = self.storage.written, self.layout
+        self.storage.note_write(layout.box)
         if self.index is None:
-            written.add(self.pattern, itemsize)
+            written.add(*layout.runs)
         elif self.storage.data is not None:
+            itemsize = self.dtype.itemsize
             written.mark(self.footprint, itemsize, self._places(self.legal_rows()))
 
     def written_flags(self) -> Array:
@@ -176,14 +178,15 @@ class Tile:
     def footprint(self) -> AccessPattern:
         """The pattern of every element that the tile may touch."""
         pattern, index = self.pattern, self.index
+        if index is None:
+            return pattern
         if isinstance(index, VectorIndex):
-            return replace(
-                pattern,
+            return pattern._replace(
                 shape=(index.limit, *pattern.shape[1:]),
                 strides_bytes=(index.stride_bytes, *pattern.strides_bytes[1:]),
             )
         if isinstance(index, SnakeIndex):
-            return replace(pattern, shape=(pattern.shape[0], index.limit))
+            return pattern._replace(shape=(pattern.shape[0], index.limit))
         return pattern
 
     def touched(self) -> Any:
@@ -203,7 +206,7 @@ class Tile:
         if not 0 <= value < index.limit:
             self._refuse_index(value, index.limit)
         offset = self.pattern.offset_bytes + value * index.stride_bytes
-        return Tile(self.storage, self.dtype, replace(self.pattern, offset_bytes=offset))
+        return Tile(self.storage, self.dtype, self.pattern._replace(offset_bytes=offset))
 
     def legal_rows(self) -> Array | None:
         """Which rows a vector index addresses within bounds; None where all are."""
@@ -240,15 +243,15 @@ class Tile:
         )
 
     @property
-    def box(self) -> Box:
-        """The smallest rectangle of the storage that holds the tile.
+    def layout(self) -> Layout:
+        """What its place in its storage implies.
 
         Raises:
             IllegalInstruction: where the pattern leaves its storage or, on chip, its partition.
         """
-        if self._box is None:
-            self._box = self._find_box()
-        return self._box
+        if self._layout is None:
+            self._layout = self._find_layout()
+        return self._layout
 
     def require_within(self) -> None:
         """Refuse a tile that leaves its storage.
@@ -256,8 +259,7 @@ class Tile:
         Raises:
             IllegalInstruction: where the pattern leaves its storage or, on chip, its partition.
         """
-        if self._box is None:
-            self._box = self._find_box()
+        _ = self.layout
 
     def require_intact(self, reader: str) -> None:
         """Refuse that `reader` uses bytes which a tensor at an overlapping address has overwritten.
@@ -274,30 +276,30 @@ class Tile:
                 source="nki.language.ndarray, address",
             )
 
-    def _find_box(self) -> Box:
-        storage, pattern = self.storage, self.footprint
-        pitch = storage.pitch_bytes
+    def _find_layout(self) -> Layout:
+        storage, dtype = self.storage, self.dtype
+        place = (
+            storage.memory,
+            storage.nbytes,
+            storage.pitch_bytes,
+            storage.start_partition,
+            dtype.name,
+            dtype.dtype,
+        )
         if isinstance(self.index, ScalarIndex):
-            # Where it lies is not known yet: anywhere.
-            return Box(0, (storage.nbytes - 1) // pitch, 0, pitch - 1)
-        shape, strides = pattern.shape, pattern.strides_bytes
-        row, first = divmod(pattern.offset_bytes, pitch)
-        on_chip = storage.memory.is_on_chip
-        # On chip only the partition axis, behind a scalar index's, goes from row to row.
-        partition_dim = 1 if isinstance(self.index, ScalarIndex) else 0
-        rows, span = 0, self.dtype.itemsize - 1
-        for dim, stride in enumerate(strides):
-            if stride % pitch or (on_chip and dim != partition_dim):
-                span += (shape[dim] - 1) * stride
-            else:
-                rows += (shape[dim] - 1) * (stride // pitch)
-        last = pattern.offset_bytes + rows * pitch + span
-        leaves_row = on_chip and first + span >= pitch
-        if min(strides) < 0 or row < 0 or last >= storage.nbytes or leaves_row:
-            self._refuse_bounds()
-        if first + span < pitch:
-            return Box(row, row + rows, first, first + span)
-        return Box(row, row + rows + (first + span) // pitch, 0, pitch - 1)
+            found = layout_of(*place, self.pattern, is_moved=True)
+        else:
+            found = layout_of(*place, self.footprint)
+        return found or self._refuse_bounds()
+
+    @property
+    def box(self) -> Box:
+        """The smallest rectangle of the storage that holds the tile.
+
+        Raises:
+            IllegalInstruction: where the pattern leaves its storage or, on chip, its partition.
+        """
+        return self.layout.box
 
     def _refuse_bounds(self) -> NoReturn:
         raise IllegalInstruction(
@@ -309,32 +311,16 @@ class Tile:
         )
 
     @property
-    def signature(self) -> tuple[object, ...]:
-        """All that a rule or a cost may depend on: memory, dtype, shape, strides, place."""
-        if self._signature is None:
-            pattern, memory = self.pattern, self.storage.memory
-            place = (
-                divmod(pattern.offset_bytes, self.storage.pitch_bytes)
-                if memory.is_on_chip
-                else None
-            )
-            self._signature = (
-                memory,
-                self.dtype.name,
-                pattern.shape,
-                pattern.strides_bytes,
-                place,
-                self.storage.start_partition,
-                self._index_signature(),
-            )
-        return self._signature
+    def signature(self) -> object:
+        """All that a rule or a cost may depend on: memory, dtype, shape, strides, place.
 
-    def _index_signature(self) -> tuple[object, ...] | None:
-        """What a rule may ask of the index: its kind, its tile, whether the kernel placed them."""
+        Of an index a rule may ask its kind, its tile, and whether the kernel placed them.
+        """
         if self.index is None:
-            return None
+            return self.layout.signature
         sources = [(tile.signature, tile.storage.is_placed) for tile in self.index_tiles()]
-        return type(self.index), self.storage.is_placed, *sources
+        is_placed = self.storage.is_placed
+        return (self.layout.signature, self.shape, type(self.index), is_placed, *sources)
 
     def __str__(self) -> str:
         name = f"{self.storage.name} " if self.storage.name else ""

@@ -25,10 +25,21 @@ class MemoryRegion(Enum):
     private_hbm = "private_hbm"
     shared_hbm = "shared_hbm"
 
+    # Every tensor looks its region up; Enum's own hash is Python code.
+    __hash__ = object.__hash__
+
     @property
     def memory(self) -> Memory:
         """The memory that holds it."""
-        return {"sbuf": Memory.SBUF, "psum": Memory.PSUM}.get(self.value, Memory.HBM)
+        return _MEMORIES[self]
+
+
+_MEMORIES = {
+    MemoryRegion.sbuf: Memory.SBUF,
+    MemoryRegion.psum: Memory.PSUM,
+    MemoryRegion.private_hbm: Memory.HBM,
+    MemoryRegion.shared_hbm: Memory.HBM,
+}
 
 
 @dataclass(frozen=True, slots=True)

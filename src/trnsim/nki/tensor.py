@@ -8,7 +8,6 @@ Source: nki.language.NkiTensor.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trnsim.errors import IllegalInstruction, NotModelled
@@ -178,8 +177,8 @@ class NkiTensor(TensorViews):
                 fix="permute the dimension to the front before storing it to HBM",
                 source=f"{SOURCE}.vector_select",
             )
-        rows = replace(
-            self.pattern, shape=(vector_offset.pattern.elements, *self.pattern.shape[1:])
+        rows = self.pattern._replace(
+            shape=(vector_offset.pattern.elements, *self.pattern.shape[1:])
         )
         return NkiTensor(
             self.storage,
@@ -196,8 +195,7 @@ class NkiTensor(TensorViews):
         """
         count = index.size if num_elem is None else num_elem
         columns = self.pattern.shape[-1]
-        flat = replace(
-            self.pattern,
+        flat = self.pattern._replace(
             shape=(self.pattern.shape[0], count),
             strides_bytes=(self.pattern.strides_bytes[0], self.pattern.strides_bytes[-1]),
         )

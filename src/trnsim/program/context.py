@@ -99,10 +99,11 @@ class CoreContext:
             EmulatorError: whatever the instruction violates, with the user's line.
         """
         reads, writes = instruction.accesses()
-        if any(tile.index is not None for tile in (*reads, *writes)):
-            self._issue_indexed(instruction, reads, writes)
-        else:
-            self._run(instruction, reads, writes)
+        for tile in (*reads, *writes):
+            if tile.index is not None:
+                self._issue_indexed(instruction, reads, writes)
+                return
+        self._run(instruction, reads, writes)
 
     def _issue_indexed(
         self, instruction: Instruction, reads: list[Tile], writes: list[Tile]
@@ -113,6 +114,7 @@ class CoreContext:
             self._run(instruction, reads + indices, writes)
             return
         for tile in indices:
+            tile.require_within()
             self._refuse_unreadable(instruction, tile)
         resolved = instruction.resolved()
         if resolved is None:
@@ -124,24 +126,23 @@ class CoreContext:
 
     def _run(self, instruction: Instruction, reads: list[Tile], writes: list[Tile]) -> None:
         """Check, execute and record an instruction whose operands have their places."""
-        for tile in reads:
-            tile.require_within()
-        for tile in writes:
-            tile.require_within()
         which = self._check(instruction)
         if self.has_values:
-            moved = self._partly_written(instruction, reads)
-            # Infinities and NaN are values to a NeuronCore, not warnings.
-            with np.errstate(all="ignore"):
-                instruction.execute(self._machine)
-            if moved is not None:
-                moved.dst.mark_written_where(moved.arrange(moved.src.written_flags()))
-            else:
-                for tile in instruction.written_tiles():
-                    tile.mark_written()
+            self._execute(instruction, reads)
         elif instruction.runs_without_values:
             instruction.execute(self._machine)
         self._record(which, reads, writes)
+
+    def _execute(self, instruction: Instruction, reads: list[Tile]) -> None:
+        """Values, and what has been written then."""
+        doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.place]
+        moved = self._partly_written(instruction, doubtful) if doubtful else None
+        instruction.execute(self._machine)
+        if moved is not None:
+            moved.dst.mark_written_where(moved.arrange(moved.src.written_flags()))
+            return
+        for tile in instruction.written_tiles():
+            tile.mark_written()
 
     def _partly_written(self, instruction: Instruction, reads: list[Tile]) -> Movement | None:
         """Refuse what cannot be read; the movement of a tile that is written in part, if any.
@@ -170,13 +171,19 @@ class CoreContext:
         for observer in self._observers:
             observer.issued(index, checked, ordered)
         if self.peer is not None:
-            # Without values nobody knows which bytes an index picks: those cannot race.
-            seen, changed = (
-                [t for t in tiles if t.storage.is_shared and (self.has_values or t.index is None)]
-                for tiles in (reads, writes)
-            )
-            self.peer.accessed(self.peer.rank, seen, changed, line)
-            self.peer.hand_over()
+            self._tell(self.peer, reads, writes, line)
+
+    def _tell(
+        self, peer: Peer, reads: list[Tile], writes: list[Tile], line: SourceLine | None
+    ) -> None:
+        """The other cores' turn, once it is known what this one did to memory that they share."""
+        # Without values nobody knows which bytes an index picks: those cannot race.
+        seen, changed = (
+            [t for t in tiles if t.storage.is_shared and (self.has_values or t.index is None)]
+            for tiles in (reads, writes)
+        )
+        peer.accessed(peer.rank, seen, changed, line)
+        peer.hand_over()
 
     def _refuse_unreadable(self, instruction: Instruction, tile: Tile) -> None:
         """Raise where a tile holds what nothing wrote, or what another tensor overwrote."""
@@ -235,9 +242,13 @@ def has_current_core() -> bool:
 
 @contextmanager
 def issuing_to(context: CoreContext) -> Generator[CoreContext]:
-    """Make `context` the current one."""
+    """Make `context` the current one.
+
+    Infinities and NaN are values to a NeuronCore: inside, numpy does not warn of them.
+    """
     token = _current.set(context)
     try:
-        yield context
+        with np.errstate(all="ignore"):
+            yield context
     finally:
         _current.reset(token)

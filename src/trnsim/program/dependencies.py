@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from trnsim.isa import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Sequence
 
-    from trnsim.memory import Box, Storage, Tile
+    from trnsim.memory import Box, Tile
 
 _BUCKET_ROWS = 128
 
@@ -52,27 +52,11 @@ class _Part:
                 found.update(indices)
 
 
-class _History:
-    """The parts of one storage, by bucket of rows."""
-
-    __slots__ = ("buckets",)
-
-    def __init__(self) -> None:
-        self.buckets: dict[int, list[_Part]] = {}
-
-    def overlapping(self, box: Box) -> Iterator[_Part]:
-        """The parts that share a byte with `box`."""
-        for bucket in _buckets(box):
-            for part in self.buckets.get(bucket, ()):
-                if part.box.overlaps(box):
-                    yield part
-
-
 class DependencyTable:
     """Finds the predecessors of each instruction as it is issued."""
 
     def __init__(self) -> None:
-        self._histories: dict[int, _History] = {}
+        self._buckets: dict[tuple[int, int], list[_Part]] = {}
 
     def predecessors(
         self, index: int, engine: Engine, reads: Iterable[Tile], writes: Iterable[Tile]
@@ -86,43 +70,43 @@ class DependencyTable:
         found.discard(index)
         return found
 
-    def _history(self, storage: Storage) -> _History:
-        serial = storage.root.serial
-        history = self._histories.get(serial)
-        if history is None:
-            history = self._histories[serial] = _History()
-        return history
+    def _near(self, tile: Tile, box: Box) -> Sequence[list[_Part]]:
+        """The parts of each bucket of rows that `box` reaches."""
+        serial, buckets = tile.storage.root_serial, self._buckets
+        first, last = box[0] // _BUCKET_ROWS, box[1] // _BUCKET_ROWS
+        if first == last and (serial, first) in buckets:
+            return (buckets[serial, first],)
+        return [buckets.setdefault((serial, bucket), []) for bucket in range(first, last + 1)]
 
     def _read(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
-        history = self._history(tile.storage)
-        box = tile.box
+        box = tile.layout.box
+        near = self._near(tile, box)
         is_known = False
-        for part in history.overlapping(box):
-            if part.writer is not None:
-                found.add(part.writer)
-            part.read(index, engine)
-            is_known = is_known or part.box.contains(box)
+        for parts in near:
+            for part in parts:
+                is_same = part.box is box
+                if is_same or part.box.overlaps(box):
+                    if part.writer is not None:
+                        found.add(part.writer)
+                    part.read(index, engine)
+                    is_known = is_known or is_same or part.box.contains(box)
         if not is_known:
             part = _Part(box, None, engine)
             part.read(index, engine)
-            for bucket in _buckets(box):
-                history.buckets.setdefault(bucket, []).append(part)
+            for parts in near:
+                parts.append(part)
 
     def _write(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
-        history = self._history(tile.storage)
-        box = tile.box
+        box = tile.layout.box
         keeps_order = engine is not Engine.dma
         part = _Part(box, index, engine)
-        for bucket in _buckets(box):
+        for parts in self._near(tile, box):
             kept = [part]
-            for other in history.buckets.get(bucket, ()):
-                if other.box.overlaps(box):
+            for other in parts:
+                is_same = other.box is box
+                if is_same or other.box.overlaps(box):
                     other.wait_for_all(engine, found, keeps_order=keeps_order)
-                    if box.contains(other.box):
+                    if is_same or box.contains(other.box):
                         continue
                 kept.append(other)
-            history.buckets[bucket] = kept
-
-
-def _buckets(box: Box) -> range:
-    return range(box.first_row // _BUCKET_ROWS, box.last_row // _BUCKET_ROWS + 1)
+            parts[:] = kept

@@ -24,6 +24,7 @@ from trnsim.isa import (
     ReduceCmd,
 )
 from trnsim.nki.operators import Operator
+from trnsim.nki.tensor import NkiTensor
 from trnsim.program import current_core
 
 if TYPE_CHECKING:
@@ -88,12 +89,14 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
     def issue(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
         del name  # a label for AWS's scheduling tools
         plain = [_plain(arg) for arg in args]
-        keywords = {key: _plain(value) for key, value in kwargs.items()}
+        for key, value in kwargs.items():
+            if value.__class__ is not NkiTensor:
+                kwargs[key] = _plain(value)
         for key, enumeration in enumerations.items():
-            if isinstance(keywords.get(key), int):
-                keywords[key] = enumeration(keywords[key])
+            if isinstance(kwargs.get(key), int):
+                kwargs[key] = enumeration(kwargs[key])
         try:
-            made = instruction(*plain, **keywords)
+            made = instruction(*plain, **kwargs)
         except TypeError:
             legal = ", ".join(signature.parameters)
             raise IllegalInstruction(

@@ -42,14 +42,14 @@ def check_partition_axis(shape: Iterable[int]) -> tuple[int, ...]:
         NotModelled: where the partition axis is not the first: a block of tiles, of NKI 0.1.
     """
     lengths = tuple(shape)
-    if any(isinstance(length, PartitionLength) for length in lengths[1:]):
+    if PartitionLength in map(type, lengths[1:]):
         raise NotModelled(
             f"a tensor of shape {lengths} with its partition axis behind block dimensions, which "
             "NKI 0.2 removed",
             fix="make a list of tiles, or move the partition axis to the front",
             source=_SOURCE,
         )
-    return tuple(int(length) for length in lengths)
+    return tuple(map(int, lengths))
 
 
 def refuse_name(name: str) -> NoReturn:
