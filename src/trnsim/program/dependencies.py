@@ -15,40 +15,35 @@ from typing import TYPE_CHECKING
 from trnsim.isa import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from trnsim.memory import Box, Tile
 
 _BUCKET_ROWS = 128
+_NOBODY = -1
+_DMA = Engine.dma
 
 
 class _Part:
-    """A box: who wrote it (None: nobody, it was only read), and who has read it since.
+    """A box: who wrote it, on which engine, and who has read it since, by engine.
 
     A compute engine reads in order, so its last reader stands for all; DMAs are all kept.
     """
 
     __slots__ = ("box", "engine", "readers", "writer")
 
-    def __init__(self, box: Box, writer: int | None, engine: Engine) -> None:
+    def __init__(self, box: Box, writer: int, engine: Engine) -> None:
         self.box = box
         self.writer = writer
         self.engine = engine
         self.readers: dict[Engine, list[int]] = {}
 
-    def read(self, index: int, engine: Engine) -> None:
-        """Instruction `index` reads part of it."""
-        if engine is Engine.dma:
-            self.readers.setdefault(engine, []).append(index)
-        else:
-            self.readers[engine] = [index]
-
-    def wait_for_all(self, engine: Engine, found: set[int], *, keeps_order: bool) -> None:
+    def wait_for_all(self, engine: Engine, found: set[int]) -> None:
         """Adds the writer and the readers that an overwriting instruction waits for."""
-        if self.writer is not None and not (keeps_order and self.engine is engine):
+        if self.engine is not engine or engine is _DMA:
             found.add(self.writer)
         for reader, indices in self.readers.items():
-            if not (keeps_order and reader is engine):
+            if reader is not engine or engine is _DMA:
                 found.update(indices)
 
 
@@ -68,9 +63,10 @@ class DependencyTable:
         for tile in writes:
             self._write(index, engine, tile, found)
         found.discard(index)
+        found.discard(_NOBODY)
         return found
 
-    def _near(self, tile: Tile, box: Box) -> Sequence[list[_Part]]:
+    def _near(self, tile: Tile, box: Box) -> Iterable[list[_Part]]:
         """The parts of each bucket of rows that `box` reaches."""
         serial, buckets = tile.storage.root_serial, self._buckets
         first, last = box[0] // _BUCKET_ROWS, box[1] // _BUCKET_ROWS
@@ -84,28 +80,29 @@ class DependencyTable:
         is_known = False
         for parts in near:
             for part in parts:
-                is_same = part.box is box
+                is_same = part.box is box  # as most are: tiles that lie alike share theirs
                 if is_same or part.box.overlaps(box):
-                    if part.writer is not None:
-                        found.add(part.writer)
-                    part.read(index, engine)
+                    found.add(part.writer)
+                    if engine is _DMA and engine in part.readers:
+                        part.readers[engine].append(index)
+                    else:
+                        part.readers[engine] = [index]
                     is_known = is_known or is_same or part.box.contains(box)
         if not is_known:
-            part = _Part(box, None, engine)
-            part.read(index, engine)
+            part = _Part(box, _NOBODY, engine)
+            part.readers[engine] = [index]
             for parts in near:
                 parts.append(part)
 
     def _write(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
         box = tile.layout.box
-        keeps_order = engine is not Engine.dma
         part = _Part(box, index, engine)
         for parts in self._near(tile, box):
             kept = [part]
             for other in parts:
                 is_same = other.box is box
                 if is_same or other.box.overlaps(box):
-                    other.wait_for_all(engine, found, keeps_order=keeps_order)
+                    other.wait_for_all(engine, found)
                     if is_same or box.contains(other.box):
                         continue
                 kept.append(other)
