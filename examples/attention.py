@@ -47,6 +47,17 @@ def transposed(tile):
     return result
 
 
+def transposed_blocks(tile):
+    """Each [128, 128] block of a tile transposed, side by side: one copy brings all to SBUF."""
+    flipped = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.psum)
+    for first in range(0, tile.shape[1], ROWS):
+        block = slice(first, first + ROWS)
+        nisa.nc_transpose(dst=flipped[:, block], data=tile[:, block])
+    result = nl.ndarray(flipped.shape, dtype=tile.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=result, src=flipped)
+    return result
+
+
 def load_keys_and_values(k, v):
     """k transposed as [D, S], and v as tiles of [128, D]: both stay in SBUF."""
     S, D = k.shape
@@ -63,22 +74,28 @@ def load_keys_and_values(k, v):
 def attend(out, q_t, k_t, v_tiles):
     """One tile of queries over all keys."""
     D, S = k_t.shape
-    largest = nl.full((ROWS, 1), -3e38, dtype=nl.float32)
+    minus_largest = nl.full((ROWS, 1), 3e38, dtype=nl.float32)
     total = nl.zeros((ROWS, 1), dtype=nl.float32)
     result = nl.zeros((ROWS, D), dtype=nl.float32)
     for key in range(0, S, KEYS):
         scores = nl.ndarray((ROWS, KEYS), dtype=nl.float32, buffer=nl.psum)
         nisa.nc_matmul(dst=scores, stationary=q_t, moving=k_t[:, key : key + KEYS])
-        largest, shrink, weights, weights_sum = soften(scores, largest, 1 / math.sqrt(D))
+        minus_largest, shrink, weights, weights_sum = soften(
+            scores, minus_largest, 1 / math.sqrt(D)
+        )
         # total = total * shrink + sum of the new weights
         nisa.scalar_tensor_tensor(
             dst=total, data=total, op0=nl.multiply, operand0=shrink, op1=nl.add,
             operand1=weights_sum,
         )  # fmt: skip
+        weights_t = transposed_blocks(weights)
         block = nl.ndarray((ROWS, D), dtype=nl.float32, buffer=nl.psum)
         for part in range(KEYS // ROWS):
-            weights_t = transposed(weights[:, part * ROWS : (part + 1) * ROWS])
-            nisa.nc_matmul(dst=block, stationary=weights_t, moving=v_tiles[key // ROWS + part])
+            nisa.nc_matmul(
+                dst=block,
+                stationary=weights_t[:, part * ROWS : (part + 1) * ROWS],
+                moving=v_tiles[key // ROWS + part],
+            )
         # The result shrinks as the sum did, and grows by weights @ v.
         nisa.scalar_tensor_tensor(
             dst=result, data=result, op0=nl.multiply, operand0=shrink, op1=nl.add, operand1=block
@@ -89,23 +106,24 @@ def attend(out, q_t, k_t, v_tiles):
     nisa.dma_copy(dst=out, src=rounded)
 
 
-def soften(scores, largest, scale):
-    """exp(scale * (scores - new maximum)), its sums, and by how much older results shrink."""
-    block_largest = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_reduce(dst=block_largest, op=nl.maximum, data=scores, axis=1)
-    new_largest = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_scalar(
-        dst=new_largest, data=block_largest, op0=nl.multiply, operand0=scale, op1=nl.maximum,
-        operand1=largest,
-    )  # fmt: skip
+def soften(scores, minus_older, scale):
+    """exp(scale * scores - new maximum), its sums, and by how much older results shrink.
+
+    Maxima are kept with their signs turned, as the Scalar Engine adds a bias and subtracts none.
+    """
+    minus_block = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_reduce(dst=minus_block, op=nl.maximum, data=scores, axis=1, negate=True)
     minus_largest = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_scalar(dst=minus_largest, data=new_largest, op0=nl.multiply, operand0=-1.0)
+    nisa.tensor_scalar(
+        dst=minus_largest, data=minus_block, op0=nl.multiply, operand0=scale, op1=nl.minimum,
+        operand1=minus_older,
+    )  # fmt: skip
     shrink = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.activation(dst=shrink, op=nl.exp, data=largest, bias=minus_largest)
+    nisa.activation(dst=shrink, op=nl.exp, data=minus_older, scale=-1.0, bias=minus_largest)
     weights = nl.ndarray((ROWS, KEYS), dtype=nl.bfloat16, buffer=nl.sbuf)
     weights_sum = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.activation(
         dst=weights, op=nl.exp, data=scores, bias=minus_largest, scale=scale, reduce_op=nl.add,
         reduce_res=weights_sum, reduce_cmd=nisa.reduce_cmd.reset_reduce,
     )  # fmt: skip
-    return new_largest, shrink, weights, weights_sum
+    return minus_largest, shrink, weights, weights_sum

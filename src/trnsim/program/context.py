@@ -128,12 +128,12 @@ class CoreContext:
         """Check, execute and record an instruction whose operands have their places."""
         which = self._check(instruction)
         if self.has_values:
-            self._execute(instruction, reads)
+            self._execute(instruction, reads, writes)
         elif instruction.runs_without_values:
             instruction.execute(self._machine)
         self._record(which, reads, writes)
 
-    def _execute(self, instruction: Instruction, reads: list[Tile]) -> None:
+    def _execute(self, instruction: Instruction, reads: list[Tile], writes: list[Tile]) -> None:
         """Values, and what has been written then."""
         doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.overwritten]
         moved = self._partly_written(instruction, doubtful) if doubtful else None
@@ -141,7 +141,8 @@ class CoreContext:
         if moved is not None:
             moved.dst.mark_written_where(moved.arrange(moved.src.written_flags()))
             return
-        for tile in instruction.written_tiles():
+        written = instruction.written_tiles()
+        for tile in writes if written is None else written:
             tile.mark_written()
 
     def _partly_written(self, instruction: Instruction, reads: list[Tile]) -> Movement | None:
