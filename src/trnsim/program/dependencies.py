@@ -3,9 +3,10 @@
 An instruction waits for the writers of what it reads, and for the writers and readers of what it
 overwrites, unless they ran before it on the same compute engine, which keeps its order (matmuls
 that accumulate in one PSUM tile stream without a pause). DMA engines work side by side and keep no
-order. Parts are bounding boxes (`memory.Box`), kept in buckets of rows so that a tensor of
-many tiles is not searched as a whole. A box is a little larger than a strided tile, so a strided
-access may wait for a neighbour that it does not touch.
+order. Parts are bounding boxes (`memory.Box`) without a byte in common, kept in buckets of rows so
+that a tensor of many tiles is not searched as a whole; a part of which an access touches some is
+divided. A box is a little larger than a strided tile, so a strided access may wait for a neighbour
+that it does not touch.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trnsim.isa import Engine
+from trnsim.memory import Box
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from trnsim.memory import Box, Tile
+    from trnsim.memory import Tile
 
 _BUCKET_ROWS = 128
 
@@ -42,6 +44,14 @@ class _Part:
             self.readers.setdefault(engine, []).append(index)
         else:
             self.readers[engine] = [index]
+
+    def narrow(self, box: Box) -> list[_Part]:
+        """Keep what lies within `box`; the rest as parts with the same history."""
+        rest = [_Part(piece, self.writer, self.engine) for piece in self.box.without(box)]
+        for part in rest:
+            part.readers = {engine: indices[:] for engine, indices in self.readers.items()}
+        self.box = self.box.within(box)
+        return rest
 
     def wait_for_all(self, engine: Engine, found: set[int], *, keeps_order: bool) -> None:
         """Adds the writer and the readers that an overwriting instruction waits for."""
@@ -70,43 +80,53 @@ class DependencyTable:
         found.discard(index)
         return found
 
-    def _near(self, tile: Tile, box: Box) -> Sequence[list[_Part]]:
-        """The parts of each bucket of rows that `box` reaches."""
-        serial, buckets = tile.storage.root_serial, self._buckets
+    def _near(self, tile: Tile) -> Iterable[tuple[list[_Part], Box]]:
+        """The parts of each bucket of rows that the tile reaches, and its box in that bucket."""
+        serial, buckets, box = tile.storage.root_serial, self._buckets, tile.layout.box
         first, last = box[0] // _BUCKET_ROWS, box[1] // _BUCKET_ROWS
-        if first == last and (serial, first) in buckets:
-            return (buckets[serial, first],)
-        return [buckets.setdefault((serial, bucket), []) for bucket in range(first, last + 1)]
+        if first == last:
+            return ((buckets.setdefault((serial, first), []), box),)
+        return [
+            (
+                buckets.setdefault((serial, bucket), []),
+                Box(
+                    max(box.first_row, bucket * _BUCKET_ROWS),
+                    min(box.last_row, (bucket + 1) * _BUCKET_ROWS - 1),
+                    box.first_byte,
+                    box.last_byte,
+                ),
+            )
+            for bucket in range(first, last + 1)
+        ]
 
     def _read(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
-        box = tile.layout.box
-        near = self._near(tile, box)
-        is_known = False
-        for parts in near:
-            for part in parts:
+        for parts, box in self._near(tile):
+            unread = [box]
+            for part in parts[:]:
                 is_same = part.box is box
-                if is_same or part.box.overlaps(box):
-                    if part.writer is not None:
-                        found.add(part.writer)
-                    part.read(index, engine)
-                    is_known = is_known or is_same or part.box.contains(box)
-        if not is_known:
-            part = _Part(box, None, engine)
-            part.read(index, engine)
-            for parts in near:
+                if not is_same and not part.box.overlaps(box):
+                    continue
+                if part.writer is not None:
+                    found.add(part.writer)
+                if not is_same and not box.contains(part.box):
+                    parts += part.narrow(box)
+                part.read(index, engine)
+                unread = [] if is_same else [u for old in unread for u in old.without(part.box)]
+            for piece in unread:
+                part = _Part(piece, None, engine)
+                part.read(index, engine)
                 parts.append(part)
 
     def _write(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
-        box = tile.layout.box
         keeps_order = engine is not Engine.dma
-        part = _Part(box, index, engine)
-        for parts in self._near(tile, box):
-            kept = [part]
+        for parts, box in self._near(tile):
+            kept = [_Part(box, index, engine)]
             for other in parts:
                 is_same = other.box is box
                 if is_same or other.box.overlaps(box):
                     other.wait_for_all(engine, found, keeps_order=keeps_order)
-                    if is_same or box.contains(other.box):
-                        continue
-                kept.append(other)
+                    if not is_same:
+                        kept += other.narrow(box)
+                else:
+                    kept.append(other)
             parts[:] = kept
