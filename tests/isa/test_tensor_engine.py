@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT32, round_to
-from trnsim.errors import IllegalInstruction, UndefinedBehavior
+from trnsim.errors import IllegalInstruction, UndefinedBehavior, UninitializedRead
 from trnsim.isa import Memset, NcMatmul, TensorCopy
 from trnsim.memory import Memory, Tile
 
@@ -122,6 +122,18 @@ def test_a_second_result_in_a_used_tile_is_added_to_the_first(psum):
     add(2)
     assert kept.load()[0, 0] == 1
     assert dst.load()[0, 0] == 3
+
+
+def test_tensors_at_one_address_accumulate_each_for_itself(bench):
+    work = bench()
+    first, second = (work.empty((4, 8), memory=PSUM, address=(0, 0)) for _ in range(2))
+    ones = work.tile(np.ones((1, 4), np.float32))
+    eights = work.tile(np.ones((1, 8), np.float32))
+    for dst in (first, first, second):
+        work.issue(NcMatmul(dst, ones, eights))
+    assert second.load().tolist() == [[1.0] * 8] * 4
+    with pytest.raises(UninitializedRead, match=r"nc_matmul reads .* has overwritten since"):
+        work.issue(NcMatmul(first, ones, eights))
 
 
 def test_rounding_happens_at_every_accumulation_not_at_the_end(bench, random, core_v4):

@@ -89,14 +89,15 @@ def test_an_address_may_reach_the_last_byte_and_partition(memory, space):
             memory.allocate((32, 4), UINT8, space, address=address)
 
 
-def test_a_new_tensor_at_an_old_address_starts_a_new_accumulation(bench):
+def test_tensors_at_one_address_have_accumulations_of_their_own(bench):
     work = bench()
     tile = work.empty((32, 4), FLOAT32, PSUM, address=(0, 0))
-    tile.storage.accumulating.add(tile.pattern, 4)
     again = work.empty((32, 2), FLOAT32, PSUM, address=(0, 8))
-    started = again.storage.accumulating
-    assert started.is_disjoint(again.pattern, 4)
-    assert started.of(tile.pattern, 4).tolist() == [[True, True, False, False]] * 32
+    storage = tile.storage
+    storage.accumulating.add(storage.started(tile.pattern.slice(1, 2, 4)), 4)
+    flags = storage.accumulating.of(storage.started(tile.pattern), 4)
+    assert flags.tolist() == [[False, False, True, True]] * 32
+    assert again.storage.accumulating.is_disjoint(again.storage.started(again.pattern), 4)
 
 
 def test_an_address_in_hbm_is_nothing_to_place(memory):

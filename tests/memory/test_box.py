@@ -23,6 +23,12 @@ def test_boxes_overlap_and_contain_as_sets_do(first, second):
 
 
 @given(boxes, boxes)
+def test_what_two_boxes_share_is_a_box(first, second):
+    if first.overlaps(second):
+        assert cells(first.within(second)) == cells(first) & cells(second)
+
+
+@given(boxes, boxes)
 def test_what_remains_of_a_box_is_the_difference_in_disjoint_pieces(first, second):
     rest = [cells(box) for box in first.without(second)]
     assert set().union(*rest) == cells(first) - cells(second)

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from trnsim.memory import AccessPattern, Box, Memory, Storage
+from trnsim.memory import AccessPattern, Memory, Storage
 
 
 def test_only_hbm_has_no_partition_axis():
@@ -47,16 +47,3 @@ def test_a_storage_within_another_shares_its_bytes_and_what_was_written():
     assert part.root_serial == whole.serial
     assert part.written is whole.written
     assert whole.root_serial == whole.serial
-
-
-def test_what_an_overlapping_storage_wrote_is_lost_until_it_is_written_again():
-    one, two = Storage(Memory.SBUF, 32, 16), Storage(Memory.SBUF, 32, 16)
-    one.overlapping.append(weakref.ref(two))
-    two.overlapping.append(weakref.ref(one))
-    two.note_write(Box(0, 1, 0, 7))
-    assert one.overwritten_by(Box(0, 0, 4, 12)) is two
-    assert one.overwritten_by(Box(0, 0, 8, 12)) is None
-    one.note_write(Box(0, 0, 0, 15))
-    assert one.overwritten_by(Box(0, 0, 0, 15)) is None
-    assert one.overwritten_by(Box(0, 1, 0, 15)) is two
-    assert two.overwritten_by(Box(0, 0, 0, 7)) is one

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array, Dtype, Float32Array
     from trnsim.isa.instruction import Dims, Instruction
-    from trnsim.memory import Tile
+    from trnsim.memory import AccessPattern, Tile
 
 WHOLE_PSUM_GENERATION = 4
 """From here on a matmul writes several banks, bfloat16 too, and adds to what others wrote."""
@@ -147,10 +147,11 @@ def write_psum(
     product is the caller's to lose: the sum may take its place.
     """
     if accumulate or (accumulate is None and not _is_fresh(dst)):
-        old = dst.load().reshape(product.shape)
         if accumulate:
             _check_started(instruction, core, dst)
-        elif not _is_started(dst):
+        dst.require_intact(instruction.opcode)
+        old = dst.load().reshape(product.shape)
+        if not accumulate and not _is_started(dst):
             old = np.where(_started(dst).reshape(product.shape), old, 0)
         out = dst.output() if dst.shape == product.shape else product
         product = np.add(product, old, out=out)
@@ -160,11 +161,12 @@ def write_psum(
 
 def mark_started(dst: Tile) -> None:
     """A matmul has written every element of `dst` now."""
-    started = dst.storage.accumulating
+    storage = dst.storage
     if isinstance(dst.index, SnakeIndex):
-        started.mark(dst.footprint, dst.dtype.itemsize, _places(dst, dst.index))
+        pattern = storage.started(dst.footprint)
+        storage.accumulating.mark(pattern, dst.dtype.itemsize, _places(dst, dst.index))
     else:
-        started.add(*dst.layout.runs)
+        storage.accumulating.add(*_own_runs(dst))
 
 
 def array_cost(
@@ -200,19 +202,26 @@ def _places(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
 
 def _is_fresh(dst: Tile) -> bool:
     """Whether no matmul has written any element of `dst`."""
-    return dst.storage.accumulating.is_disjoint(*dst.layout.runs)
+    return dst.storage.accumulating.is_disjoint(*_own_runs(dst))
 
 
 def _is_started(dst: Tile) -> bool:
     """Whether a matmul has written every element of `dst`."""
     if isinstance(dst.index, SnakeIndex):
         return bool(_started(dst).all())
-    return dst.storage.accumulating.covers(*dst.layout.runs)
+    return dst.storage.accumulating.covers(*_own_runs(dst))
+
+
+def _own_runs(dst: Tile) -> tuple[AccessPattern, int]:
+    """The tile's contiguous runs within the tensor's own bytes, and the bytes of one."""
+    runs, run_bytes = dst.layout.runs
+    return dst.storage.started(runs), run_bytes
 
 
 def _started(dst: Tile) -> Array:
     """One boolean an element of `dst`: whether a matmul has written it."""
-    flags = dst.storage.accumulating.of(dst.footprint, dst.dtype.itemsize)
+    storage = dst.storage
+    flags = storage.accumulating.of(storage.started(dst.footprint), dst.dtype.itemsize)
     return flags[_places(dst, dst.index)] if isinstance(dst.index, SnakeIndex) else flags
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
@@ -12,6 +11,8 @@ import numpy as np
 from trnsim.errors import IllegalInstruction, OutOfMemory, user_line
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
+from trnsim.memory.bytemask import ByteMask
+from trnsim.memory.place import Places
 from trnsim.memory.storage import Memory, Storage
 
 if TYPE_CHECKING:
@@ -70,10 +71,8 @@ class CoreMemory:
         self._core = core
         self._has_values = has_values
         self._roots: dict[Memory, Storage] = {}
+        self._places = {memory: Places() for memory in Memory}
         self._sizes: dict[tuple[object, ...], tuple[int, int, AccessPattern]] = {}
-        self._placed: dict[Memory, list[tuple[weakref.ref[Storage], Box]]] = {
-            memory: [] for memory in Memory
-        }
 
     def capacity_bytes(self, memory: Memory) -> int:
         """Bytes of a partition on chip, bytes of the logical core's HBM."""
@@ -195,9 +194,8 @@ class CoreMemory:
         )
         storage.row_bytes, storage.origin_bytes = row_bytes, pattern.offset_bytes
         box = Box(first_partition, ends[0] - 1, offset, ends[1] - 1)
-        self._note_overlaps(memory, storage, box)
-        # A new allocation: the first matmul onto it overwrites what an older tensor left there.
-        root.accumulating.discard(pattern, dtype.itemsize)
+        storage.place, storage.since = self._places[memory].take(box)
+        storage.accumulating = ByteMask(shape[0] * row_bytes)
         return storage, pattern
 
     def _root(self, memory: Memory, capacity: int) -> Storage:
@@ -208,16 +206,6 @@ class CoreMemory:
                 memory, nbytes, capacity, data=self._bytes(nbytes), is_placed=True
             )
         return self._roots[memory]
-
-    def _note_overlaps(self, memory: Memory, storage: Storage, box: Box) -> None:
-        """Tell the new tensor and the living ones that share bytes with it of each other."""
-        living = [(other, at) for other, at in self._placed[memory] if other() is not None]
-        for reference, at in living:
-            other = reference()
-            if other is not None and at.overlaps(box):
-                other.overlapping.append(weakref.ref(storage))
-                storage.overlapping.append(reference)
-        self._placed[memory] = [*living, (weakref.ref(storage), box)]
 
     def _check(self, shape: tuple[int, ...], dtype: Dtype, memory: Memory) -> None:
         core = self._core

@@ -31,6 +31,15 @@ class Box(NamedTuple):
             and other.last_byte <= self.last_byte
         )
 
+    def within(self, other: Box) -> Box:
+        """What the two rectangles share, where they overlap."""
+        return Box(
+            max(self.first_row, other.first_row),
+            min(self.last_row, other.last_row),
+            max(self.first_byte, other.first_byte),
+            min(self.last_byte, other.last_byte),
+        )
+
     def without(self, other: Box) -> list[Box]:
         """What remains of it outside `other`: at most four rectangles."""
         if not self.overlaps(other):

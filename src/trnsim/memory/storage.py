@@ -7,17 +7,18 @@ bytes, only its size.
 
 from __future__ import annotations
 
-import weakref
 from enum import Enum
 from itertools import count
 from typing import TYPE_CHECKING
 
-from trnsim.memory.box import Box
+from trnsim.memory.access import AccessPattern
 from trnsim.memory.bytemask import ByteMask
 
 if TYPE_CHECKING:
     from trnsim.dtypes import Array
     from trnsim.errors import SourceLine
+    from trnsim.memory.box import Box
+    from trnsim.memory.place import Place
 
 
 class Memory(Enum):
@@ -52,13 +53,15 @@ class Storage:
         is_placed: whether the kernel fixed its address.
         is_shared: whether several cores see it.
         written: the bytes that something wrote.
-        accumulating: the bytes that a matmul wrote since the allocation (PSUM).
+        accumulating: the bytes of its own (see `started`) that a matmul onto it wrote (PSUM).
         serial: a number of its own, in order of allocation.
         row_bytes: bytes of one of its own rows; the rows of a tensor with an address lie a whole
             partition apart, but patterns count in its own.
         origin_bytes: where it begins within its root.
         root_serial: the serial number of the storage whose bytes it shares: its own, or that of
             the whole memory where the kernel fixed its address.
+        place: the box that it shares with other tensors at its address, where the kernel fixed it.
+        since: the moment from which what others write there is lost to it.
     """
 
     __slots__ = (
@@ -72,12 +75,12 @@ class Storage:
         "name",
         "nbytes",
         "origin_bytes",
-        "overlapping",
-        "overwritten",
         "pitch_bytes",
+        "place",
         "root_serial",
         "row_bytes",
         "serial",
+        "since",
         "start_partition",
         "written",
     )
@@ -111,11 +114,11 @@ class Storage:
         self.root_serial = self.serial if root is None else root.serial
         self.row_bytes = pitch_bytes
         self.origin_bytes = 0
-        self.overlapping: list[weakref.ref[Storage]] = []
-        self.overwritten: list[tuple[Box, Storage]] = []
+        self.place: Place | None = None
+        self.since = 0
         if root is not None:
             self.data = root.data
-            self.written, self.accumulating = root.written, root.accumulating
+            self.written = root.written
 
     def placed_bytes(self, own_bytes: int) -> int:
         """A distance within the tensor's own dense rows, as one between its rows where they lie."""
@@ -128,24 +131,28 @@ class Storage:
         """The inverse of `placed_bytes`."""
         if self.row_bytes == self.pitch_bytes:
             return placed_bytes
-        rows, rest = divmod(placed_bytes, self.pitch_bytes)
-        return rows * self.row_bytes + rest
+        rows, rest = divmod(abs(placed_bytes), self.pitch_bytes)
+        distance = rows * self.row_bytes + rest
+        return distance if placed_bytes >= 0 else -distance
+
+    def started(self, pattern: AccessPattern) -> AccessPattern:
+        """`pattern` within the tensor's own dense bytes, where `accumulating` keeps its flags.
+
+        Tensors at one address share bytes; which of them a matmul has started they do not.
+        """
+        if self.row_bytes == self.pitch_bytes:
+            return pattern
+        return AccessPattern(
+            pattern.shape,
+            tuple(self.own_bytes(stride) for stride in pattern.strides_bytes),
+            self.own_bytes(pattern.offset_bytes - self.origin_bytes),
+        )
 
     def note_write(self, box: Box) -> None:
         """A tile of this storage writes `box`: its own again, and lost to what overlaps it."""
-        if not self.overlapping:
-            return
-        self.overwritten = [
-            (rest, culprit) for old, culprit in self.overwritten for rest in old.without(box)
-        ]
-        for reference in self.overlapping:
-            other = reference()
-            if other is not None:
-                other.overwritten.append((box, self))
+        if self.place is not None:
+            self.place.note_write(self, box)
 
     def overwritten_by(self, box: Box) -> Storage | None:
         """The storage at an overlapping address that wrote into `box` last, if one did."""
-        for old, culprit in reversed(self.overwritten):
-            if old.overlaps(box):
-                return culprit
-        return None
+        return None if self.place is None else self.place.overwritten_by(self, self.since, box)

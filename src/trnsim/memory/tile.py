@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from trnsim.dtypes import FLOAT32, Array, Dtype, Float32Array, round_to, to_float32
-from trnsim.errors import IllegalInstruction, InternalError
+from trnsim.errors import IllegalInstruction, InternalError, UninitializedRead
 from trnsim.memory.index import Index, ScalarIndex, SnakeIndex, VectorIndex, legal
 from trnsim.memory.layout import Layout, layout_of
 
@@ -272,6 +272,21 @@ class Tile:
             IllegalInstruction: where the pattern leaves its storage or, on chip, its partition.
         """
         _ = self.layout
+
+    def require_intact(self, reader: str) -> None:
+        """Refuse that `reader` uses bytes which a tensor at an overlapping address has overwritten.
+
+        Raises:
+            UninitializedRead: with the lines that allocated both tensors.
+        """
+        culprit = self.storage.overwritten_by(self.box)
+        if culprit is not None:
+            raise UninitializedRead(
+                f"{reader} reads {self} (allocated at {self.storage.line}), whose bytes a tensor "
+                f"at an overlapping address has overwritten since (allocated at {culprit.line})",
+                fix="place one of the two at another address, or read before overwriting",
+                source="nki.language.ndarray, address",
+            )
 
     def _find_layout(self) -> Layout:
         storage, dtype = self.storage, self.dtype

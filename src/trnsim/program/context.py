@@ -135,7 +135,7 @@ class CoreContext:
 
     def _execute(self, instruction: Instruction, reads: list[Tile], writes: list[Tile]) -> None:
         """Values, and what has been written then."""
-        doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.overwritten]
+        doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.place]
         moved = self._partly_written(instruction, doubtful) if doubtful else None
         instruction.execute(self._machine)
         if moved is not None:
@@ -189,7 +189,7 @@ class CoreContext:
     def _refuse_unreadable(self, instruction: Instruction, tile: Tile) -> None:
         """Raise where a tile holds what nothing wrote, or what another tensor overwrote."""
         storage = tile.storage
-        if storage.written.is_full and not storage.overwritten:
+        if storage.written.is_full and storage.place is None:
             return
         if not tile.is_written():
             error = UninitializedRead(
@@ -201,15 +201,7 @@ class CoreContext:
             if not tile.storage.is_shared:
                 raise error
             self.unwritten_shared.append(error)
-        culprit = tile.storage.overwritten_by(tile.box)
-        if culprit is not None:
-            raise UninitializedRead(
-                f"{instruction.opcode} reads {tile} (allocated at {tile.storage.line}), whose "
-                f"bytes a tensor at an overlapping address has overwritten since (allocated at "
-                f"{culprit.line})",
-                fix="place one of the two at another address, or read before overwriting",
-                source="nki.language.ndarray, address",
-            )
+        tile.require_intact(instruction.opcode)
 
     def _check(self, instruction: Instruction) -> int:
         """Number of the instruction among the distinct ones; equal ones are checked once."""

@@ -3,9 +3,10 @@
 An instruction waits for the writers of what it reads, and for the writers and readers of what it
 overwrites, unless they ran before it on the same compute engine, which keeps its order (matmuls
 that accumulate in one PSUM tile stream without a pause). DMA engines work side by side and keep no
-order. Parts are bounding boxes (`memory.Box`), kept in buckets of rows so that a tensor of
-many tiles is not searched as a whole. A box is a little larger than a strided tile, so a strided
-access may wait for a neighbour that it does not touch.
+order. Parts are bounding boxes (`memory.Box`) without a byte in common, kept in buckets of rows so
+that a tensor of many tiles is not searched as a whole; a part of which an access touches some is
+divided. A box is a little larger than a strided tile, so a strided access may wait for a neighbour
+that it does not touch.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trnsim.isa import Engine
+from trnsim.memory import Box
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trnsim.memory import Box, Tile
+    from trnsim.memory import Tile
 
 _BUCKET_ROWS = 128
 _NOBODY = -1
@@ -38,6 +40,21 @@ class _Part:
         self.engine = engine
         self.readers: dict[Engine, list[int]] = {}
 
+    def read(self, index: int, engine: Engine) -> None:
+        """Instruction `index` reads part of it."""
+        if engine is _DMA:
+            self.readers.setdefault(engine, []).append(index)
+        else:
+            self.readers[engine] = [index]
+
+    def narrow(self, box: Box) -> list[_Part]:
+        """Keep what lies within `box`; the rest as parts with the same history."""
+        rest = [_Part(piece, self.writer, self.engine) for piece in self.box.without(box)]
+        for part in rest:
+            part.readers = {engine: indices[:] for engine, indices in self.readers.items()}
+        self.box = self.box.within(box)
+        return rest
+
     def wait_for_all(self, engine: Engine, found: set[int]) -> None:
         """Adds the writer and the readers that an overwriting instruction waits for."""
         if self.engine is not engine or engine is _DMA:
@@ -47,11 +64,14 @@ class _Part:
                 found.update(indices)
 
 
+_Parts = dict[Box, _Part]
+
+
 class DependencyTable:
     """Finds the predecessors of each instruction as it is issued."""
 
     def __init__(self) -> None:
-        self._buckets: dict[tuple[int, int], list[_Part]] = {}
+        self._buckets: dict[tuple[int, int], _Parts] = {}
 
     def predecessors(
         self, index: int, engine: Engine, reads: Iterable[Tile], writes: Iterable[Tile]
@@ -66,44 +86,58 @@ class DependencyTable:
         found.discard(_NOBODY)
         return found
 
-    def _near(self, tile: Tile, box: Box) -> Iterable[list[_Part]]:
-        """The parts of each bucket of rows that `box` reaches."""
-        serial, buckets = tile.storage.root_serial, self._buckets
+    def _near(self, tile: Tile) -> Iterable[tuple[_Parts, Box]]:
+        """The parts of each bucket of rows that the tile reaches, and its box in that bucket."""
+        serial, buckets, box = tile.storage.root_serial, self._buckets, tile.layout.box
         first, last = box[0] // _BUCKET_ROWS, box[1] // _BUCKET_ROWS
-        if first == last and (serial, first) in buckets:
-            return (buckets[serial, first],)
-        return [buckets.setdefault((serial, bucket), []) for bucket in range(first, last + 1)]
+        if first == last:
+            return ((buckets.setdefault((serial, first), {}), box),)
+        return [
+            (
+                buckets.setdefault((serial, bucket), {}),
+                Box(
+                    max(box.first_row, bucket * _BUCKET_ROWS),
+                    min(box.last_row, (bucket + 1) * _BUCKET_ROWS - 1),
+                    box.first_byte,
+                    box.last_byte,
+                ),
+            )
+            for bucket in range(first, last + 1)
+        ]
 
     def _read(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
-        box = tile.layout.box
-        near = self._near(tile, box)
-        is_known = False
-        for parts in near:
-            for part in parts:
-                is_same = part.box is box  # as most are: tiles that lie alike share theirs
-                if is_same or part.box.overlaps(box):
-                    found.add(part.writer)
-                    if engine is _DMA and engine in part.readers:
-                        part.readers[engine].append(index)
-                    else:
-                        part.readers[engine] = [index]
-                    is_known = is_known or is_same or part.box.contains(box)
-        if not is_known:
-            part = _Part(box, _NOBODY, engine)
-            part.readers[engine] = [index]
-            for parts in near:
-                parts.append(part)
+        for parts, box in self._near(tile):
+            same = parts.get(box)
+            if same is None:
+                self._read_across(index, engine, parts, box, found)
+            else:
+                found.add(same.writer)
+                same.read(index, engine)
+
+    def _read_across(
+        self, index: int, engine: Engine, parts: _Parts, box: Box, found: set[int]
+    ) -> None:
+        """A read of what lies otherwise than earlier accesses did."""
+        unread = [box]
+        for part in [part for part in parts.values() if part.box.overlaps(box)]:
+            found.add(part.writer)
+            unread = [piece for old in unread for piece in old.without(part.box)]
+            del parts[part.box]
+            rest = part.narrow(box)
+            part.read(index, engine)
+            parts.update({piece.box: piece for piece in (part, *rest)})
+        for piece in unread:
+            part = parts[piece] = _Part(piece, _NOBODY, engine)
+            part.read(index, engine)
 
     def _write(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
-        box = tile.layout.box
-        part = _Part(box, index, engine)
-        for parts in self._near(tile, box):
-            kept = [part]
-            for other in parts:
-                is_same = other.box is box
-                if is_same or other.box.overlaps(box):
-                    other.wait_for_all(engine, found)
-                    if is_same or box.contains(other.box):
-                        continue
-                kept.append(other)
-            parts[:] = kept
+        for parts, box in self._near(tile):
+            same = parts.get(box)
+            if same is not None:
+                same.wait_for_all(engine, found)
+            else:
+                for part in [part for part in parts.values() if part.box.overlaps(box)]:
+                    part.wait_for_all(engine, found)
+                    del parts[part.box]
+                    parts.update({piece.box: piece for piece in part.narrow(box)})
+            parts[box] = _Part(box, index, engine)

@@ -1,0 +1,86 @@
+"""Places: boxes of an on-chip memory that tensors with an address share, and who wrote there last.
+
+Kernels that rotate buffers allocate thousands of tensors at a few addresses. They are kept by box,
+so that a new tensor costs a look-up and a write costs as many steps as there are boxes about it.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from trnsim.memory.box import Box
+    from trnsim.memory.storage import Storage
+
+_clock = count()
+
+
+class _Write(NamedTuple):
+    """A write of `writer` into `box`, at a moment of the clock of all places."""
+
+    box: Box
+    writer: Storage
+    moment: int
+
+
+class Place:
+    """A box that one tensor or several occupy.
+
+    Attributes:
+        box: its rows and bytes in the memory.
+        neighbours: the places that share a byte with it, itself included.
+    """
+
+    __slots__ = ("_writes", "box", "neighbours")
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self.neighbours: list[Place] = [self]
+        self._writes: list[_Write] = []
+
+    def note_write(self, writer: Storage, box: Box) -> None:
+        """`writer`, a tensor of this place, writes `box`."""
+        write = _Write(box, writer, next(_clock))
+        for place in self.neighbours:
+            place.keep(write)
+
+    def keep(self, write: _Write) -> None:
+        """Remember a write, and forget those that it covers, as they can be asked for no longer."""
+        box = write.box
+        if box.contains(self.box):
+            self._writes = [write]
+        elif self.box.overlaps(box):
+            self._writes = [old for old in self._writes if not box.contains(old.box)]
+            self._writes.append(write)
+
+    def overwritten_by(self, reader: Storage, since: int, box: Box) -> Storage | None:
+        """The other tensor that wrote into `box` after `reader` did, if one has since `since`."""
+        rest = [box]
+        for write in reversed(self._writes):
+            if write.moment < since or not rest:
+                return None
+            if write.writer is reader:
+                rest = [part for old in rest for part in old.without(write.box)]
+            elif any(part.overlaps(write.box) for part in rest):
+                return write.writer
+        return None
+
+
+class Places:
+    """The places of one memory."""
+
+    def __init__(self) -> None:
+        self._by_box: dict[Box, Place] = {}
+
+    def take(self, box: Box) -> tuple[Place, int]:
+        """The place of `box`, and the moment from which its new tensor's writes count."""
+        place = self._by_box.get(box)
+        if place is None:
+            place = Place(box)
+            for other in self._by_box.values():
+                if other.box.overlaps(box):
+                    other.neighbours.append(place)
+                    place.neighbours.append(other)
+            self._by_box[box] = place
+        return place, next(_clock)
