@@ -163,14 +163,12 @@ def attention_numpy(q, k, v):
             exact = np.exp(scores * scale - new_largest)
             weights, sums = exact.astype(BF16), exact.sum(axis=1, keepdims=True)
             largest, total = new_largest, total * shrink + sums
-            weights_t = np.empty((P, F), BF16)
-            for part in range(0, F, P):
-                weights_t[:, part : part + P] = weights[:, part : part + P].T
-            weights_t = weights_t.copy()
             block = None
             for part in range(F // P):
-                left = weights_t[:, part * P : (part + 1) * P].astype(np.float32)
-                product = left.T @ v_tiles[key // P + part].astype(np.float32)
+                weights_t = weights[:, part * P : (part + 1) * P].T.copy().copy()
+                product = weights_t.astype(np.float32).T @ v_tiles[key // P + part].astype(
+                    np.float32
+                )
                 block = product if block is None else block + product
             result = result * shrink + block
         out[row : row + P] = result * (1 / total)

@@ -47,17 +47,6 @@ def transposed(tile):
     return result
 
 
-def transposed_blocks(tile):
-    """Each [128, 128] block of a tile transposed, side by side: one copy brings all to SBUF."""
-    flipped = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.psum)
-    for first in range(0, tile.shape[1], ROWS):
-        block = slice(first, first + ROWS)
-        nisa.nc_transpose(dst=flipped[:, block], data=tile[:, block])
-    result = nl.ndarray(flipped.shape, dtype=tile.dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=result, src=flipped)
-    return result
-
-
 def load_keys_and_values(k, v):
     """k transposed as [D, S], and v as tiles of [128, D]: both stay in SBUF."""
     S, D = k.shape
@@ -88,14 +77,10 @@ def attend(out, q_t, k_t, v_tiles):
             dst=total, data=total, op0=nl.multiply, operand0=shrink, op1=nl.add,
             operand1=weights_sum,
         )  # fmt: skip
-        weights_t = transposed_blocks(weights)
         block = nl.ndarray((ROWS, D), dtype=nl.float32, buffer=nl.psum)
         for part in range(KEYS // ROWS):
-            nisa.nc_matmul(
-                dst=block,
-                stationary=weights_t[:, part * ROWS : (part + 1) * ROWS],
-                moving=v_tiles[key // ROWS + part],
-            )
+            weights_t = transposed(weights[:, part * ROWS : (part + 1) * ROWS])
+            nisa.nc_matmul(dst=block, stationary=weights_t, moving=v_tiles[key // ROWS + part])
         # The result shrinks as the sum did, and grows by weights @ v.
         nisa.scalar_tensor_tensor(
             dst=result, data=result, op0=nl.multiply, operand0=shrink, op1=nl.add, operand1=block

@@ -122,10 +122,11 @@ class DependencyTable:
         for part in [part for part in parts.values() if part.box.overlaps(box)]:
             found.add(part.writer)
             unread = [piece for old in unread for piece in old.without(part.box)]
-            del parts[part.box]
-            rest = part.narrow(box)
+            if not box.contains(part.box):
+                del parts[part.box]
+                parts.update({piece.box: piece for piece in part.narrow(box)})
+                parts[part.box] = part
             part.read(index, engine)
-            parts.update({piece.box: piece for piece in (part, *rest)})
         for piece in unread:
             part = parts[piece] = _Part(piece, _NOBODY, engine)
             part.read(index, engine)
