@@ -90,8 +90,8 @@ class DependencyTable:
         """The parts of each bucket of rows that the tile reaches, and its box in that bucket."""
         serial, buckets, box = tile.storage.root_serial, self._buckets, tile.layout.box
         first, last = box[0] // _BUCKET_ROWS, box[1] // _BUCKET_ROWS
-        if first == last:
-            return ((buckets.setdefault((serial, first), {}), box),)
+        if first == last and (serial, first) in buckets:
+            return ((buckets[serial, first], box),)
         return [
             (
                 buckets.setdefault((serial, bucket), {}),
