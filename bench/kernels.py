@@ -1,7 +1,8 @@
 """The work that is timed: NKI kernels, and the same tiles in plain numpy.
 
-The numpy versions are what one writes by hand without an emulator: the same tiles, one fresh array
-an instruction, ml_dtypes for bfloat16, no checks.
+The numpy versions are what one writes by hand without an emulator: the same tiles, ml_dtypes for
+bfloat16 where the kernel has bfloat16, and a fresh array for the result of each instruction (for
+each of its steps, where numpy has no single function for it). No checks.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ def matmul_numpy(lhs_t, rhs):
     out = np.empty((rows, columns), np.float32)
     for m in range(0, rows, P):
         for n in range(0, columns, F):
-            total = np.zeros((P, F), np.float32)
+            total = None
             for k in range(0, depth, K):
                 left = lhs_t[k : k + K, m : m + P].copy()
                 right = rhs[k : k + K, n : n + F].copy()
-                total = total + left.astype(np.float32).T @ right.astype(np.float32)
+                product = left.astype(np.float32).T @ right.astype(np.float32)
+                total = product if total is None else total + product
             out[m : m + P, n : n + F] = total.copy()
     return out
 
@@ -145,11 +147,13 @@ def attention_numpy(q, k, v):
     """Flash attention as examples/attention.py does it, tile by tile, in numpy."""
     S, D = q.shape
     scale = np.float32(1 / np.sqrt(D))
-    k_t = np.concatenate([k[row : row + P].astype(BF16).T for row in range(0, S, P)], axis=1)
-    v_tiles = [v[row : row + P].astype(BF16) for row in range(0, S, P)]
+    k_t, v_tiles = np.empty((D, S), BF16), []
+    for row in range(0, S, P):
+        k_t[:, row : row + P] = k[row : row + P].astype(BF16).T.copy()
+        v_tiles.append(v[row : row + P].astype(BF16))
     out = np.empty_like(q)
     for row in range(0, S, P):
-        q_t = q[row : row + P].astype(BF16).T.copy()
+        q_t = q[row : row + P].astype(BF16).T.copy().copy()
         largest = np.full((P, 1), -3e38, np.float32)
         total, result = np.zeros((P, 1), np.float32), np.zeros((P, D), np.float32)
         for key in range(0, S, F):
@@ -159,11 +163,13 @@ def attention_numpy(q, k, v):
             exact = np.exp(scores * scale - new_largest)
             weights, sums = exact.astype(BF16), exact.sum(axis=1, keepdims=True)
             largest, total = new_largest, total * shrink + sums
-            block = np.zeros((P, D), np.float32)
+            block = None
             for part in range(F // P):
-                weights_t = weights[:, part * P : (part + 1) * P].T.copy()
-                tile = v_tiles[key // P + part]
-                block = block + weights_t.astype(np.float32).T @ tile.astype(np.float32)
+                weights_t = weights[:, part * P : (part + 1) * P].T.copy().copy()
+                product = weights_t.astype(np.float32).T @ v_tiles[key // P + part].astype(
+                    np.float32
+                )
+                block = product if block is None else block + product
             result = result * shrink + block
         out[row : row + P] = result * (1 / total)
     return out

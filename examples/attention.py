@@ -63,13 +63,15 @@ def load_keys_and_values(k, v):
 def attend(out, q_t, k_t, v_tiles):
     """One tile of queries over all keys."""
     D, S = k_t.shape
-    largest = nl.full((ROWS, 1), -3e38, dtype=nl.float32)
+    minus_largest = nl.full((ROWS, 1), 3e38, dtype=nl.float32)
     total = nl.zeros((ROWS, 1), dtype=nl.float32)
     result = nl.zeros((ROWS, D), dtype=nl.float32)
     for key in range(0, S, KEYS):
         scores = nl.ndarray((ROWS, KEYS), dtype=nl.float32, buffer=nl.psum)
         nisa.nc_matmul(dst=scores, stationary=q_t, moving=k_t[:, key : key + KEYS])
-        largest, shrink, weights, weights_sum = soften(scores, largest, 1 / math.sqrt(D))
+        minus_largest, shrink, weights, weights_sum = soften(
+            scores, minus_largest, 1 / math.sqrt(D)
+        )
         # total = total * shrink + sum of the new weights
         nisa.scalar_tensor_tensor(
             dst=total, data=total, op0=nl.multiply, operand0=shrink, op1=nl.add,
@@ -89,23 +91,24 @@ def attend(out, q_t, k_t, v_tiles):
     nisa.dma_copy(dst=out, src=rounded)
 
 
-def soften(scores, largest, scale):
-    """exp(scale * (scores - new maximum)), its sums, and by how much older results shrink."""
-    block_largest = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_reduce(dst=block_largest, op=nl.maximum, data=scores, axis=1)
-    new_largest = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_scalar(
-        dst=new_largest, data=block_largest, op0=nl.multiply, operand0=scale, op1=nl.maximum,
-        operand1=largest,
-    )  # fmt: skip
+def soften(scores, minus_older, scale):
+    """exp(scale * scores - new maximum), its sums, and by how much older results shrink.
+
+    Maxima are kept with their signs turned, as the Scalar Engine adds a bias and subtracts none.
+    """
+    minus_block = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_reduce(dst=minus_block, op=nl.maximum, data=scores, axis=1, negate=True)
     minus_largest = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_scalar(dst=minus_largest, data=new_largest, op0=nl.multiply, operand0=-1.0)
+    nisa.tensor_scalar(
+        dst=minus_largest, data=minus_block, op0=nl.multiply, operand0=scale, op1=nl.minimum,
+        operand1=minus_older,
+    )  # fmt: skip
     shrink = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.activation(dst=shrink, op=nl.exp, data=largest, bias=minus_largest)
+    nisa.activation(dst=shrink, op=nl.exp, data=minus_older, scale=-1.0, bias=minus_largest)
     weights = nl.ndarray((ROWS, KEYS), dtype=nl.bfloat16, buffer=nl.sbuf)
     weights_sum = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.activation(
         dst=weights, op=nl.exp, data=scores, bias=minus_largest, scale=scale, reduce_op=nl.add,
         reduce_res=weights_sum, reduce_cmd=nisa.reduce_cmd.reset_reduce,
     )  # fmt: skip
-    return new_largest, shrink, weights, weights_sum
+    return minus_largest, shrink, weights, weights_sum

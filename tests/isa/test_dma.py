@@ -18,7 +18,7 @@ from trnsim.dtypes import (
     round_to,
 )
 from trnsim.errors import IllegalInstruction, NotModelled, UninitializedRead
-from trnsim.isa import DgeMode, DmaCopy, Engine, OobMode, Reciprocal
+from trnsim.isa import DgeMode, DmaCopy, Engine, OobMode, Reciprocal, TensorPartitionReduce
 from trnsim.memory import Memory, ScalarIndex, Tile, VectorIndex
 
 HBM, SBUF, PSUM = Memory.HBM, Memory.SBUF, Memory.PSUM
@@ -267,8 +267,10 @@ def test_a_row_that_was_skipped_has_not_been_written(bench, random):
     work.issue(DmaCopy(dst, rows_of(table, column(1, 9, 3), work), oob_mode=OobMode.skip))
     written = dst.storage.written.of(dst.pattern, 4)
     assert written.all(axis=1).tolist() == [True, False, True]
+    computed = work.issue(Reciprocal(work.empty((3, 4)), dst))
+    assert computed.written_flags().all(axis=1).tolist() == [True, False, True]
     with pytest.raises(UninitializedRead):
-        work.issue(Reciprocal(work.empty((3, 4)), dst))
+        work.issue(TensorPartitionReduce(work.empty((1, 4)), "add", dst))
 
 
 def test_a_scatter_skips_what_lies_outside(bench, random):

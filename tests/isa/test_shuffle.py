@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT8
 from trnsim.errors import IllegalInstruction, UninitializedRead
-from trnsim.isa import NcStreamShuffle, Reciprocal, TensorCopy
+from trnsim.isa import NcStreamShuffle, Reciprocal, TensorCopy, TensorPartitionReduce
 from trnsim.memory import Memory, Tile
 
 IDENTITY = tuple(range(32))
@@ -92,8 +92,10 @@ def test_partitions_that_the_mask_keeps_are_not_written(bench):
     src, dst = work.tile(np.ones((32, 2), "f4")), work.empty((32, 2))
     work.issue(NcStreamShuffle(dst, src, (0,) * 16 + (KEEP,) * 16))
     work.issue(TensorCopy(work.empty((16, 2)), part(dst, 0, 16)))
-    with pytest.raises(UninitializedRead, match="reciprocal reads"):
-        work.issue(Reciprocal(work.empty((32, 2)), dst))
+    computed = work.issue(Reciprocal(work.empty((32, 2)), dst))
+    assert computed.written_flags().all(axis=1).tolist() == [True] * 16 + [False] * 16
+    with pytest.raises(UninitializedRead, match="tensor_partition_reduce reads"):
+        work.issue(TensorPartitionReduce(work.empty((1, 2)), "add", dst))
 
 
 def test_a_mask_that_keeps_everything_does_nothing(bench):

@@ -1,6 +1,6 @@
 """Scheduling: in-order engines, semaphores between them, and nothing before its cause."""
 
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from trnsim.isa import Cost, Engine, Memset, TensorCopy
 from trnsim.timing import Scheduler, replay
+from trnsim.timing.schedule import SharedBandwidth
 
 V, S, G, T, DMA = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor, Engine.dma
 SEMAPHORE_S = 60e-9
@@ -92,6 +93,17 @@ def test_a_transfer_that_fits_no_gap_goes_behind_what_closes_it(core_v3):
     placed = schedule(core_v3, stream)
     assert list(placed.start_s[2:]) == pytest.approx([0, 6e-6 + SEMAPHORE_S])
     assert placed.waited_for[3] == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 5)), max_size=40))
+def test_each_transfer_takes_the_first_gap_that_is_long_enough(transfers):
+    shared, busy = SharedBandwidth(), set()
+    for user, (ready, length) in enumerate(transfers):
+        expected = next(at for at in count(ready) if busy.isdisjoint(range(at, at + length)))
+        start, waited_for = shared.reserve(ready, length, user)
+        assert start == expected
+        assert (waited_for == -1) == (start == ready)
+        busy.update(range(expected, expected + length))
 
 
 @given(streams())

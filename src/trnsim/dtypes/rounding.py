@@ -29,6 +29,8 @@ from trnsim.errors import IllegalInstruction
 
 _TF32_DROPPED_BITS = 13
 _FLOAT32_BYTES = 4
+_FLOAT32 = np.dtype(np.float32)
+_FLOAT16 = np.dtype(np.float16)
 
 
 def to_float32(stored: Array) -> Float32Array:
@@ -38,9 +40,9 @@ def to_float32(stored: Array) -> Float32Array:
         IllegalInstruction: of a packed format, which has no values of its own.
     """
     kind = stored.dtype
-    if kind == np.float32:
+    if kind == _FLOAT32:
         return stored
-    if kind == np.float16:
+    if kind == _FLOAT16:
         return decode_float16(stored)
     if kind.itemsize == 1 and kind.kind not in "iub":  # numpy's own bytes are int, uint and bool
         return decode_byte(stored)

@@ -94,8 +94,10 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         out = self.dst.output(values, *vectors) if function.is_total else None
         if not (isinstance(self.scale, int | float) and self.scale == 1):
             values = np.multiply(values, along_free_axis(self.scale, values), out=out)
+            out = values
         if self.bias is not None:
             values = np.add(values, along_free_axis(self.bias, values), out=out)
+            out = values
         check_values(self, function, values)
         if isinstance(function.apply, np.ufunc):
             result: Float32Array = function.apply(values, out=out)

@@ -95,7 +95,7 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         """The same for every dtype."""
         del machine
         value = round_to(np.asarray([self.value], np.float64), self.dst.dtype)
-        self.dst.put(np.broadcast_to(value, self.dst.shape))
+        self.dst.fill(value)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F/2) for zero in 16 bits, else max(MIN_II, F)."""

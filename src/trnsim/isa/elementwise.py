@@ -177,24 +177,21 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
     def execute(self, machine: Machine) -> None:
         """Float32 chain, or integers as stored for bitvec operators."""
         del machine
-        chain = [
-            (ALU[name], operand, reverse)
-            for name, operand, reverse in (
-                (self.op0, self.operand0, self.reverse0),
-                (self.op1, self.operand1, self.reverse1),
-            )
-            if name is not None and not is_bypass(name)
-        ]
-        is_bitvec = any(operator.is_bitvec for operator, _, _ in chain)
-        result = self.data.bits() if is_bitvec else self.data.load()
-        vectors = [operand.bits() for _, operand, _ in chain if isinstance(operand, Tile)]
-        out = None if is_bitvec else self.dst.output(result, *vectors)
-        for operator, operand, reverse in chain:
-            if is_bitvec:
-                bits = bits_along_free_axis(operand, result)
-                result = apply(operator, result, bits, reverse=reverse)
-            else:
-                result = apply_along(operator, result, operand, reverse=reverse, out=out)
+        first = (ALU[self.op0 or BYPASS.name], self.operand0, self.reverse0)
+        second = (ALU[self.op1 or BYPASS.name], self.operand1, self.reverse1)
+        if first[0].is_bitvec or second[0].is_bitvec:
+            result = self.data.bits()
+            for operator, operand, reverse in (first, second):
+                if operator is not BYPASS:
+                    bits = bits_along_free_axis(operand, result)
+                    result = apply(operator, result, bits, reverse=reverse)
+        else:
+            result = self.data.load()
+            vectors = [op.bits() for op in (self.operand0, self.operand1) if isinstance(op, Tile)]
+            out = self.dst.output(result, *vectors)
+            for operator, operand, reverse in (first, second):
+                if operator is not BYPASS:
+                    result = apply_along(operator, result, operand, reverse=reverse, out=out)
         self.dst.store(result)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:

@@ -262,9 +262,9 @@ class Instruction:
                 changed += value if changes else ()
         return looked, changed
 
-    def written_tiles(self) -> Iterable[Tile]:
-        """What it leaves written: every written operand, unless a family knows better."""
-        return self.accesses()[1]
+    def written_tiles(self) -> Iterable[Tile] | None:
+        """What it leaves written, where a family knows better than that each written operand is."""
+        return None
 
     def movement(self) -> Movement | None:
         """What it merely moves: unwritten elements may travel with written ones."""
@@ -285,7 +285,7 @@ class Instruction:
         rows = whole_rows(flags)
         if not (self.works_by_partition and rows.any()):
             return None
-        return [(result, by_partition(result, rows)) for result in self.written_tiles()]
+        return [(result, by_partition(result, rows)) for result in self.accesses()[1]]
 
     def result(self) -> object:
         """What the function in nki.isa returns: nothing, but for a new register."""
@@ -310,9 +310,7 @@ class Instruction:
         return (
             type(self),
             *[
-                value.signature
-                if isinstance(value, Tile)
-                else (value if value.__class__ in _ATOMS else _plain(value))
+                value if value.__class__ in _ATOMS else _plain(value)
                 for value in self.__dict__.values()
             ],
         )
@@ -420,7 +418,9 @@ _ATOMS: Final = frozenset({type(None), bool, int, float, str})
 
 
 def _plain(value: object) -> object:
-    """A register or a tuple of tiles by signature; anything else as it is."""
+    """A tile, a register or a tuple of tiles by signature; anything else as it is."""
+    if isinstance(value, Tile):
+        return value.signature
     if isinstance(value, tuple):
         return tuple(item.signature if isinstance(item, Tile) else item for item in value)
     return getattr(value, "signature", value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from trnsim.dtypes import (
     BFLOAT16,
     FLOAT8_E4M3,
@@ -34,6 +36,7 @@ from trnsim.isa.tensor_engine import (
     check_limits,
     check_tiling,
     mark_started,
+    overwritten_psum,
     streaming_cycles,
     write_psum,
 )
@@ -98,8 +101,10 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
             self._transpose()
             return
         rows = self.stationary.partitions * self._pairs
-        stationary, moving = self.stationary.load(), self.moving.load()
-        product = stationary.reshape(rows, -1).T @ moving.reshape(rows, -1)
+        stationary = self.stationary.load().reshape(rows, -1)
+        moving = self.moving.load().reshape(rows, -1)
+        out = overwritten_psum(self.dst, stationary.T, moving, self.accumulate)
+        product = np.matmul(stationary.T, moving, out=out)
         write_psum(self, machine.core, self.dst, product, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:

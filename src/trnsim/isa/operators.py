@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -69,6 +70,21 @@ def _truth_along(reduce: Callable[..., Any]) -> Callable[..., Any]:
     return reduced
 
 
+@lru_cache(maxsize=64)
+def _ones(length: int) -> Array:
+    return np.ones(length, np.float32)
+
+
+def _sum(x: Array, axis: int) -> Array:
+    """The sum along the last axis; BLAS multiplies by ones in a third of the time of numpy's sum.
+
+    Both stay within an ulp or two of the exact sum; in which order a lane adds is not documented.
+    """
+    if x.dtype == np.float32 and axis in (-1, x.ndim - 1):
+        return np.asarray(x @ _ones(x.shape[-1]))
+    return np.asarray(np.add.reduce(x, axis=axis))
+
+
 def _power(x: Any, y: Any) -> Array:
     """Integers by way of float64, as a negative exponent is legal for them too."""
     is_integer = np.result_type(x, y).kind in "iu"
@@ -113,7 +129,7 @@ _LANES: Final = (Engine.vector, Engine.gpsimd, Engine.scalar)
 _NEWEST: Final = 4
 
 _ALU: Final = (
-    AluOperator("add", np.add, np.add.reduce, engines=_LANES),
+    AluOperator("add", np.add, _sum, engines=_LANES),
     AluOperator("subtract", np.subtract, np.subtract.reduce),
     AluOperator("multiply", np.multiply, np.multiply.reduce, engines=_LANES),
     AluOperator("maximum", np.maximum, np.maximum.reduce),

@@ -15,7 +15,7 @@ from trnsim.memory import SnakeIndex
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Dtype
+    from trnsim.dtypes import Array, Dtype, Float32Array
     from trnsim.isa.instruction import Dims, Instruction
     from trnsim.memory import AccessPattern, Tile
 
@@ -128,6 +128,15 @@ def tile_sizes(core: NeuronCore, edge: int) -> list[int]:
     return [length for length in halves if length >= core.pe_tile_minimum]
 
 
+def overwritten_psum(
+    dst: Tile, left: Float32Array, right: Float32Array, accumulate: bool | None
+) -> Float32Array | None:
+    """Where ``left @ right`` may be computed at once, if it overwrites the whole of `dst`."""
+    if accumulate or dst.shape != (left.shape[0], right.shape[1]):
+        return None
+    return dst.output() if accumulate is False or _is_fresh(dst) else None
+
+
 def write_psum(
     instruction: Instruction, core: NeuronCore, dst: Tile, product: Array, accumulate: bool | None
 ) -> None:
@@ -135,18 +144,17 @@ def write_psum(
 
     With accumulate=None each element of dst is overwritten by the first matmul on it since the
     allocation, and added to by later ones. What other instructions write does not count. The
-    product is the caller's to lose: the sum takes its place.
+    product is the caller's to lose: the sum may take its place.
     """
-    if accumulate:
-        _check_started(instruction, core, dst)
-        dst.require_intact(instruction.opcode)
-        product += dst.load().reshape(product.shape)
-    elif accumulate is None and not _is_fresh(dst):
+    if accumulate or (accumulate is None and not _is_fresh(dst)):
+        if accumulate:
+            _check_started(instruction, core, dst)
         dst.require_intact(instruction.opcode)
         old = dst.load().reshape(product.shape)
-        if not _is_started(dst):
+        if not accumulate and not _is_started(dst):
             old = np.where(_started(dst).reshape(product.shape), old, 0)
-        product += old
+        out = dst.output() if dst.shape == product.shape else product
+        product = np.add(product, old, out=out)
     dst.store(product)
     mark_started(dst)
 

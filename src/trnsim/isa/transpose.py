@@ -86,7 +86,8 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
     def execute(self, machine: Machine) -> None:
         """Bits as stored, but for the products of the Tensor Engine of v2."""
         data = self.data.bits()
-        flat = data.reshape(data.shape[0], -1)
+        # A copy first: numpy transposes packed rows in half the time of strided ones.
+        flat = np.ascontiguousarray(data.reshape(data.shape[0], -1))
         core = machine.core
         is_tensor = self.chosen_engine(core) is Engine.tensor
         if not is_tensor:

@@ -7,6 +7,7 @@ new pattern and moves no data. Wrong requests raise `IllegalInstruction`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple, NoReturn
 
@@ -86,6 +87,21 @@ class AccessPattern(NamedTuple):
             self.strides_bytes[:dim] + self.strides_bytes[dim + 1 :],
             self.offset_bytes + index * self.strides_bytes[dim],
         )
+
+    def cut(self, spans: Sequence[tuple[int, int, int, bool]]) -> AccessPattern:
+        """Each dimension cut to (start, end, step), and dropped where the fourth is False."""
+        shape: list[int] = []
+        strides: list[int] = []
+        offset = self.offset_bytes
+        for dim, (start, end, step, is_kept) in enumerate(spans):
+            length, stride = self.shape[dim], self.strides_bytes[dim]
+            if not (0 <= start < end <= length and step >= 1):
+                return self.slice(dim, start, end, step) if is_kept else self.select(dim, start)
+            offset += start * stride
+            if is_kept:
+                shape.append(-(-(end - start) // step))
+                strides.append(stride * step)
+        return AccessPattern(tuple(shape), tuple(strides), offset)
 
     def permute(self, dims: tuple[int, ...]) -> AccessPattern:
         """Dimensions in the order `dims`."""

@@ -31,10 +31,9 @@ class Memory(Enum):
     # Memories key the dictionaries of the issue path; Enum's own hash is Python code.
     __hash__ = object.__hash__
 
-    @property
-    def is_on_chip(self) -> bool:
-        """Whether dimension 0 of a tensor here is the partition axis."""
-        return self is not Memory.HBM
+    def __init__(self, label: str) -> None:
+        """Note whether dimension 0 of a tensor here is the partition axis."""
+        self.is_on_chip = label != "HBM"
 
 
 _serial = count()

@@ -112,8 +112,14 @@ class Tile:
         shape = self.shape if rows is None else (int(rows.sum()), *self.shape[1:])
         array[self._places(rows)] = bits.reshape(shape)
 
+    def fill(self, value: Array) -> None:
+        """Write one element as stored everywhere."""
+        self.array[self.touched()] = value
+
     def load(self) -> Float32Array:
         """The values in float32."""
+        if self.dtype is FLOAT32 and self.index is None:
+            return self.array
         return to_float32(self.bits())
 
     def store(self, values: Array) -> None:
@@ -122,16 +128,22 @@ class Tile:
             self.put(round_to(values, self.dtype))
 
     def output(self, *inputs: Array) -> Float32Array | None:
-        """Where a float32 result of `inputs` may be computed at once, to be stored next.
+        """Where a float32 result of the tile's shape may be computed at once, to be stored next.
 
-        Only a plain float32 tile of the first input's shape takes results directly; the others
-        may not lie in its storage.
+        Only a plain float32 tile takes results directly. It takes those of an input of another
+        shape, or of one that is read again after the first result, only where they share nothing.
+
+        Args:
+            *inputs: the array that gives the result its shape, and those that are read later.
         """
-        if self.dtype is not FLOAT32 or self.index is not None or inputs[0].shape != self.shape:
+        if self.dtype is not FLOAT32 or self.index is not None:
             return None
         array = self.array
-        if any(np.may_share_memory(array, other) for other in inputs[1:]):
+        if inputs and inputs[0].shape != array.shape:
             return None
+        for other in inputs[1:]:
+            if np.may_share_memory(array, other):
+                return None
         return array
 
     # What has been written

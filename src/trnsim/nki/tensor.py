@@ -87,28 +87,29 @@ class NkiTensor(TensorViews):
     def __getitem__(self, key: Any) -> NkiTensor:
         """NumPy-style basic indexing: integers, slices, nl.ds and one Ellipsis."""
         pattern, found = self.pattern, self.index
-        dim = 0
-        for index in expanded(key if isinstance(key, tuple) else (key,), self):
+        spans: list[tuple[int, int, int, bool]] = []
+        # On chip the partition axis stays, and at least one free axis; in HBM one axis stays.
+        on_chip = self._on_chip
+        droppable = len(pattern.shape) - (2 if on_chip else 1)
+        for dim, index in enumerate(expanded(key if isinstance(key, tuple) else (key,), self)):
             register, place = static_part(index)
             if register is not None:
-                found = self._dynamic(pattern, dim, register, place, found)
+                found = self._dynamic(dim, register, place, found)
             start, end, step, is_span = located(place, pattern.shape[dim])
-            if is_span or self._keeps(dim, pattern):
-                pattern = pattern.slice(dim, start, end, step)
-                dim += 1
-            else:
-                pattern = pattern.select(dim, start)
-        return NkiTensor(self.storage, self.dtype, pattern, self.buffer, found)
+            is_kept = is_span or droppable <= 0 or (on_chip and not dim)
+            droppable -= not is_kept
+            spans.append((start, end, step, is_kept))
+        return NkiTensor(self.storage, self.dtype, pattern.cut(spans), self.buffer, found)
 
     def _dynamic(
         self,
-        pattern: AccessPattern,
         dim: int,
         start: VirtualRegister,
         place: DynamicSlice | int,
         found: Index | None,
     ) -> Index:
         """The address of a dimension's elements from a register on."""
+        pattern = self.pattern
         self._guard(dim, "a dynamic index")
         if found is not None:
             raise IllegalInstruction(
@@ -127,11 +128,6 @@ class NkiTensor(TensorViews):
             fix="write with an instruction: nisa.tensor_copy(dst=tensor[...], src=value)",
             source="nki/migration/index.rst",
         )
-
-    def _keeps(self, dim: int, pattern: AccessPattern) -> bool:
-        """On chip the partition axis stays, and at least one free axis; in HBM one axis stays."""
-        smallest = 2 if self._on_chip else 1
-        return (self._on_chip and dim == 0) or len(pattern.shape) <= smallest
 
     # Dynamic addresses, and explicit ones
 

@@ -22,17 +22,19 @@ if TYPE_CHECKING:
     from trnsim.memory import Tile
 
 _BUCKET_ROWS = 128
+_NOBODY = -1
+_DMA = Engine.dma
 
 
 class _Part:
-    """A box: who wrote it (None: nobody, it was only read), and who has read it since.
+    """A box: who wrote it, on which engine, and who has read it since, by engine.
 
     A compute engine reads in order, so its last reader stands for all; DMAs are all kept.
     """
 
     __slots__ = ("box", "engine", "readers", "writer")
 
-    def __init__(self, box: Box, writer: int | None, engine: Engine) -> None:
+    def __init__(self, box: Box, writer: int, engine: Engine) -> None:
         self.box = box
         self.writer = writer
         self.engine = engine
@@ -40,7 +42,7 @@ class _Part:
 
     def read(self, index: int, engine: Engine) -> None:
         """Instruction `index` reads part of it."""
-        if engine is Engine.dma:
+        if engine is _DMA:
             self.readers.setdefault(engine, []).append(index)
         else:
             self.readers[engine] = [index]
@@ -53,20 +55,23 @@ class _Part:
         self.box = self.box.within(box)
         return rest
 
-    def wait_for_all(self, engine: Engine, found: set[int], *, keeps_order: bool) -> None:
+    def wait_for_all(self, engine: Engine, found: set[int]) -> None:
         """Adds the writer and the readers that an overwriting instruction waits for."""
-        if self.writer is not None and not (keeps_order and self.engine is engine):
+        if self.engine is not engine or engine is _DMA:
             found.add(self.writer)
         for reader, indices in self.readers.items():
-            if not (keeps_order and reader is engine):
+            if reader is not engine or engine is _DMA:
                 found.update(indices)
+
+
+_Parts = dict[Box, _Part]
 
 
 class DependencyTable:
     """Finds the predecessors of each instruction as it is issued."""
 
     def __init__(self) -> None:
-        self._buckets: dict[tuple[int, int], list[_Part]] = {}
+        self._buckets: dict[tuple[int, int], _Parts] = {}
 
     def predecessors(
         self, index: int, engine: Engine, reads: Iterable[Tile], writes: Iterable[Tile]
@@ -78,17 +83,18 @@ class DependencyTable:
         for tile in writes:
             self._write(index, engine, tile, found)
         found.discard(index)
+        found.discard(_NOBODY)
         return found
 
-    def _near(self, tile: Tile) -> Iterable[tuple[list[_Part], Box]]:
+    def _near(self, tile: Tile) -> Iterable[tuple[_Parts, Box]]:
         """The parts of each bucket of rows that the tile reaches, and its box in that bucket."""
         serial, buckets, box = tile.storage.root_serial, self._buckets, tile.layout.box
         first, last = box[0] // _BUCKET_ROWS, box[1] // _BUCKET_ROWS
-        if first == last:
-            return ((buckets.setdefault((serial, first), []), box),)
+        if first == last and (serial, first) in buckets:
+            return ((buckets[serial, first], box),)
         return [
             (
-                buckets.setdefault((serial, bucket), []),
+                buckets.setdefault((serial, bucket), {}),
                 Box(
                     max(box.first_row, bucket * _BUCKET_ROWS),
                     min(box.last_row, (bucket + 1) * _BUCKET_ROWS - 1),
@@ -101,32 +107,38 @@ class DependencyTable:
 
     def _read(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
         for parts, box in self._near(tile):
-            unread = [box]
-            for part in parts[:]:
-                is_same = part.box is box
-                if not is_same and not part.box.overlaps(box):
-                    continue
-                if part.writer is not None:
-                    found.add(part.writer)
-                if not is_same and not box.contains(part.box):
-                    parts.extend(part.narrow(box))
-                part.read(index, engine)
-                unread = [] if is_same else [u for old in unread for u in old.without(part.box)]
-            for piece in unread:
-                part = _Part(piece, None, engine)
-                part.read(index, engine)
-                parts.append(part)
+            same = parts.get(box)
+            if same is None:
+                self._read_across(index, engine, parts, box, found)
+            else:
+                found.add(same.writer)
+                same.read(index, engine)
+
+    def _read_across(
+        self, index: int, engine: Engine, parts: _Parts, box: Box, found: set[int]
+    ) -> None:
+        """A read of what lies otherwise than earlier accesses did."""
+        unread = [box]
+        for part in [part for part in parts.values() if part.box.overlaps(box)]:
+            found.add(part.writer)
+            unread = [piece for old in unread for piece in old.without(part.box)]
+            if not box.contains(part.box):
+                del parts[part.box]
+                parts.update({piece.box: piece for piece in part.narrow(box)})
+                parts[part.box] = part
+            part.read(index, engine)
+        for piece in unread:
+            part = parts[piece] = _Part(piece, _NOBODY, engine)
+            part.read(index, engine)
 
     def _write(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
-        keeps_order = engine is not Engine.dma
         for parts, box in self._near(tile):
-            kept = [_Part(box, index, engine)]
-            for other in parts:
-                is_same = other.box is box
-                if is_same or other.box.overlaps(box):
-                    other.wait_for_all(engine, found, keeps_order=keeps_order)
-                    if not is_same:
-                        kept += other.narrow(box)
-                else:
-                    kept.append(other)
-            parts[:] = kept
+            same = parts.get(box)
+            if same is not None:
+                same.wait_for_all(engine, found)
+            else:
+                for part in [part for part in parts.values() if part.box.overlaps(box)]:
+                    part.wait_for_all(engine, found)
+                    del parts[part.box]
+                    parts.update({piece.box: piece for piece in part.narrow(box)})
+            parts[box] = _Part(box, index, engine)

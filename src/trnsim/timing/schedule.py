@@ -36,16 +36,26 @@ class SharedBandwidth:
         self._starts_s: list[float] = []
         self._ends_s: list[float] = []
         self._users: list[int] = []
+        self._without_gap_s: dict[float, tuple[float, float]] = {}
 
     def reserve(self, ready_s: float, length_s: float, user: int) -> tuple[float, int]:
         """When `user` starts, not before `ready_s`, and who kept it waiting (-1: nobody)."""
         starts_s, ends_s = self._starts_s, self._ends_s
-        place = bisect_right(ends_s, ready_s)
         start_s, waited_for = ready_s, WAITED_FOR_NOTHING
+        # Gaps never grow, so what one search has ruled out no later one looks at again.
+        since_s, until_s = self._without_gap_s.get(length_s, (ready_s, ready_s))
+        is_ruled_out = since_s <= ready_s < until_s
+        if is_ruled_out:
+            start_s = until_s
+        place = bisect_right(ends_s, start_s)
+        if is_ruled_out:
+            waited_for = self._users[place - 1]
         while place < len(starts_s) and starts_s[place] < start_s + length_s:
             start_s, waited_for = ends_s[place], self._users[place]
             place += 1
         self._insert(place, start_s, start_s + length_s, user)
+        if ready_s <= until_s:
+            self._without_gap_s[length_s] = (min(since_s, ready_s), start_s + length_s)
         return start_s, waited_for
 
     def _insert(self, place: int, start_s: float, end_s: float, user: int) -> None:

@@ -50,6 +50,10 @@ def get_nc_version() -> NcVersion:
     return NcVersion(current_core().core.generation)
 
 
+_AS_GIVEN = frozenset({NkiTensor, bool, int, float, str, type(None)})
+"""Types of most operands, which need no second look."""
+
+
 def _plain(value: Any) -> Any:
     """Operators by name, lists as tuples: what an instruction holds must be hashable."""
     if isinstance(value, Operator):
@@ -90,7 +94,7 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
         del name  # a label for AWS's scheduling tools
         plain = [_plain(arg) for arg in args]
         for key, value in kwargs.items():
-            if value.__class__ is not NkiTensor:
+            if value.__class__ not in _AS_GIVEN:
                 kwargs[key] = _plain(value)
         for key, enumeration in enumerations.items():
             if isinstance(kwargs.get(key), int):
