@@ -45,7 +45,11 @@ class Activation(Instruction, engines=(Engine.scalar,)):
     `scale` and `bias` are numbers or [P, 1] tiles; on v2 `bias` must be a tile. The Scalar Engine
     keeps one float32 sum a lane between instructions: reduce_cmd sets it to zero (reset), adds to
     it (reduce), does both (reset_reduce) or neither (idle), and `reduce_res` [P, 1] reads it.
-    AWS's pseudo code adds the old sum twice in `reduce`; its prose, followed here, adds it once.
+
+    Note:
+        AWS's pseudo code adds the old sum twice in `reduce`; its prose, followed here, adds it
+        once. Functions are evaluated in float32, where the chip approximates them by polynomials
+        that AWS does not publish. The order in which a lane adds is not documented.
     """
 
     dst: Tile = writes("P F", SBUF, PSUM)

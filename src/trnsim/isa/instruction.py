@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 SBUF: Final = Memory.SBUF
 PSUM: Final = Memory.PSUM
 HBM: Final = Memory.HBM
-_ON_PARTITIONS: Final = frozenset({Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd})
+ON_PARTITIONS: Final = frozenset({Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd})
+"""Engines whose tiles start at few partitions; the DMA engines start anywhere."""
+
 _START_PARTITION: Final = (
     "trainium_inferentia2_arch.rst, accessing SBUF/PSUM tensors: start_partition"
 )
@@ -341,7 +343,7 @@ class Instruction:
                 f"`{name}` is {tile}; legal dtypes: {_either(map(str, operand.dtypes))}",
                 "cast it with nisa.tensor_copy into a tile of a legal dtype",
             )
-        if tile.memory.is_on_chip and _ON_PARTITIONS.intersection(self.engines):
+        if tile.memory.is_on_chip and ON_PARTITIONS.intersection(self.engines):
             self._verify_start(core, name, tile)
         if operand.axes:
             self._bind(name, operand.axes, tile, n)
