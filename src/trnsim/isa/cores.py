@@ -44,14 +44,22 @@ class CoreBarrier(
     CoreInstruction,
     engines=(Engine.gpsimd, Engine.vector, Engine.scalar, Engine.tensor, Engine.sync),
 ):
-    """Both cores wait here for each other; what either did to shared HBM before is then visible."""
+    """Both cores wait here for each other; what either did to shared HBM before is then visible.
+
+    Note:
+        AWS publishes no cost; it is assumed.
+    """
 
     data: Tile = names("", HBM)
     cores: tuple[int, ...] = _RANKS
     engine: Engine = Engine.unknown
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Exactly the cores (0, 1), from v3 on."""
+        """From NeuronCore-v3 on, with two cores.
+
+        - `cores` is (0, 1).
+        - `data` is in shared HBM.
+        """
         del n
         self._check_pair(core)
         if tuple(self.cores) != _RANKS:
@@ -59,7 +67,13 @@ class CoreBarrier(
 
     def execute(self, machine: Machine) -> None:
         """No values; the cores meet."""
-        machine.partner(self.opcode).barrier()
+        link = machine.partner(self.opcode)
+        if not self.data.storage.is_shared:
+            self.refuse(
+                f"`data` is {self.data} in private HBM; legal: shared HBM",
+                "allocate it with buffer=nl.shared_hbm; the other core does not see this one",
+            )
+        link.barrier()
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """A semaphore to the other core and one back."""
@@ -83,7 +97,13 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
         return Engine.gpsimd if self.dma_engine is DmaEngine.gpsimd_dma else Engine.dma
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Ranks 0 and 1, equal dtypes, and the size that GpSimd's DMA takes."""
+        """From NeuronCore-v3 on, with two cores.
+
+        - Ranks are 0 or 1.
+        - src and dst have one dtype, and one shape on both cores.
+        - By gpsimd_dma at most 256 elements a partition: 1024 bytes of 32 bits, 512 of 16, 256 of
+          8.
+        """
         self._check_pair(core)
         for name in ("send_to_rank", "recv_from_rank"):
             if getattr(self, name) not in _RANKS:

@@ -162,6 +162,15 @@ def _on(instance: Instruction, engine: Engine) -> Instruction:
     return replace(instance, **named)
 
 
+def example(declared: type[Instruction], **changes: object) -> Instruction:
+    """The usual instance of an instruction, but for what is changed.
+
+    A change is the length of an axis by its letter, a `Tensor` or a tile by its operand, or the
+    value of a parameter.
+    """
+    return _made(declared, {**_CASES.get(declared.opcode, ({},))[0], **changes})
+
+
 def _made(declared: type[Instruction], case: Mapping[str, object]) -> Instruction:
     """The instance that a case describes."""
     values: dict[str, object] = {}

@@ -15,6 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, dataclass_transform
 
 from trnsim.errors import IllegalInstruction, InternalError
+from trnsim.isa.indirection import check_indirection
 from trnsim.isa.modes import Engine, OobMode
 from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
@@ -169,6 +170,9 @@ class Instruction:
     opcode: ClassVar[str]
     is_published: ClassVar[bool]
     runs_without_values: ClassVar[bool] = False  # barriers and registers steer the program
+    # The operand that `.indirect()` may scatter, and the one that it may gather; () where `check`
+    # has rules of its own.
+    indirect: ClassVar[tuple[str, ...]] = ("", "")
     operands: ClassVar[dict[str, Operand]]
     access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]
     registry: ClassVar[dict[str, type[Instruction]]] = {}
@@ -302,6 +306,8 @@ class Instruction:
             given = getattr(engine, "label", repr(engine))
             self.refuse(f"engine {given}; legal: {legal}", "name one of these engines")
         self.check(core, n)
+        if self.indirect:
+            check_indirection(self, core, *self.indirect)
         return n
 
     def outline(self) -> Instruction:
@@ -363,6 +369,12 @@ class Instruction:
     def _verify_start(self, core: NeuronCore, name: str, tile: Tile) -> None:
         start, length = tile.start_partition, tile.partitions
         quadrant = int(core.quadrant_partitions)
+        if length > core.partitions:
+            self.refuse(
+                f"`{name}` is {tile}, of {length} partitions; legal: up to {core.partitions}",
+                "tile the partition axis",
+                f"{self.source}, Tile size",
+            )
         step = next(s for s in (quadrant, 2 * quadrant, 4 * quadrant) if length <= s)
         if start % step:
             legal = ", ".join(map(str, range(0, int(core.partitions), step)))

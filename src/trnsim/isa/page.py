@@ -34,6 +34,7 @@ _NS: Final = 1e9
 _LINE: Final = 100
 _WIDTH: Final = 88
 _NONE: Final = "-"
+_MINIMUM: Final = "MIN_II is `minimum_interval_cycles`, what an instruction takes at least."
 _START: Final = (
     "A tile of up to 32 partitions starts at partition 0, 32, 64 or 96, one of up to 64 at 0 or "
     "64, a longer one at 0."
@@ -213,7 +214,18 @@ def _constraints(declared: type[Instruction]) -> str:
     same = f"Axes of one letter have one length: {', '.join(shared)}." if shared else ""
     on_chip = any(m.is_on_chip for o in declared.operands.values() for m in o.memories)
     start = _START if on_chip and ON_PARTITIONS.intersection(declared.engines) else ""
-    return "\n\n".join(filter(None, [text, f"{same} {start}".strip()]))
+    views = _views(declared) if on_chip else ""
+    return "\n\n".join(filter(None, [text, " ".join(filter(None, [same, start, views]))]))
+
+
+def _views(declared: type[Instruction]) -> str:
+    """Which operands `.indirect()` may gather or scatter."""
+    if not declared.indirect:
+        return ""
+    written, read = declared.indirect
+    if not written:
+        return "No operand may be an `.indirect()` view."
+    return f"From NeuronCore-v4 on `{written}` and `{read}` may be `.indirect()` views."
 
 
 def _values(declared: type[Instruction], text: _Docstring) -> str:
@@ -238,6 +250,7 @@ def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
         formula.summary,
         formula.body,
         f"Formula: {formula.source}" if formula.source else "",
+        _MINIMUM if "MIN_II" in f"{formula.summary} {formula.body}" else "",
         "Interval, in which the engine takes nothing else, + latency until the result can be read:",
         markdown(("case", "engine", *(core.name for core in CORES)), rows),
         "\n".join(f"{number}. {case}" for number, case in enumerate(cases, 1)),
