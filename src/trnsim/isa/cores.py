@@ -51,7 +51,7 @@ class CoreBarrier(
     """
 
     data: Tile = names("", HBM)
-    cores: tuple[int, ...] = _RANKS
+    cores: tuple[int, ...]
     engine: Engine = Engine.unknown
 
     def check(self, core: NeuronCore, n: Dims) -> None:
@@ -86,9 +86,9 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
 
     src: Tile = reads("P F", SBUF)
     dst: Tile = writes("P F", SBUF)
-    send_to_rank: int = 0
-    recv_from_rank: int = 0
-    pipe_id: int = 0
+    send_to_rank: int
+    recv_from_rank: int
+    pipe_id: int
     dma_engine: DmaEngine = DmaEngine.dma
 
     def chosen_engine(self, core: NeuronCore) -> Engine:

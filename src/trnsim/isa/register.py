@@ -206,7 +206,7 @@ class RegisterStore(RegisterInstruction, engines=(Engine.sync,)):
     """``dst = src`` for a tensor of one element in HBM or SBUF and a register."""
 
     dst: Tile = writes("", SBUF, HBM)
-    src: VirtualRegister | None = None
+    src: VirtualRegister
 
     def check(self, core: NeuronCore, n: Dims) -> None:
         """`src` is a register, dst a tensor of one element."""
@@ -217,4 +217,4 @@ class RegisterStore(RegisterInstruction, engines=(Engine.sync,)):
     def execute(self, machine: Machine) -> None:
         """The integer in the tensor's dtype."""
         del machine
-        self.dst.store(np.asarray([int(self.src or 0)]))
+        self.dst.store(np.asarray([int(self.src)]))
