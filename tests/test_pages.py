@@ -1,6 +1,7 @@
 """The pages of docs that are made from the source are what the source makes today."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from trnsim.isa.contents import pages
 DOCS = Path(__file__).parents[1] / "docs"
 
 
+@cache
 def made():
     """Path below docs -> what the source makes of it."""
     return {**{f"isa/{name}": text for name, text in pages().items()}, "how-true.md": how_true()}

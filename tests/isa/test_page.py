@@ -97,3 +97,17 @@ def test_a_case_is_described_by_its_tiles_and_what_is_not_default():
 
 def test_a_formula_keeps_its_source():
     assert "Formula: trainium3_arch.rst, Fast Exponential" in page(declared("exponential"))
+
+
+def test_the_engines_that_a_kernel_may_name_are_those_that_the_class_takes():
+    assert "| scalar, gpsimd, sync " in page(declared("dma_copy"))
+    assert "| scalar, gpsimd, vector " in page(declared("tensor_copy"))
+
+
+def test_constraints_are_a_list_of_the_declared_and_the_checked_ones():
+    (constraints,) = re.findall(r"## Constraints\n\n(.*?)\n\n##", page(NcMatmul), re.DOTALL)
+    assert constraints.startswith("- K and M up to 128, N up to 512;")
+    assert "\n- Axes of one letter have one length: K, M, N.\n" in constraints
+    assert ".indirect()" in constraints
+    assert "No operand may be an `.indirect()` view." in page(declared("max8"))
+    assert "`dst` and `src` may be `.indirect()` views." in page(declared("tensor_copy"))

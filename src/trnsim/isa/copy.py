@@ -40,9 +40,8 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
     engine: Engine = Engine.unknown
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Who copies what.
+        """GpSimd has no way to PSUM, and copies no `.indirect()` view.
 
-        - GpSimd has no way to PSUM, and copies no `.indirect()` view.
         - The Scalar Engine of v2 copies by `activation` alone.
         """
         del n

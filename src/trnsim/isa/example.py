@@ -155,12 +155,12 @@ def examples(declared: type[Instruction]) -> Iterator[Instruction]:
         made = _made(declared, case)
         may_name = len(declared.engines) > 1 and any(f.name == "engine" for f in fields(declared))
         for engine in declared.engines if may_name else ():
-            yield _on(made, engine)
+            yield on_engine(made, engine)
         if not may_name:
             yield made
 
 
-def _on(instance: Instruction, engine: Engine) -> Instruction:
+def on_engine(instance: Instruction, engine: Engine) -> Instruction:
     """The instance with that engine named."""
     named: dict[str, Any] = {"engine": engine}
     return replace(instance, **named)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4, NeuronCore
 from trnsim.errors import IllegalInstruction
 from trnsim.facts import Count, Rate
-from trnsim.isa.example import examples
+from trnsim.isa.example import examples, on_engine
 from trnsim.isa.instruction import ON_PARTITIONS, Cost, Instruction, Operand
 from trnsim.isa.modes import Engine
 from trnsim.memory import Tile
@@ -169,12 +169,19 @@ def _parameters(declared: type[Instruction]) -> str:
 def _legal_values(declared: type[Instruction], field: Field[Any]) -> str:
     """The names of an enumeration, an operator's table, or the type."""
     if isinstance(field.default, Engine):
-        return ", ".join(engine.name for engine in declared.engines)
+        return ", ".join(engine.name for engine in Engine if _may_name(declared, engine))
     if isinstance(field.default, Enum):
         return ", ".join(member.name for member in type(field.default))
     if "op" in re.split(r"[_\d]", field.name):
         return "an operator or function of `nl`: [operators](operators.md)"
     return str(field.type).replace(" | ", " or ")
+
+
+def _may_name(declared: type[Instruction], engine: Engine) -> bool:
+    """Whether a kernel may name that engine, in some case on some core."""
+    instances = [on_engine(instance, engine) for instance in examples(declared)]
+    is_named = engine is not Engine.unknown
+    return is_named and any(priced(i, core) for i in instances for core in CORES)
 
 
 def _engines(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
@@ -208,14 +215,15 @@ def priced(instance: Instruction, core: NeuronCore) -> Cost | None:
 def _constraints(declared: type[Instruction]) -> str:
     """What `check` says of itself, after what the operands' declarations say."""
     is_own = declared.check is not Instruction.check
-    text = _plain(inspect.cleandoc(declared.check.__doc__ or "")) if is_own else ""
+    own = _Docstring((declared.check.__doc__ or "") if is_own else "")
     axes = [axis for operand in declared.operands.values() for axis in operand.axes]
     shared = sorted({axis for axis in axes if axes.count(axis) > 1} - {"1"})
     same = f"Axes of one letter have one length: {', '.join(shared)}." if shared else ""
     on_chip = any(m.is_on_chip for o in declared.operands.values() for m in o.memories)
     start = _START if on_chip and ON_PARTITIONS.intersection(declared.engines) else ""
     views = _views(declared) if on_chip else ""
-    return "\n\n".join(filter(None, [text, " ".join(filter(None, [same, start, views]))]))
+    first = f"- {own.summary}\n{own.body}".strip() if is_own else ""
+    return "\n".join([*filter(None, [first]), *(f"- {s}" for s in (same, start, views) if s)])
 
 
 def _views(declared: type[Instruction]) -> str:
