@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench golden upstream size clean
+.PHONY: help run test check tiny bench docs golden upstream size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -49,7 +49,10 @@ UPSTREAM ?= ../upstream
 		--constraint constraints.txt --editable '.[torch,test,upstream]'
 	@touch $@
 
-golden: .venv/.test ## put what is printed today into README
+docs: .venv/.test ## write the pages of docs that are made from the source
+	$(BIN)/python tests/test_pages.py
+
+golden: docs ## put what is printed today into README, and write the pages of docs
 	$(BIN)/python tests/test_docs.py
 
 upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder

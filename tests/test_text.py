@@ -1,11 +1,20 @@
 import pytest
 
 from trnsim.facts import Interval
-from trnsim.text import aligned, amount, amounts, durations, seconds
+from trnsim.text import aligned, amount, amounts, durations, markdown, seconds
 
 
 def test_columns_are_as_wide_as_their_widest_cell():
     assert aligned(("a", "b"), [("long", "x"), ("s", "y")]) == "a     b\nlong  x\ns     y"
+
+
+def test_a_markdown_table_is_aligned_too():
+    assert markdown(("a", "b"), [("long", "x")]).splitlines() == [
+        "| a    | b |",
+        "| ---- | - |",
+        "| long | x |",
+    ]
+    assert markdown(("a",), []) == "| a |\n| - |"
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,15 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns are aligned, so that it reads without being rendered."""
+    widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
+    rule = ["-" * width for width in widths]
+    return "\n".join(
+        "| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in (header, rule, *rows)
+    )
+
+
 def seconds(value_s: float) -> str:
     """A duration in the largest unit that keeps it above one."""
     for unit_s, name in _UNITS:

@@ -33,7 +33,8 @@ def test_the_line_of_a_kernel_is_shown_and_the_launchers_is_not():
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["claims"], ["plan"], ["plan", "train"], ["plan", "serve"], ["assess"]]
+    "command",
+    [[], ["claims"], ["plan"], ["plan", "train"], ["plan", "serve"], ["assess"], ["explain"]],
 )
 def test_help_teaches(command):
     result = CliRunner().invoke(app, [*command, "--help"])

@@ -150,10 +150,6 @@ def test_trap_03_bitwise_and_arithmetic_operators_do_not_mix():
         elementwise(mixed, nl.int32, np.array([[1, 2]], np.int32))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a whole number is taken whatever its type; NKI 0.3 refuses value=2.0 for an integer",
-)
 def test_trap_03_a_memset_takes_a_value_of_the_dtype():
     def kernel(a):
         nisa.memset(dst=sbuf((4, 4), nl.int32), value=2.0)

@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.dtypes import ALL, BFLOAT16, BOOL, FLOAT32, INT8, INT32, TFLOAT32, UINT8, round_to
+from trnsim.dtypes import (
+    ALL,
+    BFLOAT16,
+    BOOL,
+    FLOAT8_E4M3FN_X4,
+    FLOAT32,
+    INT8,
+    INT32,
+    TFLOAT32,
+    UINT8,
+    round_to,
+)
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Engine, Memset, TensorCopy
 from trnsim.memory import Memory, Tile
@@ -102,15 +113,35 @@ def test_memset_rounds_once_to_the_dtype(bench):
     assert math.isinf(work.issue(Memset(work.empty((1, 1), FLOAT32), -math.inf)).load()[0, 0])
 
 
-@pytest.mark.parametrize("value", [0.5, math.nan, math.inf])
-def test_an_integer_tile_is_set_to_whole_numbers(bench, value):
+@pytest.mark.parametrize("value", [0.5, 3.0, math.nan, math.inf])
+def test_an_integer_tile_is_set_to_integers(bench, value):
     work = bench()
-    Memset(work.empty((4, 4), INT8), 3.0).verify(work.core)
+    Memset(work.empty((4, 4), INT8), 3).verify(work.core)
     Memset(work.empty((4, 4), FLOAT32), value).verify(work.core)
-    with pytest.raises(
-        IllegalInstruction, match=f"value {value} for .* int8; legal: a whole number"
-    ):
+    message = f"value {value} for .* int8; legal: a whole number given as an int"
+    with pytest.raises(IllegalInstruction, match=message):
         Memset(work.empty((4, 4), INT8), value).verify(work.core)
+
+
+def test_a_float_zero_is_taken_for_integers_as_public_kernels_pass_it(bench):
+    work = bench()
+    assert not work.issue(Memset(work.empty((4, 4), UINT8), 0.0)).array.any()
+
+
+def test_a_float_is_refused_after_an_equal_integer_was_taken(bench):
+    work = bench()
+    tile = work.empty((4, 4), INT8)
+    work.issue(Memset(tile, 3))
+    with pytest.raises(IllegalInstruction, match=r"value 3\.0 for"):
+        work.issue(Memset(tile, 3.0))
+
+
+def test_packed_tiles_are_set_to_zero_alone(bench, core_v4):
+    work = bench(core_v4)
+    tile = work.empty((4, 4), FLOAT8_E4M3FN_X4)
+    assert not work.issue(Memset(tile, 0)).storage.data.any()
+    with pytest.raises(IllegalInstruction, match=r"value 1 for .*; legal for packed dtypes: 0"):
+        Memset(tile, 1).verify(core_v4)
 
 
 def test_a_tile_is_no_value(bench):

@@ -12,9 +12,10 @@ from trnsim.errors import IllegalInstruction
 from trnsim.isa import CoreBarrier, DmaEngine, Engine, Sendrecv
 from trnsim.memory import Memory
 
+RANKS = {"send_to_rank": 1, "recv_from_rank": 1, "pipe_id": 0}
 EITHER = [
-    lambda b: CoreBarrier(b.empty((4, 4), memory=Memory.HBM)),
-    lambda b: Sendrecv(b.empty((4, 4)), b.empty((4, 4)), 1, 1),
+    lambda b: CoreBarrier(b.empty((4, 4), memory=Memory.HBM), (0, 1)),
+    lambda b: Sendrecv(b.empty((4, 4)), b.empty((4, 4)), 1, 1, 0),
 ]
 
 
@@ -32,7 +33,9 @@ def test_a_kernel_on_one_core_has_nobody_to_meet(bench, make, has_values):
     bench = bench(has_values=has_values)
     instruction = make(bench)
     if isinstance(instruction, Sendrecv):
-        instruction = Sendrecv(bench.tile(np.ones((4, 4), np.float32)), bench.empty((4, 4)), 1, 1)
+        instruction = Sendrecv(
+            bench.tile(np.ones((4, 4), np.float32)), bench.empty((4, 4)), 1, 1, 0
+        )
     with pytest.raises(IllegalInstruction, match=r"launched on one core; legal with two"):
         bench.context.issue(instruction)
 
@@ -50,14 +53,37 @@ def test_a_barrier_names_both_cores(bench, cores):
 def test_a_barrier_guards_hbm(bench, memory):
     bench = bench()
     with pytest.raises(IllegalInstruction, match=memory.name):
-        CoreBarrier(bench.empty((4, 4), memory=memory)).verify(bench.core)
+        CoreBarrier(bench.empty((4, 4), memory=memory), (0, 1)).verify(bench.core)
+
+
+@pytest.mark.parametrize("region", [nl.shared_hbm, nl.private_hbm])
+def test_a_barrier_guards_what_both_cores_see(region):
+    @nki.jit
+    def kernel(a):
+        box = nl.ndarray(a.shape, dtype=a.dtype, buffer=region)
+        nisa.core_barrier(box, (0, 1))
+        return a
+
+    a = np.ones((4, 8), np.float32)
+    if region is nl.shared_hbm:
+        trnsim.run(kernel[2], a)
+        return
+    with pytest.raises(IllegalInstruction, match="in private HBM; legal: shared HBM") as caught:
+        trnsim.run(kernel[2], a)
+    assert "test_cores.py" in str(caught.value.line)
+
+
+@pytest.mark.parametrize("call", [lambda: nisa.core_barrier(None), lambda: nisa.sendrecv(1, 2)])
+def test_cores_and_ranks_have_no_defaults(call):
+    with pytest.raises(IllegalInstruction, match=r"was given .* positional operands"):
+        call()
 
 
 @pytest.mark.parametrize("field", ["send_to_rank", "recv_from_rank"])
 @pytest.mark.parametrize(("rank", "is_legal"), [(-1, False), (0, True), (1, True), (2, False)])
 def test_ranks_are_zero_and_one(bench, field, rank, is_legal):
     bench = bench()
-    instruction = Sendrecv(bench.empty((4, 4)), bench.empty((4, 4)), **{field: rank})
+    instruction = Sendrecv(bench.empty((4, 4)), bench.empty((4, 4)), **{**RANKS, field: rank})
     if is_legal:
         assert instruction.verify(bench.core)
         return
@@ -69,10 +95,10 @@ def test_both_sides_have_one_dtype_and_one_shape(bench):
     bench = bench()
     src = bench.empty((4, 8))
     with pytest.raises(IllegalInstruction, match="legal: equal dtypes"):
-        Sendrecv(src, bench.empty((4, 8), ml_dtypes.bfloat16), 1, 1).verify(bench.core)
+        Sendrecv(src, bench.empty((4, 8), ml_dtypes.bfloat16), 1, 1, 0).verify(bench.core)
     for shape in ((4, 9), (5, 8)):
         with pytest.raises(IllegalInstruction, match="axis"):
-            Sendrecv(src, bench.empty(shape), 1, 1).verify(bench.core)
+            Sendrecv(src, bench.empty(shape), 1, 1, 0).verify(bench.core)
 
 
 @pytest.mark.parametrize("memory", [Memory.HBM, Memory.PSUM])
@@ -81,7 +107,7 @@ def test_both_sides_are_in_sbuf(bench, memory):
     inside, outside = bench.empty((4, 8)), bench.empty((4, 8), memory=memory)
     for src, dst in ((inside, outside), (outside, inside)):
         with pytest.raises(IllegalInstruction, match=f"{memory.name}.*; legal: SBUF"):
-            Sendrecv(src, dst, 1, 1).verify(bench.core)
+            Sendrecv(src, dst, 1, 1, 0).verify(bench.core)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.uint8])
@@ -106,10 +132,10 @@ def test_gpsimds_dma_takes_256_elements_a_partition(bench, dtype):
 def test_a_barrier_costs_the_same_whatever_it_guards_and_an_exchange_its_bytes(bench):
     bench = bench()
     for shape in ((1, 1), (128, 4096)):
-        barrier = CoreBarrier(bench.empty(shape, memory=Memory.HBM))
+        barrier = CoreBarrier(bench.empty(shape, memory=Memory.HBM), (0, 1))
         assert bench.cost(barrier).interval_s == float(bench.core.core_barrier_s)
     short, long = (
-        bench.cost(Sendrecv(bench.empty((4, n)), bench.empty((4, n)), 1, 1)) for n in (64, 128)
+        bench.cost(Sendrecv(bench.empty((4, n)), bench.empty((4, n)), 1, 1, 0)) for n in (64, 128)
     )
     assert long.interval_s == 2 * short.interval_s > 0
     assert long.latency_s == short.latency_s > float(bench.core.core_barrier_s)

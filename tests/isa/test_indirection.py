@@ -10,9 +10,12 @@ from trnsim.isa import (
     Engine,
     Exponential,
     Max8,
+    Reciprocal,
     ScalarTensorTensor,
     SelectReduce,
+    TensorCopy,
     TensorCopyPredicated,
+    TensorReduce,
     TensorScalar,
     TensorScalarCumulative,
     TensorScalarReduce,
@@ -23,6 +26,7 @@ from trnsim.memory import Memory, SnakeIndex, Tile
 
 SBUF, PSUM = Memory.SBUF, Memory.PSUM
 MAKERS = {
+    "tensor_copy": lambda dst, src, _: TensorCopy(dst, src),
     "tensor_tensor": lambda dst, src, other: TensorTensor(dst, src, other, "add"),
     "tensor_scalar": lambda dst, src, _: TensorScalar(dst, src, "add", 1.0),
     "tensor_scalar_reduce": lambda dst, src, _: TensorScalarReduce(dst, src, "add", 1.0, "add"),
@@ -96,6 +100,7 @@ def test_other_operands_are_not_indirect(bench, core_v4):
         ScalarTensorTensor(view, tile, "add", 1.0, "add", wide),
         SelectReduce(tile, mask, view, 0.0),
         BnStats(work.empty((16, 6)), view),
+        Reciprocal(tile, view),
         Max8(work.empty((16, 8)), view),
     ):
         with pytest.raises(IllegalInstruction, match="legal: no operand of this instruction"):
@@ -168,5 +173,25 @@ def test_the_scalar_engine_does_not_scatter_to_psum(bench, core_v4):
         if is_legal:
             made.verify(core_v4)
             continue
-        with pytest.raises(IllegalInstruction, match="indirect view of PSUM on the Scalar Engine"):
+        with pytest.raises(IllegalInstruction, match=r"indirect view of PSUM .* on the Scalar E"):
             made.verify(core_v4)
+
+
+def test_a_gathered_tile_is_reduced(bench, core_v4, random):
+    work = bench(core_v4)
+    src = work.tile(random((16, 8)))
+    view = indirect(work, src, np.zeros((16, 1)))
+    dst = work.issue(TensorReduce(work.empty((16, 1)), "maximum", view, 1))
+    first_columns = src.array[:, :1]
+    np.testing.assert_array_equal(dst.array, first_columns)
+
+
+def test_gpsimd_copies_no_indirect_view(bench, core_v4):
+    work = bench(core_v4)
+    tile = work.empty((16, 8))
+    view = indirect(work, work.empty((16, 8)), reversed_columns(8))
+    for engine in (Engine.vector, Engine.scalar):
+        TensorCopy(tile, view, engine).verify(core_v4)
+    for dst, src in ((tile, view), (view, tile)):
+        with pytest.raises(IllegalInstruction, match="an indirect view; legal: vector, scalar"):
+            TensorCopy(dst, src, Engine.gpsimd).verify(core_v4)

@@ -15,6 +15,9 @@ from trnsim.dtypes import (
     INT32,
     TFLOAT32,
     UINT16,
+    Cfp8,
+    cfp8_decode,
+    cfp8_encode,
 )
 from trnsim.errors import IllegalInstruction, Unspecified
 from trnsim.isa import Dims, Engine, MatmulPerfMode, NcMatmul, TensorCopy
@@ -357,3 +360,17 @@ def test_operands_of_four_dimensions_lose_nothing(bench, random):
     dst = work.issue(NcMatmul(work.empty((6, 2, 3, 4), memory=PSUM), a, b))
     expected = product(a, b).reshape(6, 2, 3, 4)
     np.testing.assert_allclose(dst.load(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [3, 7, 11])
+def test_an_exponent_bias_is_a_power_of_two_on_the_product(bench, random, bias):
+    """What docs/limits.md tells users of cFP8: encode with a bias, multiply, scale the result."""
+    form = Cfp8(exponent_bits=4, mantissa_bits=3, bias=bias)
+    codes = cfp8_encode(random((8, 4)) / 8, form)
+    work = bench()
+    stationary = work.tile(codes.view(FLOAT8_E4M3.dtype), FLOAT8_E4M3)
+    moving = work.tile(random((8, 4), seed=1), FLOAT32)
+    narrow = work.tile(moving.array, BFLOAT16)
+    dst = work.issue(NcMatmul(work.empty((4, 4), memory=PSUM), stationary, narrow))
+    expected = cfp8_decode(codes, form).T @ narrow.load()
+    np.testing.assert_allclose(dst.load() * 2.0 ** (7 - bias), expected, rtol=1e-6, atol=1e-12)

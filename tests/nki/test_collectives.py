@@ -1,9 +1,14 @@
 """`nki.collectives`: the names import; running one says that it is not emulated."""
 
+import inspect
+
+import nki
 import nki.collectives as ncc
+import numpy as np
 import pytest
 
-from trnsim.errors import NotModelled
+import trnsim
+from trnsim.errors import NotModelled, SourceLine
 
 PUBLISHED = [
     "all_gather",
@@ -29,6 +34,19 @@ def test_every_published_collective_is_there_and_says_that_it_does_not_run(name)
         collective([], dsts=[], name="label")
     assert caught.value.source == f"nki.collectives.{name}"
     assert caught.value.fix
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_collective_in_a_kernel_is_refused_at_its_own_line(name):
+    @nki.jit
+    def kernel(a):
+        return getattr(ncc, name)([a], [a])  # here
+
+    with pytest.raises(NotModelled) as caught:
+        trnsim.run(kernel, np.ones((4, 4), np.float32))
+    lines, first = inspect.getsourcelines(kernel._function)
+    (here,) = [first + i for i, line in enumerate(lines) if "# here" in line]
+    assert caught.value.line == SourceLine(__file__, here)
 
 
 def test_there_is_no_other_collective():

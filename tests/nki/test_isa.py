@@ -154,3 +154,9 @@ def test_engines_have_their_older_names_too():
     assert nisa.vector_engine is nisa.engine.vector is Engine.vector
     assert {nisa.tensor_engine, nisa.scalar_engine, nisa.gpsimd_engine} < set(nisa.engine)
     assert nisa.unknown_engine is Engine.unknown
+
+
+def test_what_is_no_instruction_is_there_too():
+    assert nisa.VirtualRegister(5).value == 5
+    assert nisa.get_nc_sub_version() == 0
+    assert nisa.NkiValidationError is IllegalInstruction

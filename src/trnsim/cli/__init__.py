@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trnsim.cli import assess, claims, demo, plan, run
+from trnsim.cli import assess, claims, demo, explain, plan, run
 from trnsim.errors import EmulatorError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def trnsim() -> None:
 
 app.command("demo")(demo.demo)
 app.command("run", context_settings=run.SETTINGS)(run.run_script)
+app.command("explain")(explain.explain)
 app.command("assess")(assess.assess)
 app.command("claims")(claims.claims)
 app.add_typer(plan.app, name="plan")

@@ -11,7 +11,6 @@ from trnsim.isa.activation import (
     activation_cost,
     check_command,
     check_values,
-    check_views,
     named_function,
 )
 from trnsim.isa.instruction import (
@@ -53,9 +52,14 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
     `imm0`, `imm1` and `relu_param` are numbers or [P, 1] tiles; `reverse0` and `reverse1` swap the
     two sides of an operator; nl.bypass leaves a stage out. The accumulator is that of `activation`,
     reset to the identity of `reduce_op`.
+
+    Note:
+        Functions are evaluated in float32, where the chip approximates them by polynomials that AWS
+        does not publish. The order in which a lane reduces is not documented.
     """
 
     works_by_partition = True
+    indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)
     op: str
@@ -72,7 +76,16 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
     reduce_cmd: ReduceCmd = ReduceCmd.idle
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """V4; one of six pairs of operators; a reduction that the accumulator has."""
+        """From NeuronCore-v4 on.
+
+        - (op0, op1) is one of (multiply, add), (multiply, subtract), (multiply, bypass), (add,
+          bypass), (subtract, bypass), (bypass, bypass).
+        - `reverse0` needs an op0 and `reverse1` an op1.
+        - `imm0` and `imm1` have one dtype where both are tiles.
+        - `reduce_op` is add, maximum, minimum, abs_max or abs_min; `reduce_cmd` anything but
+          load_reduce.
+        - Inputs of sin, arctan, log, sqrt, rsqrt and reciprocal lie in their range.
+        """
         del n
         if core.generation < _GENERATION:
             self.refuse(
@@ -95,7 +108,6 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
                 f"{', '.join(_REDUCTIONS)}",
                 "name the operator of the accumulator",
             )
-        check_views(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Float32 throughout; each result is rounded once on write."""

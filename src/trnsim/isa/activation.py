@@ -8,7 +8,6 @@ import numpy as np
 
 from trnsim.dtypes import FLOAT32, TFLOAT32
 from trnsim.errors import UndefinedBehavior, Unspecified
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
     PSUM,
     SBUF,
@@ -24,12 +23,11 @@ from trnsim.isa.lanes import along_free_axis, lane_cost
 from trnsim.isa.machine import IDENTITIES, Machine
 from trnsim.isa.modes import Engine, ReduceCmd
 from trnsim.isa.operators import ACTIVATIONS, ALU, ActivationFunction
-from trnsim.memory import SnakeIndex, Tile
+from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array, Float32Array
-    from trnsim.isa.activate2 import Activate2
 
 _TABLE = "nki.api.shared.rst, Supported Activation Functions for NKI ISA"
 _ENGINES = "nki.api.shared.rst, NKI Engine Selection"
@@ -45,10 +43,15 @@ class Activation(Instruction, engines=(Engine.scalar,)):
     `scale` and `bias` are numbers or [P, 1] tiles; on v2 `bias` must be a tile. The Scalar Engine
     keeps one float32 sum a lane between instructions: reduce_cmd sets it to zero (reset), adds to
     it (reduce), does both (reset_reduce) or neither (idle), and `reduce_res` [P, 1] reads it.
-    AWS's pseudo code adds the old sum twice in `reduce`; its prose, followed here, adds it once.
+
+    Note:
+        AWS's pseudo code adds the old sum twice in `reduce`; its prose, followed here, adds it
+        once. Functions are evaluated in float32, where the chip approximates them by polynomials
+        that AWS does not publish. The order in which a lane adds is not documented.
     """
 
     works_by_partition = True
+    indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)
     op: str
@@ -60,30 +63,18 @@ class Activation(Instruction, engines=(Engine.scalar,)):
     reduce_cmd: ReduceCmd = ReduceCmd.idle
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """A known function, float32 scale, and only sums in the accumulator."""
+        """A known function within its range, and sums.
+
+        - `op` is a function of the Scalar Engine; prelu has no operand for its slope here.
+        - `scale` is float32; `bias` is not tfloat32, and on v2 a tile.
+        - `reduce_op` is add; `reduce_cmd` is idle, reset, reduce or reset_reduce.
+        - reciprocal takes no bias on v2.
+        - Inputs of sin, arctan, log, sqrt, rsqrt and reciprocal lie in their range.
+        """
         del n
-        if named_function(self, self.op).takes_relu_param:
-            raise Unspecified(
-                f"{self.opcode}: op {self.op}, for whose slope AWS names no operand here",
-                fix="use nisa.activate2(op=nl.prelu, relu_param=...) on NeuronCore-v4",
-                source="release notes of NKI 0.4, nki.isa.activate2",
-            )
-        if isinstance(self.scale, Tile) and self.scale.dtype != FLOAT32:
-            self.refuse(f"`scale` is {self.scale}; legal: float32", "allocate it as float32")
-        if isinstance(self.bias, Tile) and self.bias.dtype == TFLOAT32:
-            self.refuse(f"`bias` is {self.bias}; legal: not tfloat32", "allocate it as float32")
-        is_first = core.generation == _FIRST_GENERATION
-        if is_first and self.op == "reciprocal" and self.bias is not None:
-            self.refuse(f"reciprocal with a bias on {core.name}", "add the bias first", _ENGINES)
-        if is_first and isinstance(self.bias, int | float):
-            self.refuse(
-                f"bias={self.bias} on {core.name}; legal: a tile of shape [P, 1]",
-                "fill a [P, 1] tile with nisa.memset and pass it",
-            )
-        if self.reduce_op not in (None, "add"):
-            self.refuse(f"reduce_op {self.reduce_op}; legal: nl.add", "reduce with nl.add")
+        check_scaled(self, core)
+        _check_sum(self, self.reduce_op)
         check_command(self, self.reduce_cmd)
-        check_views(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Float32 throughout; each result is rounded once on write."""
@@ -117,9 +108,14 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
     """``dst = op(data * scale + bias); reduce_res = sum(dst)``: activation with reset_reduce.
 
     With reduce_res=None the sum stays in the accumulator, where `activation` finds it.
+
+    Note:
+        AWS requires nl.add on v2 and does not say what later generations take; another operator is
+        refused there too, as unspecified.
     """
 
     works_by_partition = True
+    indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)
     op: str
@@ -130,7 +126,11 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
     scale: Tile | float = vector_or_number("P 1", SBUF, PSUM, default=1.0)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """As activation; sums, and on v3 and later nothing else that AWS names."""
+        """As activation.
+
+        - `reduce_op` is add.
+        - `scale` is float32; `bias` is not tfloat32, and on v2 a tile.
+        """
         if self.reduce_op not in ("add", None) and core.generation > _FIRST_GENERATION:
             raise Unspecified(
                 f"activation_reduce: reduce_op {self.reduce_op} on {core.name}; AWS limits v2 to "
@@ -138,7 +138,9 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
                 fix="reduce with nl.add, or with nisa.tensor_reduce or nisa.activate2",
                 source="nki.isa.activation_reduce",
             )
-        self._activation().check(core, n)
+        del n
+        check_scaled(self, core)
+        _check_sum(self, self.reduce_op)
 
     def execute(self, machine: Machine) -> None:
         """As activation."""
@@ -174,23 +176,44 @@ def named_function(instruction: Instruction, op: str) -> ActivationFunction:
     return found
 
 
+def check_scaled(instruction: Activation | ActivationReduce, core: NeuronCore) -> None:
+    """A function with a documented slope, and a scale and a bias that the core takes."""
+    op, scale, bias = instruction.op, instruction.scale, instruction.bias
+    if named_function(instruction, op).takes_relu_param:
+        raise Unspecified(
+            f"{instruction.opcode}: op {op}, for whose slope AWS names no operand here",
+            fix="use nisa.activate2(op=nl.prelu, relu_param=...) on NeuronCore-v4",
+            source="release notes of NKI 0.4, nki.isa.activate2",
+        )
+    if isinstance(scale, Tile) and scale.dtype != FLOAT32:
+        instruction.refuse(f"`scale` is {scale}; legal: float32", "allocate it as float32")
+    if isinstance(bias, Tile) and bias.dtype == TFLOAT32:
+        instruction.refuse(f"`bias` is {bias}; legal: not tfloat32", "allocate it as float32")
+    is_first = core.generation == _FIRST_GENERATION
+    if is_first and op == "reciprocal" and bias is not None:
+        instruction.refuse(
+            f"reciprocal with a bias on {core.name}; legal: without one",
+            "add the bias first",
+            _ENGINES,
+        )
+    if is_first and isinstance(bias, int | float):
+        instruction.refuse(
+            f"bias={bias} on {core.name}; legal: a tile of shape [P, 1]",
+            "fill a [P, 1] tile with nisa.memset and pass it",
+        )
+
+
+def _check_sum(instruction: Instruction, reduce_op: str | None) -> None:
+    if reduce_op not in (None, "add"):
+        instruction.refuse(f"reduce_op {reduce_op}; legal: nl.add", "reduce with nl.add")
+
+
 def check_command(instruction: Instruction, command: ReduceCmd) -> None:
     """A command that the Scalar Engine has."""
     if command not in _COMMANDS:
         instruction.refuse(
             f"reduce_cmd {command.name}; legal: {', '.join(legal.name for legal in _COMMANDS)}",
             "start with reset_reduce and go on with reduce",
-        )
-
-
-def check_views(instruction: Activation | Activate2, core: NeuronCore) -> None:
-    """Data may be gathered and dst scattered, into SBUF."""
-    check_indirection(instruction, core, "dst", "data")
-    if isinstance(instruction.dst.index, SnakeIndex) and instruction.dst.memory is PSUM:
-        instruction.refuse(
-            f"`dst` is an indirect view of {instruction.dst}; legal on the Scalar Engine: SBUF",
-            "scatter into a tile in SBUF",
-            f"{instruction.source}, Tensor indirection",
         )
 
 

@@ -20,7 +20,7 @@ from trnsim.isa.instruction import (
 )
 from trnsim.isa.lanes import copy_speedup, lane_cost
 from trnsim.isa.modes import Engine
-from trnsim.memory import Tile
+from trnsim.memory import SnakeIndex, Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
@@ -33,18 +33,31 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
     The Scalar Engine always goes through float32, which loses bits of int32.
     """
 
+    indirect = ("dst", "src")
+
     dst: Tile = writes("P F", SBUF, PSUM)
     src: Tile = reads("P F", SBUF, PSUM)
     engine: Engine = Engine.unknown
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """GpSimd has no way to PSUM; the Scalar Engine of v2 copies by `activation`."""
+        """GpSimd has no way to PSUM, and copies no `.indirect()` view.
+
+        - The Scalar Engine of v2 copies by `activation` alone.
+        """
         del n
         engine = self.chosen_engine(core)
         if engine is Engine.gpsimd and PSUM in (self.dst.memory, self.src.memory):
             self.refuse(
                 "engine=nisa.engine.gpsimd with a tile in PSUM; legal: both tiles in SBUF",
                 "use nisa.engine.vector or nisa.engine.scalar",
+            )
+        views = [t for t in (self.dst, self.src) if isinstance(t.index, SnakeIndex)]
+        if engine is Engine.gpsimd and views:
+            self.refuse(
+                f"engine=nisa.engine.gpsimd with {views[0]}, an indirect view; legal: vector, "
+                "scalar",
+                "use nisa.engine.vector",
+                "nki.isa.tensor_copy, Tensor indirection",
             )
         if engine is Engine.scalar and core.generation == _FIRST_GENERATION:
             self.refuse(
@@ -72,24 +85,43 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
 
 
 class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
-    """``dst = value`` in every element."""
+    """``dst = value`` in every element, rounded once to the dtype of `dst`.
+
+    Note:
+        NKI 0.3 refuses a float for an integer tile. A float zero is taken all the same: AWS's own
+        library passes it for scales (nki-library 2.29, gate_up_projection_mx.py).
+    """
 
     dst: Tile = writes("P F", SBUF, PSUM)
     value: float | Tile
     engine: Engine = Engine.unknown
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """The value must be one that the dtype can hold; GpSimd has no way to PSUM."""
+        """The value matches the dtype.
+
+        - `value` is a number; an int for an integer dtype; 0 for a packed one.
+        - GpSimd has no way to PSUM.
+        """
         del n
         if isinstance(self.value, Tile):
             self.refuse(f"value is {self.value}; legal: a number", "use nisa.tensor_copy")
-        if not self.dst.dtype.is_float and not float(self.value).is_integer():
+        dtype = self.dst.dtype
+        if dtype.is_packed and self.value != 0:
             self.refuse(
-                f"value {self.value} for {self.dst}; legal: a whole number for {self.dst.dtype}",
-                "round the value, or allocate the tile with a float dtype",
+                f"value {self.value} for {self.dst}; legal for packed dtypes: 0",
+                "view the tile as uint32 or uint16 and set its bits",
             )
+        if not dtype.is_packed and not dtype.is_float and self.value != 0:
+            self._check_integer()
         if self.chosen_engine(core) is Engine.gpsimd and self.dst.memory is PSUM:
-            self.refuse("engine=nisa.engine.gpsimd with dst in PSUM", "use nisa.engine.vector")
+            self.refuse(
+                "engine=nisa.engine.gpsimd with dst in PSUM; legal: dst in SBUF",
+                "use nisa.engine.vector",
+            )
+
+    def signature(self) -> tuple[object, ...]:
+        """As of any instruction; 2 and 2.0 are equal, and only one of them is an integer."""
+        return (*super().signature(), type(self.value))
 
     def execute(self, machine: Machine) -> None:
         """The same for every dtype."""
@@ -101,6 +133,14 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         """max(MIN_II, F/2) for zero in 16 bits, else max(MIN_II, F)."""
         halves = self.value == 0 and self.dst.dtype.is_float and self.dst.dtype.itemsize == _HALF
         return lane_cost(core, self.chosen_engine(core), n.F / (2 if halves else 1))
+
+    def _check_integer(self) -> None:
+        if not isinstance(self.value, int):
+            self.refuse(
+                f"value {self.value} for {self.dst}; legal: a whole number given as an int",
+                "pass an int, or allocate the tile with a float dtype",
+                "release notes of NKI 0.3, nisa.memset",
+            )
 
 
 _FIRST_GENERATION = 2

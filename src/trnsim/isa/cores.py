@@ -45,14 +45,22 @@ class CoreBarrier(
     CoreInstruction,
     engines=(Engine.gpsimd, Engine.vector, Engine.scalar, Engine.tensor, Engine.sync),
 ):
-    """Both cores wait here for each other; what either did to shared HBM before is then visible."""
+    """Both cores wait here for each other; what either did to shared HBM before is then visible.
+
+    Note:
+        AWS publishes no cost; it is assumed.
+    """
 
     data: Tile = names("", HBM)
-    cores: tuple[int, ...] = _RANKS
+    cores: tuple[int, ...]
     engine: Engine = Engine.unknown
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Exactly the cores (0, 1), from v3 on."""
+        """From NeuronCore-v3 on, with two cores.
+
+        - `cores` is (0, 1).
+        - `data` is in shared HBM.
+        """
         del n
         self._check_pair(core)
         if tuple(self.cores) != _RANKS:
@@ -60,7 +68,13 @@ class CoreBarrier(
 
     def execute(self, machine: Machine) -> None:
         """No values; the cores meet."""
-        machine.partner(self.opcode).barrier()
+        link = machine.partner(self.opcode)
+        if not self.data.storage.is_shared:
+            self.refuse(
+                f"`data` is {self.data} in private HBM; legal: shared HBM",
+                "allocate it with buffer=nl.shared_hbm; the other core does not see this one",
+            )
+        link.barrier()
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """A semaphore to the other core and one back."""
@@ -73,9 +87,9 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
 
     src: Tile = reads("P F", SBUF)
     dst: Tile = writes("P F", SBUF)
-    send_to_rank: int = 0
-    recv_from_rank: int = 0
-    pipe_id: int = 0
+    send_to_rank: int
+    recv_from_rank: int
+    pipe_id: int
     dma_engine: DmaEngine = DmaEngine.dma
 
     def chosen_engine(self, core: NeuronCore) -> Engine:
@@ -84,7 +98,13 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
         return Engine.gpsimd if self.dma_engine is DmaEngine.gpsimd_dma else Engine.dma
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Ranks 0 and 1, equal dtypes, and the size that GpSimd's DMA takes."""
+        """From NeuronCore-v3 on, with two cores.
+
+        - Ranks are 0 or 1.
+        - src and dst have one dtype, and one shape on both cores.
+        - By gpsimd_dma at most 256 elements a partition: 1024 bytes of 32 bits, 512 of 16, 256 of
+          8.
+        """
         self._check_pair(core)
         for name in ("send_to_rank", "recv_from_rank"):
             if getattr(self, name) not in _RANKS:

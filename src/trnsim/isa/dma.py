@@ -9,7 +9,6 @@ import numpy as np
 
 from trnsim.dtypes import Array, round_to, to_float32
 from trnsim.errors import NotModelled
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
     HBM,
     SBUF,
@@ -43,6 +42,10 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
 
     A vector index gathers rows of src or scatters to rows of dst; oob_mode=skip leaves the rows
     whose index is out of bounds as they are.
+
+    Note:
+        AWS's page allows `engine` with hwdge alone; public kernels name it without a dge_mode.
+        Descriptors are counted as contiguous runs of bytes.
     """
 
     dst: Tile = writes("", SBUF, HBM)
@@ -58,7 +61,16 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         return Engine.dma
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Equal element counts; who makes which descriptors on which generation."""
+        """As many elements in src as in dst.
+
+        - dge_mode hwdge: from v3 on, and with equal dtypes; packed dtypes are never cast.
+        - `priority` is 0 to 3, from v4 on.
+        - `engine` is sync or scalar with hwdge, gpsimd with swdge or none, any of the three with
+          unknown.
+        - A vector_offset: from v3 on, of a tensor in HBM, by indices in SBUF, as many as rows, with
+          dge_mode unknown or swdge.
+        - Indices lie within the tensor, unless oob_mode is skip.
+        """
         del n
         if self.dst.pattern.elements != self.src.pattern.elements:
             self.refuse(
@@ -71,7 +83,6 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
             check_hardware_dge(self, core)
         check_priority(self, core, self.priority)
         self._check_engine()
-        check_indirection(self, core)
         for name in ("dst", "src"):
             check_vector_index(self, core, name, getattr(self, name), self.dge_mode)
         check_rows(self, self.oob_mode, self.dst, self.src)

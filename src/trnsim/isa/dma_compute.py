@@ -38,7 +38,14 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
     oob_mode: OobMode = OobMode.error
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Sums with scales of one; equal element counts; what a vector index may be part of."""
+        """Sums of up to 16 sources.
+
+        - `reduce_op` is add, and every scale 1.0.
+        - All tensors have as many elements; addresses are known at compile time; no packed dtypes.
+        - With a vector_offset: two sources, one of them dst, of which one side is indexed in HBM
+          and the other in SBUF; each index once.
+        - oob_mode skip needs a vector_offset.
+        """
         del n
         if self.reduce_op != "add":
             self.refuse(f"reduce_op {self.reduce_op}; legal: nl.add", "add the sources")

@@ -15,7 +15,6 @@ from trnsim.isa.dma import (
     rows_of,
     transfer_cost,
 )
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.modes import DgeMode, Engine, OobMode
 from trnsim.memory import Tile, VectorIndex
@@ -42,6 +41,9 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
 
     With a vector index the rows of src are gathered first, the indices read column by column;
     oob_mode=skip leaves the last-axis elements of dst whose index is out of bounds as they are.
+
+    Note:
+        AWS's page leaves dge_mode none out; nki-dge.rst and public kernels have it.
     """
 
     dst: Tile = writes("", SBUF)
@@ -52,7 +54,18 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
     oob_mode: OobMode = OobMode.error
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Axes, shapes and dtypes; the limits of the hardware's and of the gathering form."""
+        """The axes of the rank, one dtype of 2 or 4 bytes, and dst as src transposed.
+
+        - Without indices dge_mode is unknown, none or hwdge.
+        - hwdge, from v3 on: 2-byte dtypes; a last dimension of at most 128; a first dimension of
+          16, or with more than two axes of 1, 2, 4, 8 or 16, whose product with the last but one is
+          a multiple of 16.
+        - With indices, from v3 on: src in HBM, of 2 bytes, with a last dimension of at most 128 and
+          a first that is a multiple of 16; of four axes the second or the third is 1.
+        - Indices are a uint32 matrix in SBUF of 16 to 128 partitions, a multiple of 16, and of 128
+          where there are several columns; at least as many as rows.
+        - `priority` is 0 to 3, from v4 on; oob_mode skip needs an index.
+        """
         del n
         self._check_shapes()
         if self.src.dtype != self.dst.dtype:
@@ -67,7 +80,6 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
                 "trainium2_arch.rst, DMA Transpose",
             )
         check_priority(self, core, self.priority)
-        check_indirection(self, core)
         if self.oob_mode is OobMode.skip and self.src.index is None:
             self.refuse(
                 "oob_mode skip without an index on src; legal: with one",

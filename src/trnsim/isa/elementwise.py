@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnsim.dtypes import BFLOAT16, INT32, UINT32
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
     PSUM,
     SBUF,
@@ -39,7 +38,7 @@ from trnsim.isa.operands import (
     operator_of,
 )
 from trnsim.isa.operators import ALU, AluOperator
-from trnsim.memory import SnakeIndex, Tile
+from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
@@ -66,6 +65,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     """
 
     works_by_partition = True
+    indirect = ("dst", "data1")
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data1: Tile = reads("P F", SBUF, PSUM)
@@ -84,7 +84,12 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         return super().chosen_engine(core)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """At most one input in PSUM, none on GpSimd; a binary operator."""
+        """A binary operator.
+
+        - At most one of data1 and data2 is in PSUM; on GpSimd nothing is.
+        - power runs on GpSimd.
+        - Bitvec operators take integers on all sides.
+        """
         del n
         operator = operator_of(self, "op", core)
         if operator.arity != BINARY:
@@ -95,7 +100,11 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
             )
         _check_bitvec(self, operator, self.dst, self.data1, self.data2)
         check_one_in_psum(self, "data1", "data2")
-        check_indirection(self, core, "dst", "data1")
+        if self.op == "power" and self.chosen_engine(core) is not Engine.gpsimd:
+            self.refuse(
+                f"op power on the {self.chosen_engine(core).label}; legal: the GpSimd Engine",
+                "leave engine out",
+            )
         if self.chosen_engine(core) is Engine.gpsimd and self._uses_psum():
             self.refuse(
                 f"op {self.op} on GpSimd with a tile in PSUM; legal: all tiles in SBUF",
@@ -138,9 +147,15 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
 
     Operands are numbers or [P, 1] tiles; arithmetic is float32. `reverse0` and `reverse1` swap the
     two sides of an operator; an operator that is `None` or `nl.bypass` lets the data pass.
+
+    Note:
+        AWS states the Scalar Engine's operators for trn2; they are taken to hold on every
+        generation. AWS excludes indirect views where the operator matches an address calculation in
+        integers, and does not say what matches; nothing is refused for it.
     """
 
     works_by_partition = True
+    indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
@@ -158,7 +173,14 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         return Engine.gpsimd if is_root and not self._in_psum() else super().chosen_engine(core)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Both operators bitvec or both arithmetic, each with an operand that it can take."""
+        """Both operators are bitvec or both arithmetic.
+
+        - Operands of arithmetic operators are numbers or float32 tiles; a unary operator takes None
+          or 0.
+        - Bitvec operators take integers as data, dst and operands, on the Vector Engine.
+        - The Scalar Engine has (multiply, add), multiply and add; GpSimd has rsqrt, of what is in
+          SBUF.
+        """
         del n
         first, second = (operator_of(self, op, core, may_bypass=True) for op in ("op0", "op1"))
         check_operand(self, "operand0", first)
@@ -171,7 +193,6 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
                 f"op0 {self.op0} with op1 {self.op1}; legal: both bitvec or both arithmetic",
                 "use two instructions",
             )
-        check_indirection(self, core, "dst", "data")
         self._check_engine(core, first, second)
 
     def execute(self, machine: Machine) -> None:
@@ -218,12 +239,6 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
                 "multiply alone, add alone",
                 "use nisa.engine.vector",
             )
-        is_scattered = isinstance(self.dst.index, SnakeIndex)
-        if engine is Engine.scalar and self.dst.memory is PSUM and is_scattered:
-            self.refuse(
-                "dst is an indirect view of PSUM on the Scalar Engine; legal: of SBUF",
-                "use nisa.engine.vector",
-            )
         if engine is not Engine.gpsimd:
             return
         if names[0] != "rsqrt":
@@ -253,14 +268,16 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
     reverse1: bool = False
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Arithmetic operators, the second binary; at most one of the two tiles in PSUM."""
+        """Arithmetic operators, the second binary.
+
+        - At most one of data and operand1 is in PSUM.
+        """
         del n
         first = arithmetic(self, "op0", core, may_bypass=True)
         arithmetic(self, "op1", core, arity=BINARY)
         if first.arity == UNARY:
             check_operand(self, "operand0", first)
         check_one_in_psum(self, "data", "operand1")
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Float32 throughout, rounded once on write."""

@@ -21,7 +21,6 @@ from trnsim.dtypes import (
     UINT32,
 )
 from trnsim.isa.accumulation import accumulate, check_command
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
     PSUM,
     SBUF,
@@ -52,9 +51,14 @@ class Exponential(Instruction, engines=(Engine.vector,)):
 
     `max_value` is a number or a float32 [P, 1] tile. The sum is of the float32 results, before
     `dst` rounds them. Without `reduce_res` it stays in the accumulator registers.
+
+    Note:
+        The sum is of the float32 results, before they are rounded; AWS does not say which, nor the
+        order in which a lane adds. idle leaves the registers undefined.
     """
 
     works_by_partition = True
+    indirect = ("dst", "src")
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=(*_FLOATS, TFLOAT32, *_INTEGERS))
     src: Tile = reads("P F", SBUF, PSUM, dtypes=(*_FLOATS, *_INTEGERS, UINT32))
@@ -64,7 +68,14 @@ class Exponential(Instruction, engines=(Engine.vector,)):
     reduce_init: Tile | float = vector_or_number("P 1", SBUF, PSUM, default=0.0)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """From v4 on; up to 4 dimensions; `reduce_init` with load_reduce only."""
+        """From NeuronCore-v4 on.
+
+        - src and dst have up to 4 dimensions.
+        - `max_value` and `reduce_init` are numbers or float32 tiles; reduce_init is 0 without
+          load_reduce.
+        - `reduce_cmd` is idle, reset_reduce, reduce or load_reduce; `reduce_res` needs one that
+          accumulates.
+        """
         del n
         if core.generation < _V4:
             self.refuse(
@@ -95,7 +106,6 @@ class Exponential(Instruction, engines=(Engine.vector,)):
                 "0.0, or another value with load_reduce",
                 "use reduce_cmd=nisa.reduce_cmd.load_reduce",
             )
-        check_indirection(self, core, "dst", "src")
 
     def execute(self, machine: Machine) -> None:
         """Float32 throughout, each result rounded once on write."""

@@ -57,7 +57,15 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
     num_valid_indices: int | None = None
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Whole GpSimd cores, index beside the data, and dst as long as what is gathered."""
+        """A multiple of 16 partitions.
+
+        - index lies in the partitions of src_buffer.
+        - dst has the dtype of src_buffer.
+        - `num_elem_per_idx` is 1, 2, 4, 8, 16 or 32.
+        - At most 4096 indices a GpSimd core, and no more than index holds; dst has num_elem_per_idx
+          for each.
+        - An index out of bounds is undefined.
+        """
         del core
         if n.P % GPSIMD_CORE_PARTITIONS:
             self.refuse(
@@ -139,7 +147,10 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
     indices: Tile = reads("P I", SBUF, dtypes=(UINT32,))
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """No cast."""
+        """`dst` has the dtype of data.
+
+        - Indices are 0 to the elements of a partition of data, less one.
+        """
         del core, n
         check_same_dtype(self, self.dst, self.data, "data")
 

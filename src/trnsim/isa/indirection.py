@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trnsim.isa.instruction import PSUM, Instruction
-from trnsim.memory import SnakeIndex, Tile
+from trnsim.isa.modes import Engine
+from trnsim.memory import Memory, SnakeIndex, Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
+    from trnsim.isa.instruction import Instruction
 
 _V4 = 4
 
 
-def check_indirection(
-    instruction: Instruction, core: NeuronCore, written: str = "", read: str = ""
-) -> None:
+def check_indirection(instruction: Instruction, core: NeuronCore, written: str, read: str) -> None:
     """Refuse `.indirect()` views before v4, of operands that take none, or misaligned.
+
+    The Scalar Engine scatters into SBUF alone.
 
     Args:
         instruction: whose operands are checked.
@@ -48,7 +49,20 @@ def check_indirection(
             )
         _check_index_start(instruction, core, name, tile)
     if views:
+        _check_scattered(instruction, core, views.get(written), written)
         _check_partners(instruction, views, written, read)
+
+
+def _check_scattered(
+    instruction: Instruction, core: NeuronCore, tile: Tile | None, written: str
+) -> None:
+    is_scalar = instruction.chosen_engine(core) is Engine.scalar
+    if is_scalar and tile is not None and tile.memory is Memory.PSUM:
+        instruction.refuse(
+            f"`{written}` is an indirect view of {tile} on the Scalar Engine; legal: of SBUF",
+            "scatter into a tile in SBUF, or use another engine",
+            f"{instruction.source}, Tensor indirection",
+        )
 
 
 def _check_index_start(instruction: Instruction, core: NeuronCore, name: str, tile: Tile) -> None:
@@ -70,9 +84,9 @@ def _check_partners(
     if gathered is not None:
         for index in gathered.index_tiles():
             _check_same_start(instruction, f"`{read}`", gathered, f"its index {index}", index)
-    if scattered is None or (source.memory is PSUM and gathered is None):
+    if scattered is None or (source.memory is Memory.PSUM and gathered is None):
         return
-    partner = gathered.index_tiles()[0] if gathered and source.memory is PSUM else source
+    partner = gathered.index_tiles()[0] if gathered and source.memory is Memory.PSUM else source
     for index in scattered.index_tiles():
         _check_same_start(instruction, f"the index of `{written}`", index, str(partner), partner)
 

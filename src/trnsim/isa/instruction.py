@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, dataclas
 import numpy as np
 
 from trnsim.errors import IllegalInstruction, InternalError
+from trnsim.isa.indirection import check_indirection
 from trnsim.isa.modes import Engine, OobMode
 from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 SBUF: Final = Memory.SBUF
 PSUM: Final = Memory.PSUM
 HBM: Final = Memory.HBM
-_ON_PARTITIONS: Final = frozenset({Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd})
+ON_PARTITIONS: Final = frozenset({Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd})
+"""Engines whose tiles start at few partitions; the DMA engines start anywhere."""
+
 _START_PARTITION: Final = (
     "trainium_inferentia2_arch.rst, accessing SBUF/PSUM tensors: start_partition"
 )
@@ -180,6 +183,9 @@ class Instruction:
     is_published: ClassVar[bool]
     works_by_partition: ClassVar[bool] = False  # a partition's result has no other's operands
     runs_without_values: ClassVar[bool] = False  # barriers and registers steer the program
+    # The operand that `.indirect()` may scatter, and the one that it may gather; () where `check`
+    # has rules of its own.
+    indirect: ClassVar[tuple[str, ...]] = ("", "")
     operands: ClassVar[dict[str, Operand]]
     access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]
     registry: ClassVar[dict[str, type[Instruction]]] = {}
@@ -330,6 +336,8 @@ class Instruction:
             given = getattr(engine, "label", repr(engine))
             self.refuse(f"engine {given}; legal: {legal}", "name one of these engines")
         self.check(core, n)
+        if self.indirect:
+            check_indirection(self, core, *self.indirect)
         return n
 
     def outline(self) -> Instruction:
@@ -371,7 +379,7 @@ class Instruction:
                 f"`{name}` is {tile}; legal dtypes: {_either(map(str, operand.dtypes))}",
                 "cast it with nisa.tensor_copy into a tile of a legal dtype",
             )
-        if tile.memory.is_on_chip and _ON_PARTITIONS.intersection(self.engines):
+        if tile.memory.is_on_chip and ON_PARTITIONS.intersection(self.engines):
             self._verify_start(core, name, tile)
         if operand.axes:
             self._bind(name, operand.axes, tile, n)
@@ -391,6 +399,12 @@ class Instruction:
     def _verify_start(self, core: NeuronCore, name: str, tile: Tile) -> None:
         start, length = tile.start_partition, tile.partitions
         quadrant = int(core.quadrant_partitions)
+        if length > core.partitions:
+            self.refuse(
+                f"`{name}` is {tile}, of {length} partitions; legal: up to {core.partitions}",
+                "tile the partition axis",
+                f"{self.source}, Tile size",
+            )
         step = next(s for s in (quadrant, 2 * quadrant, 4 * quadrant) if length <= s)
         if start % step:
             legal = ", ".join(map(str, range(0, int(core.partitions), step)))

@@ -6,7 +6,8 @@ documents of SDK 2.26 gave (aws-neuron-sdk@0521004c general/nki/api/nki/isa/__in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,17 +17,21 @@ from trnsim.isa.modes import Engine
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array, Float32Array
+    from trnsim.facts import Rate
     from trnsim.memory import Tile
+
+
+_CLOCKS: Final[dict[Engine, Callable[[NeuronCore], Rate]]] = {
+    Engine.tensor: lambda core: core.tensor_clock_hz,
+    Engine.vector: lambda core: core.vector_clock_hz,
+    Engine.scalar: lambda core: core.scalar_clock_hz,
+    Engine.gpsimd: lambda core: core.gpsimd_clock_hz,
+}
 
 
 def clock_hz(core: NeuronCore, engine: Engine) -> float:
     """Clock of an engine of `core`."""
-    return {
-        Engine.tensor: core.tensor_clock_hz,
-        Engine.vector: core.vector_clock_hz,
-        Engine.scalar: core.scalar_clock_hz,
-        Engine.gpsimd: core.gpsimd_clock_hz,
-    }[engine]
+    return _CLOCKS[engine](core)
 
 
 def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: float = 0.0) -> Cost:

@@ -72,7 +72,15 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
     With perf_mode=double_row (FP8) the tiles are [K, 2, M] and [K, 2, N], contracted over both
     K and 2. With is_transpose=True the moving tile is an identity matrix, and from v3 on
     ``dst = stationary.T`` bit for bit.
+
+    Note:
+        AWS's page describes column tiles and then says of the parameters that the column is 0 and
+        its size 128; column tiles are legal here. What is_transpose with another matrix or with
+        accumulate=True gives is not documented, and refused. The order in which the array adds is
+        not documented.
     """
+
+    indirect = ()  # array_indirection has the Tensor Engine's rules
 
     dst: Tile = writes("M N", PSUM)
     stationary: Tile = reads("K M", SBUF, dtypes=_INPUTS)
@@ -86,7 +94,21 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
     perf_mode: MatmulPerfMode = MatmulPerfMode.none
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Array limits, one PSUM bank, matching dtypes, and what the modes exclude."""
+        """K and M up to 128, N up to 512; on v4 up to 4096, or 8192 with a bfloat16 dst.
+
+        - dst is float32, from v4 on also bfloat16; before v4 it stays within one PSUM bank.
+        - Both inputs are float32 or tfloat32, or neither; float8_e4m3fn from v4 on, and not with
+          float8_e4m3.
+        - tile_position and tile_size go together: sizes of 128, 64 and from v3 on 32, starts a
+          multiple of them, and a stationary tile that fits.
+        - double_row: from v3 on, FP8, a first free axis of 2, no column tiles, not with
+          is_transpose.
+        - is_transpose: dst has the dtype of stationary or is float32; FP8 from v3 on into elements
+          of two bytes; moving is an identity matrix.
+        - `.indirect()` views: from v4 on, of stationary, moving and dst, at tile_position (0, 0),
+          of bfloat16, float16 or FP8.
+        - accumulate=True: onto what a matmul has started, on v4 onto anything written.
+        """
         self._check_dtypes(core)
         self._check_double_row(core)
         self._check_dst(core)

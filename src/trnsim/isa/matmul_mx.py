@@ -22,7 +22,6 @@ from trnsim.dtypes import (
 )
 from trnsim.errors import InternalError
 from trnsim.isa.array_indirection import check_array_indirection, index_of
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
     PSUM,
     SBUF,
@@ -151,6 +150,10 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
     [P, F / 4] packs four elements in one. Rows of dst_scale between the scales keep what they held,
     so that further scales can be packed there, and are zero where nothing had been written
     (nki-library, test_quantize_to_mx.py: zero padding).
+
+    Note:
+        The block scale is twice that of the OCP text, as AWS documents. Groups that hold an
+        infinity or NaN are not documented, and refused.
     """
 
     dst: Tile = writes("P D", SBUF, dtypes=_MX_FP8)
@@ -158,7 +161,12 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
     dst_scale: Tile = writes("", SBUF, dtypes=_SCALES)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """V4; 32 partitions or a multiple; four elements in one of dst, one scale for each."""
+        """From NeuronCore-v4 on.
+
+        - P is a multiple of 32, at most 128; src has four elements for one of dst and of dst_scale.
+        - dst_scale has a row for each group up to the last: 4 in each quadrant of 32, in the
+          quadrant of src, from partition 0, 4, 8 or 12 of it.
+        """
         self._check_mx(core, n.P)
         scales = self.dst_scale.pattern.elements // self.dst_scale.partitions
         if n.F != PACKED_ELEMENTS * n.D or scales != n.D:
@@ -168,7 +176,6 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
                 "allocate dst and dst_scale with a quarter of src's free size",
                 "nki.isa.quantize_mx, Tile size",
             )
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Each group divided by its scale, rounded and packed."""
@@ -225,6 +232,8 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
     scales lie as quantize_mx writes them. Accumulation is as in nc_matmul.
     """
 
+    indirect = ()  # array_indirection has the Tensor Engine's rules
+
     dst: Tile = writes("M N", PSUM, dtypes=(FLOAT32, BFLOAT16))
     stationary: Tile = reads("K M", SBUF, dtypes=_MX)
     moving: Tile = reads("K N", SBUF, dtypes=_MX)
@@ -235,7 +244,14 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
     accumulate: bool | None = None
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """V4; K a multiple of 32, M even, tiles of rows alone, one scale for each group."""
+        """From NeuronCore-v4 on: K a multiple of 32 up to 128, M even up to 128, N up to 4096.
+
+        - N is up to 8192 with a bfloat16 dst.
+        - Tiles are of rows alone: 128, 64 or 32, from a multiple of their length.
+        - Scales have one element for each of the data, in the quadrant of the data.
+        - `.indirect()` views: dst, and each input together with its scales by the same index, at
+          tile_position (0, 0).
+        """
         self._check_mx(core, n.K)
         if n.M % 2:
             self.refuse(

@@ -24,7 +24,6 @@ from trnsim.dtypes import (
     UINT16,
     expand,
 )
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.modes import Engine
 from trnsim.isa.tensor_engine import (
@@ -59,8 +58,9 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_p
     contraction; tag [K, M / 4] in uint16 holds the place of each value within its block in 4 bits,
     four to an element, the first in the lowest bits.
 
-    AWS documents shapes and sizes. The order of a block's elements and of the tags is ours: its
-    sample maps tags by a function (`squeeze_tags`) that it does not show.
+    Note:
+        AWS documents shapes and sizes. The order of a block's elements and of the tags is ours: its
+        sample maps tags by a function (`squeeze_tags`) that it does not show.
     """
 
     dst: Tile = writes("M N", PSUM)
@@ -72,7 +72,14 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_p
     accumulate: bool | None = None
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """V3; a pattern that the array has; four tags in an element; one PSUM bank."""
+        """From NeuronCore-v3 on.
+
+        - The pattern `kept` of `kept * compress_ratio` is one that the array has, and K a multiple
+          of kept.
+        - moving is [K, compress_ratio, N]; tag has a quarter of the free size of stationary.
+        - K and M up to 128, N up to 512, within one PSUM bank before v4.
+        - dst is float32, from v4 on also bfloat16; both inputs are tfloat32, or neither.
+        """
         if core.generation < _GENERATION:
             self.refuse(
                 f"on {core.name}; legal from NeuronCore-v3 on",
@@ -88,7 +95,6 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_p
             )
         self._check_dtypes(core)
         check_limits(self, core, n, self.dst)
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Product in float32; each element of dst is overwritten or added to."""

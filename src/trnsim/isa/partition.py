@@ -40,7 +40,10 @@ class TensorPartitionReduce(Instruction, engines=(Engine.gpsimd,)):
     data: Tile = reads("P F", SBUF)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """A sum, average or maximum, or a bitvec operator on integers as they are stored."""
+        """`op` is add, average, maximum, bitwise_or or bitwise_and.
+
+        - Bitvec operators take integers.
+        """
         del core, n
         if self.op not in PARTITION_REDUCTIONS:
             self.refuse(

@@ -86,7 +86,10 @@ class PatternInstruction(Instruction, engines=()):
         self.pattern = _as_pattern(self.pattern)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """One to four dimensions, as many elements as `dst` has in a partition; int32 numbers."""
+        """A pattern of one to four pairs [step, num], with as many elements as a partition of dst.
+
+        - `offset` and `channel_multiplier` are whole numbers of 32 bits, or registers.
+        """
         del core
         pattern = self.pattern
         if not _is_pattern(pattern):
@@ -124,6 +127,9 @@ class Iota(PatternInstruction, engines=(Engine.gpsimd,)):
 
     dst is [P, F] with F the product of the pattern's lengths. `offset` and `channel_multiplier` are
     numbers or registers. The int32 values are cast once to the dtype of `dst`.
+
+    Note:
+        Beyond 32 bits the numbers wrap around; AWS says only that they are of 32 bits.
     """
 
     offset: Integer = 0
@@ -149,7 +155,11 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
     offset: Integer = 0
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """As iota; a comparison, and a number for what is not selected."""
+        """As iota: one to four pairs [step, num], with as many elements as a partition of dst.
+
+        - `cmp_op` compares; `on_false_value` is a number.
+        - `offset` and `channel_multiplier` are whole numbers of 32 bits, or registers.
+        """
         super().check(core, n)
         if self.cmp_op not in _COMPARISONS:
             self.refuse(

@@ -35,6 +35,7 @@ from trnsim.isa.instruction import (
 )
 from trnsim.isa.lanes import along_free_axis, lane_cost
 from trnsim.isa.modes import Engine
+from trnsim.isa.operands import check_float32
 from trnsim.isa.xorwow import GENERATORS, STATE_WORDS
 from trnsim.memory import Tile
 
@@ -88,13 +89,21 @@ def _draw(machine: Machine, engine: Engine, tile: Tile) -> Array:
 
 
 class Rng(Instruction, engines=(Engine.vector, Engine.gpsimd)):
-    """``dst = 32 random bits an element``, of which a smaller integer keeps the low ones."""
+    """``dst = 32 random bits an element``, of which a smaller integer keeps the low ones.
+
+    Note:
+        The distribution is that of the chip, the bits are not: the module `trnsim.isa.xorwow` says
+        what AWS leaves open of the generators.
+    """
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=_INTEGERS)
     engine: Engine = Engine.vector
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """GpSimd from v3 on, and not into PSUM."""
+        """GpSimd from NeuronCore-v3 on.
+
+        - GpSimd has no way to PSUM.
+        """
         del n
         _check_engine(self, core, first_vector=0, first_gpsimd=_V3)
 
@@ -113,6 +122,10 @@ class Rand2(Instruction, engines=(Engine.vector,)):
     """``dst = min + u * (max - min)``, u uniform in [0, 1), in float32.
 
     `min` and `max` are numbers or [P, 1] tiles; integers are rounded to nearest even on write.
+
+    Note:
+        The distribution is that of the chip, the bits are not: the module `trnsim.isa.xorwow` says
+        what AWS leaves open of the generators.
     """
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=_FLOATS + _INTEGERS)
@@ -120,8 +133,13 @@ class Rand2(Instruction, engines=(Engine.vector,)):
     max: Tile | float = vector_or_number("P 1", SBUF, PSUM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """From v4 on; min < max."""
+        """From NeuronCore-v4 on.
+
+        - min < max; numbers or float32 tiles.
+        """
         del n
+        check_float32(self, "min")
+        check_float32(self, "max")
         _check_engine(self, core, first_vector=_V4, first_gpsimd=_V4)
         if not isinstance(self.min, Tile) and not isinstance(self.max, Tile):
             self._check_range(self.min, self.max, is_legal=self.min < self.max)
@@ -147,6 +165,10 @@ class Dropout(Instruction, engines=(Engine.vector,)):
     """``dst = 0 with probability prob, else data``; what is kept is not scaled.
 
     `prob` is a number in [0, 1] or a [P, 1] tile; elements are copied bit for bit.
+
+    Note:
+        The distribution is that of the chip, the bits are not: the module `trnsim.isa.xorwow` says
+        what AWS leaves open of the generators.
     """
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -154,7 +176,10 @@ class Dropout(Instruction, engines=(Engine.vector,)):
     prob: Tile | float = vector_or_number("P 1", SBUF, PSUM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Equal dtypes; probabilities are float32 for integer data, else any float."""
+        """`data` and dst have one dtype.
+
+        - `prob` is a number from 0 to 1 or a float tile, of float32 for integer data.
+        """
         del core, n
         if self.dst.dtype != self.data.dtype:
             self.refuse(
@@ -188,7 +213,7 @@ class SetRngSeed(Instruction, engines=(Engine.vector,)):
     src_seeds: Tile = reads("1 1", SBUF, PSUM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """A 32-bit dtype."""
+        """src_seeds is one element of 32 bits."""
         del core, n
         if self.src_seeds.dtype.itemsize != _SEED_BYTES:
             self.refuse(
@@ -236,7 +261,10 @@ class RandSetState(_RandomStateInstruction, engines=(Engine.gpsimd, Engine.vecto
     engine: Engine = Engine.gpsimd
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """GpSimd from v3 on, the Vector Engine from v4 on."""
+        """GpSimd from NeuronCore-v3 on, the Vector Engine from v4 on.
+
+        - 6 words a partition for GpSimd, 24 for the Vector Engine.
+        """
         del n
         self._check_state(core, self.src_seeds)
 
@@ -257,7 +285,11 @@ class RandGetState(_RandomStateInstruction, engines=(Engine.gpsimd, Engine.vecto
     engine: Engine = Engine.gpsimd
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """GpSimd from v3 on, into SBUF; the Vector Engine from v4 on."""
+        """GpSimd from NeuronCore-v3 on, the Vector Engine from v4 on.
+
+        - 6 words a partition for GpSimd, 24 for the Vector Engine.
+        - GpSimd has no way to PSUM.
+        """
         del n
         self._check_state(core, self.dst)
 

@@ -19,7 +19,13 @@ _REDUCTIONS = [name for name, operator in ALU.items() if operator.reduce is not 
 
 
 class TensorReduce(Instruction, engines=(Engine.vector,)):
-    """``dst = reduce(op, data, axis)`` over the last free axes, optionally negated."""
+    """``dst = reduce(op, data, axis)`` over the last free axes, optionally negated.
+
+    Note:
+        The order in which a lane adds is not documented; here it is numpy's.
+    """
+
+    indirect = ("dst", "data")
 
     works_by_partition = True
 
@@ -31,7 +37,11 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
     keepdims: bool = False
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """The axes are the last ones, never the partition axis; dst holds what remains."""
+        """The axes are the last ones, never the partition axis.
+
+        - dst has the partitions of data and the elements that remain.
+        - `op` reduces; bitvec operators take integers, and no negate.
+        """
         del core, n
         if self.op not in _REDUCTIONS:
             self.refuse(f"op {self.op}; legal: {', '.join(_REDUCTIONS)}", "use one of these")

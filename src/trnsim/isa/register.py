@@ -138,7 +138,7 @@ class RegisterAlloc(RegisterInstruction, engines=(Engine.sync,)):
     x: int | None = None
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """The value is a compile-time integer."""
+        """`x` is an integer, or None."""
         del core, n
         if self.x is not None and not hasattr(self.x, "__index__"):
             self.refuse(
@@ -163,7 +163,7 @@ class RegisterMove(RegisterInstruction, engines=(Engine.sync,)):
     src: VirtualRegister | int
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """A register, and a register or an integer."""
+        """`dst` is a register, src a register or an integer."""
         del core, n
         self._check_register("dst", self.dst)
         if not hasattr(self.src, "__index__"):
@@ -176,7 +176,11 @@ class RegisterMove(RegisterInstruction, engines=(Engine.sync,)):
 
 
 class RegisterLoad(RegisterInstruction, engines=(Engine.sync,)):
-    """``dst = src`` for a register and a tensor of one element in HBM or SBUF."""
+    """``dst = src`` for a register and a tensor of one element in HBM or SBUF.
+
+    Note:
+        AWS publishes no cost of registers; one step of a sequencer is assumed.
+    """
 
     runs_without_values = True
 
@@ -184,7 +188,7 @@ class RegisterLoad(RegisterInstruction, engines=(Engine.sync,)):
     src: Tile = reads("", SBUF, HBM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """One element."""
+        """`dst` is a register, src a tensor of one element."""
         del core, n
         self._check_register("dst", self.dst)
         self._check_single("src", self.src)
@@ -202,10 +206,10 @@ class RegisterStore(RegisterInstruction, engines=(Engine.sync,)):
     """``dst = src`` for a tensor of one element in HBM or SBUF and a register."""
 
     dst: Tile = writes("", SBUF, HBM)
-    src: VirtualRegister | None = None
+    src: VirtualRegister
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """One element."""
+        """`src` is a register, dst a tensor of one element."""
         del core, n
         self._check_single("dst", self.dst)
         self._check_register("src", self.src)
@@ -213,4 +217,4 @@ class RegisterStore(RegisterInstruction, engines=(Engine.sync,)):
     def execute(self, machine: Machine) -> None:
         """The integer in the tensor's dtype."""
         del machine
-        self.dst.store(np.asarray([int(self.src or 0)]))
+        self.dst.store(np.asarray([int(self.src)]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trnsim.isa.accumulation import accumulate, check_command
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
     PSUM,
     SBUF,
@@ -35,9 +34,15 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
 
     The reduction is of the float32 results, before they are rounded to the dtype of `dst`. Without
     `reduce_res` it stays in the Vector Engine's accumulator registers, for the next instruction.
+
+    Note:
+        That the reduction sees the results before they are rounded is inferred from range_select,
+        whose page has -inf in a bfloat16 dst beside FP32_MIN in a float32 reduce_res. The order in
+        which a lane adds is not documented.
     """
 
     works_by_partition = True
+    indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
@@ -51,7 +56,14 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
     reduce_res_negate: bool = False
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """An arithmetic operator, not reversed; `reduce_init` with load_reduce and only then."""
+        """An arithmetic operator.
+
+        - `operand0` is a number or a float32 tile; a unary operator takes None or 0. reverse0 is
+          not supported.
+        - `reduce_op` is add, multiply, maximum or minimum.
+        - `reduce_cmd` is reset_reduce, reduce or load_reduce, the last with a `reduce_init` (a
+          number or a float32 tile), the others without.
+        """
         del n
         check_operand(self, "operand0", arithmetic(self, "op0", core, may_bypass=True))
         if self.reverse0:
@@ -78,7 +90,6 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
                 "pass reduce_init together with reduce_cmd=nisa.reduce_cmd.load_reduce",
             )
         check_float32(self, "reduce_init")
-        check_indirection(self, core, "dst", "data")
 
     def execute(self, machine: Machine) -> None:
         """Float32 throughout, each result rounded once on write."""

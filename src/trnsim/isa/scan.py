@@ -19,7 +19,6 @@ from trnsim.dtypes import (
     UINT16,
 )
 from trnsim.isa.accumulation import check_command, starting
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
     PSUM,
     SBUF,
@@ -82,12 +81,14 @@ class TensorTensorScan(Instruction, engines=(Engine.vector,)):
     reverse1: bool = False
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Binary arithmetic operators; at most one of the two tiles in PSUM."""
+        """Binary arithmetic operators.
+
+        - At most one of data0 and data1 is in PSUM.
+        """
         del n
         for field in ("op0", "op1"):
             arithmetic(self, field, core, arity=BINARY)
         check_one_in_psum(self, "data0", "data1")
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Sequential in float32, rounded once on write."""
@@ -132,7 +133,13 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
 
     The register starts as the identity of op1 (reset_reduce), as `imm1` (load_reduce) or as what
     an earlier instruction left in it (reduce). `imm0` and `imm1` are numbers or [P, 1] tiles.
+
+    Note:
+        AWS's pseudo code has a reverse0 that the signature lacks. Its subtract takes the register
+        from the value.
     """
+
+    indirect = ("dst", "src")
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=_CUMULATIVE_DTYPES)
     src: Tile = reads("P F", SBUF, PSUM, dtypes=_CUMULATIVE_DTYPES)
@@ -143,7 +150,11 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
     reduce_cmd: ReduceCmd = ReduceCmd.reset_reduce
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """An arithmetic op0, one of five op1, float32 operands, `imm1` for load_reduce."""
+        """`op0` is arithmetic; `op1` is add, subtract, multiply, maximum or minimum.
+
+        - `imm0` and `imm1` are numbers or float32 tiles.
+        - `reduce_cmd` is reset_reduce, reduce or load_reduce, the last with `imm1`.
+        """
         del n
         check_operand(self, "imm0", arithmetic(self, "op0", core, may_bypass=True))
         if self.op1 not in _CUMULATIVE:
@@ -162,7 +173,6 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
                 "reduce_cmd load_reduce without imm1; legal: a number or a float32 [P, 1] tile",
                 "pass what the accumulator starts from as imm1",
             )
-        check_indirection(self, core, "dst", "src")
 
     def execute(self, machine: Machine) -> None:
         """Sequential in float32, rounded once on write; the registers keep the last element."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from trnsim.dtypes import UINT16, UINT32, round_to
 from trnsim.errors import UndefinedBehavior, Unspecified
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
@@ -34,18 +33,25 @@ _OLDER = "aws-neuron-sdk@0521004c (SDK 2.26) nki.isa.nc_match_replace8"
 
 
 class Max8(Instruction, engines=(Engine.vector,)):
-    """``dst = the 8 largest values of src, descending``, duplicates kept: [P, 8]."""
+    """``dst = the 8 largest values of src, descending``, duplicates kept: [P, 8].
+
+    Note:
+        Whether NaN is large is not documented, and refused. The older price is below MIN_II for few
+        elements, which is what an instruction costs at least.
+    """
 
     dst: Tile = writes("P E", SBUF, PSUM)
     src: Tile = reads("P F", SBUF, PSUM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """8 to 16,384 elements a partition, in up to 3 dimensions."""
+        """8 to 16,384 elements a partition, in up to 3 dimensions.
+
+        - dst is [P, 8].
+        """
         _check_length(self, "src", core, n.F, _EIGHT)
         _check_eight(self, "dst", n.E)
         _check_dimensions(self, "dst", 2)
         _check_dimensions(self, "src", _DIMENSIONS)
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Compared in float32, rounded once on write."""
@@ -77,13 +83,15 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
     vals: Tile = reads("P E", SBUF, PSUM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """8 values among 8 to 16,384, in up to 3 dimensions."""
+        """`data` has 8 to 16,384 elements a partition, in up to 3 dimensions.
+
+        - vals has 8 a partition, in up to 3 dimensions; dst is [P, 8].
+        """
         _check_length(self, "data", core, n.F, _EIGHT)
         _check_eight(self, "vals", n.E)
         _check_dimensions(self, "dst", 2)
         _check_dimensions(self, "data", _DIMENSIONS)
         _check_dimensions(self, "vals", _DIMENSIONS)
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """What has been found is taken out, as NaN, which equals nothing."""
@@ -102,6 +110,11 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
 
     Values are taken from the last to the first, so of equal ones the last finds the first
     occurrence. ``dst_idx[:, j]`` is the index that vals[:, j] found: [P, 8].
+
+    Note:
+        The limits on data and vals, and that the index of a value that is not found is undefined,
+        are those of SDK 2.26; today's page has none. The older price reads min(MIN_II, N) and is
+        taken as max.
     """
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -111,13 +124,16 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
     dst_idx: Tile | None = writes("P E", SBUF, PSUM, default=None)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """8 values among up to 16,384; `imm` is a number."""
+        """`vals` has 8 a partition, in up to 3 dimensions.
+
+        - data has up to 16,384 elements a partition.
+        - `imm` is a number.
+        """
         _check_length(self, "data", core, n.F, 1, _OLDER)
         _check_eight(self, "vals", n.E)
         _check_dimensions(self, "vals", _DIMENSIONS, _OLDER)
         if not is_number(self.imm):
             self.refuse(f"imm is {self.imm}; legal: a number", "pass a float")
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Unreplaced elements keep their bits where the dtypes agree."""

@@ -20,7 +20,6 @@ from trnsim.dtypes import (
 )
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.accumulation import accumulate, check_command
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
     PSUM,
     SBUF,
@@ -81,7 +80,12 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
 
     `src` is a tile of the dtype of `dst`, copied bit for bit, or a number. `reverse_pred` copies
     where the predicate is 0. What `dst` keeps need not have been written, and stays so.
+
+    Note:
+        A predicate of bool_ is not in AWS's list; AWS's own test passes it.
     """
+
+    indirect = ("dst", "predicate")
 
     dst: Tile = writes("P F", SBUF, PSUM)
     src: Tile | float = vector_or_number("P F", SBUF, PSUM)
@@ -90,15 +94,17 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
     reverse_pred: bool = False
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Equal dtypes; at most one of the inputs in PSUM."""
-        del n
+        """`src` and dst have one dtype.
+
+        - At most one of src and predicate is in PSUM.
+        """
+        del core, n
         if isinstance(self.src, Tile) and self.src.dtype != self.dst.dtype:
             self.refuse(
                 f"src is {self.src} and dst is {self.dst}; legal: equal dtypes",
                 "cast src with nisa.tensor_copy",
             )
         check_one_in_psum(self, "src", "predicate")
-        check_indirection(self, core, "dst", "predicate")
 
     def execute(self, machine: Machine) -> None:
         """Bit for bit."""
@@ -128,6 +134,10 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
     """``dst = on_true where predicate != 0 else on_false``; ``reduce_res = max(dst)`` along F.
 
     `on_false` is a number or a [P, 1] tile. `reverse_pred` swaps the two sides.
+
+    Note:
+        A predicate of bool_ is not in AWS's list; AWS's own test passes it. idle leaves the
+        registers undefined.
     """
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -141,8 +151,13 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
     reverse_pred: bool = False
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Dtypes; at most one of the inputs in PSUM; maxima only."""
-        del n
+        """on_true is of any dtype but tfloat32, int32 and uint32.
+
+        - At most one of on_true and predicate is in PSUM.
+        - `reduce_op` is maximum, and `reduce_res` a float tile.
+        - `reduce_cmd` is idle, reset_reduce or reduce; `reduce_res` needs one that accumulates.
+        """
+        del core, n
         if self.on_true.dtype in (TFLOAT32, INT32, UINT32):
             self.refuse(
                 f"on_true is {self.on_true}; legal: any dtype but tfloat32, int32 and uint32",
@@ -162,7 +177,6 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
             ReduceCmd.reduce,
         )
         check_one_in_psum(self, "on_true", "predicate")
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Float32, each result rounded once on write."""
@@ -204,7 +218,14 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
     on_false_value: float = FP32_MIN
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """From v3 on; float data; comparisons; indices that float32 holds exactly."""
+        """From NeuronCore-v3 on.
+
+        - on_true_tile is of a float dtype.
+        - `comp_op0` and `comp_op1` are equal, less, less_equal, greater or greater_equal.
+        - `range_start` is a whole number, and indices stay within 2^24.
+        - `on_false_value` is FP32_MIN; `reduce_op` is maximum; `reduce_res` needs a command that
+          accumulates.
+        """
         if core.generation < _V3:
             self.refuse(
                 f"on {core.name}; legal from NeuronCore-v3 on",
@@ -232,7 +253,6 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
             ReduceCmd.idle,
         )
         self._check_constants(n)
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Indices and bounds are compared in float32."""

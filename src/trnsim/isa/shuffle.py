@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
@@ -58,7 +57,12 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         return self.accesses()[1]
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Equal dtypes, a mask of 32 partitions or 255, starts by the longer of the two tiles."""
+        """`src` and dst have one dtype, and as many elements a partition.
+
+        - `shuffle_mask` is 32 integers, each 0 to 31, or 255 to keep the partition.
+        - With up to 32 partitions in the longer of the two, both start at a multiple of 32, with up
+          to 64 at one of 64, with more at 0.
+        """
         if self.src.dtype != self.dst.dtype:
             self.refuse(
                 f"src is {self.src} and dst is {self.dst}; legal: equal dtypes",
@@ -78,7 +82,6 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
                 "pass a longer src, or shuffle one quadrant at a time",
             )
         self._check_starts(core, ceil(max(n.D, n.S) / _QUADRANT))
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Bit for bit."""

@@ -54,8 +54,12 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
 
     val_dst and idx_dst are [P, K], src is [P, F]. Each GpSimd core reads a snake of its own 16
     partitions: value i lies in partition i % 16, column i // 16. All 16 partitions receive the same
-    result. Open in AWS's document and decided here: which partitions of a core receive the result,
-    and that of equal values the one with the lower index counts as larger.
+    result.
+
+    Note:
+        Open in AWS's document and decided here: which partitions of a core receive the result, and
+        that of equal values the one with the lower index counts as larger. Where NaN is sorted is
+        not documented, and refused.
     """
 
     val_dst: Tile = writes("P K", SBUF, dtypes=(BFLOAT16,))
@@ -64,7 +68,11 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
     n: int
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Whole GpSimd cores; 8 <= n < 65536, 1 <= K < 32768, K <= n; n values fit into src."""
+        """A multiple of 16 partitions.
+
+        - 8 <= n < 65536; 1 <= K < 32768; K <= n.
+        - src has at least n / 16 columns.
+        """
         del core
         low, high = _TOPK_N
         if n.P % _CORE:
@@ -126,7 +134,11 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
     padding_val: Integer = -1
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """From v3 on; one element more in dst than in src."""
+        """From NeuronCore-v3 on.
+
+        - dst has one element more a partition than src.
+        - `index_offset` and `padding_val` are whole numbers of 32 bits, or registers.
+        """
         if core.generation < _NONZERO_GENERATION:
             self.refuse(
                 f"not on {core.name}; legal from NeuronCore-v3 on",
@@ -182,7 +194,10 @@ class SequenceBounds(Instruction, engines=(Engine.gpsimd,)):
     segment_ids: Tile = reads("1 F", SBUF, dtypes=(FLOAT32, INT32))
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Two bounds for each element."""
+        """`dst` has two bounds for each element.
+
+        - Segment ids are whole and not negative.
+        """
         del core
         if n.D != _BOUNDS * n.F:
             self.refuse(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnsim.errors import Unspecified
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
@@ -24,15 +23,21 @@ _PAIR = 2  # mean, variance
 class BnStats(Instruction, engines=(Engine.vector,)):
     """``dst = [count, mean, variance * count] of data[:, 0::2], then of data[:, 1::2]``: [P, 6].
 
-    Computed in float32. Of no elements (F = 1 has no odd ones) the three are 0, the only values
-    that leave bn_aggr's result right; AWS does not say.
+    Computed in float32.
+
+    Note:
+        Of no elements (F = 1 has no odd ones) the three are 0, the only values that leave bn_aggr's
+        result right; AWS does not say.
     """
 
     dst: Tile = writes("P S", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """At most 512 elements a partition; six results."""
+        """At most 512 elements a partition.
+
+        - dst has 6 elements a partition.
+        """
         limit = core.bn_stats_free_max
         if limit < n.F:
             self.refuse(
@@ -45,7 +50,6 @@ class BnStats(Instruction, engines=(Engine.vector,)):
                 f"dst is {self.dst}; legal: {2 * _TRIPLE} elements a partition",
                 f"allocate dst as ({n.P}, {2 * _TRIPLE})",
             )
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Squared deviations are taken from the mean, as float32."""
@@ -76,7 +80,11 @@ class BnAggr(Instruction, engines=(Engine.vector,)):
     data: Tile = reads("P F", SBUF, PSUM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Whole triples; two results."""
+        """`data` has a multiple of 3 elements a partition.
+
+        - dst has 2 elements a partition.
+        """
+        del core
         if n.F % _TRIPLE:
             self.refuse(
                 f"data is {self.data}, {n.F} elements a partition; legal: a multiple of {_TRIPLE}",
@@ -87,7 +95,6 @@ class BnAggr(Instruction, engines=(Engine.vector,)):
                 f"dst is {self.dst}; legal: {_PAIR} elements a partition",
                 f"allocate dst as ({n.P}, {_PAIR})",
             )
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Float32: the variance within the parts and that between their means."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, UINT16, to_float32
-from trnsim.isa.indirection import check_indirection
 from trnsim.isa.instruction import (
     PSUM,
     SBUF,
@@ -57,7 +56,11 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
         return Engine.tensor if is_tensor else Engine.vector
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Equal dtypes, and the size and memories of the engine."""
+        """`data` and dst have one dtype.
+
+        - The Tensor Engine takes up to [128, 128], from SBUF to PSUM, before v4 within one bank.
+        - The Vector Engine takes up to [32, 32], in SBUF and PSUM.
+        """
         if self.dst.dtype != self.data.dtype:
             self.refuse(
                 f"`dst` is {self.dst} and `data` is {self.data}; legal: equal dtypes",
@@ -81,7 +84,6 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
             )
         if engine is Engine.tensor:
             check_bank(self, core, self.dst)
-        check_indirection(self, core)
 
     def execute(self, machine: Machine) -> None:
         """Bits as stored, but for the products of the Tensor Engine of v2."""

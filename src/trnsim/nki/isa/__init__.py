@@ -23,6 +23,7 @@ from trnsim.isa import (
     OobMode,
     ReduceCmd,
 )
+from trnsim.isa import VirtualRegister as VirtualRegister
 from trnsim.nki.operators import Operator
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import current_core
@@ -43,11 +44,17 @@ vector_engine = Engine.vector
 scalar_engine = Engine.scalar
 gpsimd_engine = Engine.gpsimd
 unknown_engine = Engine.unknown
+NkiValidationError = IllegalInstruction
 
 
 def get_nc_version() -> NcVersion:
     """The generation of the core that the kernel runs on."""
     return NcVersion(current_core().core.generation)
+
+
+def get_nc_sub_version() -> int:
+    """The revision of the silicon within its generation: 0, the first."""
+    return 0
 
 
 _AS_GIVEN = frozenset({NkiTensor, bool, int, float, str, type(None)})
@@ -137,6 +144,7 @@ def __getattr__(name: str) -> Any:
 
 _PUBLISHED = frozenset(
     {
+        "NkiInstruction",
         "nc_matmul",
         "nc_matmul_mx",
         "nc_transpose",

@@ -1,0 +1,222 @@
+"""How true is it? The provenance of every number here: engine by engine, memory by memory.
+
+`how_true` is the page docs/how-true.md. It counts the facts of each kind and names those that are
+assumed, with the reason for each; what it says follows from the facts alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.arch.neuroncore import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4
+from trnsim.facts import Count, Fact, Kind, Rate
+from trnsim.text import markdown
+
+CORES: Final = (NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4)
+
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "SBUF": ("partitions", "quadrant_partitions", "sbuf_partition_bytes"),
+    "PSUM": ("psum_banks", "psum_bank_bytes"),
+    "HBM": ("hbm_bytes",),
+    "Tensor Engine": (
+        "pe_rows",
+        "pe_columns",
+        "pe_tile_minimum",
+        "moving_free_max",
+        "tensor_clock_hz",
+        "fp32_passes",
+        "fp32_onezero_speedup",
+        "fp32_transpose_speedup",
+        "background_transpose_speedup",
+        "fp8_double_row_contraction",
+    ),
+    "Vector Engine": (
+        "vector_clock_hz",
+        "vector_transpose_partitions",
+        "bn_stats_free_max",
+        "search_free_max",
+        "vector_reciprocal_cycles_per_element",
+        "vector_aggregate_cycles_per_statistics",
+        "vector_exponential_elements_per_cycle",
+        "vector_random_values_per_cycle",
+        "vector_16bit_copy_speedup",
+        "vector_16bit_strided_speedup",
+        "vector_16bit_tensor_tensor_speedup",
+        "vector_quantize_elements_per_cycle",
+    ),
+    "Scalar Engine": ("scalar_clock_hz",),
+    "GpSimd Engine": (
+        "gpsimd_clock_hz",
+        "gpsimd_overhead_cycles",
+        "gpsimd_gather_step_cycles",
+        "gpsimd_gather_overhead_cycles",
+        "gpsimd_topk_cycles_per_element",
+        "gpsimd_rsqrt_cycles_per_element",
+    ),
+    "Every engine": (
+        "minimum_interval_cycles",
+        "access_latency_cycles",
+        "accumulator_read_cycles",
+        "engine_semaphore_s",
+    ),
+    "DMA": (
+        "dma_engines",
+        "dma_bytes_per_s",
+        "dma_start_s",
+        "dma_end_s",
+        "dma_descriptor_s",
+        "dma_transpose_efficiency",
+        "dma_transpose_on_chip_efficiency",
+        "dma_compute_efficiency",
+        "dma_read_add_write_efficiency",
+    ),
+    "Control": ("register_s", "core_barrier_s", "launch_s"),
+}
+"""Engine, memory or other part of a NeuronCore -> the facts that describe it."""
+
+_CATALOGUE: Final = (
+    "chips",
+    "gpus",
+    "announced",
+    "instances",
+    "prices",
+    "systems",
+    "rainier",
+    "measurements",
+)
+_KINDS: Final = tuple(Kind)
+_INTRODUCTION: Final = (
+    "Every number knows where it comes from. *Documented*: AWS (or a maker) states it. "
+    "*Measured*: somebody measured it on hardware and published it. *Derived*: it is computed from "
+    "such numbers. *Assumed*: nobody published it, and the reason says why it is what it is. A "
+    "rate is drawn from a lognormal around its value for the P10 and P90 of an estimate; its "
+    "relative spread is {spreads}, an assumption of ours.\n\n"
+    "The values of instructions: each [page of the instruction set](isa/index.md) says what is "
+    "approximate there. What the planner assumes of models and systems stands below each of its "
+    "estimates. No estimate has been compared with a measurement of ours on hardware: "
+    "[limits](limits.md)."
+)
+
+
+def how_true() -> str:
+    """The page "How true is it?", in Markdown."""
+    parts = [
+        "# How true is it?",
+        _INTRODUCTION.format(spreads=_spreads()),
+        "## A NeuronCore, part by part",
+        _cores_table(),
+        "## What is assumed of a NeuronCore",
+        _assumed_of_cores(),
+        "## Every fact of a NeuronCore",
+        _every_fact(),
+        "## Chips, instances and prices",
+        _catalogue_table(),
+        "## What is assumed of them",
+        _assumed_of_catalogue(),
+        "## Where primary sources disagree",
+        markdown(("topic", "one", "other"), [tuple(map(_cell, c)) for c in _contradictions()]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _spreads() -> str:
+    return ", ".join(f"{kind.spread:.0%} {kind.value}" for kind in _KINDS)
+
+
+def _counted(facts: Sequence[Fact]) -> tuple[str, ...]:
+    """How many of each kind."""
+    counts = Counter(fact.provenance.kind for fact in facts)
+    return tuple(str(counts[kind] or "-") for kind in _KINDS)
+
+
+def _header(*first: str) -> tuple[str, ...]:
+    return (*first, *(kind.value for kind in _KINDS))
+
+
+def _cores_table() -> str:
+    rows = [
+        (part, core.name, *_counted([core.facts()[name] for name in names]))
+        for part, names in PARTS.items()
+        for core in CORES
+    ]
+    rows += [("all", core.name, *_counted(list(core.facts().values()))) for core in CORES]
+    return markdown(_header("part", "core"), rows)
+
+
+def _assumed_of_cores() -> str:
+    rows = [
+        (part, f"`{name}`", ", ".join(cores), f"{fact:g}", source)
+        for part, names in PARTS.items()
+        for name in names
+        for cores, fact, source in _by_value(name)
+        if fact.provenance.kind is Kind.ASSUMED
+    ]
+    return markdown(("part", "fact", "cores", "value", "why"), rows)
+
+
+def _every_fact() -> str:
+    """A row for each fact, or several where the generations differ in it."""
+    rows = [
+        (f"`{name}`", ", ".join(cores), f"{fact:g}", fact.provenance.kind.value, source)
+        for names in PARTS.values()
+        for name in names
+        for cores, fact, source in _by_value(name)
+    ]
+    return markdown(("fact", "cores", "value", "kind", "source"), rows)
+
+
+def _by_value(name: str) -> list[tuple[list[str], Fact, str]]:
+    """The cores that share a fact, the fact, and its source."""
+    found: dict[tuple[float, str], tuple[list[str], Fact, str]] = {}
+    for core in CORES:
+        fact = core.facts()[name]
+        source = _cell(fact.provenance.source)
+        _, _, version = core.name.partition("-")
+        found.setdefault((fact, source), ([], fact, source))[0].append(version)
+    return list(found.values())
+
+
+def _catalogue_table() -> str:
+    rows = [
+        (area, *_counted([fact for _, fact in _leaves(getattr(catalogue(), area))]))
+        for area in _CATALOGUE
+    ]
+    return markdown(_header("area"), rows)
+
+
+def _assumed_of_catalogue() -> str:
+    rows = [
+        (area, name, f"{fact:g}", _cell(fact.provenance.source))
+        for area in _CATALOGUE
+        for name, fact in _leaves(getattr(catalogue(), area))
+        if fact.provenance.kind is Kind.ASSUMED
+    ]
+    return markdown(("area", "figure", "value", "why"), rows)
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Fact]]:
+    """Every fact within a row of the catalogue, with its path."""
+    if isinstance(value, Count | Rate):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{name} {key}".strip())
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _leaves(item, name)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _leaves(getattr(value, field.name), f"{name} {field.name}".strip())
+
+
+def _contradictions() -> tuple[tuple[str, str, str], ...]:
+    return catalogue().contradictions
+
+
+def _cell(text: str) -> str:
+    """Text on one line of a table."""
+    return " ".join(text.split()).replace("|", "\\|")

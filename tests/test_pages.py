@@ -1,0 +1,55 @@
+"""The pages of docs that are made from the source are what the source makes today."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from trnsim.arch.provenance import how_true
+from trnsim.isa.contents import pages
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@cache
+def made():
+    """Path below docs -> what the source makes of it."""
+    return {**{f"isa/{name}": text for name, text in pages().items()}, "how-true.md": how_true()}
+
+
+@pytest.mark.parametrize("name", made())
+def test_a_page_is_what_the_source_makes_of_it(name):
+    assert (DOCS / name).read_text(encoding="utf-8") == made()[name], "run `make docs`"
+
+
+def test_there_is_no_page_of_an_instruction_that_is_gone():
+    assert {path.name for path in (DOCS / "isa").iterdir()} == set(pages())
+
+
+def test_a_link_between_pages_leads_somewhere():
+    for page in DOCS.rglob("*.md"):
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_reading_guide_names_files_that_exist():
+    guide = (DOCS / "reading-guide.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:src|tests|examples|docs)/[\w/.-]+)`", guide)
+    assert len(named) > 20
+    for name in named:
+        assert (DOCS.parent / name).exists(), name
+
+
+def rewrite():
+    """Write every page that the source makes: `make docs`."""
+    folder = DOCS / "isa"
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    for name, text in made().items():
+        (DOCS / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    rewrite()
