@@ -156,6 +156,24 @@ def test_cores_that_exchange_different_shapes_are_refused(numerics):
         trnsim.run(sending(nl.float32, ((4, 8), (4, 4))), a, numerics=numerics)
 
 
+def test_what_nothing_wrote_is_sent_along_and_stays_unwritten():
+    @nki.jit
+    def kernel(a, rows):
+        rank = nl.program_id(0)
+        out = nl.ndarray((2, rows, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+        src = nl.ndarray((4, 8), dtype=a.dtype, buffer=nl.sbuf)
+        dst = nl.ndarray((4, 8), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=src[0:3], src=a[rank, 0:3])
+        nisa.sendrecv(src, dst, 1 - rank, 1 - rank, pipe_id=0)
+        nisa.dma_copy(dst=out[rank], src=dst[0:rows])
+        return out
+
+    a = np.arange(64, dtype=np.float32).reshape(2, 4, 8)
+    np.testing.assert_array_equal(trnsim.run(kernel[2], a, 3).outputs, a[::-1, 0:3])
+    with pytest.raises(IllegalInstruction, match="never written"):
+        trnsim.run(kernel[2], a, 4)
+
+
 def test_what_is_sent_is_what_was_there_when_it_was_sent():
     @nki.jit
     def kernel(a):

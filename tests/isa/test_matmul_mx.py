@@ -20,7 +20,7 @@ from trnsim.dtypes import (
     UINT16,
 )
 from trnsim.errors import IllegalInstruction, UndefinedBehavior, UninitializedRead, Unspecified
-from trnsim.isa import Engine, Memset, NcMatmulMx, QuantizeMx
+from trnsim.isa import Engine, Memset, NcMatmulMx, QuantizeMx, TensorCopy
 from trnsim.memory import Memory, SnakeIndex, Tile
 
 PSUM = Memory.PSUM
@@ -119,12 +119,29 @@ def test_scales_of_several_tensors_share_a_tile(work, random):
             assert (room.array[row] == 99).all()
 
 
-def test_only_the_rows_with_scales_are_written(work, random):
+def test_rows_between_the_scales_are_zero_where_nothing_had_been_written(work, random):
     src = work.tile(random((64, 4)), BFLOAT16)
     scale = work.empty((64, 1), UINT8)
+    scale.array[8:12] = 7
+    Tile(scale.storage, UINT8, scale.pattern.slice(0, 8, 12)).mark_written()
     work.issue(QuantizeMx(work.empty((64, 1), FLOAT8_E4M3FN_X4), src, scale))
-    written = scale.storage.written.of(scale.pattern, 1)[:, 0]
-    assert np.flatnonzero(written).tolist() == [0, 1, 2, 3, 32, 33, 34, 35]
+    assert scale.is_written()
+    codes = scale.array[:, 0]
+    assert np.flatnonzero(codes).tolist() == [0, 1, 2, 3, 8, 9, 10, 11, 32, 33, 34, 35]
+
+
+def test_groups_of_which_a_partition_is_unwritten_stay_unwritten(work, random):
+    src = work.empty((32, 4), BFLOAT16)
+    src.storage.data[...] = 0xFF  # NaN, as anything may lie there
+    rows = work.tile(random((20, 4)), BFLOAT16)
+    work.issue(TensorCopy(Tile(src.storage, BFLOAT16, src.pattern.slice(0, 0, 20)), rows))
+    scale = work.empty((32, 1), UINT8)
+    dst = work.issue(QuantizeMx(work.empty((32, 1), FLOAT8_E4M3FN_X4), src, scale))
+    assert np.flatnonzero(dst.written_flags()).tolist() == list(range(16))
+    assert scale.written_flags()[:4, 0].tolist() == [True, True, False, False]
+    unwritten = work.empty((32, 4), BFLOAT16)
+    with pytest.raises(UninitializedRead):
+        work.issue(QuantizeMx(dst, unwritten, scale))
 
 
 def quantize(work, rows=64, columns=8, scale=(64, 2), dtypes=(FLOAT8_E4M3FN_X4, BFLOAT16, UINT8)):

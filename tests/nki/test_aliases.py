@@ -33,6 +33,17 @@ def test_neuron_dtypes_casts_from_narrow_formats_too():
     ) == ["2", "-2", "127", "float32"]
 
 
+def test_neuron_dtypes_packs_four_elements_in_one_and_takes_them_apart():
+    assert python(
+        "import neuron_dtypes as dt, numpy as np\n"
+        "values = np.float32([[1, -2, 3, 0.5, 6, 0, 1, 4]])\n"
+        "for kind in (dt.float8_e5m2_x4, dt.float8_e4m3fn_x4, dt.float4_e2m1fn_x4):\n"
+        "    packed = dt.static_cast(values, kind)\n"
+        "    back = dt.static_cast(packed, np.float32)\n"
+        "    print(packed.shape[-1], packed.itemsize, (back == values).all())"
+    ) == ["2", "4", "True", "2", "4", "True", "2", "2", "True"]
+
+
 def test_neuron_dtypes_knows_sizes_kinds_and_ranges():
     assert python(
         "import neuron_dtypes as dt, numpy as np\n"

@@ -16,6 +16,7 @@ from trnsim.isa import (
     Reciprocal,
     TensorCopy,
     TensorScalar,
+    TensorTensor,
 )
 from trnsim.memory import AccessPattern, Memory, Tile
 from trnsim.program import CoreContext, current_core, has_current_core, issuing_to
@@ -87,9 +88,24 @@ def test_what_nothing_wrote_may_travel_with_what_was_written_but_not_be_computed
     rows = Tile(turned.storage, FLOAT32, turned.pattern.slice(0, 0, 3))
     assert work.issue(Reciprocal(work.empty((3, 4)), rows)).array.tolist() == [[0.5] * 4] * 3
     with pytest.raises(UninitializedRead):
-        work.issue(Reciprocal(work.empty((4, 4)), turned))
+        work.issue(Reciprocal(work.empty((4, 4)), moved))
     with pytest.raises(UninitializedRead):
         work.issue(TensorCopy(moved, work.empty((4, 4))))
+
+
+def test_partitions_that_nothing_wrote_stay_unwritten_and_others_are_computed(bench):
+    work = bench()
+    tiles = [work.empty((4, 4)) for _ in range(3)]
+    for tile, end in zip(tiles, (3, 2, 4), strict=True):
+        work.issue(Memset(Tile(tile.storage, FLOAT32, tile.pattern.slice(0, 0, end)), 2.0))
+    total = work.issue(TensorTensor(work.empty((4, 4)), tiles[0], tiles[1], "add"))
+    assert total.written_flags().all(axis=1).tolist() == [True, True, False, False]
+    product = work.issue(TensorTensor(tiles[2], tiles[2], total, "multiply"))
+    assert product.array[:2].tolist() == [[8.0] * 4] * 2
+    weights = work.tile(np.ones((4, 4)), BFLOAT16)
+    narrow = work.issue(TensorCopy(work.empty((4, 4), BFLOAT16), product))
+    with pytest.raises(UninitializedRead, match="nc_matmul reads"):
+        work.issue(NcMatmul(work.empty((4, 4), memory=PSUM), narrow, weights))
 
 
 def test_a_write_that_failed_wrote_nothing(bench):

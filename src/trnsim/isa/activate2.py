@@ -55,6 +55,8 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
     reset to the identity of `reduce_op`.
     """
 
+    works_by_partition = True
+
     dst: Tile = writes("P F", SBUF, PSUM)
     op: str
     data: Tile = reads("P F", SBUF, PSUM)

@@ -48,6 +48,8 @@ class Activation(Instruction, engines=(Engine.scalar,)):
     AWS's pseudo code adds the old sum twice in `reduce`; its prose, followed here, adds it once.
     """
 
+    works_by_partition = True
+
     dst: Tile = writes("P F", SBUF, PSUM)
     op: str
     data: Tile = reads("P F", SBUF, PSUM)
@@ -116,6 +118,8 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
 
     With reduce_res=None the sum stays in the accumulator, where `activation` finds it.
     """
+
+    works_by_partition = True
 
     dst: Tile = writes("P F", SBUF, PSUM)
     op: str

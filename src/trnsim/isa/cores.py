@@ -13,6 +13,7 @@ from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
     from trnsim.isa.machine import Machine
 
 _FIRST_GENERATION = 3
@@ -101,6 +102,11 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
                 f"{limit}",
                 "send in parts, or use dma_engine=nisa.dma_engine.dma",
             )
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """Of dst what is written of src, as the cores run one program."""
+        del tile
+        return [(self.dst, flags)] if flags.any() else None
 
     def execute(self, machine: Machine) -> None:
         """Bits as they are."""

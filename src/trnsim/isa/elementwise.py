@@ -65,6 +65,8 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     int32 and uint32 are exact on GpSimd, which is chosen for them unless an operand is in PSUM.
     """
 
+    works_by_partition = True
+
     dst: Tile = writes("P F", SBUF, PSUM)
     data1: Tile = reads("P F", SBUF, PSUM)
     data2: Tile = reads("P F", SBUF, PSUM)
@@ -137,6 +139,8 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
     Operands are numbers or [P, 1] tiles; arithmetic is float32. `reverse0` and `reverse1` swap the
     two sides of an operator; an operator that is `None` or `nl.bypass` lets the data pass.
     """
+
+    works_by_partition = True
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
@@ -237,6 +241,8 @@ _SCALAR_ENGINE_PAIRS = {("multiply", "add"), ("multiply", None), ("add", None)}
 class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
     """``dst = (data <op0> operand0) <op1> operand1``, operand0 broadcast, operand1 a tile."""
 
+    works_by_partition = True
+
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
     op0: str
@@ -274,6 +280,8 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
 
 class Reciprocal(Instruction, engines=(Engine.vector,)):
     """``dst = 1 / data``, in float32."""
+
+    works_by_partition = True
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)

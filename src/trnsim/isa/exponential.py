@@ -54,6 +54,8 @@ class Exponential(Instruction, engines=(Engine.vector,)):
     `dst` rounds them. Without `reduce_res` it stays in the accumulator registers.
     """
 
+    works_by_partition = True
+
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=(*_FLOATS, TFLOAT32, *_INTEGERS))
     src: Tile = reads("P F", SBUF, PSUM, dtypes=(*_FLOATS, *_INTEGERS, UINT32))
     max_value: Tile | float = vector_or_number("P 1", SBUF, PSUM, default=0.0)

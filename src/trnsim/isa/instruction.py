@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, fields, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, dataclass_transform
 
+import numpy as np
+
 from trnsim.errors import IllegalInstruction, InternalError
 from trnsim.isa.modes import Engine, OobMode
 from trnsim.memory import Memory, ScalarIndex, Storage, Tile
@@ -144,6 +146,16 @@ class Movement:
     arrange: Callable[[Array], Array]
 
 
+def whole_rows(flags: Array) -> Array:
+    """[P]: whether all flags of a partition are set."""
+    return np.asarray(flags.reshape(len(flags), -1).all(axis=1))
+
+
+def by_partition(tile: Tile, rows: Array) -> Array:
+    """A flag for each partition as one for each element of `tile`."""
+    return np.broadcast_to(rows.reshape(-1, *[1] * (len(tile.shape) - 1)), tile.shape)
+
+
 def as_it_is(array: Array) -> Array:
     """No rearrangement."""
     return array
@@ -166,6 +178,7 @@ class Instruction:
     source: ClassVar[str]
     opcode: ClassVar[str]
     is_published: ClassVar[bool]
+    works_by_partition: ClassVar[bool] = False  # a partition's result has no other's operands
     runs_without_values: ClassVar[bool] = False  # barriers and registers steer the program
     operands: ClassVar[dict[str, Operand]]
     access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]
@@ -249,13 +262,30 @@ class Instruction:
                 changed += value if changes else ()
         return looked, changed
 
-    def written_tiles(self) -> Iterable[Tile] | None:
-        """What it leaves written, where a family knows better than that each written operand is."""
-        return None
+    def written_tiles(self) -> Iterable[Tile]:
+        """What it leaves written: every written operand, unless a family knows better."""
+        return self.accesses()[1]
 
     def movement(self) -> Movement | None:
         """What it merely moves: unwritten elements may travel with written ones."""
         return None
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """What is written afterwards, where the operand `tile` is written only where `flags`.
+
+        Public kernels move and compute on whole tiles of which they use a few rows. An element that
+        comes of unwritten ones is unwritten itself.
+
+        Returns:
+            Tiles with a boolean an element; None where the operand cannot be read in part.
+        """
+        movement = self.movement()
+        if movement is not None and tile is movement.src and flags.any():
+            return [(movement.dst, movement.arrange(flags))]
+        rows = whole_rows(flags)
+        if not (self.works_by_partition and rows.any()):
+            return None
+        return [(result, by_partition(result, rows)) for result in self.written_tiles()]
 
     def result(self) -> object:
         """What the function in nki.isa returns: nothing, but for a new register."""

@@ -23,10 +23,21 @@ from trnsim.dtypes import (
 from trnsim.errors import InternalError
 from trnsim.isa.array_indirection import check_array_indirection, index_of
 from trnsim.isa.indirection import check_indirection
-from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.instruction import (
+    PSUM,
+    SBUF,
+    Cost,
+    Dims,
+    Instruction,
+    by_partition,
+    reads,
+    whole_rows,
+    writes,
+)
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
 from trnsim.isa.mx_layout import (
+    GROUP_PARTITIONS,
     PACKED_ELEMENTS,
     QUADRANT,
     QUADRANT_GROUPS,
@@ -46,7 +57,7 @@ from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Float32Array
+    from trnsim.dtypes import Array, Float32Array
     from trnsim.isa.machine import Machine
 
 _GENERATION = 4
@@ -137,7 +148,9 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
     """``dst, dst_scale = MXFP8(src)``, a scale for each 8 partitions x 4 elements of src [P, F].
 
     The scale is ``2**(floor(log2(largest magnitude)) - (Emax - 1))``, 2**-127 for zeros, and dst
-    [P, F / 4] packs four elements in one.
+    [P, F / 4] packs four elements in one. Rows of dst_scale between the scales keep what they held,
+    so that further scales can be packed there, and are zero where nothing had been written
+    (nki-library, test_quantize_to_mx.py: zero padding).
     """
 
     dst: Tile = writes("P D", SBUF, dtypes=_MX_FP8)
@@ -163,9 +176,13 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
         element = self.dst.dtype.element
         if element is None:
             raise InternalError(f"{self.dst} is not packed")
-        groups = grouped(self.src.load().reshape(self.src.partitions, -1))
+        values = self.src.load()
+        if not self.src.is_written():
+            values = np.where(self.src.written_flags(), values, 0)
+        groups = grouped(values.reshape(self.src.partitions, -1))
         blocks = mx_quantize(groups, element)
         self.dst.put(pack_x4(ungrouped(blocks.elements)))
+        self._pad_scales()
         codes = blocks.scales.view(self.dst_scale.dtype.dtype)
         for quadrant, part in enumerate(scale_tiles(self.dst_scale, self.src.partitions)):
             first = quadrant * QUADRANT_GROUPS
@@ -174,6 +191,28 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F / 4): four elements a partition and cycle."""
         return lane_cost(core, Engine.vector, n.F / core.vector_quantize_elements_per_cycle)
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """Groups of which every partition is written, and their scales."""
+        del tile
+        groups = whole_rows(flags).reshape(-1, GROUP_PARTITIONS).all(axis=1)
+        if not groups.any():
+            return None
+        scales = scale_tiles(self.dst_scale, self.src.partitions)
+        return [
+            (self.dst, by_partition(self.dst, groups.repeat(GROUP_PARTITIONS))),
+            *(
+                (part, by_partition(part, written))
+                for part, written in zip(scales, groups.reshape(-1, QUADRANT_GROUPS), strict=True)
+            ),
+        ]
+
+    def _pad_scales(self) -> None:
+        """Zero where nothing wrote; scales that were packed there before stay."""
+        scale = self.dst_scale
+        if scale.index is None:
+            scale.array.view(np.uint8)[~scale.written_flags()] = 0
+            scale.mark_written()
 
     def _scaled(self) -> dict[str, Tile]:
         return {"dst_scale": self.src}

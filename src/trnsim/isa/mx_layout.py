@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 QUADRANT: Final = 32
 PACKED_ELEMENTS: Final = 4
-_GROUP_PARTITIONS: Final = 8
-QUADRANT_GROUPS: Final = QUADRANT // _GROUP_PARTITIONS
+GROUP_PARTITIONS: Final = 8
+QUADRANT_GROUPS: Final = QUADRANT // GROUP_PARTITIONS
 
 
 def scale_rows(partitions: int) -> int:
@@ -50,11 +50,11 @@ def _rows(tile: Tile, first: int, end: int) -> Tile:
 
 def grouped(flat: Array) -> Array:
     """[P, 4 F] as [P / 8, F, 32]: the values that share a scale along the last axis."""
-    split = flat.reshape(len(flat) // _GROUP_PARTITIONS, _GROUP_PARTITIONS, -1, PACKED_ELEMENTS)
+    split = flat.reshape(len(flat) // GROUP_PARTITIONS, GROUP_PARTITIONS, -1, PACKED_ELEMENTS)
     return split.transpose(0, 2, 1, 3).reshape(len(split), -1, MX_BLOCK)
 
 
 def ungrouped(groups: Array) -> Array:
     """[P / 8, F, 32] as [P, 4 F]."""
-    split = groups.reshape(*groups.shape[:2], _GROUP_PARTITIONS, PACKED_ELEMENTS)
-    return split.transpose(0, 2, 1, 3).reshape(len(groups) * _GROUP_PARTITIONS, -1)
+    split = groups.reshape(*groups.shape[:2], GROUP_PARTITIONS, PACKED_ELEMENTS)
+    return split.transpose(0, 2, 1, 3).reshape(len(groups) * GROUP_PARTITIONS, -1)

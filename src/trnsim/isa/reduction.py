@@ -21,6 +21,8 @@ _REDUCTIONS = [name for name, operator in ALU.items() if operator.reduce is not 
 class TensorReduce(Instruction, engines=(Engine.vector,)):
     """``dst = reduce(op, data, axis)`` over the last free axes, optionally negated."""
 
+    works_by_partition = True
+
     dst: Tile = writes("", SBUF, PSUM)
     op: str
     data: Tile = reads("P F", SBUF, PSUM)

@@ -37,6 +37,8 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
     `reduce_res` it stays in the Vector Engine's accumulator registers, for the next instruction.
     """
 
+    works_by_partition = True
+
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
     op0: str

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
     from trnsim.errors import SourceLine
     from trnsim.isa import Instruction
-    from trnsim.isa.instruction import Movement
     from trnsim.isa.machine import CoreLink
     from trnsim.memory import SharedTensors
 
@@ -128,38 +128,35 @@ class CoreContext:
         """Check, execute and record an instruction whose operands have their places."""
         which = self._check(instruction)
         if self.has_values:
-            self._execute(instruction, reads, writes)
+            self._execute(instruction, reads)
         elif instruction.runs_without_values:
             instruction.execute(self._machine)
         self._record(which, reads, writes)
 
-    def _execute(self, instruction: Instruction, reads: list[Tile], writes: list[Tile]) -> None:
+    def _execute(self, instruction: Instruction, reads: list[Tile]) -> None:
         """Values, and what has been written then."""
         doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.place]
-        moved = self._partly_written(instruction, doubtful) if doubtful else None
+        partly = self._partly_written(instruction, doubtful) if doubtful else []
         instruction.execute(self._machine)
-        if moved is not None:
-            moved.dst.mark_written_where(moved.arrange(moved.src.written_flags()))
-            return
-        written = instruction.written_tiles()
-        for tile in writes if written is None else written:
+        for tile in instruction.written_tiles():
             tile.mark_written()
+        for tile, flags in partly:
+            tile.mark_written_where(flags)
 
-    def _partly_written(self, instruction: Instruction, reads: list[Tile]) -> Movement | None:
-        """Refuse what cannot be read; the movement of a tile that is written in part, if any.
-
-        Moving elements that nothing wrote along with others is legal: public kernels transpose
-        tiles of which they use a few rows. Computing with them, or returning them, is not.
-        """
-        moved: Movement | None = None
+    def _partly_written(
+        self, instruction: Instruction, reads: list[Tile]
+    ) -> list[tuple[Tile, Array]]:
+        """Refuse what cannot be read; what the instruction leaves written in part, if anything."""
+        partly: list[tuple[Tile, Array]] = []
         for tile in reads:
             if not tile.storage.written.is_full and tile.index is None and not tile.is_written():
-                movement = instruction.movement()
-                if movement is not None and tile is movement.src and tile.written_flags().any():
-                    moved = movement
+                left = instruction.leaves_written(tile, tile.written_flags())
+                if left is not None:
+                    tile.require_intact(instruction.opcode)
+                    partly = _both(partly, left)
                     continue
             self._refuse_unreadable(instruction, tile)
-        return moved
+        return partly
 
     def _record(self, which: int, reads: list[Tile], writes: list[Tile]) -> None:
         checked = self.program.checked[which]
@@ -219,6 +216,15 @@ class CoreContext:
             which = self._known[signature] = len(self.program.checked)
             self.program.checked.append(Checked(outline, dims, engine, cost))
         return which
+
+
+def _both(
+    first: list[tuple[Tile, Array]], second: list[tuple[Tile, Array]]
+) -> list[tuple[Tile, Array]]:
+    """What is left written by an instruction of which two operands are written in part."""
+    if not first:
+        return second
+    return [(tile, one & other) for (tile, one), (_, other) in zip(first, second, strict=True)]
 
 
 _current: ContextVar[CoreContext | None] = ContextVar("trnsim_core", default=None)

@@ -10,18 +10,38 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from trnsim.dtypes import BY_NAME, Array, Dtype, as_dtype, round_to, to_float32
+from trnsim.dtypes import (
+    BY_NAME,
+    PACKED,
+    Array,
+    Dtype,
+    as_dtype,
+    pack_x4,
+    round_to,
+    to_float32,
+    unpack_x4,
+)
 
 globals().update(BY_NAME)
+_ROUNDED_ONCE = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def static_cast(array: Any, dtype: Any) -> Array:
-    """`array` rounded to `dtype`."""
+    """`array` rounded to `dtype`.
+
+    A packed format holds four elements in one, so ``[..., F]`` becomes ``[..., F / 4]`` on the way
+    to it and ``[..., 4 * F]`` on the way from it.
+    """
     values = np.asarray(array)
     kind = as_dtype(dtype)
-    if values.dtype.kind in "iub" or values.dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+    packed = next((d for d in PACKED if d.dtype == values.dtype), None)
+    if packed is not None:
+        values = unpack_x4(values, packed)
+    if not (values.dtype.kind in "iub" or values.dtype in _ROUNDED_ONCE):
+        values = to_float32(values)
+    if kind.element is None:
         return round_to(values, kind)
-    return round_to(to_float32(values), kind)
+    return pack_x4(round_to(values, kind.element))
 
 
 def sizeinbytes(dtype: Any) -> int:
