@@ -268,9 +268,9 @@ class Instruction:
                 changed += value if changes else ()
         return looked, changed
 
-    def written_tiles(self) -> Iterable[Tile] | None:
-        """What it leaves written, where a family knows better than that each written operand is."""
-        return None
+    def written_tiles(self) -> Iterable[Tile]:
+        """What it leaves written: every written operand, unless a family knows better."""
+        return self.accesses()[1]
 
     def movement(self) -> Movement | None:
         """What it merely moves: unwritten elements may travel with written ones."""

@@ -138,8 +138,7 @@ class CoreContext:
         doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.place]
         partly = self._partly_written(instruction, doubtful) if doubtful else []
         instruction.execute(self._machine)
-        written = instruction.written_tiles()
-        for tile in writes if written is None else written:
+        for tile in instruction.written_tiles():
             tile.mark_written()
         for tile, flags in partly:
             tile.mark_written_where(flags)
