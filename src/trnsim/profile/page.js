@@ -83,7 +83,7 @@ function card(name, value, note) {
 }
 
 function showCards() {
-  const s = data.summary;
+  const s = data.summary, m = s.metrics;
   const busiest = s.engines[0];
   const busy = busiest ? `busiest: ${busiest.engine} ${percent(busiest.active_share)}` : "nothing ran";
   byId("target").textContent = `${s.target} · ${count.toLocaleString("en")} instructions · estimated, not measured`;
@@ -92,8 +92,10 @@ function showCards() {
       `P10–P90 ${range(s.total_time_p10_s * 1e9, s.total_time_p90_s * 1e9)}`),
     card("Bound by", s.bound_by[0].toUpperCase() + s.bound_by.slice(1), busy),
     card("On the device", short(data.device_ns), `after a launch of ${short(s.launch_s * 1e9)}`),
-    card("HBM", rate(s.hbm_bytes_per_s, "B/s"), `${bytes(s.hbm_bytes)} in and out`),
-    card("Tensor Engine", `${percent(s.hfu)} HFU`, rate(s.tensor_flop, "FLOP")),
+    card("HBM", `${percent(m.mbu_estimated_percent / 100)} MBU`,
+      `${bytes(m.hbm_read_bytes)} in, ${bytes(m.hbm_write_bytes)} out`),
+    card("Tensor Engine", `${percent(m.mfu_estimated_percent / 100)} MFU`,
+      `${rate(m.hardware_flops, "FLOP")}, ${percent(m.hfu_estimated_percent / 100)} HFU`),
     card("SBUF peak", bytes(s.sbuf_peak_bytes), `of ${bytes(s.sbuf_bytes)}, issue order`),
     card("PSUM peak", bytes(s.psum_peak_bytes), `of ${bytes(s.psum_bytes)}, issue order`));
 }
