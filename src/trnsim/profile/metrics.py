@@ -39,7 +39,7 @@ Values = dict[str, Value]
 
 _PERCENT: Final = 100.0
 _COMPUTE: Final = (Engine.tensor, Engine.vector, Engine.scalar, Engine.sync, Engine.gpsimd)
-_BASE_CLOCK_HZ: Final = {2: 1.4e9, 3: 1.2e9}
+BASE_CLOCK_HZ: Final = {2: 1.4e9, 3: 1.2e9}
 """By generation. Source: neuroncore_cycle_count; the page gives none for Trainium3."""
 
 _NO_COLLECTIVES: Final = "collective operations are not emulated"
@@ -148,7 +148,7 @@ def _times(work: _Work) -> _Section:
     active_s = work.active_s(everything)
     events = count_updates(work.program)
     packets = int(transfers(work.timeline).packets.sum())
-    clock_hz = _BASE_CLOCK_HZ.get(work.core.generation)
+    clock_hz = BASE_CLOCK_HZ.get(work.core.generation)
     found: Values = {
         "total_time": work.total_s,
         "total_exec_time": executed_s,
