@@ -7,12 +7,19 @@ Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst. What 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
+
+import numpy.typing as npt
 
 VERSION: Final = "7.4.0"
 """The schema's version, in Neuron SDK 2.31. Source: the page's first section."""
+
+Column = Sequence[Any] | npt.NDArray[Any]
+Table = dict[str, Column]
+"""A table's values, column by column."""
 
 Columns = dict[str, str]
 """Type by name of column: "int64", "int32", "float32", "string" or "bool"."""

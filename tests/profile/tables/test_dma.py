@@ -1,6 +1,7 @@
 import pytest
 
-from trnsim.profile.tables import Core, dma
+from trnsim.profile.core import Core
+from trnsim.profile.tables import dma
 
 
 def test_packets_share_out_every_byte_of_their_transfer(kernel):

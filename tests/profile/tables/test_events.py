@@ -2,7 +2,8 @@ import pytest
 
 from trnsim.isa import Activation, Engine
 from trnsim.memory import Memory
-from trnsim.profile.tables import Core, events
+from trnsim.profile.core import Core
+from trnsim.profile.tables import events
 
 
 def test_instructions_are_those_of_compute_engines(timeline):

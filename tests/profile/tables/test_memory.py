@@ -2,7 +2,8 @@ import pytest
 
 from trnsim.isa import DmaCopy
 from trnsim.memory import Memory
-from trnsim.profile.tables import Core, memory
+from trnsim.profile.core import Core
+from trnsim.profile.tables import memory
 
 
 def test_usage_counts_bytes_by_partition(kernel):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trnsim.profile.core import Core
+from trnsim.profile.schema import Table
 from trnsim.profile.schema import tables as schema_tables
 from trnsim.profile.tables import dma, events, memory, whole
-from trnsim.profile.tables.core import Column, Core, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from trnsim.profile.summary import Summary
     from trnsim.timing import Timeline
 
-__all__ = ["Column", "Core", "Table", "explorer_tables"]
+__all__ = ["explorer_tables"]
 
 _BUILDERS = {
     "Instruction": events.instructions,

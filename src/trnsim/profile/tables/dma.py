@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trnsim.profile.tables.core import Core, Table, ns
+from trnsim.profile.core import Core, ns
+from trnsim.profile.schema import Table
 from trnsim.profile.throughput import Throughput, throughput
 from trnsim.profile.transfers import QUEUE_TYPES
 
@@ -143,14 +144,7 @@ def dma_usage(core: Core) -> Table:
 
 def hbm_usage(core: Core) -> Table:
     """Bytes a second into and out of HBM, where that changes."""
-    return _usage(core, hbm_throughput(core))
-
-
-def hbm_throughput(core: Core) -> Throughput:
-    """Bytes a second into and out of HBM."""
-    moved, totals = core.transfers, core.totals
-    in_hbm = totals.column("hbm_read_bytes") + totals.column("hbm_write_bytes")
-    return throughput(moved.start_s, moved.end_s, in_hbm[core.spans.which[moved.index]])
+    return _usage(core, core.hbm)
 
 
 def _usage(core: Core, found: Throughput) -> Table:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trnsim.isa import Engine
+from trnsim.profile.core import Core, ns
 from trnsim.profile.intervals import union
+from trnsim.profile.schema import Table
 from trnsim.profile.semaphores import updates, waits
-from trnsim.profile.tables.core import Core, Table, ns
 
 if TYPE_CHECKING:
     from trnsim.profile.traffic import Traffic

@@ -14,7 +14,8 @@ import numpy as np
 
 from trnsim.isa import Engine
 from trnsim.memory import Memory
-from trnsim.profile.tables.core import Core, Table, ns
+from trnsim.profile.core import Core, ns
+from trnsim.profile.schema import Table
 
 if TYPE_CHECKING:
     from trnsim.program import StorageUse

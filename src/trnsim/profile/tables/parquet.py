@@ -17,7 +17,7 @@ from trnsim.profile.schema import VERSION, tables
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trnsim.profile.tables.core import Table
+    from trnsim.profile.schema import Table
 
 EXTRA = "pip install 'trnsim[parquet]'"
 

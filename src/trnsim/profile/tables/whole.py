@@ -13,8 +13,8 @@ from trnsim.profile.schema import VERSION
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from trnsim.profile.schema import Column, Table
     from trnsim.profile.summary import Summary
-    from trnsim.profile.tables.core import Column, Table
     from trnsim.timing import Timeline
 
 _HZ_PER_GHZ: Final = 1e9

@@ -1,16 +1,15 @@
-"""What the tables of one core start from: its timeline in columns, with whole nanoseconds."""
+"""One physical core of a run: its timeline in columns, what moved, and whole nanoseconds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from trnsim.isa import Engine
+from trnsim.profile.throughput import Throughput, throughput
 from trnsim.profile.traffic import Totals
 from trnsim.profile.transfers import Transfers, transfers
 from trnsim.timing.occupancy import Columns, columns
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from trnsim.program import Program
     from trnsim.timing import Timeline
     from trnsim.timing.occupancy import Integers, Seconds
-
-Column = Sequence[Any] | npt.NDArray[Any]
-Table = dict[str, Column]
 
 _NS_PER_S: Final = 1e9
 _RANK_SHIFT: Final = 40
@@ -70,6 +66,13 @@ class Core:
     def transfers(self) -> Transfers:
         """Its DMA transfers."""
         return transfers(self.timeline)
+
+    @cached_property
+    def hbm(self) -> Throughput:
+        """Bytes a second into and out of HBM."""
+        moved, totals = self.transfers, self.totals
+        in_hbm = totals.column("hbm_read_bytes") + totals.column("hbm_write_bytes")
+        return throughput(moved.start_s, moved.end_s, in_hbm[self.spans.which[moved.index]])
 
     def ids(self, indices: Integers) -> list[int]:
         """Identifiers of instructions, unique among all cores."""

@@ -1,5 +1,6 @@
-from trnsim.profile.tables import Core
-from trnsim.profile.tables.core import ns
+from trnsim.isa import DmaCopy
+from trnsim.memory import Memory
+from trnsim.profile.core import Core, ns
 
 
 def test_a_core_tells_compute_from_dma(timeline):
@@ -16,9 +17,6 @@ def test_ids_of_two_cores_never_meet(timeline):
 
 
 def test_transfers_are_named_after_their_tensor(kernel):
-    from trnsim.isa import DmaCopy  # noqa: PLC0415
-    from trnsim.memory import Memory  # noqa: PLC0415
-
     kernel.load(8, 8)
     kernel.do(DmaCopy(kernel.tile(Memory.SBUF, 8, 8), kernel.tile(Memory.HBM, 8, 8, name="q")))
     core = Core(kernel.timeline(), 0)
