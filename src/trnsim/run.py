@@ -74,18 +74,23 @@ class Run:
         """Estimated time on the chip, launch included."""
         return self.timeline.total_time_s
 
-    @cached_property
+    @property
     def summary(self) -> Summary:
         """What bound the kernel, how busy each engine was, and how sure the estimate is."""
+        return self._summary
+
+    @cached_property
+    def _summary(self) -> Summary:
         from trnsim.profile.summary import summarize  # noqa: PLC0415  a kernel alone needs none
 
         return summarize(self.timeline)
 
     def report(self, path: str | Path) -> Path:
         """Write the run's HTML page to `path` and return where it lies."""
-        from trnsim.profile.report import write_report  # noqa: PLC0415  as above
+        from trnsim.profile.report import write_page  # noqa: PLC0415  as above
+        from trnsim.profile.stored import report_of  # noqa: PLC0415  as above
 
-        return write_report(self.timeline, path, f"{self.title} on {self.target.name}")
+        return write_page(report_of([self]), path)
 
 
 def run(

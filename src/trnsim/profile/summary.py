@@ -114,7 +114,8 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists and numbers, as JSON has them."""
-        return asdict(self)
+        lists = {"engines": [asdict(use) for use in self.engines], "assumed": list(self.assumed)}
+        return {**asdict(self), **lists}
 
     def text(self) -> str:
         """The summary as aligned lines for a terminal."""
