@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trnsim.profile.summary import Summary
-    from trnsim.program import Program
+    from trnsim.program import Checked, Observer, Program
 
 
 @runtime_checkable
@@ -123,8 +123,12 @@ def run(
         )
     chip = arch.target(target)
     schedulers = [Scheduler(chip.core) for _ in range(kernel.cores)]
+    watch = _watch.get()
+    observers: list[Observer] = list(schedulers)
+    if watch is not None:
+        observers[0] = _Watched(schedulers[0], watch, f"{kernel.title} on {chip.name}")
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
-    team = Team(chip.core, schedulers, has_values=numerics, watcher=detector)
+    team = Team(chip.core, observers, has_values=numerics, watcher=detector)
     outputs = kernel.launch(team, args, {**kwargs, **(kernel_kwargs or {})})
     timelines: list[Timeline] = []
     for context, scheduler in zip(team.contexts, schedulers, strict=True):
@@ -136,6 +140,35 @@ def run(
     if collector is not None:
         collector.append(result)
     return result
+
+
+class _Watched:
+    """An observer that says every now and then how far the program is."""
+
+    def __init__(self, observer: Observer, tell: Callable[[str], None], title: str) -> None:
+        self._observer = observer
+        self._tell = tell
+        self._title = title
+
+    def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
+        """Hand on the instruction."""
+        self._observer.issued(index, checked, predecessors)
+        if index % _WATCHED_EVERY == 0:
+            self._tell(f"{self._title}: {index:,} instructions")
+
+
+_WATCHED_EVERY = 1024
+_watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", default=None)
+
+
+@contextmanager
+def watching(tell: Callable[[str], None]) -> Generator[None]:
+    """Calls `tell` every thousand instructions of the runs inside, with how far they are."""
+    token = _watch.set(tell)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
 
 
 _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=None)

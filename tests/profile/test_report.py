@@ -64,7 +64,7 @@ def test_traces_are_perfettos_chromes_and_tables(tmp_path, timeline, ran):
     told = []
     found = write_traces(ran(timeline), tmp_path, "matmul", told.append)
     assert {kind: path.name for kind, path in found.items()} == {
-        "perfetto": "matmul.perfetto-trace",
+        "trace": "matmul.perfetto-trace",
         "chrome": "matmul.trace.json",
         "tables": "matmul-tables",
     }
@@ -74,4 +74,4 @@ def test_traces_are_perfettos_chromes_and_tables(tmp_path, timeline, ran):
 
 def test_without_pyarrow_there_are_no_tables(tmp_path, timeline, ran, monkeypatch):
     monkeypatch.setattr(report, "is_available", lambda: False)
-    assert write_traces(ran(timeline), tmp_path, "matmul").keys() == {"perfetto", "chrome"}
+    assert write_traces(ran(timeline), tmp_path, "matmul").keys() == {"trace", "chrome"}

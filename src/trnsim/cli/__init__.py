@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trnsim.cli import assess, claims, demo, plan, run
+from trnsim.cli import assess, claims, demo, plan, profile, run
 from trnsim.errors import EmulatorError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ app.command("run", context_settings=run.SETTINGS)(run.run_script)
 app.command("assess")(assess.assess)
 app.command("claims")(claims.claims)
 app.add_typer(plan.app, name="plan")
+app.add_typer(profile.app, name="profile")
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ Reads timelines; places nothing on them. What it says are estimates, with the fa
 """
 
 from trnsim.profile.advice import Advice, advise
+from trnsim.profile.diff import Diff, compare
 from trnsim.profile.lines import LineTime, time_by_line
 from trnsim.profile.page import html
 from trnsim.profile.report import write, write_page, write_report, write_traces
@@ -12,10 +13,12 @@ from trnsim.profile.summary import EngineUse, Summary, summarize
 
 __all__ = [
     "Advice",
+    "Diff",
     "EngineUse",
     "LineTime",
     "Summary",
     "advise",
+    "compare",
     "html",
     "load",
     "report_of",

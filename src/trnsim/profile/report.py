@@ -89,7 +89,7 @@ def write_traces(
     folder, title = Path(folder), f"{run.title} on {run.target.name}"
     found: dict[str, Path] = {}
     for kind, suffix, make in (
-        ("perfetto", "perfetto-trace", perfetto),
+        ("trace", "perfetto-trace", perfetto),
         ("chrome", "trace.json", chrome),
     ):
         path = folder / f"{name}.{suffix}"
