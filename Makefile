@@ -49,7 +49,7 @@ UPSTREAM ?= ../upstream
 		--constraint constraints.txt --editable '.[torch,test,upstream]'
 	@touch $@
 
-golden: .venv/.test ## put what is printed today into README
+golden: .venv/.test ## put what is printed today into README and the tutorial
 	$(BIN)/python tests/test_docs.py
 
 upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder

@@ -2,11 +2,13 @@
 
     trnsim run examples/matmul_steps.py 1 --report step1
 
-Each kernel computes ``a_t.T @ b`` in float32 from a_t [K, M] and b [K, N].
+Each kernel computes ``a_t.T @ b`` from a_t [K, M] and b [K, N], with operands in bfloat16 and sums
+in float32.
 """
 
 import sys
 
+import ml_dtypes
 import nki
 import nki.isa as nisa
 import nki.language as nl
@@ -16,9 +18,9 @@ P = 128  # partitions: rows of a tile
 BANK = 512  # float32 columns of one PSUM bank
 
 
-def load(source, dtype):
-    """A tile of `source` in SBUF."""
-    tile = nl.ndarray(source.shape, dtype=dtype, buffer=nl.sbuf)
+def load(source):
+    """A tile of `source` in SBUF, rounded to bfloat16 on the way."""
+    tile = nl.ndarray(source.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=source)
     return tile
 
@@ -39,8 +41,8 @@ def step1(a_t, b):
         for n in range(0, N, P):
             sums = nl.ndarray((P, P), dtype=nl.float32, buffer=nl.psum)
             for k in range(0, K, P):
-                left = load(a_t[k : k + P, m : m + P], nl.float32)
-                right = load(b[k : k + P, n : n + P], nl.float32)
+                left = load(a_t[k : k + P, m : m + P])
+                right = load(b[k : k + P, n : n + P])
                 nisa.nc_matmul(dst=sums, stationary=left, moving=right)
             store(out[m : m + P, n : n + P], sums)
     return out
@@ -55,8 +57,8 @@ def step2(a_t, b):
         for n in range(0, N, BANK):
             sums = nl.ndarray((P, BANK), dtype=nl.float32, buffer=nl.psum)
             for k in range(0, K, P):
-                left = load(a_t[k : k + P, m : m + P], nl.float32)
-                right = load(b[k : k + P, n : n + BANK], nl.float32)
+                left = load(a_t[k : k + P, m : m + P])
+                right = load(b[k : k + P, n : n + BANK])
                 nisa.nc_matmul(dst=sums, stationary=left, moving=right)
             store(out[m : m + P, n : n + BANK], sums)
     return out
@@ -65,21 +67,21 @@ def step2(a_t, b):
 @nki.jit
 def step3(a_t, b):
     """Every row of both matrices crosses from HBM once, and stays in SBUF."""
-    return multiply(a_t, b, nl.float32)
+    return multiply(a_t, b)
 
 
 @nki.jit
 def step4(a_t, b):
-    """The same in bfloat16: the Tensor Engine takes one pass, PSUM still adds in float32."""
-    return multiply(a_t, b, nl.bfloat16)
+    """The same, of matrices that are bfloat16 in HBM: half the bytes."""
+    return multiply(a_t, b)
 
 
-def multiply(a_t, b, dtype):
-    """The product from rows that are loaded once, in `dtype`."""
+def multiply(a_t, b):
+    """The product from rows that are loaded once, in the format of `b`."""
     (K, M), N = a_t.shape, b.shape[1]
-    out = nl.ndarray((M, N), dtype=nl.float32, buffer=nl.shared_hbm)
-    lefts = [load(a_t[k : k + P], dtype) for k in range(0, K, P)]
-    rights = [load(b[k : k + P], dtype) for k in range(0, K, P)]
+    out = nl.ndarray((M, N), dtype=b.dtype, buffer=nl.shared_hbm)
+    lefts = [load(a_t[k : k + P]) for k in range(0, K, P)]
+    rights = [load(b[k : k + P]) for k in range(0, K, P)]
     for m in range(0, M, P):
         for n in range(0, N, BANK):
             sums = nl.ndarray((P, BANK), dtype=nl.float32, buffer=nl.psum)
@@ -94,12 +96,19 @@ def multiply(a_t, b, dtype):
 STEPS = {"1": step1, "2": step2, "3": step3, "4": step4}
 
 
+def inputs(step):
+    """a_t and b: seeded noise, in bfloat16 for the last step."""
+    rng = np.random.default_rng(0)
+    dtype = ml_dtypes.bfloat16 if step == "4" else np.float32
+    return [rng.standard_normal((1024, n)).astype(dtype) for n in (512, 1024)]
+
+
 def main(step):
     """Run one step and compare it with numpy."""
-    rng = np.random.default_rng(0)
-    a_t, b = (rng.standard_normal((1024, n)).astype(np.float32) for n in (512, 1024))
-    expected = a_t.T @ b
-    error = np.abs(STEPS[step](a_t, b) - expected).max() / np.abs(expected).max()
+    a_t, b = inputs(step)
+    expected = a_t.astype(np.float32).T @ b.astype(np.float32)
+    result = STEPS[step](a_t, b).astype(np.float32)
+    error = np.abs(result - expected).max() / np.abs(expected).max()
     assert error < 2**-7, f"step {step} is off by {error}"
 
 

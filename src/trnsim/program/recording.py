@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from trnsim.memory import Storage, Tile
 
 
+_HBM = Memory.HBM
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """An instruction that passed every check, without its bytes.
@@ -131,27 +134,27 @@ class Program:
 
     def note_use(self, index: int, reads: Iterable[Tile], writes: Iterable[Tile]) -> None:
         """Extend the lives of the storages that instruction `index` touches."""
-        tensor = -1
+        uses, tensor = self.uses, -1
         for tile in writes:
             storage = tile.storage
-            use = self.uses.get(storage.serial)
+            use = uses.get(storage.serial)
             if use is None:
                 if storage.is_placed:
                     continue
-                use = self.uses[storage.serial] = _first_use(storage, index, index)
+                use = uses[storage.serial] = _first_use(storage, index, index)
             use.last_use = index
-            if storage.memory is Memory.HBM:
+            if use.memory is _HBM:
                 use.written_bytes += tile.nbytes
                 tensor = storage.serial
         for tile in reads:
             storage = tile.storage
-            use = self.uses.get(storage.serial)
+            use = uses.get(storage.serial)
             if use is None:
-                if storage.memory is not Memory.HBM:
+                if storage.memory is not _HBM:
                     continue
-                use = self.uses[storage.serial] = _first_use(storage, -1, index)
+                use = uses[storage.serial] = _first_use(storage, -1, index)
             use.last_use = index
-            if storage.memory is Memory.HBM:
+            if use.memory is _HBM:
                 use.reads += 1
                 use.read_bytes += tile.nbytes
                 tensor = storage.serial
