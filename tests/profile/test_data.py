@@ -56,6 +56,16 @@ def test_it_is_plain_json(timeline, ran):
     assert data["warnings"] == ["a race"]
 
 
+def test_gains_name_their_line(timeline, ran):
+    data = profile_data(ran(timeline))
+    for gain in data["gains"]:
+        if gain["line"] >= 0:
+            line = data["lines"][gain["line"]]
+            assert gain["change"] == f"{line['file']}:{line['line']} for nothing"
+        else:
+            assert gain["change"].endswith(" twice as fast")
+
+
 def test_opcodes_are_counted_busiest_first(timeline, ran):
     rows = profile_data(ran(timeline))["opcodes"]
     assert [(row["opcode"], row["engine"], row["count"]) for row in rows] == [

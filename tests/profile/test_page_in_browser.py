@@ -157,3 +157,10 @@ def test_targets_stand_side_by_side_and_one_is_shown(tmp_path, timeline, ran):
     ]
     assert ">matmul on trn3</h1>" in document
     assert attribute(document, "selected") == 3
+
+
+def test_what_a_free_line_or_a_faster_engine_gains_is_shown(page, tmp_path):
+    document = rendered(page, tmp_path)
+    words = re.sub(r"<[^>]*>", "", document)
+    assert re.search(r"DMA twice as fast: \W\d", words)
+    assert "If free" in words

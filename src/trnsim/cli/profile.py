@@ -100,6 +100,11 @@ def side_by_side(summaries: dict[str, Summary]) -> str:
 
 def _described(profile: Data, *, all_figures: bool) -> str:
     parts = [summary_of(profile).text(), _line_table(profile)]
+    parts += [
+        f"if   {gain['change']}: -{time_words(gain['gain_ns'] / _NS_PER_S)}"
+        for gain in profile["gains"]
+        if gain["line"] < 0 and gain["gain_ns"] > 0
+    ]
     parts += [f"try  {advice['text']}  ({_place(profile, advice)})" for advice in profile["advice"]]
     if all_figures:
         metrics, missing = profile["summary"]["metrics"], profile["summary"]["missing"]
@@ -112,17 +117,19 @@ def _described(profile: Data, *, all_figures: bool) -> str:
 
 
 def _line_table(profile: Data) -> str:
+    free = {gain["line"]: gain["gain_ns"] / _NS_PER_S for gain in profile["gains"]}
     rows = [
         [
             _place(profile, row),
             time_words(row["critical_ns"] / _NS_PER_S),
             time_words(row["waiting_ns"] / _NS_PER_S),
+            f"-{time_words(free[row['line']])}" if row["line"] in free else "",
             f"{row['instructions']:,}",
             profile["lines"][row["line"]]["text"] if row["line"] >= 0 else "",
         ]
         for row in profile["by_line"][:_LINES]
     ]
-    return aligned(["line", "critical path", "of it waiting", "instructions", ""], rows)
+    return aligned(["line", "critical path", "of it waiting", "if free", "instructions", ""], rows)
 
 
 def _place(profile: Data, row: Data) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from trnsim.memory import Memory
 from trnsim.profile.advice import advise
 from trnsim.profile.core import Core
+from trnsim.profile.gains import gains
 from trnsim.profile.lines import line_text, time_by_line
 from trnsim.profile.roofline import roofline
 from trnsim.timing.occupancy import columns, critical_steps, occupancy
@@ -100,6 +101,14 @@ def profile_data(run: Profiled) -> Data:
         "opcodes": _opcodes(timeline),
         "by_line": [_line_time(row, numbers) for row in time_by_line(timeline)],
         "advice": [_advice(advice, numbers) for advice in advise(timeline)],
+        "gains": [
+            {
+                "change": gain.change,
+                "line": -1 if gain.line is None else numbers[gain.line],
+                "gain_ns": _ns(gain.gain_s),
+            }
+            for gain in gains(timeline)
+        ],
         "facts": [
             {"name": name, "value": float(fact), "kind": kind.value, "source": source}
             for kind, facts in timeline.facts().items()

@@ -133,6 +133,14 @@ function showAdvice() {
   }
 }
 
+// What an engine twice as fast would gain, and what is legal but risky.
+function showGains() {
+  const found = data.gains.filter((gain) => gain.line < 0 && gain.gain_ns > 0);
+  byId("gains").replaceChildren(...found.map((gain) => element("div", {},
+    `${gain.change}: `, element("span", { className: "gain", textContent: gainWords(gain) }))));
+  byId("warnings").replaceChildren(...data.warnings.map((words) => element("div", { textContent: `Warning: ${words}` })));
+}
+
 function row(cells, tag = "td") {
   return element("tr", {}, ...cells.map(([content, className]) => {
     const cell = element(tag, { className: className || "" });
@@ -143,8 +151,9 @@ function row(cells, tag = "td") {
 
 function showLines() {
   const table = byId("lines");
+  const free = new Map(data.gains.filter((gain) => gain.line >= 0).map((gain) => [gain.line, gain.gain_ns]));
   table.replaceChildren(row([["Line"], ["Source"], ["Instructions", "number"], ["Busy", "number"],
-    ["Critical path", "number"]], "th"));
+    ["Critical path", "number"], ["If free", "number"]], "th"));
   for (const item of data.by_line.slice(0, 500)) {
     const share = item.critical_ns / data.device_ns;
     const meter = element("div", { className: "meter" }, element("i"));
@@ -153,7 +162,8 @@ function showLines() {
       `${short(item.critical_ns)} · ${percent(share)}`, meter);
     const source = item.line < 0 ? "" : data.lines[item.line].text;
     const made = row([[lineButton(item.line)], [element("code", { textContent: source }), "text"],
-      [item.instructions.toLocaleString("en"), "number"], [short(item.busy_ns), "number"], [critical, "number"]]);
+      [item.instructions.toLocaleString("en"), "number"], [short(item.busy_ns), "number"], [critical, "number"],
+      [free.has(item.line) ? `−${short(free.get(item.line))}` : "", "number"]]);
     made.dataset.line = item.line;
     table.append(made);
   }

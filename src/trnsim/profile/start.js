@@ -23,6 +23,7 @@ function openProfile(profile) {
   use(profile);
   showCards();
   showAdvice();
+  showGains();
   showTargets();
   showLines();
   showRoofline();
