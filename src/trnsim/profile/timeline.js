@@ -10,6 +10,8 @@ function makeLanes() {
     found.get(name).push(i);
   }
   const used = [...found.values()].filter((indices) => indices.length);
+  // A DMA takes the first gap that is long enough, so it may start before what was issued before it.
+  used.forEach((indices) => indices.sort((i, j) => spans.start[i] - spans.start[j] || i - j));
   const height = Math.round(Math.min(Math.max(240 / Math.max(used.length, 1), 40), 62));
   return used.map((indices, at) => ({
     label: distinct(indices[0]).engine, indices, height, top: AXIS + at * height,
