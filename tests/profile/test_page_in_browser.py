@@ -167,12 +167,15 @@ def test_what_a_free_line_or_a_faster_engine_gains_is_shown(page, tmp_path):
 
 
 def test_a_transfer_that_starts_before_earlier_ones_hides_none(tmp_path, kernel, ran):
-    kernel.store(kernel.copy(kernel.load(128, 512)))
-    for _ in range(4):
+    tile = kernel.load(128, 512)
+    for _ in range(20):
+        tile = kernel.copy(tile)
+    kernel.store(tile)
+    for _ in range(8):
         kernel.load(128, 8)
     timeline = kernel.timeline()
-    store = timeline.span(2)
-    assert store.start_s > timeline.span(6).start_s
+    store = timeline.span(21)
+    assert store.start_s > timeline.span(29).start_s
     page = write_page(report_of([ran(timeline)]), tmp_path)
     first_s, last_s = store.start_s + 1e-9, store.busy_until_s - 1e-9
     reaching = sum(s.start_s <= last_s and s.end_s >= first_s for s in timeline.spans())
