@@ -52,7 +52,7 @@ UPSTREAM ?= ../upstream
 docs: .venv/.test ## write the pages of docs that are made from the source
 	$(BIN)/python tests/test_pages.py
 
-golden: docs ## put what is printed today into README, and write the pages of docs
+golden: docs ## put what is printed today into README, the tutorial and the pages of docs
 	$(BIN)/python tests/test_docs.py
 
 upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder

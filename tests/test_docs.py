@@ -1,15 +1,23 @@
 """What README and docs print is what the program prints."""
 
+import io
 import re
+import shlex
+import shutil
+import sys
+import tempfile
+from contextlib import chdir, redirect_stdout
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from trnsim import screen
+from trnsim.cli import app
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+TUTORIAL = ROOT / "docs" / "tutorial-profile.md"
 DAY = date(2026, 11, 21)
 
 
@@ -58,8 +66,6 @@ def test_readmes_kernel_runs_and_prints_what_it_says(capsys):
 def test_readme_names_only_commands_that_exist():
     from typer.main import get_command  # noqa: PLC0415
 
-    from trnsim.cli import app  # noqa: PLC0415
-
     commands = set(get_command(app).commands)
     named = set(re.findall(r"^trnsim (\w+)", "\n".join(blocks("sh")), re.MULTILINE))
     assert named
@@ -69,6 +75,68 @@ def test_readme_names_only_commands_that_exist():
 def test_readme_names_only_files_that_exist():
     for name in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / name).exists(), name
+
+
+def commands(text):
+    """Language, command and output of each block of the tutorial that runs trnsim."""
+    found = []
+    for language, body in re.findall(r"```(sh|console)\n(.*?)```", text, re.DOTALL):
+        command, _, output = body.removeprefix("$ ").partition("\n")
+        found.append((language, command, output))
+    return found
+
+
+def outputs(text, folder):
+    """What each command of the tutorial prints, run in order in `folder`."""
+    shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
+    found = []
+    with chdir(folder):
+        for _, command, _ in commands(text):
+            name, *arguments = shlex.split(command)
+            assert name == "trnsim"
+            with redirect_stdout(io.StringIO()) as printed:
+                app(args=arguments, standalone_mode=False)
+            found.append(printed.getvalue())
+    return found
+
+
+def test_the_tutorial_shows_what_its_commands_print(tmp_path):
+    pytest.importorskip("pyarrow")
+    text = TUTORIAL.read_text(encoding="utf-8")
+    shown = commands(text)
+    assert len(shown) == 10
+    for (language, command, output), printed in zip(shown, outputs(text, tmp_path), strict=True):
+        assert output == (printed if language == "console" else ""), command
+
+
+def test_every_step_of_the_tutorial_is_faster_than_the_one_before(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    (code,) = blocks("python", TUTORIAL.read_text(encoding="utf-8"))
+    exec(compile(code, str(TUTORIAL), "exec"), {})  # noqa: S102  that is the test
+    sys.path.remove("examples")
+    import matmul_steps  # noqa: PLC0415
+
+    import trnsim  # noqa: PLC0415
+
+    times = [
+        trnsim.run(kernel, *matmul_steps.inputs(step), numerics=False).total_time_s
+        for step, kernel in matmul_steps.STEPS.items()
+    ]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > 2 * times[-1]
+
+
+def rewrite_tutorial():
+    """Put what its commands print today into the tutorial."""
+    text = TUTORIAL.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        made = outputs(text, Path(folder))
+    for (language, command, output), printed in zip(commands(text), made, strict=True):
+        if language == "console":
+            shown = f"$ {command}\n"
+            text = text.replace(shown + output, shown + printed, 1)
+    TUTORIAL.write_text(text, encoding="utf-8")
 
 
 def rewrite():
@@ -81,3 +149,4 @@ def rewrite():
 
 if __name__ == "__main__":
     rewrite()
+    rewrite_tutorial()

@@ -11,7 +11,7 @@ from trnsim.errors import BadInput, EmulatorError, OutOfMemory
 from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
-from trnsim.run import Launchable, collecting
+from trnsim.run import Launchable, collecting, watching
 
 
 @jit
@@ -124,3 +124,26 @@ def test_a_summary_is_made_once(random):
 def test_a_report_is_a_page_that_names_the_kernel(random, tmp_path):
     path = trnsim.run(scaled, random((4, 8))).report(tmp_path / "page.html")
     assert "scaled on trn2" in path.read_text(encoding="utf-8")
+
+
+def test_a_summary_answers_to_neuron_explorers_names(random):
+    run = trnsim.run(scaled, random((128, 64)))
+    assert run.summary["total_time"] == run.timeline.device_time_s
+    assert run.summary["mfu_estimated_percent"] == 0
+    assert run.summary["hbm_read_bytes"] == 128 * 64 * 4
+
+
+def test_a_long_run_says_how_far_it_is(random):
+    @jit
+    def long(x):
+        tile = nl.load(x)
+        for _ in range(1500):
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+        return x
+
+    told = []
+    with watching(told.append):
+        watched = trnsim.run(long, random((4, 8)))
+    assert told == ["long on trn2: 0 instructions", "long on trn2: 1,024 instructions"]
+    assert trnsim.run(long, random((4, 8))).total_time_s == watched.total_time_s
+    assert len(told) == 2

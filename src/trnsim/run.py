@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trnsim.profile.summary import Summary
-    from trnsim.program import Program
+    from trnsim.program import Checked, Observer, Program
 
 
 @runtime_checkable
@@ -74,18 +74,23 @@ class Run:
         """Estimated time on the chip, launch included."""
         return self.timeline.total_time_s
 
-    @cached_property
+    @property
     def summary(self) -> Summary:
         """What bound the kernel, how busy each engine was, and how sure the estimate is."""
+        return self._summary
+
+    @cached_property
+    def _summary(self) -> Summary:
         from trnsim.profile.summary import summarize  # noqa: PLC0415  a kernel alone needs none
 
         return summarize(self.timeline)
 
     def report(self, path: str | Path) -> Path:
         """Write the run's HTML page to `path` and return where it lies."""
-        from trnsim.profile.report import write_report  # noqa: PLC0415  as above
+        from trnsim.profile.report import write_page  # noqa: PLC0415  as above
+        from trnsim.profile.stored import report_of  # noqa: PLC0415  as above
 
-        return write_report(self.timeline, path, f"{self.title} on {self.target.name}")
+        return write_page(report_of([self]), path)
 
 
 def run(
@@ -118,8 +123,12 @@ def run(
         )
     chip = arch.target(target)
     schedulers = [Scheduler(chip.core) for _ in range(kernel.cores)]
+    watch = _watch.get()
+    observers: list[Observer] = list(schedulers)
+    if watch is not None:
+        observers[0] = _Watched(schedulers[0], watch, f"{kernel.title} on {chip.name}")
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
-    team = Team(chip.core, schedulers, has_values=numerics, watcher=detector)
+    team = Team(chip.core, observers, has_values=numerics, watcher=detector)
     outputs = kernel.launch(team, args, {**kwargs, **(kernel_kwargs or {})})
     timelines: list[Timeline] = []
     for context, scheduler in zip(team.contexts, schedulers, strict=True):
@@ -131,6 +140,35 @@ def run(
     if collector is not None:
         collector.append(result)
     return result
+
+
+class _Watched:
+    """An observer that says every now and then how far the program is."""
+
+    def __init__(self, observer: Observer, tell: Callable[[str], None], title: str) -> None:
+        self._observer = observer
+        self._tell = tell
+        self._title = title
+
+    def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
+        """Hand on the instruction."""
+        self._observer.issued(index, checked, predecessors)
+        if index % _WATCHED_EVERY == 0:
+            self._tell(f"{self._title}: {index:,} instructions")
+
+
+_WATCHED_EVERY = 1024
+_watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", default=None)
+
+
+@contextmanager
+def watching(tell: Callable[[str], None]) -> Generator[None]:
+    """Calls `tell` every thousand instructions of the runs inside, with how far they are."""
+    token = _watch.set(tell)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
 
 
 _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=None)

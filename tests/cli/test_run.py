@@ -59,6 +59,38 @@ def test_the_report_is_written_and_holds_the_source_lines(tmp_path, arrays):
     assert "nc_matmul" in page
 
 
+def test_with_a_report_everything_is_written(tmp_path, arrays):
+    assert arrays
+    done = attend("--on", "trn1,trn2", "--report", "here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    names = {path.name for path in (tmp_path / "here").iterdir()}
+    assert names == {
+        "attention.html",
+        "attention.json",
+        *(
+            f"attention-{target}{suffix}"
+            for target in ("trn1", "trn2")
+            for suffix in (".perfetto-trace", ".trace.json", "-tables")
+        ),
+    }
+    assert (tmp_path / "here" / "attention-trn2-tables" / "Summary.parquet").is_file()
+    for name in names - {"attention.json"}:
+        assert f"here/{name}" in done.stdout
+
+
+def test_several_targets_stand_side_by_side(tmp_path, arrays):
+    assert arrays
+    done = attend("--on", "trn1, trn3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "trnsim-report").iterdir()} == {
+        "attention.html",
+        "attention.json",
+    }
+    for title in ("attention on trn1: ", "attention on trn3: "):
+        assert title in done.stdout
+    assert ["trn1", "trn3"] in [line.split() for line in done.stdout.splitlines()]
+
+
 def test_a_program_runs_with_its_arguments_and_every_kernel_is_reported(tmp_path):
     (tmp_path / "program.py").write_text(
         "import sys\n"

@@ -157,3 +157,11 @@ def test_a_dtype_that_the_generation_lacks_is_refused(bench, core_v3, core_v4):
     NcTranspose(tile, tile).verify(core_v4)
     with pytest.raises(IllegalInstruction, match="float8_e4m3fn on NeuronCore-v3"):
         NcTranspose(tile, tile).verify(core_v3)
+
+
+def test_a_transpose_on_the_array_counts_as_a_matmul_with_an_identity(bench):
+    work = bench()
+    data, dst = work.empty((128, 64), BFLOAT16), work.empty((64, 128), BFLOAT16, Memory.PSUM)
+    assert work.cost(NcTranspose(dst, data)).flops == 2 * 128 * 128 * 64
+    on_lanes = NcTranspose(work.empty((32, 32)), work.empty((32, 32)), engine=Engine.vector)
+    assert work.cost(on_lanes).flops == 0

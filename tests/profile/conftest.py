@@ -1,14 +1,18 @@
 """Small programs on NeuronCore-v3, issued instruction by instruction."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pytest
 
+from trnsim import arch
 from trnsim.arch import NEURONCORE_V3, NeuronCore
 from trnsim.dtypes import BFLOAT16, FLOAT32, Dtype
 from trnsim.isa import DmaCopy, Instruction, NcMatmul, TensorCopy
 from trnsim.memory import Memory, Tile
+from trnsim.profile import Summary, summarize
 from trnsim.program import CoreContext
 from trnsim.timing import Scheduler, Timeline
 
@@ -74,3 +78,27 @@ def matmul_tiles(kernel: Kernel, tiles: int = 4) -> Timeline:
 def timeline(kernel: Kernel) -> Timeline:
     """A tiled matmul of four tiles."""
     return matmul_tiles(kernel)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What `trnsim.run` hands a report, around a timeline."""
+
+    timeline: Timeline
+    title: str = "matmul"
+    target: arch.Target = arch.TARGETS["trn2"]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def timelines(self) -> tuple[Timeline, ...]:
+        return (self.timeline,)
+
+    @cached_property
+    def summary(self) -> Summary:
+        return summarize(self.timeline)
+
+
+@pytest.fixture
+def ran() -> Callable[..., Ran]:
+    """Makes a run around a timeline: `ran(timeline, title="...")`."""
+    return Ran

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from trnsim.profile import write_report
+from trnsim.arch import TARGETS
+from trnsim.profile import report_of, write_page
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
@@ -42,15 +43,15 @@ def attribute(document, name):
 
 
 @pytest.fixture
-def page(tmp_path, timeline):
-    return write_report(timeline, tmp_path, "Tiles </script> & <b>")
+def page(tmp_path, timeline, ran):
+    return write_page(report_of([ran(timeline, title="Tiles </script> & <b>")]), tmp_path)
 
 
 def test_the_page_draws_every_instruction(page, tmp_path, timeline):
     document = rendered(page, tmp_path)
     assert attribute(document, "visible-instructions") == len(timeline)
     assert 0 < attribute(document, "drawn-spans") <= len(timeline)
-    assert ">Tiles &lt;/script&gt; &amp; &lt;b&gt;</h1>" in document
+    assert ">Tiles &lt;/script&gt; &amp; &lt;b&gt; on trn2</h1>" in document
     assert "Try first" in document
     assert "Click a span" in document
 
@@ -99,18 +100,84 @@ def test_a_click_chooses_and_a_line_marks_its_row(page, tmp_path):
     assert document.count('class="chosen"') == 1
 
 
-def test_spans_under_a_pixel_are_merged(tmp_path, kernel):
+def test_spans_under_a_pixel_are_merged(tmp_path, kernel, ran):
     for _ in range(20_000):
         kernel.load(128, 8)
-    page = write_report(kernel.timeline(), tmp_path, "many")
+    page = write_page(report_of([ran(kernel.timeline())]), tmp_path)
     document = rendered(page, tmp_path, "#select=19999")
     assert attribute(document, "visible-instructions") == 20_000
     assert attribute(document, "drawn-spans") < 1000
     assert "#19999 dma_copy" in document
 
 
-def test_an_empty_program_renders(tmp_path, kernel):
-    page = write_report(kernel.timeline(), tmp_path, "nothing")
+def test_an_empty_program_renders(tmp_path, kernel, ran):
+    page = write_page(report_of([ran(kernel.timeline())]), tmp_path)
     document = rendered(page, tmp_path)
     assert attribute(document, "drawn-spans") == 0
     assert "No rule found anything" in document
+    assert "there is no point to show" in document
+
+
+def test_hovering_shows_operands_source_line_and_cause(page, tmp_path, timeline):
+    chosen = next(i for i, s in enumerate(timeline.spans()) if s.opcode == "nc_matmul")
+    script = f"showTip({chosen}, {{clientX: 200, clientY: 200}});"
+    document = rendered(page, tmp_path, script=script)
+    tip = document[document.index('<div id="tip"') :]
+    assert "stationary = SBUF [128, 128] bfloat16" in tip
+    assert str(timeline.span(chosen).line).rpartition("/")[2] in tip
+    assert "self.context.issue(NcMatmul(dst, stationary, moving))" in tip
+    assert "Waited for: The result of" in re.sub(r"<[^>]*>", "", tip)
+
+
+def test_the_roofline_has_the_kernel_and_its_matmuls_as_points(page, tmp_path):
+    document = rendered(page, tmp_path)
+    drawn = document[document.index('<svg id="roofline"') : document.index("</svg>")]
+    assert re.findall(r"<text[^>]*>([^<]*(?:kernel|runs))</text>", drawn) == [
+        "nc_matmul while it runs",
+        "trn2 kernel",
+    ]
+    assert "operations a byte: HBM allows" in document
+
+
+def test_figures_by_name_say_why_they_are_unknown(page, tmp_path):
+    document = rendered(page, tmp_path)
+    figures = document[document.index('<table id="figures"') :]
+    assert "mfu_estimated_percent" in figures
+    assert "collective operations are not emulated" in figures
+
+
+def test_targets_stand_side_by_side_and_one_is_shown(tmp_path, timeline, ran):
+    runs = [ran(timeline), ran(timeline, target=TARGETS["trn3"])]
+    page = write_page(report_of(runs), tmp_path)
+    document = rendered(page, tmp_path, "#profile=1&select=3")
+    table = document[document.index('<table id="compare"') : document.index("</table>")]
+    assert re.findall(r'<button class="([^"]*)">(\w+)</button>', table) == [
+        ("", "trn2"),
+        ("shown", "trn3"),
+    ]
+    assert ">matmul on trn3</h1>" in document
+    assert attribute(document, "selected") == 3
+
+
+def test_what_a_free_line_or_a_faster_engine_gains_is_shown(page, tmp_path):
+    document = rendered(page, tmp_path)
+    words = re.sub(r"<[^>]*>", "", document)
+    assert re.search(r"DMA twice as fast: \W\d", words)
+    assert "If free" in words
+
+
+def test_a_transfer_that_starts_before_earlier_ones_hides_none(tmp_path, kernel, ran):
+    tile = kernel.load(128, 512)
+    for _ in range(20):
+        tile = kernel.copy(tile)
+    kernel.store(tile)
+    for _ in range(8):
+        kernel.load(128, 8)
+    timeline = kernel.timeline()
+    store = timeline.span(21)
+    assert store.start_s > timeline.span(29).start_s
+    page = write_page(report_of([ran(timeline)]), tmp_path)
+    first_s, last_s = store.start_s + 1e-9, store.busy_until_s - 1e-9
+    reaching = sum(s.start_s <= last_s and s.end_s >= first_s for s in timeline.spans())
+    window = f"#from={first_s * 1e9:.2f}&to={last_s * 1e9:.2f}"
+    assert attribute(rendered(page, tmp_path, window), "visible-instructions") == reaching

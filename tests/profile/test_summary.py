@@ -5,6 +5,7 @@ import pytest
 
 from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3
 from trnsim.dtypes import FLOAT32
+from trnsim.errors import BadInput
 from trnsim.facts import assumed, documented
 from trnsim.profile import EngineUse, Summary, summarize
 from trnsim.profile.summary import bound_by
@@ -35,23 +36,24 @@ def test_more_work_moves_every_figure_of_work(new_kernel):
     large = summary_of(one_tile(one_tile(new_kernel())))
     for name in ("total_time_s", "total_time_p10_s", "total_time_p90_s", "device_time_s"):
         assert getattr(large, name) > getattr(small, name), name
-    assert large.hbm_bytes == 2 * small.hbm_bytes
-    assert large.tensor_flop == 2 * small.tensor_flop == 2 * 2 * 128 * 128 * 512
+    assert large["hbm_read_bytes"] == 2 * small["hbm_read_bytes"]
+    assert large["hardware_flops"] == 2 * small["hardware_flops"] == 2 * 2 * 128 * 128 * 512
     assert large.instructions == 2 * small.instructions == 10
     assert large.opcodes == {"dma_copy": 6, "nc_matmul": 2, "tensor_copy": 2}
 
 
-def test_hbm_bytes_count_loads_and_stores(kernel):
-    kernel.store(kernel.load(128, 64))
-    summary = summary_of(kernel)
-    assert summary.hbm_bytes == 2 * 128 * 64 * 2
-    assert summary.hbm_bytes_per_s == pytest.approx(summary.hbm_bytes / summary.device_time_s)
-
-
-def test_hfu_is_against_array_times_clock(kernel):
+def test_a_summary_answers_to_neuron_explorers_names(kernel):
     summary = summary_of(one_tile(kernel))
     peak = 2 * 128 * 128 * 2.4e9
-    assert summary.hfu == pytest.approx(summary.tensor_flop / peak / summary.device_time_s)
+    share = summary["model_flops"] / peak / summary.device_time_s
+    assert summary["mfu_estimated_percent"] == pytest.approx(100 * share)
+    assert summary["cc_op_count"] is None
+    assert "not emulated" in summary.missing["cc_op_count"]
+
+
+def test_a_name_that_the_table_lacks_is_refused_with_those_like_it(timeline):
+    with pytest.raises(BadInput, match="no 'mfu_percent'; names like it: mfu_"):
+        summarize(timeline)["mfu_percent"]
 
 
 def test_engines_are_busiest_first_with_their_share(kernel):
@@ -123,7 +125,7 @@ def test_waiting_share_is_what_the_critical_path_does_not_work(new_kernel):
 
 def test_an_empty_program_has_a_summary(kernel):
     summary = summary_of(kernel)
-    assert (summary.device_time_s, summary.instructions, summary.hfu) == (0.0, 0, 0.0)
+    assert (summary.device_time_s, summary.instructions, summary["total_time"]) == (0.0, 0, 0.0)
     assert "instructions" in summary.text()
 
 
@@ -132,7 +134,17 @@ def test_text_is_aligned_and_names_every_figure(timeline):
     rows = text.splitlines()
     assert rows[0].startswith("estimated time")
     assert {row[20:22] for row in rows} == {"  "}
-    for words in ("P10 to P90", "launch", "HFU", "Vector Engine", "nc_matmul", "launch_s", "SBUF"):
+    for words in (
+        "P10 to P90",
+        "launch",
+        "MFU",
+        "HFU",
+        "MBU",
+        "Vector Engine",
+        "nc_matmul",
+        "launch_s",
+        "SBUF",
+    ):
         assert words in text, words
 
 

@@ -54,9 +54,17 @@ def test_a_use_goes_from_the_first_write_to_the_last_read_or_write(bench):
     assert uses["a"].line == a.storage.line
 
 
-def test_hbm_and_placed_tensors_have_no_recorded_life(bench):
+def test_placed_tensors_have_no_recorded_life_and_hbm_tensors_what_moved(bench):
     work = bench(has_values=False)
     placed = work.empty((2, 8), UINT8, address=(0, 0))
-    work.issue(DmaCopy(placed, work.empty((2, 8), UINT8, Memory.HBM)))
-    work.issue(DmaCopy(work.empty((2, 8), UINT8, Memory.HBM), placed))
-    assert work.program.uses == {}
+    source = work.empty((2, 8), UINT8, Memory.HBM, name="source")
+    target = work.empty((2, 8), UINT8, Memory.HBM, name="target")
+    work.issue(DmaCopy(placed, source))
+    work.issue(DmaCopy(placed, source))
+    work.issue(DmaCopy(target, placed))
+    source_use, target_use = work.program.uses.values()
+    assert (source_use.name, source_use.first_write, source_use.last_use) == ("source", -1, 1)
+    assert (source_use.nbytes, source_use.reads, source_use.read_bytes) == (16, 2, 32)
+    assert (target_use.first_write, target_use.written_bytes, target_use.reads) == (2, 16, 0)
+    serials = [source.storage.serial, source.storage.serial, target.storage.serial]
+    assert list(work.program.tensor_of) == serials

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trnsim.cli import assess, claims, demo, explain, plan, run
+from trnsim.cli import assess, claims, demo, explain, plan, profile, run
 from trnsim.errors import EmulatorError
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ app.command("explain")(explain.explain)
 app.command("assess")(assess.assess)
 app.command("claims")(claims.claims)
 app.add_typer(plan.app, name="plan")
+app.add_typer(profile.app, name="profile")
 
 
 def main() -> None:

@@ -7,6 +7,8 @@ import os
 import runpy
 import sys
 import traceback
+from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -15,21 +17,28 @@ import numpy as np
 import typer
 
 from trnsim import arch
+from trnsim.cli.profile import side_by_side
+from trnsim.cli.progress import progress
 from trnsim.dtypes import BFLOAT16, Array
 from trnsim.errors import BadInput, EmulatorError, SourceLine
 from trnsim.nki.kernel import TARGET_VARIABLE
-from trnsim.profile.advice import advise
-from trnsim.run import Launchable, Run, collecting
+from trnsim.profile import advise, write_report, write_traces
+from trnsim.profile.tables.parquet import EXTRA
+from trnsim.run import Launchable, Run, collecting, watching
 from trnsim.run import run as run_kernel
 
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """What follows the script belongs to the script."""
 
+_FOLDER = Path("trnsim-report")
+
 
 def run_script(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="A Python file: a program, or a file of kernels.")],
-    on: Annotated[str, typer.Option(help="Chip: trn1, inf2, trn2 or trn3.")] = "trn2",
+    on: Annotated[
+        str, typer.Option(help="Chip: trn1, inf2, trn2 or trn3; several, separated by commas.")
+    ] = "trn2",
     inputs: Annotated[
         list[Path] | None,
         typer.Option("--input", help="Arrays (.npy) for the kernel's arguments, in order."),
@@ -41,8 +50,13 @@ def run_script(
         Path | None, typer.Option(help="Save what the kernel returns here (.npy).")
     ] = None,
     report: Annotated[
-        Path, typer.Option(help="Where to write the HTML page with the timeline.")
-    ] = Path("trnsim-report"),
+        Path | None,
+        typer.Option(
+            help="Write all reports to this folder: the page, the stored report for trnsim "
+            "profile, traces for Perfetto and Chrome, Parquet tables. Without, the page and the "
+            "stored report go to trnsim-report."
+        ),
+    ] = None,
 ) -> None:
     """Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.
 
@@ -51,25 +65,63 @@ def run_script(
 
     Example: trnsim run examples/attention.py --input q.npy k.npy v.npy --output out.npy
     """
-    chip = arch.target(on)
+    chips = [arch.target(name.strip()) for name in on.split(",")]
     if not script.is_file():
         raise BadInput(
             f"script {script} is not a file",
             fix="name a Python file, for example examples/attention.py",
         )
+    with progress() as tell:
+        with watching(tell):
+            runs = [_runs(script, kernel, inputs, context.args, chip) for chip in chips]
+        if output is not None:
+            _save(output, runs[0][-1])
+        # What a kernel did on each chip belongs together.
+        kernels = [[run for run in group if run is not None] for group in zip_longest(*runs)]
+        for number, group in enumerate(kernels):
+            name = group[0].title if len(kernels) == 1 else f"{group[0].title}-{number}"
+            files = _write(group, report, name, tell)
+            typer.echo("\n".join([*map(_describe, group), *_compared(group), *files]))
+
+
+def _runs(
+    script: Path,
+    kernel: str | None,
+    inputs: list[Path] | None,
+    arguments: list[str],
+    chip: arch.Target,
+) -> list[Run]:
+    """What the script's kernels did on one chip."""
     try:
         if inputs:
-            runs = [_call(script, kernel, inputs, chip)]
-        else:
-            runs = _execute(script, context.args, chip)
+            return [_call(script, kernel, inputs, chip)]
+        return _execute(script, arguments, chip)
     except AssertionError as error:
         raise _refusal(script, error) from error
-    if output is not None:
-        _save(output, runs[-1])
-    for number, run in enumerate(runs):
-        name = run.title if len(runs) == 1 else f"{run.title}-{number}"
-        page = run.report(report / f"{name}.html")
-        typer.echo(_describe(run, page))
+
+
+def _write(
+    runs: list[Run], folder: Path | None, name: str, tell: Callable[[str], None]
+) -> list[str]:
+    """Writes the reports of one kernel; a line for each file."""
+    tell(f"{name}: report")
+    page = write_report(runs, folder or _FOLDER, name)
+    lines = [f"  report  {page}", f"  stored  {page.with_suffix('.json')}"]
+    if folder is None:
+        return lines
+    for run in runs:
+        found = write_traces(run, folder, f"{name}-{run.target.name}", tell)
+        lines += [f"  {kind:<8}{path}" for kind, path in found.items()]
+        if "tables" not in found:
+            lines.append(f"  tables  not written: {EXTRA}")
+    return lines
+
+
+def _compared(runs: list[Run]) -> list[str]:
+    """The kernel on several chips, side by side."""
+    if len(runs) < 2:  # noqa: PLR2004  one chip has nothing beside it
+        return []
+    return ["", side_by_side({run.target.name: run.summary for run in runs}), ""]
 
 
 def with_repeated_option(arguments: list[str], option: str) -> list[str]:
@@ -188,7 +240,7 @@ def _refusal(script: Path, error: AssertionError) -> EmulatorError:
     )
 
 
-def _describe(run: Run, page: Path) -> str:
+def _describe(run: Run) -> str:
     """A run in a few lines: outputs, time, what binds it, what to try."""
     lines = [f"{run.title} on {run.target.name}: {len(run.program)} instructions"]
     outputs: Any = run.outputs if isinstance(run.outputs, tuple | list) else [run.outputs]
@@ -196,7 +248,6 @@ def _describe(run: Run, page: Path) -> str:
     lines.append(run.summary.text())
     advice = advise(run.timeline)
     lines += [f"  try     {item.action} ({item.line}; {item.finding})" for item in advice[:1]]
-    lines.append(f"  report  {page}")
     return "\n".join(lines)
 
 

@@ -113,6 +113,7 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """Tensor Engine: max(P, min(64, F)) a pass; Vector Engine: max(MIN_II, F).
 
+        On the array it is a matmul of data [P, F] with an identity matrix [P, P].
         Four-byte data takes four passes, two from v3 on; v4 runs a transpose in the background of
         the next instruction.
         """
@@ -122,7 +123,7 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
         if self.data.dtype.itemsize == FLOAT32.itemsize:
             passes = core.fp32_passes / core.fp32_transpose_speedup
         passes /= core.background_transpose_speedup
-        return array_cost(core, passes * streaming_cycles(core, n.P, n.F))
+        return array_cost(core, passes * streaming_cycles(core, n.P, n.F), 2.0 * n.P * n.F * n.P)
 
 
 def _has_non_finite(bits: Array, dtype: Dtype) -> bool:

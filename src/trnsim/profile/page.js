@@ -1,19 +1,27 @@
 "use strict";
-// All text reaches the document through textContent. Times are nanoseconds from the first
-// instruction on; `from` and `to` are the visible window.
+// All text reaches the document through textContent. A report has a profile for each target; `data`
+// is the one that is shown. Times are nanoseconds from its first instruction on; `state.from` and
+// `state.to` are the visible window.
 
-const data = JSON.parse(document.getElementById("data").textContent);
-const spans = data.spans;
-const count = spans.start.length;
 const byId = (id) => document.getElementById(id);
+const report = JSON.parse(byId("data").textContent);
 const canvas = byId("timeline");
 const ENGINES = ["Tensor", "Vector", "Scalar", "GpSimd", "Sync", "DMA"];
 const GUTTER = 112, AXIS = 22, TRACK = 56, GAP = 8, EDGE = 8;
-const state = { from: 0, to: Math.max(data.device_ns, 1), selected: -1, line: -1, hover: -1 };
-const isCritical = new Uint8Array(count);
-data.critical.forEach((i) => { isCritical[i] = 1; });
-const lanes = makeLanes();
-const LANE = lanes.length ? lanes[0].height : 0;
+const state = { profile: 0, from: 0, to: 1, selected: -1, line: -1, hover: -1 };
+let data, spans, count, isCritical, lanes, LANE, levels;
+
+function use(profile) {
+  data = report.profiles[profile];
+  spans = data.spans;
+  count = spans.start.length;
+  isCritical = new Uint8Array(count);
+  data.critical.forEach((i) => { isCritical[i] = 1; });
+  lanes = makeLanes();
+  LANE = lanes.length ? lanes[0].height : 0;
+  levels = makeLevels();
+  Object.assign(state, { profile, from: 0, to: Math.max(data.device_ns, 1), selected: -1, line: -1, hover: -1 });
+}
 
 // Words
 
@@ -83,17 +91,20 @@ function card(name, value, note) {
 }
 
 function showCards() {
-  const s = data.summary;
+  const s = data.summary, m = s.metrics;
   const busiest = s.engines[0];
   const busy = busiest ? `busiest: ${busiest.engine} ${percent(busiest.active_share)}` : "nothing ran";
   byId("target").textContent = `${s.target} · ${count.toLocaleString("en")} instructions · estimated, not measured`;
-  byId("cards").append(
+  byId("title").textContent = data.title;
+  byId("cards").replaceChildren(
     card("Estimated time", short(s.total_time_s * 1e9),
       `P10–P90 ${range(s.total_time_p10_s * 1e9, s.total_time_p90_s * 1e9)}`),
     card("Bound by", s.bound_by[0].toUpperCase() + s.bound_by.slice(1), busy),
     card("On the device", short(data.device_ns), `after a launch of ${short(s.launch_s * 1e9)}`),
-    card("HBM", rate(s.hbm_bytes_per_s, "B/s"), `${bytes(s.hbm_bytes)} in and out`),
-    card("Tensor Engine", `${percent(s.hfu)} HFU`, rate(s.tensor_flop, "FLOP")),
+    card("HBM", `${percent(m.mbu_estimated_percent / 100)} MBU`,
+      `${bytes(m.hbm_read_bytes)} in, ${bytes(m.hbm_write_bytes)} out`),
+    card("Tensor Engine", `${percent(m.mfu_estimated_percent / 100)} MFU`,
+      `${rate(m.hardware_flops, "FLOP")}, ${percent(m.hfu_estimated_percent / 100)} HFU`),
     card("SBUF peak", bytes(s.sbuf_peak_bytes), `of ${bytes(s.sbuf_bytes)}, issue order`),
     card("PSUM peak", bytes(s.psum_peak_bytes), `of ${bytes(s.psum_bytes)}, issue order`));
 }
@@ -105,12 +116,13 @@ function gainWords(advice) {
 function showAdvice() {
   const first = data.advice[0];
   const list = byId("advice");
+  byId("first").hidden = !first;
+  list.replaceChildren();
   if (!first) {
-    list.replaceWith(element("p", { className: "soft", textContent: "No rule found anything to improve." }));
+    list.append(element("p", { className: "soft", textContent: "No rule found anything to improve." }));
     return;
   }
-  byId("first").hidden = false;
-  byId("first").append(element("strong", { textContent: "Try first" }),
+  byId("first").replaceChildren(element("strong", { textContent: "Try first" }),
     element("span", { className: "what", textContent: first.text }), lineButton(first.line),
     element("span", { className: "gain", textContent: `−${short(first.gain_ns)}` }));
   for (const advice of data.advice) {
@@ -119,6 +131,14 @@ function showAdvice() {
         element("span", { className: "gain", textContent: gainWords(advice) })),
       element("div", { className: "soft" }, lineButton(advice.line), ` · ${advice.source}`)));
   }
+}
+
+// What an engine twice as fast would gain, and what is legal but risky.
+function showGains() {
+  const found = data.gains.filter((gain) => gain.line < 0 && gain.gain_ns > 0);
+  byId("gains").replaceChildren(...found.map((gain) => element("div", {},
+    `${gain.change}: `, element("span", { className: "gain", textContent: gainWords(gain) }))));
+  byId("warnings").replaceChildren(...data.warnings.map((words) => element("div", { textContent: `Warning: ${words}` })));
 }
 
 function row(cells, tag = "td") {
@@ -131,8 +151,9 @@ function row(cells, tag = "td") {
 
 function showLines() {
   const table = byId("lines");
-  table.append(row([["Line"], ["Source"], ["Instructions", "number"], ["Busy", "number"],
-    ["Critical path", "number"]], "th"));
+  const free = new Map(data.gains.filter((gain) => gain.line >= 0).map((gain) => [gain.line, gain.gain_ns]));
+  table.replaceChildren(row([["Line"], ["Source"], ["Instructions", "number"], ["Busy", "number"],
+    ["Critical path", "number"], ["If free", "number"]], "th"));
   for (const item of data.by_line.slice(0, 500)) {
     const share = item.critical_ns / data.device_ns;
     const meter = element("div", { className: "meter" }, element("i"));
@@ -141,7 +162,8 @@ function showLines() {
       `${short(item.critical_ns)} · ${percent(share)}`, meter);
     const source = item.line < 0 ? "" : data.lines[item.line].text;
     const made = row([[lineButton(item.line)], [element("code", { textContent: source }), "text"],
-      [item.instructions.toLocaleString("en"), "number"], [short(item.busy_ns), "number"], [critical, "number"]]);
+      [item.instructions.toLocaleString("en"), "number"], [short(item.busy_ns), "number"], [critical, "number"],
+      [free.has(item.line) ? `−${short(free.get(item.line))}` : "", "number"]]);
     made.dataset.line = item.line;
     table.append(made);
   }
@@ -150,97 +172,10 @@ function showLines() {
 function showFacts() {
   const kinds = Object.entries(data.summary.facts).map(([kind, n]) => `${n} ${kind}`);
   byId("kinds").textContent = kinds.join(" · ");
-  byId("facts").append(row([["Fact"], ["Value", "number"], ["Kind"], ["Source"]], "th"));
+  byId("facts").replaceChildren(row([["Fact"], ["Value", "number"], ["Kind"], ["Source"]], "th"));
   for (const fact of data.facts) {
     byId("facts").append(row([[element("code", { textContent: fact.name })],
       [String(Number(fact.value.toPrecision(6))), "number"], [fact.kind], [fact.source, "text"]]));
   }
 }
 
-// Why an instruction started when it did
-
-const busyUntil = (i) => spans.start[i] + spans.busy[i];
-const readable = (i) => busyUntil(i) + spans.latency[i];
-
-function before(i) {
-  const lane = lanes.find((l) => l.label === distinct(i).engine);
-  const at = lane.indices.indexOf(i);
-  return at > 0 ? lane.indices[at - 1] : -1;
-}
-
-function why(i) {
-  const cause = spans.waited_for[i];
-  if (cause < 0) return ["Nothing: it started at once."];
-  const free = before(i) < 0 ? 0 : busyUntil(before(i));
-  const isSame = distinct(cause).engine === distinct(i).engine;
-  const idle = spans.start[i] - free;
-  if (isSame && Math.abs(busyUntil(cause) - spans.start[i]) < 0.05) {
-    return ["Its engine, busy with ", jump(cause), "."];
-  }
-  const semaphore = isSame ? "" : `, plus a semaphore of ${time(data.semaphore_ns)}`;
-  return [`The result of `, jump(cause), ` (${distinct(cause).engine}), readable at `,
-    `${time(readable(cause))}${semaphore}. The ${distinct(i).engine} was idle for ${time(idle)}.`];
-}
-
-function dependencies(i) {
-  const earlier = spans.waits.slice(spans.waits_from[i], spans.waits_from[i + 1]);
-  if (!earlier.length) return [element("div", { textContent: "none" })];
-  return earlier.slice(0, 12).map((j) =>
-    element("div", {}, jump(j), element("span", { className: "soft", textContent: ` at ${time(readable(j))}` })));
-}
-
-function showDetails(i) {
-  const panel = byId("details");
-  panel.replaceChildren(element("h2", { textContent: "Instruction" }));
-  if (i < 0) {
-    panel.append(element("p", { className: "soft", textContent:
-      "Click a span to see its operands, its source line, and what it waited for." }));
-    return;
-  }
-  const line = spans.line[i];
-  const operands = distinct(i).operands.map((text) => element("div", { className: "mono", textContent: text }));
-  const terms = [["Waited for", why(i)],
-    ["Start", [time(spans.start[i])]],
-    ["Busy", [`${time(spans.busy[i])}, until ${time(busyUntil(i))}`]],
-    ["Readable", [`${time(readable(i))} (latency ${time(spans.latency[i])})`]],
-    ["Operands", operands], ["Depends on", dependencies(i)],
-    ["Critical", [isCritical[i] ? "on the critical path" : "no"]]];
-  const list = element("dl");
-  for (const [name, content] of terms) {
-    list.append(element("dt", { textContent: name }), element("dd", {}, ...content));
-  }
-  panel.append(
-    element("div", {}, element("strong", { className: "mono", textContent: `#${i} ${distinct(i).opcode} ` }),
-      chip(distinct(i).engine)),
-    element("div", { className: "soft mono", id: "detail-place", textContent: place(line) }));
-  if (line >= 0 && data.lines[line].text) {
-    panel.append(element("pre", { id: "detail-source", textContent: data.lines[line].text }));
-  }
-  panel.append(list, element("div", {}, neighbour("Previous", i - 1), " ", neighbour("Next", i + 1)));
-}
-
-function neighbour(words, i) {
-  const isThere = i >= 0 && i < count;
-  return element("button", { textContent: words, disabled: !isThere, onclick: () => select(i, true) });
-}
-
-function select(i, reveal) {
-  state.selected = i;
-  canvas.dataset.selected = i;
-  if (i >= 0 && reveal) {
-    const width = state.to - state.from;
-    const isVisible = spans.start[i] >= state.from && readable(i) <= state.to;
-    if (!isVisible) show(spans.start[i] - width / 2, spans.start[i] + width / 2);
-  }
-  showDetails(i);
-  writeFragment();
-  draw();
-}
-
-function chooseLine(i) {
-  state.line = state.line === i ? -1 : i;
-  document.querySelectorAll("#lines tr").forEach((tr) => {
-    tr.classList.toggle("chosen", state.line >= 0 && Number(tr.dataset.line) === state.line);
-  });
-  draw();
-}

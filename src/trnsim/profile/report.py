@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput
+from trnsim.profile.chrome import chrome
 from trnsim.profile.page import html
+from trnsim.profile.perfetto import perfetto
+from trnsim.profile.stored import as_text, report_of
+from trnsim.profile.tables import explorer_tables
+from trnsim.profile.tables.parquet import is_available, write_tables
 
 if TYPE_CHECKING:
-    from trnsim.timing import Timeline
+    from trnsim.profile.data import Data, Profiled
 
 _PAGE: Final = "report.html"
 
 
-def write(path: Path | str, text: str) -> Path:
-    """`path` with `text` in UTF-8: a reader sees the old file or the new one, never a part.
+def write(path: Path | str, content: str | bytes) -> Path:
+    """`path` with `content`: a reader sees the old file or the new one, never a part of it.
 
-    Missing folders are made. The text goes to a temporary file beside `path`, which replaces it.
+    Missing folders are made, text is UTF-8. A temporary file beside `path` then replaces it.
 
     Raises:
         BadInput: the path cannot be written.
     """
     path = Path(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    encoded = content.encode() if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            draft.write_text(text, encoding="utf-8")
+            draft.write_bytes(encoded)
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
@@ -40,8 +47,8 @@ def write(path: Path | str, text: str) -> Path:
     return path
 
 
-def write_report(timeline: Timeline, folder_or_file: Path | str, title: str) -> Path:
-    """The HTML page of `timeline` as `FILE.html`, or as `report.html` in the folder; its path.
+def write_page(report: Data, folder_or_file: Path | str) -> Path:
+    """The HTML page of `report` as `FILE.html`, or as `report.html` in the folder; its path.
 
     Raises:
         BadInput: the path cannot be written.
@@ -49,4 +56,48 @@ def write_report(timeline: Timeline, folder_or_file: Path | str, title: str) -> 
     path = Path(folder_or_file)
     if path.suffix.lower() != ".html" or path.is_dir():
         path /= _PAGE
-    return write(path, html(timeline, title))
+    return write(path, html(report))
+
+
+def write_report(runs: Sequence[Profiled], folder: Path | str, name: str) -> Path:
+    """The page NAME.html of one kernel's runs, and the stored report NAME.json; the page's path.
+
+    Raises:
+        BadInput: the folder cannot be written.
+    """
+    report = report_of(runs)
+    write(Path(folder) / f"{name}.json", as_text(report))
+    return write_page(report, Path(folder) / f"{name}.html")
+
+
+def write_traces(
+    run: Profiled, folder: Path | str, name: str, tell: Callable[[str], None] = lambda _: None
+) -> dict[str, Path]:
+    """The run for other tools, by what it is: Perfetto's and Chrome's traces, Parquet tables.
+
+    Without pyarrow the tables are left out.
+
+    Args:
+        run: what is written.
+        folder: where.
+        name: the files' name: NAME.perfetto-trace, NAME.trace.json, and the folder NAME-tables.
+        tell: called with each file before it is written.
+
+    Raises:
+        BadInput: the folder cannot be written.
+    """
+    folder, title = Path(folder), f"{run.title} on {run.target.name}"
+    found: dict[str, Path] = {}
+    for kind, suffix, make in (
+        ("trace", "perfetto-trace", perfetto),
+        ("chrome", "trace.json", chrome),
+    ):
+        path = folder / f"{name}.{suffix}"
+        tell(str(path))
+        found[kind] = write(path, make(run.timelines, title))
+    if is_available():
+        path = folder / f"{name}-tables"
+        tell(str(path))
+        tables = explorer_tables(run.timelines, run.summary, title, run.warnings)
+        found["tables"] = write_tables(tables, path)
+    return found

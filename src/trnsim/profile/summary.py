@@ -1,5 +1,6 @@
 """The summary of a timeline: how long, bound by what, how busy, how full, resting on which facts.
 
+It answers to the names of Neuron Explorer's Summary table too: `summary["mfu_estimated_percent"]`.
 All of it are estimates; nothing here was measured on hardware.
 """
 
@@ -7,12 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
+from trnsim.errors import BadInput
 from trnsim.facts import Kind
+from trnsim.isa import Engine
 from trnsim.memory import Memory
+from trnsim.profile.metrics import Value, Values, measure
+from trnsim.profile.traffic import Totals
 from trnsim.profile.words import bytes_words, percent_words, rate_words, time_words
 from trnsim.program import peak
 from trnsim.timing.occupancy import critical_steps
@@ -25,6 +29,7 @@ LAUNCH: Final = "launch"
 LATENCY: Final = "latency"
 _MOSTLY: Final = 0.5
 _LABEL_WIDTH: Final = 20
+_PERCENT: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class EngineUse:
 
     Attributes:
         engine: its label ("Vector Engine").
-        active_s: time for which it was busy.
+        active_s: time in which it could take nothing else.
         active_share: that time as a share of the device time, 0 to 1.
         instructions: how many it executed.
     """
@@ -61,16 +66,14 @@ class Summary:
         engines: the engines that worked, busiest first.
         instructions: how many were issued.
         opcodes: instructions by opcode, most frequent first.
-        hbm_bytes: bytes read from and written to HBM.
-        hbm_bytes_per_s: those bytes over the device time.
-        tensor_flop: floating-point operations of the Tensor Engine's matmuls.
-        hfu: those over rows x columns x 2 x clock x device time.
         sbuf_peak_bytes: fullest moment of a partition of SBUF, by issue order.
         sbuf_bytes: capacity of a partition.
         psum_peak_bytes: fullest moment of a partition of PSUM, by issue order.
         psum_bytes: capacity of a partition.
         facts: number of the core's facts by kind ("documented" ...).
         assumed: names of those that are assumed.
+        metrics: the 101 figures of Neuron Explorer's Summary table; None where unknown.
+        missing: why, for each figure that is None.
     """
 
     target: str
@@ -85,20 +88,34 @@ class Summary:
     engines: tuple[EngineUse, ...]
     instructions: int
     opcodes: dict[str, int]
-    hbm_bytes: int
-    hbm_bytes_per_s: float
-    tensor_flop: float
-    hfu: float
     sbuf_peak_bytes: int
     sbuf_bytes: int
     psum_peak_bytes: int
     psum_bytes: int
     facts: dict[str, int]
     assumed: tuple[str, ...]
+    metrics: Values
+    missing: dict[str, str]
+
+    def __getitem__(self, name: str) -> Value:
+        """A figure of Neuron Explorer's Summary table; None where `missing` says why.
+
+        Raises:
+            BadInput: for a name that the table does not have.
+        """
+        if name in self.metrics:
+            return self.metrics[name]
+        near = ", ".join(get_close_matches(name, self.metrics)) or "none"
+        raise BadInput(
+            f"the summary has no {name!r}; names like it: {near}",
+            fix="use a name of Neuron Explorer's Summary table; summary.metrics has all",
+            source="neuron-explorer profile-schema-reference.rst, Summary",
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists and numbers, as JSON has them."""
-        return asdict(self)
+        lists = {"engines": [asdict(use) for use in self.engines], "assumed": list(self.assumed)}
+        return {**asdict(self), **lists}
 
     def text(self) -> str:
         """The summary as aligned lines for a terminal."""
@@ -129,11 +146,9 @@ def summarize(timeline: Timeline) -> Summary:
     program, core = timeline.program, timeline.program.core
     interval = timeline.interval()
     device_s = timeline.device_time_s
-    engines = _engine_uses(timeline)
+    measured = measure(timeline)
+    engines = _engine_uses(timeline, measured.values)
     steps = critical_steps(timeline)
-    waiting_share = _share(float(steps.waiting_s.sum()), device_s)
-    hbm_bytes, flop = _work(program)
-    peak_flop_per_s = 2 * core.pe_rows * core.pe_columns * core.tensor_clock_hz
     facts = timeline.facts()
     return Summary(
         target=core.name,
@@ -144,20 +159,18 @@ def summarize(timeline: Timeline) -> Summary:
         launch_s=timeline.launch_s,
         device_time_s=device_s,
         bound_by=bound_by(timeline.launch_s, device_s, engines),
-        waiting_share=waiting_share,
+        waiting_share=_share(float(steps.waiting_s.sum()), device_s),
         engines=engines,
         instructions=len(program),
         opcodes=_opcodes(program),
-        hbm_bytes=hbm_bytes,
-        hbm_bytes_per_s=_share(hbm_bytes, device_s),
-        tensor_flop=flop,
-        hfu=_share(flop, peak_flop_per_s * device_s),
         sbuf_peak_bytes=peak(program, Memory.SBUF).bytes_per_partition,
         sbuf_bytes=int(core.sbuf_partition_bytes),
         psum_peak_bytes=peak(program, Memory.PSUM).bytes_per_partition,
         psum_bytes=core.psum_banks * core.psum_bank_bytes,
         facts={kind.value: len(facts[kind]) for kind in Kind},
         assumed=tuple(name for name, _ in facts[Kind.ASSUMED]),
+        metrics=measured.values,
+        missing=measured.missing,
     )
 
 
@@ -174,37 +187,23 @@ def bound_by(launch_s: float, device_time_s: float, engines: tuple[EngineUse, ..
     return busiest.engine if busiest.active_share > _MOSTLY else LATENCY
 
 
-def _engine_uses(timeline: Timeline) -> tuple[EngineUse, ...]:
+def _engine_uses(timeline: Timeline, metrics: Values) -> tuple[EngineUse, ...]:
     device_s = timeline.device_time_s
     program = timeline.program
     executed = Counter(program.checked[which].engine for which in program.which)
-    uses = [
-        EngineUse(engine.label, busy_s, _share(busy_s, device_s), executed[engine])
-        for engine, busy_s in timeline.busy_s().items()
-    ]
+    uses: list[EngineUse] = []
+    for engine, instructions in executed.items():
+        prefix = "dma" if engine is Engine.dma else f"{engine.name}_engine"
+        active_s = metrics[f"{prefix}_active_time"] or 0.0
+        uses.append(EngineUse(engine.label, active_s, _share(active_s, device_s), instructions))
     return tuple(sorted(uses, key=lambda use: -use.active_s))
-
-
-def _counts(program: Program) -> list[int]:
-    """How often each distinct instruction was issued."""
-    issued = np.array(program.which, np.int64)
-    return [int(n) for n in np.bincount(issued, minlength=len(program.checked))]
 
 
 def _opcodes(program: Program) -> dict[str, int]:
     opcodes: Counter[str] = Counter()
-    for checked, times in zip(program.checked, _counts(program), strict=True):
-        opcodes[checked.opcode] += times
+    for checked, times in zip(program.checked, Totals(program).counts, strict=True):
+        opcodes[checked.opcode] += int(times)
     return dict(opcodes.most_common())
-
-
-def _work(program: Program) -> tuple[int, float]:
-    """HBM bytes and Tensor Engine operations of all instructions."""
-    hbm_bytes, flop = 0, 0.0
-    for checked, times in zip(program.checked, _counts(program), strict=True):
-        hbm_bytes += times * checked.cost.hbm_bytes
-        flop += times * checked.cost.flops
-    return hbm_bytes, flop
 
 
 def _share(part: float, whole: float) -> float:
@@ -219,12 +218,17 @@ def _engine_words(use: EngineUse) -> str:
 
 
 def _hbm_words(summary: Summary) -> str:
-    rate = rate_words(summary.hbm_bytes_per_s, "B/s")
-    return f"{bytes_words(summary.hbm_bytes)} read and written, {rate}"
+    read, written = summary["hbm_read_bytes"] or 0, summary["hbm_write_bytes"] or 0
+    used = percent_words((summary["mbu_estimated_percent"] or 0.0) / _PERCENT)
+    return f"{bytes_words(read)} read, {bytes_words(written)} written, MBU {used}"
 
 
 def _flop_words(summary: Summary) -> str:
-    return f"{rate_words(summary.tensor_flop, 'FLOP')}, HFU {percent_words(summary.hfu)}"
+    shares = [
+        f"{name.upper()} {percent_words((summary[f'{name}_estimated_percent'] or 0.0) / _PERCENT)}"
+        for name in ("mfu", "hfu")
+    ]
+    return f"{rate_words(summary['hardware_flops'] or 0, 'FLOP')}, {', '.join(shares)}"
 
 
 def _peak_words(used_bytes: int, capacity_bytes: int) -> str:

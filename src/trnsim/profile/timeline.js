@@ -10,11 +10,25 @@ function makeLanes() {
     found.get(name).push(i);
   }
   const used = [...found.values()].filter((indices) => indices.length);
+  // A DMA takes the first gap that is long enough, so it may start before what was issued before it.
+  used.forEach((indices) => indices.sort((i, j) => spans.start[i] - spans.start[j] || i - j));
   const height = Math.round(Math.min(Math.max(240 / Math.max(used.length, 1), 40), 62));
   return used.map((indices, at) => ({
     label: distinct(indices[0]).engine, indices, height, top: AXIS + at * height,
     longest: indices.reduce((most, i) => Math.max(most, spans.busy[i] + spans.latency[i]), 0),
   }));
+}
+
+// What is drawn under the lanes: quantities in steps.
+function makeLevels() {
+  const found = [{ name: "HBM", words: (n) => rate(n, "B/s"), capacity: data.roofline.hbm_bytes_per_s,
+    time: data.hbm.time, values: data.hbm.bytes_per_s }];
+  for (const memory of data.memories) {
+    found.push({ name: `${memory.name} in use`, words: bytes, capacity: memory.capacity_bytes,
+      time: memory.time, values: memory.bytes });
+  }
+  found.forEach((level) => { level.highest = level.values.reduce((most, n) => Math.max(most, n), 0); });
+  return found;
 }
 
 const plotWidth = () => canvas.clientWidth - GUTTER - EDGE;
@@ -50,7 +64,7 @@ function firstVisible(lane, from) {
 // Drawing
 
 function draw() {
-  const height = AXIS + lanes.length * LANE + data.memories.length * (TRACK + GAP) + GAP;
+  const height = AXIS + lanes.length * LANE + levels.length * (TRACK + GAP) + GAP;
   const scale = window.devicePixelRatio || 1;
   canvas.style.height = `${height}px`;
   canvas.width = Math.round(canvas.clientWidth * scale);
@@ -67,14 +81,14 @@ function draw() {
   pen.clip();
   lanes.forEach((lane) => drawLane(pen, lane, drawn));
   drawCause(pen);
-  data.memories.forEach((memory, at) => drawMemory(pen, memory, memoryTop(at)));
+  levels.forEach((level, at) => drawLevel(pen, level, levelTop(at)));
   pen.restore();
   drawLabels(pen);
   byId("range").textContent = `${time(Math.max(state.from, 0))} to ${time(state.to)}`;
   Object.assign(canvas.dataset, { drawnSpans: drawn.rectangles, visibleInstructions: drawn.instructions,
     fromNs: state.from, toNs: state.to });
 }
-const memoryTop = (at) => AXIS + lanes.length * LANE + GAP + at * (TRACK + GAP);
+const levelTop = (at) => AXIS + lanes.length * LANE + GAP + at * (TRACK + GAP);
 
 function drawAxis(pen, height) {
   const wanted = (state.to - state.from) / Math.max(plotWidth() / 90, 1);
@@ -98,18 +112,17 @@ function drawLabels(pen) {
     pen.fillStyle = theme("soft");
     pen.fillText(`${percent(shares.get(lane.label) || 0)} active`, 0, lane.top + LANE / 2 + 8);
   }
-  data.memories.forEach((memory, at) => {
-    const top = memoryTop(at) + TRACK / 2;
+  levels.forEach((level, at) => {
+    const top = levelTop(at) + TRACK / 2;
     pen.fillStyle = theme("ink");
-    pen.fillText(`${memory.name} in use`, 0, top - 14);
-    // Only possible because the schedule does not bound how many buffers live at once.
-    const isOver = highest(memory) > memory.capacity_bytes;
+    pen.fillText(level.name, 0, top - 14);
+    // Memory can be over: the schedule does not bound how many buffers live at once.
+    const isOver = level.highest > level.capacity;
     pen.fillStyle = theme(isOver ? "critical" : "soft");
-    pen.fillText(`${isOver ? "over: " : ""}to ${bytes(highest(memory))}`, 0, top + 1);
-    pen.fillText(`of ${bytes(memory.capacity_bytes)}`, 0, top + 16);
+    pen.fillText(`${isOver ? "over: " : ""}to ${level.words(level.highest)}`, 0, top + 1);
+    pen.fillText(`of ${level.words(level.capacity)}`, 0, top + 16);
   });
 }
-const highest = (memory) => memory.bytes.reduce((most, n) => Math.max(most, n), 0);
 
 // Rectangles: spans of the lane that touch the window. Spans under a pixel are added up in columns
 // of BIN pixels, drawn as high as the share of the column in which the engine is busy.
@@ -207,14 +220,14 @@ function drawCause(pen) {
   pen.setLineDash([]);
 }
 
-function drawMemory(pen, memory, top) {
-  const most = Math.max(highest(memory), 1), bottom = top + TRACK;
+function drawLevel(pen, level, top) {
+  const most = Math.max(level.highest, 1), bottom = top + TRACK;
   const y = (n) => bottom - n / most * (TRACK - 4);
   pen.beginPath();
   pen.moveTo(toX(0), bottom);
-  memory.time.forEach((at, k) => {
-    pen.lineTo(toX(at), y(k ? memory.bytes[k - 1] : 0));
-    pen.lineTo(toX(at), y(memory.bytes[k]));
+  level.time.forEach((at, k) => {
+    pen.lineTo(toX(at), y(k ? level.values[k - 1] : 0));
+    pen.lineTo(toX(at), y(level.values[k]));
   });
   pen.lineTo(toX(data.device_ns), bottom);
   pen.closePath();
@@ -223,9 +236,9 @@ function drawMemory(pen, memory, top) {
   pen.fill();
   pen.globalAlpha = 1;
   pen.fillRect(GUTTER, bottom, plotWidth() + EDGE, 1);
-  if (most > memory.capacity_bytes) {
+  if (most > level.capacity) {
     pen.fillStyle = theme("critical");
-    pen.fillRect(GUTTER, y(memory.capacity_bytes), plotWidth() + EDGE, 1.5);
+    pen.fillRect(GUTTER, y(level.capacity), plotWidth() + EDGE, 1.5);
   }
 }
 
@@ -303,28 +316,3 @@ function listenToKeys() {
   for (const [id, action] of Object.entries(buttons)) byId(id).onclick = action;
   byId("show-critical").onchange = draw;
 }
-
-// The fragment: #select=3 chooses an instruction, from and to (nanoseconds) the window.
-
-function writeFragment() {
-  const fragment = state.selected < 0 ? " " : `#select=${state.selected}`;
-  try { history.replaceState(null, "", fragment); } catch { /* some viewers forbid it */ }
-}
-function readFragment() {
-  const wanted = new URLSearchParams(location.hash.slice(1));
-  if (wanted.has("from") && wanted.has("to")) show(Number(wanted.get("from")), Number(wanted.get("to")));
-  const i = Number(wanted.get("select") ?? -1);
-  select(Number.isInteger(i) && i >= 0 && i < count ? i : -1, true);
-}
-
-showCards();
-showAdvice();
-showLines();
-showFacts();
-listenToPointer();
-listenToKeys();
-fit();
-readFragment();
-window.addEventListener("hashchange", readFragment);
-window.addEventListener("resize", draw);
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => select(state.selected, false));

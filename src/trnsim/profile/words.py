@@ -26,6 +26,11 @@ def rate_words(per_s: float, unit: str) -> str:
     return _scaled(per_s, tuple((size, prefix + unit) for size, prefix in _RATES))
 
 
+def count_words(count: float) -> str:
+    """`count` in whole numbers: "1,024"."""
+    return f"{count:,.0f}"
+
+
 def percent_words(share: float) -> str:
     """`share` of one as a percentage: "71 %", below ten per cent with one decimal."""
     percent = 100 * share

@@ -128,12 +128,12 @@ class CoreContext:
         """Check, execute and record an instruction whose operands have their places."""
         which = self._check(instruction)
         if self.has_values:
-            self._execute(instruction, reads, writes)
+            self._execute(instruction, reads)
         elif instruction.runs_without_values:
             instruction.execute(self._machine)
         self._record(which, reads, writes)
 
-    def _execute(self, instruction: Instruction, reads: list[Tile], writes: list[Tile]) -> None:
+    def _execute(self, instruction: Instruction, reads: list[Tile]) -> None:
         """Values, and what has been written then."""
         doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.place]
         partly = self._partly_written(instruction, doubtful) if doubtful else []

@@ -12,13 +12,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trnsim.isa import Cost, Dims, Engine, Instruction
+from trnsim.memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from trnsim.arch import NeuronCore
     from trnsim.errors import SourceLine
-    from trnsim.memory import Memory, Storage, Tile
+    from trnsim.memory import Storage, Tile
+
+
+_HBM = Memory.HBM
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +54,31 @@ class Checked:
 
 @dataclass(slots=True)
 class StorageUse:
-    """A storage's life in the program: from its first write to its last use."""
+    """A storage's life in the program: from its first write to its last use.
+
+    Attributes:
+        memory: where it lies.
+        row_bytes: bytes of a partition on chip, of a row in HBM.
+        nbytes: all its bytes.
+        name: the user's name for it, or "".
+        line: the line that allocated it.
+        first_write: the instruction that wrote it first, or -1 for what was there before.
+        last_use: the instruction that touched it last.
+        reads: instructions that read it, in HBM; on chip they are not counted.
+        read_bytes: what these read.
+        written_bytes: what instructions wrote to it, in HBM.
+    """
 
     memory: Memory
     row_bytes: int
+    nbytes: int
     name: str
     line: SourceLine | None
     first_write: int
     last_use: int
+    reads: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
 
 
 @dataclass
@@ -68,7 +89,8 @@ class Program:
         core: the core that they were checked for.
         checked: distinct instructions; `which[i]` is the one of instruction i.
         lines: distinct source lines; `line_of[i]` is the one of instruction i, or -1.
-        uses: what became of each on-chip storage that the kernel did not place itself.
+        uses: what became of each storage that the kernel did not place itself, by its serial.
+        tensor_of: the serial of the HBM tensor that instruction i moves, or -1.
     """
 
     core: NeuronCore
@@ -77,6 +99,7 @@ class Program:
     line_of: array[int] = field(default_factory=lambda: array("l"))
     lines: list[SourceLine] = field(default_factory=list["SourceLine"])
     uses: dict[int, StorageUse] = field(default_factory=dict[int, StorageUse])
+    tensor_of: array[int] = field(default_factory=lambda: array("l"))
     _waits_for: array[int] = field(default_factory=lambda: array("l"))
     _waits_start: array[int] = field(default_factory=lambda: array("l", [0]))
     _line_index: dict[SourceLine, int] = field(default_factory=dict["SourceLine", int])
@@ -110,19 +133,41 @@ class Program:
         return self._waits_for[self._waits_start[index] : self._waits_start[index + 1]]
 
     def note_use(self, index: int, reads: Iterable[Tile], writes: Iterable[Tile]) -> None:
-        """Extend the lives of the on-chip storages that instruction `index` touches."""
+        """Extend the lives of the storages that instruction `index` touches."""
+        uses, tensor = self.uses, -1
         for tile in writes:
             storage = tile.storage
-            use = self.uses.get(storage.serial)
-            if use is not None:
-                use.last_use = index
-            elif storage.memory.is_on_chip and not storage.is_placed:
-                self.uses[storage.serial] = _first_use(storage, index)
+            use = uses.get(storage.serial)
+            if use is None:
+                if storage.is_placed:
+                    continue
+                use = uses[storage.serial] = _first_use(storage, index, index)
+            use.last_use = index
+            if use.memory is _HBM:
+                use.written_bytes += tile.nbytes
+                tensor = storage.serial
         for tile in reads:
-            use = self.uses.get(tile.storage.serial)
-            if use is not None:
-                use.last_use = index
+            storage = tile.storage
+            use = uses.get(storage.serial)
+            if use is None:
+                if storage.memory is not _HBM:
+                    continue
+                use = uses[storage.serial] = _first_use(storage, -1, index)
+            use.last_use = index
+            if use.memory is _HBM:
+                use.reads += 1
+                use.read_bytes += tile.nbytes
+                tensor = storage.serial
+        self.tensor_of.append(tensor)
 
 
-def _first_use(storage: Storage, index: int) -> StorageUse:
-    return StorageUse(storage.memory, storage.pitch_bytes, storage.name, storage.line, index, index)
+def _first_use(storage: Storage, first_write: int, index: int) -> StorageUse:
+    return StorageUse(
+        storage.memory,
+        storage.pitch_bytes,
+        storage.nbytes,
+        storage.name,
+        storage.line,
+        first_write,
+        index,
+    )

@@ -1,0 +1,89 @@
+// The chosen instruction: operands, source line, why it started when it did.
+
+// Why an instruction started when it did
+
+const busyUntil = (i) => spans.start[i] + spans.busy[i];
+const readable = (i) => busyUntil(i) + spans.latency[i];
+
+function before(i) {
+  const lane = lanes.find((l) => l.label === distinct(i).engine);
+  const at = lane.indices.indexOf(i);
+  return at > 0 ? lane.indices[at - 1] : -1;
+}
+
+function why(i) {
+  const cause = spans.waited_for[i];
+  if (cause < 0) return ["Nothing: it started at once."];
+  const free = before(i) < 0 ? 0 : busyUntil(before(i));
+  const isSame = distinct(cause).engine === distinct(i).engine;
+  const idle = spans.start[i] - free;
+  if (isSame && Math.abs(busyUntil(cause) - spans.start[i]) < 0.05) {
+    return ["Its engine, busy with ", jump(cause), "."];
+  }
+  const semaphore = isSame ? "" : `, plus a semaphore of ${time(data.semaphore_ns)}`;
+  return [`The result of `, jump(cause), ` (${distinct(cause).engine}), readable at `,
+    `${time(readable(cause))}${semaphore}. The ${distinct(i).engine} was idle for ${time(idle)}.`];
+}
+
+function dependencies(i) {
+  const earlier = spans.waits.slice(spans.waits_from[i], spans.waits_from[i + 1]);
+  if (!earlier.length) return [element("div", { textContent: "none" })];
+  return earlier.slice(0, 12).map((j) =>
+    element("div", {}, jump(j), element("span", { className: "soft", textContent: ` at ${time(readable(j))}` })));
+}
+
+function showDetails(i) {
+  const panel = byId("details");
+  panel.replaceChildren(element("h2", { textContent: "Instruction" }));
+  if (i < 0) {
+    panel.append(element("p", { className: "soft", textContent:
+      "Click a span to see its operands, its source line, and what it waited for." }));
+    return;
+  }
+  const line = spans.line[i];
+  const operands = distinct(i).operands.map((text) => element("div", { className: "mono", textContent: text }));
+  const terms = [["Waited for", why(i)],
+    ["Start", [time(spans.start[i])]],
+    ["Busy", [`${time(spans.busy[i])}, until ${time(busyUntil(i))}`]],
+    ["Readable", [`${time(readable(i))} (latency ${time(spans.latency[i])})`]],
+    ["Operands", operands], ["Depends on", dependencies(i)],
+    ["Critical", [isCritical[i] ? "on the critical path" : "no"]]];
+  const list = element("dl");
+  for (const [name, content] of terms) {
+    list.append(element("dt", { textContent: name }), element("dd", {}, ...content));
+  }
+  panel.append(
+    element("div", {}, element("strong", { className: "mono", textContent: `#${i} ${distinct(i).opcode} ` }),
+      chip(distinct(i).engine)),
+    element("div", { className: "soft mono", id: "detail-place", textContent: place(line) }));
+  if (line >= 0 && data.lines[line].text) {
+    panel.append(element("pre", { id: "detail-source", textContent: data.lines[line].text }));
+  }
+  panel.append(list, element("div", {}, neighbour("Previous", i - 1), " ", neighbour("Next", i + 1)));
+}
+
+function neighbour(words, i) {
+  const isThere = i >= 0 && i < count;
+  return element("button", { textContent: words, disabled: !isThere, onclick: () => select(i, true) });
+}
+
+function select(i, reveal) {
+  state.selected = i;
+  canvas.dataset.selected = i;
+  if (i >= 0 && reveal) {
+    const width = state.to - state.from;
+    const isVisible = spans.start[i] >= state.from && readable(i) <= state.to;
+    if (!isVisible) show(spans.start[i] - width / 2, spans.start[i] + width / 2);
+  }
+  showDetails(i);
+  writeFragment();
+  draw();
+}
+
+function chooseLine(i) {
+  state.line = state.line === i ? -1 : i;
+  document.querySelectorAll("#lines tr").forEach((tr) => {
+    tr.classList.toggle("chosen", state.line >= 0 && Number(tr.dataset.line) === state.line);
+  });
+  draw();
+}

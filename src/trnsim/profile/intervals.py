@@ -1,0 +1,36 @@
+"""Unions of intervals of time: when at least one of several things happens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from trnsim.timing.occupancy import Seconds
+
+
+class Intervals(NamedTuple):
+    """Intervals that do not touch, first to last."""
+
+    start_s: Seconds
+    end_s: Seconds
+
+    @property
+    def total_s(self) -> float:
+        """The length of all of them."""
+        return float((self.end_s - self.start_s).sum())
+
+
+def union(start_s: Seconds, end_s: Seconds) -> Intervals:
+    """The time that is in at least one of the intervals `start_s[i]` to `end_s[i]`."""
+    order = np.argsort(start_s, kind="stable")
+    start_s, end_s = start_s[order], end_s[order]
+    keeps = end_s > start_s
+    start_s, end_s = start_s[keeps], end_s[keeps]
+    if not len(start_s):
+        return Intervals(start_s, end_s)
+    reached_s = np.maximum.accumulate(end_s)
+    begins = np.append(True, start_s[1:] > reached_s[:-1])
+    last = np.append(np.flatnonzero(begins)[1:] - 1, len(start_s) - 1)
+    return Intervals(start_s[begins], reached_s[last])

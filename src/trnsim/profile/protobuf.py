@@ -1,0 +1,53 @@
+"""The protocol buffers wire format, as far as a trace needs it: a message is its fields, joined.
+
+Source: protobuf.dev, Encoding: a field is a key (number * 8 + wire type) and a value.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+_VARINT: Final = 0
+_FIXED64: Final = 1
+_BYTES: Final = 2
+_SEVEN_BITS: Final = 0x7F
+_MORE: Final = 0x80
+_WORD: Final = 1 << 64
+
+
+def varint(value: int) -> bytes:
+    """A whole number in groups of seven bits, lowest first; a negative one as 64 bits."""
+    value %= _WORD
+    found = bytearray()
+    while value > _SEVEN_BITS:
+        found.append(value & _SEVEN_BITS | _MORE)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def number(field: int, value: int) -> bytes:
+    """A field that holds a whole number: an int, a bool or an enum."""
+    return varint(field << 3 | _VARINT) + varint(value)
+
+
+def double(field: int, value: float) -> bytes:
+    """A field that holds a double."""
+    return varint(field << 3 | _FIXED64) + struct.pack("<d", value)
+
+
+def fixed64(field: int, value: int) -> bytes:
+    """A field that holds a fixed64."""
+    return varint(field << 3 | _FIXED64) + struct.pack("<Q", value)
+
+
+def block(field: int, *parts: bytes) -> bytes:
+    """A field that holds a message of these fields, or bytes."""
+    payload = b"".join(parts)
+    return varint(field << 3 | _BYTES) + varint(len(payload)) + payload
+
+
+def text(field: int, value: str) -> bytes:
+    """A field that holds a string."""
+    return block(field, value.encode())

@@ -1,0 +1,67 @@
+"""Timelines -> the tables of Neuron Explorer's schema, as columns.
+
+Every column of a table is there; one of which the emulator knows nothing is null, and the Warning
+table says so. Timestamps are nanoseconds from the first instruction on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trnsim.profile.core import Core
+from trnsim.profile.schema import Table
+from trnsim.profile.schema import tables as schema_tables
+from trnsim.profile.tables import dma, events, memory, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.profile.summary import Summary
+    from trnsim.timing import Timeline
+
+__all__ = ["explorer_tables"]
+
+_BUILDERS = {
+    "Instruction": events.instructions,
+    "Flow": events.flows,
+    "SemaphoreUpdate": events.semaphore_updates,
+    "ActiveTime": events.active_times,
+    "OpcodeSummary": events.opcodes,
+    "DmaPacket": dma.packets,
+    "DmaPacketAggregated": dma.aggregated,
+    "DmaQueuesInfo": dma.queues,
+    "DmaUsage": dma.dma_usage,
+    "HbmUsage": dma.hbm_usage,
+    "SbufUsage": memory.sbuf_usage,
+    "PsumUsage": memory.psum_usage,
+    "SbufAllocation": memory.sbuf_allocations,
+    "TensorInfo": memory.tensors,
+}
+
+
+def explorer_tables(
+    timelines: Sequence[Timeline], summary: Summary, title: str, warnings: Sequence[str] = ()
+) -> dict[str, Table]:
+    """The tables of one run: `timelines` by core, the `summary` of the one that took longest."""
+    cores = [Core(timeline, rank) for rank, timeline in enumerate(timelines)]
+    found = {name: _joined([build(core) for core in cores]) for name, build in _BUILDERS.items()}
+    found["Summary"] = {name: [value] for name, value in summary.metrics.items()}
+    found["Metadata"] = whole.metadata(timelines, title)
+    # The timeline does not record when the clock was held back.
+    found["Throttle"] = {}
+    complete = {name: _complete(name, found[name]) for name in schema_tables() if name in found}
+    complete["Warning"] = _complete("Warning", whole.warnings(complete, summary, warnings))
+    return complete
+
+
+def _joined(parts: list[Table]) -> Table:
+    """Tables of several cores below each other; one without rows may lack columns."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: [value for part in parts for value in part.get(name, ())] for name in names}
+
+
+def _complete(name: str, table: Table) -> Table:
+    """The table with every column of the schema, in its order; null where it has none."""
+    rows = max((len(column) for column in table.values()), default=0)
+    nothing: list[Any] = [None] * rows
+    return {column: table.get(column, nothing) for column in schema_tables()[name]}

@@ -1,0 +1,165 @@
+"""DmaPacket, DmaPacketAggregated, DmaQueuesInfo, DmaUsage, HbmUsage.
+
+A packet is what one DMA engine moves of one transfer (`profile.transfers`); an aggregated row is
+the transfer. A queue is named after the engine that triggers it and who makes its descriptors.
+
+Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trnsim.profile.core import Core, ns
+from trnsim.profile.schema import Table
+from trnsim.profile.throughput import Throughput, throughput
+from trnsim.profile.transfers import QUEUE_TYPES
+
+if TYPE_CHECKING:
+    from trnsim.isa import Instruction
+    from trnsim.memory import Tile
+
+
+def packets(core: Core) -> Table:
+    """One row a transfer and DMA engine; the bytes of a transfer are shared out evenly."""
+    moved = core.transfers
+    row = np.repeat(np.arange(len(moved.index)), moved.packets)
+    first = np.repeat(np.cumsum(moved.packets) - moved.packets, moved.packets)
+    at = np.arange(len(row)) - first
+    shares = {
+        "read_bytes": _share(moved.read_bytes[row], moved.packets[row], at),
+        "write_bytes": _share(moved.write_bytes[row], moved.packets[row], at),
+        "transfer_bytes": _share(moved.bytes[row], moved.packets[row], at),
+    }
+    start, end = ns(moved.start_s[row]), ns(moved.end_s[row])
+    names = np.array(core.names(moved.index), np.object_)
+    return {
+        "start_ts": start,
+        "end_ts": end,
+        "duration_ns": end - start,
+        "pcore_idx": core.ranks(len(row)),
+        "id": core.ids(np.arange(len(row))),
+        "packet_idx": at,
+        "packet_aggregation_id": core.ids(moved.index[row]),
+        "engine_idx": at,
+        **shares,
+        "throughput": _rate(shares["transfer_bytes"], (moved.end_s - moved.start_s)[row]),
+        "queue_type": [QUEUE_TYPES[kind] for kind in moved.queue_type[row]],
+        "variable": names[row].tolist(),
+        "queue_name": [moved.queues[queue] for queue in moved.queue[row]],
+        "queue_idx": moved.queue[row],
+    }
+
+
+def aggregated(core: Core) -> Table:
+    """One row a transfer, with the shape of what it reads and writes."""
+    moved = core.transfers
+    start, end = ns(moved.start_s), ns(moved.end_s)
+    which = core.spans.which[moved.index].tolist()
+    checked = core.program.checked
+    ends = {row: _ends(checked[row].instruction) for row in set(which)}
+    return {
+        "start_ts": start,
+        "end_ts": end,
+        "duration_ns": end - start,
+        "id": core.ids(moved.index),
+        "pcore_idx": core.ranks(len(which)),
+        "block_id": list(range(len(which))),
+        "queue_idx": moved.queue,
+        "queue_name": [moved.queues[queue] for queue in moved.queue],
+        "queue_type": [QUEUE_TYPES[kind] for kind in moved.queue_type],
+        "op": [checked[row].opcode for row in which],
+        "variable": core.names(moved.index),
+        "read_bytes": moved.read_bytes,
+        "write_bytes": moved.write_bytes,
+        "transfer_bytes": moved.bytes,
+        "throughput": _rate(moved.bytes, moved.end_s - moved.start_s),
+        **{name: [ends[row][name] for row in which] for name in _ENDS},
+    }
+
+
+_ENDS = (
+    "source",
+    "dest",
+    "read_num_sbuf_partitions",
+    "read_shape",
+    "read_steps",
+    "write_num_sbuf_partitions",
+    "write_shape",
+    "write_steps",
+    "is_transpose_mode",
+)
+
+
+def _ends(instruction: Instruction) -> dict[str, Any]:
+    """Where a transfer reads and writes; of several tiles, the first."""
+    looked, changed = instruction.accesses()
+    found: dict[str, Any] = {
+        "source": f"[{looked[0].memory.value}]" if looked else "",
+        "dest": f"[{changed[0].memory.value}]" if changed else "",
+        "is_transpose_mode": "transpose" in instruction.opcode,
+    }
+    for end, tiles in (("read", looked), ("write", changed)):
+        found |= {f"{end}_{name}": value for name, value in _shape(tiles[:1]).items()}
+    return found
+
+
+def _shape(tiles: list[Tile]) -> dict[str, Any]:
+    if not tiles:
+        return {"num_sbuf_partitions": 0, "shape": "[]", "steps": "[]"}
+    (tile,) = tiles
+    return {
+        "num_sbuf_partitions": tile.partitions if tile.memory.is_on_chip else 0,
+        "shape": str(list(tile.shape)),
+        "steps": str(list(tile.pattern.strides_bytes)),
+    }
+
+
+def queues(core: Core) -> Table:
+    """One row a queue and DMA engine."""
+    moved = core.transfers
+    engines = range(int(core.program.core.dma_engines))
+    kinds = {
+        int(q): QUEUE_TYPES[int(k)] for q, k in zip(moved.queue, moved.queue_type, strict=True)
+    }
+    rows = [
+        (name, kinds[q], q, engine) for q, name in enumerate(moved.queues) for engine in engines
+    ]
+    return {
+        "name": [row[0] for row in rows],
+        "type": [row[1] for row in rows],
+        "pcore_idx": core.ranks(len(rows)),
+        "idx": [row[2] for row in rows],
+        "engine_idx": [row[3] for row in rows],
+    }
+
+
+def dma_usage(core: Core) -> Table:
+    """Bytes a second of all transfers, where that changes."""
+    moved = core.transfers
+    return _usage(core, throughput(moved.start_s, moved.end_s, moved.bytes))
+
+
+def hbm_usage(core: Core) -> Table:
+    """Bytes a second into and out of HBM, where that changes."""
+    return _usage(core, core.hbm)
+
+
+def _usage(core: Core, found: Throughput) -> Table:
+    return {
+        "timestamp": ns(found.time_s),
+        "current_throughput": found.bytes_per_s,
+        "total_transfer_bytes": np.round(found.total_bytes).astype(np.int64),
+        "pcore_idx": core.ranks(len(found.time_s)),
+    }
+
+
+def _share(nbytes: Any, packets: Any, at: Any) -> Any:
+    """Packet `at` of `packets`: the first ones take what does not divide."""
+    return nbytes // packets + (at < nbytes % packets)
+
+
+def _rate(nbytes: Any, lasted_s: Any) -> Any:
+    return np.divide(nbytes, lasted_s, out=np.zeros(len(nbytes)), where=lasted_s > 0)

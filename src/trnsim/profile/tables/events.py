@@ -1,0 +1,183 @@
+"""Instruction, Flow, SemaphoreUpdate, ActiveTime, OpcodeSummary.
+
+Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trnsim.isa import Engine
+from trnsim.profile.core import Core, ns
+from trnsim.profile.intervals import union
+from trnsim.profile.schema import Table
+from trnsim.profile.semaphores import updates, waits
+
+if TYPE_CHECKING:
+    from trnsim.profile.traffic import Traffic
+    from trnsim.program import Checked
+    from trnsim.timing.occupancy import Integers
+
+_MOVED: Final = (
+    "hbm_read_bytes",
+    "hbm_write_bytes",
+    "sbuf_read_bytes",
+    "sbuf_write_bytes",
+    "psum_read_bytes",
+    "psum_write_bytes",
+)
+_PERCENT: Final = 100.0
+
+
+def instructions(core: Core) -> Table:
+    """One row an instruction of a compute engine, from its start until its result can be read."""
+    spans, program, index = core.spans, core.program, core.computes
+    which = spans.which[index]
+    start, end = ns(spans.start_s[index]), ns(spans.end_s[index])
+    program_counters, waited_s = _order(core)
+    facts = [
+        _facts(c, traffic) for c, traffic in zip(program.checked, core.totals.per, strict=True)
+    ]
+    moved = {name: core.totals.column(name)[which].tolist() for name in _MOVED}
+    lines = [str(line) for line in program.lines]
+    line_of = spans.line_of[index].tolist()
+    rows = which.tolist()
+    return {
+        "start_ts": start,
+        "end_ts": end,
+        "duration_ns": end - start,
+        "pcore_idx": core.ranks(len(index)),
+        "id": core.ids(index),
+        "pc": program_counters.tolist(),
+        "evt_wait_time_ns": ns(waited_s),
+        "nki_source_location": [lines[line] if line >= 0 else None for line in line_of],
+        **moved,
+        **{name: [facts[row][name] for row in rows] for name in (facts[0] if facts else {})},
+    }
+
+
+def _facts(checked: Checked, traffic: Traffic) -> dict[str, Any]:
+    """What equal instructions share."""
+    kind = None
+    if traffic.flops:
+        kind = "TRANSPOSE" if traffic.transpose_flops else "REGULAR"
+    is_activation = checked.opcode.startswith(("activate", "activation"))
+    function = getattr(checked.instruction, "op", None) if is_activation else None
+    return {
+        "engine": checked.engine.name,
+        "opcode": checked.opcode,
+        "operands": checked.describe(),
+        "spill_save_bytes": 0,
+        "spill_reload_bytes": 0,
+        "psum_read_sbuf_write_bytes": traffic.psum_to_sbuf_bytes,
+        "tensor_instruction_type": kind,
+        "raw_flops": traffic.flops,
+        "adjusted_flops": round(traffic.flops * traffic.bf16_weight),
+        "flops_transpose": traffic.transpose_flops,
+        "adjusted_flops_transpose": round(traffic.transpose_flops * traffic.bf16_weight),
+        "scalar_activation_fn": str(function) if function is not None else None,
+    }
+
+
+def _order(core: Core) -> tuple[Integers, Any]:
+    """Place of each compute instruction on its engine, and how long that stood idle before."""
+    spans, index = core.spans, core.computes
+    engines = core.engine_of[index]
+    counters = np.zeros(len(index), np.int64)
+    waited_s = np.zeros(len(index))
+    for engine in np.unique(engines):
+        own = engines == engine
+        free_s = np.append(0.0, spans.busy_until_s[index][own][:-1])
+        counters[own] = np.arange(own.sum())
+        waited_s[own] = spans.start_s[index][own] - free_s
+    return counters, np.maximum(waited_s, 0.0)
+
+
+def flows(core: Core) -> Table:
+    """One row a dependence: `out` waits for `in`."""
+    found = waits(core.program)
+    spans = core.spans
+    gap_s = spans.start_s[found.later] - spans.end_s[found.earlier]
+    is_dma = core.engine_of == Engine.dma.value
+    tables = np.where(is_dma, "dma_block", "instruction")
+    return {
+        "in_id": core.ids(found.earlier),
+        "out_id": core.ids(found.later),
+        "in_table": tables[found.earlier].tolist(),
+        "out_table": tables[found.later].tolist(),
+        "gap_time": ns(gap_s),
+    }
+
+
+def semaphore_updates(core: Core) -> Table:
+    """One row an update, when the instruction that another engine waits for is complete."""
+    found = updates(core.program)
+    order = np.argsort(core.spans.end_s[found.earlier], kind="stable")
+    earlier, later = found.earlier[order], found.later[order]
+    values: dict[str, int] = {}
+    names: list[str] = []
+    reached: list[int] = []
+    for source, target in zip(earlier.tolist(), later.tolist(), strict=True):
+        name = f"{_engine(core, source)} to {_engine(core, target)}"
+        values[name] = values.get(name, 0) + 1
+        names.append(name)
+        reached.append(values[name])
+    sources = [_engine(core, source) for source in earlier.tolist()]
+    return {
+        "timestamp": ns(core.spans.end_s[earlier]),
+        "id": names,
+        "value": reached,
+        # "AXI indicates the update came from the AXI bus", which is where DMA engines are.
+        "update_source": ["AXI" if source == "DMA" else source for source in sources],
+        "double_set_or_clear": [False] * len(names),
+        "update_operation_type": ["sem_inc"] * len(names),
+        "update_trigger_timing": ["complete"] * len(names),
+        "pcore_idx": core.ranks(len(names)),
+    }
+
+
+def _engine(core: Core, index: int) -> str:
+    """Its engine's first word: "Tensor", "DMA"."""
+    return core.program.instruction(index).engine.label.split(" ", maxsplit=1)[0]
+
+
+def active_times(core: Core) -> Table:
+    """One row a stretch of time in which a compute engine takes nothing else."""
+    starts: list[int] = []
+    ends: list[int] = []
+    engines: list[str] = []
+    for engine in Engine:
+        if engine is Engine.dma:
+            continue
+        own = core.engine_of == engine.value
+        found = union(core.spans.start_s[own], core.spans.busy_until_s[own])
+        starts += ns(found.start_s).tolist()
+        ends += ns(found.end_s).tolist()
+        engines += [engine.name] * len(found.start_s)
+    return {
+        "start_ts": starts,
+        "end_ts": ends,
+        "engine": engines,
+        "pcore_idx": core.ranks(len(starts)),
+        "duration_ns": [end - start for start, end in zip(starts, ends, strict=True)],
+    }
+
+
+def opcodes(core: Core) -> Table:
+    """One row an engine and opcode."""
+    spans, program = core.spans, core.program
+    kinds = sorted({(c.engine.name, c.opcode) for c in program.checked if c.engine.name != "dma"})
+    rows: list[tuple[str, str, int, int, int, float]] = []
+    for engine, opcode in kinds:
+        is_kind = [(c.engine.name, c.opcode) == (engine, opcode) for c in program.checked]
+        own = np.array(is_kind, np.bool_)[spans.which]
+        lasted_ns = int(ns(spans.end_s[own] - spans.start_s[own]).sum())
+        active_s = union(spans.start_s[own], spans.end_s[own]).total_s
+        share = active_s / core.timeline.device_time_s
+        row = (engine, opcode, int(own.sum()), lasted_ns, int(ns(np.array(active_s))))
+        rows.append((*row, _PERCENT * share))
+    names = ("engine", "opcode", "instruction_count", "instruction_time_ns", "active_time_ns")
+    columns = zip(*rows, strict=True) if rows else [()] * (len(names) + 1)
+    return dict(zip((*names, "active_time_percent"), map(list, columns), strict=True))

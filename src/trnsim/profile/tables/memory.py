@@ -1,0 +1,128 @@
+"""SbufUsage, PsumUsage, SbufAllocation, TensorInfo.
+
+A tensor lives from the start of its first write to the end of its last use. Tensors that the kernel
+gave no address have none: their rows say how large, where from and for how long.
+
+Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trnsim.isa import Engine
+from trnsim.memory import Memory
+from trnsim.profile.core import Core, ns
+from trnsim.profile.schema import Table
+
+if TYPE_CHECKING:
+    from trnsim.program import StorageUse
+
+_SAMPLED: Final = (0, 32, 64, 96)
+"""The partitions that the tables show. Source: SbufAllocation.partition."""
+_PERCENT: Final = 100.0
+
+
+def sbuf_usage(core: Core) -> Table:
+    """How full SBUF is, where that changes: on average and in four partitions."""
+    uses = _uses(core, Memory.SBUF)
+    capacity = int(core.program.core.sbuf_partition_bytes)
+    weights = {
+        f"partition_{partition}_util_percent": [
+            use.row_bytes if _rows(use) > partition else 0 for use in uses
+        ]
+        for partition in _SAMPLED
+    }
+    return _usage(core, uses, capacity, weights)
+
+
+def psum_usage(core: Core) -> Table:
+    """How full PSUM is, where that changes; a tensor without an address has no bank."""
+    psum = core.program.core
+    return _usage(core, _uses(core, Memory.PSUM), psum.psum_banks * psum.psum_bank_bytes, {})
+
+
+def _usage(
+    core: Core, uses: list[StorageUse], capacity: int, weights: dict[str, list[int]]
+) -> Table:
+    """Shares of `capacity` bytes a partition that the weights of the living tensors take."""
+    spans = core.spans
+    first = np.array([use.first_write for use in uses], np.int64)
+    last = np.array([use.last_use for use in uses], np.int64)
+    times_s = np.concatenate([spans.start_s[first], spans.end_s[last]])
+    time_s, place = np.unique(times_s, return_inverse=True)
+    whole = int(core.program.core.partitions) * capacity
+    table: Table = {"timestamp": ns(time_s), "pcore_idx": core.ranks(len(time_s))}
+    columns = {"avg_util_percent": ([use.nbytes for use in uses], whole)}
+    columns |= {name: (weight, capacity) for name, weight in weights.items()}
+    for name, (weight, available) in columns.items():
+        taken = np.array(weight, np.int64)
+        change = np.zeros(len(time_s), np.int64)
+        np.add.at(change, place, np.concatenate([taken, -taken]))
+        table[name] = _PERCENT * np.cumsum(change) / available
+    return table
+
+
+def sbuf_allocations(core: Core) -> Table:
+    """One row a tensor and sampled partition: from when to when, and who wrote it first."""
+    rows = [
+        {"partition": partition, **_allocation(core, use)}
+        for use in _uses(core, Memory.SBUF)
+        for partition in _SAMPLED
+        if _rows(use) > partition
+    ]
+    table: Table = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+    return {**table, "pcore_idx": core.ranks(len(rows))}
+
+
+def _allocation(core: Core, use: StorageUse) -> dict[str, Any]:
+    checked = core.program.instruction(use.first_write)
+    start, end = ns(np.array([core.spans.start_s[use.first_write], core.spans.end_s[use.last_use]]))
+    found: dict[str, Any] = {
+        "start_ts": int(start),
+        "end_ts": int(end),
+        "op_source_type": "instruction",
+        "opcode": checked.opcode,
+        "operands": checked.describe(),
+        "queue_name": None,
+        "block_id": None,
+        "tensor_name": use.name or None,
+    }
+    if checked.engine is not Engine.dma:
+        return found
+    block = int(np.searchsorted(core.transfers.index, use.first_write))
+    queue = core.transfers.queues[int(core.transfers.queue[block])]
+    dma = {"op_source_type": "dma", "opcode": None, "operands": None}
+    return {**found, **dma, "queue_name": queue, "block_id": block}
+
+
+def tensors(core: Core) -> Table:
+    """One row a tensor in HBM, with how often it was read: a factor of 2 is a reload."""
+    uses = _uses(core, Memory.HBM)
+    return {
+        "variable_name": [use.name or None for use in uses],
+        "type": [_role(use) for use in uses],
+        "size": [use.nbytes for use in uses],
+        "pcore_idx": core.ranks(len(uses)),
+        "load_to_sbuf_avg_size_bytes": [use.read_bytes // max(use.reads, 1) for use in uses],
+        "load_to_sbuf_total_size_bytes": [use.read_bytes for use in uses],
+        "load_to_sbuf_dma_count": [use.reads for use in uses],
+        "load_to_sbuf_repeat_factor": [use.read_bytes / use.nbytes for use in uses],
+    }
+
+
+def _role(use: StorageUse) -> str | None:
+    """IN was there before, OUT is written and not read again; the rest is scratch space."""
+    if use.first_write < 0:
+        return "IN"
+    return None if use.reads else "OUT"
+
+
+def _uses(core: Core, memory: Memory) -> list[StorageUse]:
+    return [use for use in core.program.uses.values() if use.memory is memory]
+
+
+def _rows(use: StorageUse) -> int:
+    return use.nbytes // use.row_bytes

@@ -1,0 +1,63 @@
+"""Tables -> Parquet files: TABLE.parquet in a folder, with the names and types of the schema.
+
+pyarrow writes them; it is an extra, `trnsim[parquet]`, and is imported here alone.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trnsim.errors import BadInput
+from trnsim.profile.schema import VERSION, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trnsim.profile.schema import Table
+
+EXTRA = "pip install 'trnsim[parquet]'"
+
+
+def is_available() -> bool:
+    """Whether the library that writes Parquet is installed."""
+    return find_spec("pyarrow") is not None
+
+
+def write_tables(found: Mapping[str, Table], folder: Path | str) -> Path:
+    """`folder` with a Parquet file for each table, whole or not at all.
+
+    Raises:
+        BadInput: without pyarrow, or where the folder cannot be written.
+    """
+    if not is_available():
+        raise BadInput("Parquet tables need pyarrow, which is not installed", fix=EXTRA)
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, table in found.items():
+            _write(name, table, folder / f"{name}.parquet")
+    except OSError as error:
+        raise BadInput(
+            f"cannot write the tables in {folder}: {error.strerror or error}",
+            fix="name a folder that exists, or can be made, and that you may write to",
+        ) from error
+    return folder
+
+
+def _write(name: str, table: Table, path: Path) -> None:
+    arrow: Any = import_module("pyarrow")
+    writer: Any = import_module("pyarrow.parquet")
+    types = {kind: arrow.type_for_alias(kind) for kind in set(tables()[name].values())}
+    fields = [arrow.field(column, types[kind]) for column, kind in tables()[name].items()]
+    schema = arrow.schema(fields, metadata={"profile_schema_version": VERSION})
+    columns = [arrow.array(table[field.name], type=field.type) for field in schema]
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        writer.write_table(arrow.table(columns, schema=schema), draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

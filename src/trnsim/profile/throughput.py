@@ -1,0 +1,33 @@
+"""Bytes per second over time: what transfers that overlap move together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from trnsim.timing.occupancy import Integers, Seconds
+
+
+class Throughput(NamedTuple):
+    """A rate in steps: `bytes_per_s[i]` from `time_s[i]` on, `total_bytes[i]` moved until then."""
+
+    time_s: Seconds
+    bytes_per_s: Seconds
+    total_bytes: Seconds
+
+
+def throughput(start_s: Seconds, end_s: Seconds, nbytes: Integers) -> Throughput:
+    """The rate of transfers that each move `nbytes` evenly between their start and their end."""
+    moves = (end_s > start_s) & (nbytes > 0)
+    start_s, end_s, nbytes = start_s[moves], end_s[moves], nbytes[moves]
+    rate = nbytes / (end_s - start_s)
+    time_s, place = np.unique(np.concatenate([start_s, end_s]), return_inverse=True)
+    change = np.zeros(len(time_s))
+    np.add.at(change, place, np.concatenate([rate, -rate]))
+    # What starts and ends cancels only up to rounding.
+    bytes_per_s = np.maximum(np.cumsum(change), 0.0)
+    bytes_per_s[bytes_per_s < rate.min(initial=np.inf) / 2] = 0.0
+    moved = np.concatenate([np.zeros(1), np.cumsum(bytes_per_s[:-1] * np.diff(time_s))])
+    return Throughput(time_s, bytes_per_s, moved[: len(time_s)])

@@ -1,0 +1,120 @@
+"""The DMA transfers of a timeline, as columns.
+
+One row is one DMA instruction. It transfers while it holds the engines: from its start to the end
+of its interval; the fixed latency around it moves nothing. The model spreads a transfer evenly over
+the DMA engines that it can use, at least a partition (a row, in HBM) on each, and that share of one
+engine is what we call a packet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.isa import DgeMode, Engine
+from trnsim.timing.occupancy import columns
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from trnsim.isa import Instruction
+    from trnsim.timing import Timeline
+    from trnsim.timing.occupancy import Integers, Seconds
+
+STATIC: Final = "data"
+SOFTWARE: Final = "software_dynamic"
+HARDWARE: Final = "hardware_dynamic"
+UNKNOWN: Final = "unknown"
+QUEUE_TYPES: Final = (STATIC, SOFTWARE, HARDWARE, UNKNOWN)
+"""Who makes the descriptors. Source: profile-schema-reference.rst, DmaQueueType; nki-dge.rst."""
+
+_TYPE_OF: Final = {
+    DgeMode.none: STATIC,
+    DgeMode.swdge: SOFTWARE,
+    DgeMode.hwdge: HARDWARE,
+    DgeMode.unknown: UNKNOWN,
+}
+_SUFFIXES: Final = {STATIC: "Static", SOFTWARE: "DynamicSW", HARDWARE: "DynamicHW", UNKNOWN: ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """All DMA transfers of a timeline, one array a property, in issue order.
+
+    Attributes:
+        index: the instruction that is the transfer.
+        start_s: when it began to move bytes.
+        end_s: when it had moved them.
+        read_bytes: bytes read at its source.
+        write_bytes: bytes written at its destination.
+        packets: DMA engines that share it.
+        queue_type: its place in `QUEUE_TYPES`.
+        queue: its place in `queues`.
+        queues: names of the queues that the kernel used, by engine that triggers and type.
+    """
+
+    index: Integers
+    start_s: Seconds
+    end_s: Seconds
+    read_bytes: Integers
+    write_bytes: Integers
+    packets: Integers
+    queue_type: Integers
+    queue: Integers
+    queues: tuple[str, ...]
+
+    @property
+    def bytes(self) -> Integers:
+        """Bytes moved: the larger of what is read and what is written."""
+        return np.asarray(np.maximum(self.read_bytes, self.write_bytes))
+
+    def of_type(self, queue_type: str) -> npt.NDArray[np.bool_]:
+        """Which transfers have descriptors of this type."""
+        return np.asarray(self.queue_type == QUEUE_TYPES.index(queue_type))
+
+
+def transfers(timeline: Timeline) -> Transfers:
+    """The DMA transfers of `timeline`."""
+    program, spans = timeline.program, columns(timeline)
+    engines = int(program.core.dma_engines)
+    queues: dict[str, int] = {}
+    facts = np.zeros((len(program.checked), 6), np.int64)
+    for which, checked in enumerate(program.checked):
+        if checked.engine is Engine.dma:
+            queue_type = _TYPE_OF[getattr(checked.instruction, "dge_mode", DgeMode.unknown)]
+            queue = queues.setdefault(_queue_name(checked.instruction, queue_type), len(queues))
+            moved = (*_bytes(checked.instruction), _packets(checked.instruction, engines))
+            facts[which] = (1, *moved, QUEUE_TYPES.index(queue_type), queue)
+    rows = facts[spans.which]
+    is_dma = rows[:, 0] == 1
+    _, read, written, packets, queue_types, queue_of = rows[is_dma].T
+    return Transfers(
+        np.flatnonzero(is_dma),
+        spans.start_s[is_dma],
+        spans.busy_until_s[is_dma],
+        read,
+        written,
+        packets,
+        queue_types,
+        queue_of,
+        tuple(queues),
+    )
+
+
+def _queue_name(instruction: Instruction, queue_type: str) -> str:
+    """As Neuron names queues: q, the engine that triggers, the type ("qSyncDynamicHW")."""
+    engine = getattr(instruction, "engine", Engine.unknown)
+    who = "" if engine is Engine.unknown else engine.label.split(" ", maxsplit=1)[0]
+    return f"q{who}{_SUFFIXES[queue_type]}" if who or _SUFFIXES[queue_type] else "qDefault"
+
+
+def _bytes(instruction: Instruction) -> tuple[int, int]:
+    looked, changed = instruction.accesses()
+    return sum(tile.nbytes for tile in looked), sum(tile.nbytes for tile in changed)
+
+
+def _packets(instruction: Instruction, engines: int) -> int:
+    rows = [tile.partitions for _, tile in instruction.tiles() if tile.memory.is_on_chip]
+    return min(max(rows, default=engines), engines)

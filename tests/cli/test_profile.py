@@ -1,0 +1,107 @@
+"""`trnsim profile`: stored reports without their kernels."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STEPS = ROOT / "examples" / "matmul_steps.py"
+
+
+def trnsim(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "trnsim", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A folder in which two versions of a kernel were run, one of them on two chips."""
+    folder = tmp_path_factory.mktemp("stored")
+    for step, on in (("1", "trn2"), ("3", "trn2"), ("4", "trn2,trn3")):
+        done = trnsim("run", STEPS, "--on", on, "--report", f"v{step}", step, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def printed(*arguments, cwd):
+    done = trnsim("profile", *arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def failure(*arguments, cwd):
+    done = trnsim("profile", *arguments, cwd=cwd)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.startswith("trnsim: error: ")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_view_writes_the_page_and_prints_its_path(stored):
+    page = stored / "v1" / "step1.html"
+    page.unlink()
+    assert printed("view", "v1/step1.json", cwd=stored) == "v1/step1.html\n"
+    assert "step1 on trn2" in page.read_text(encoding="utf-8")
+    assert printed("view", "v1", "--output", "mine.html", cwd=stored) == "mine.html\n"
+
+
+def test_summary_prints_time_lines_and_what_to_try(stored):
+    text = printed("summary", "v1", cwd=stored)
+    assert text.startswith("step1 on trn2\nestimated time")
+    assert "critical path  of it waiting  if free" in text
+    assert "\nif   DMA twice as fast: -" in text
+    assert "matmul_steps.py:" in text
+    assert "\ntry  " in text
+    assert "mfu_estimated_percent" not in text
+
+
+def test_summary_with_all_prints_every_figure(stored):
+    text = printed("summary", "v1", "--all", cwd=stored)
+    assert "mfu_estimated_percent" in text
+    assert "collective operations are not emulated" in text
+
+
+def test_summary_of_several_targets_stands_side_by_side(stored):
+    text = printed("summary", "v4", cwd=stored)
+    header = next(line for line in text.splitlines() if line.split() == ["trn2", "trn3"])
+    rows = text[text.index(header) :].splitlines()
+    assert any(row.startswith("bound by") for row in rows)
+    assert any(row.startswith("DMA active") for row in rows)
+
+
+def test_diff_says_what_changed_and_where(stored):
+    text = printed("diff", "v1/step1.json", "v3/step3.json", cwd=stored)
+    assert "times as fast; most at matmul_steps.py:" in text
+    assert "HBM read             32 MiB   6 MiB" in text
+
+
+def test_diff_compares_the_targets_that_both_have(stored):
+    text = printed("diff", "v4", "v4", cwd=stored)
+    assert text.count("verdict  as fast") == 2
+    text = printed("diff", "v1", "v4", cwd=stored)
+    assert "after    step4 on trn2" in text
+    assert "trn3" not in text
+
+
+def test_reports_without_a_common_target_are_refused(stored, tmp_path):
+    done = trnsim("run", STEPS, "--on", "trn1", "--report", tmp_path / "old", "4", cwd=stored)
+    assert done.returncode == 0, done.stderr
+    message = failure("diff", tmp_path / "old", "v4", cwd=stored)
+    assert "no target in common: trn1 and trn2, trn3" in message
+    assert "--on trn1,trn2" in message
+
+
+@pytest.mark.parametrize("command", ["view", "summary"])
+def test_a_missing_and_a_foreign_file_are_named_with_the_fix(command, stored):
+    message = failure(command, "gone.json", cwd=stored)
+    assert "cannot read gone.json" in message
+    assert "fix: write one with trnsim run SCRIPT --report DIR" in message
+    message = failure(command, "v1/step1-trn2.trace.json", cwd=stored)
+    assert "is not a report that trnsim stored" in message
