@@ -14,6 +14,7 @@ import numpy as np
 from trnsim.dtypes import UINT8, UINT32, Array, round_to
 from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.memory import Memory
+from trnsim.nki.arguments import lengths
 from trnsim.nki.language.legacy import check_partition_axis
 from trnsim.nki.precision import stored
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
@@ -90,14 +91,30 @@ def ndarray(
     """
     where = region(buffer)
     kind = stored(dtype)
-    lengths = check_partition_axis(shape)
+    shape = check_partition_axis(shape)
     memory = current_core().memory
     if where is shared_hbm:
-        storage, pattern = memory.allocate_shared(lengths, kind, name=name)
+        storage, pattern = memory.allocate_shared(shape, kind, name=name)
     else:
-        place = None if address is None else (int(address[0]), int(address[1]))
-        storage, pattern = memory.allocate(lengths, kind, where.memory, name=name, address=place)
+        place = None if address is None else _place(address)
+        storage, pattern = memory.allocate(shape, kind, where.memory, name=name, address=place)
     return NkiTensor(storage, kind, pattern, where)
+
+
+def _place(address: Any) -> tuple[int, int]:
+    """The partition and the byte of an address.
+
+    Raises:
+        IllegalInstruction: for anything else than two whole numbers.
+    """
+    place = lengths("address", address, "nki.language.ndarray, address")
+    if len(place) != len(("partition", "byte")):
+        raise IllegalInstruction(
+            f"address={address!r}; legal: (first partition, byte offset within the partition)",
+            fix="give both, for example address=(0, 4096)",
+            source="nki.language.ndarray, address",
+        )
+    return place[0], place[1]
 
 
 def full(

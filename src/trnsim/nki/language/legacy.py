@@ -6,10 +6,12 @@ Source: nki/migration/index.rst.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from trnsim.errors import NotModelled
+from trnsim.nki.arguments import lengths
 
+_NDARRAY = "nki.language.ndarray"
 _SOURCE = "nki/migration/index.rst, NKI 0.1 to 0.2"
 GONE = {
     "arange": "index with slices, or with tensor.ap([[stride, count], ...])",
@@ -35,21 +37,21 @@ def par_dim(length: int) -> PartitionLength:
     return PartitionLength(length)
 
 
-def check_partition_axis(shape: Iterable[int]) -> tuple[int, ...]:
+def check_partition_axis(shape: Any) -> tuple[int, ...]:
     """The lengths as plain integers.
 
     Raises:
         NotModelled: where the partition axis is not the first: a block of tiles, of NKI 0.1.
     """
-    lengths = tuple(shape)
-    if any(isinstance(length, PartitionLength) for length in lengths[1:]):
+    given: tuple[Any, ...] = tuple(shape) if isinstance(shape, Iterable) else ()
+    if any(isinstance(length, PartitionLength) for length in given[1:]):
         raise NotModelled(
-            f"a tensor of shape {lengths} with its partition axis behind block dimensions, which "
+            f"a tensor of shape {given} with its partition axis behind block dimensions, which "
             "NKI 0.2 removed",
             fix="make a list of tiles, or move the partition axis to the front",
             source=_SOURCE,
         )
-    return tuple(int(length) for length in lengths)
+    return tuple(map(int, lengths("shape", given or shape, _NDARRAY)))
 
 
 def refuse_name(name: str) -> NoReturn:

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
+from trnsim.nki.arguments import integers
 
 # Every loop over compile-time bounds is unrolled while the kernel is traced.
 affine_range = range
@@ -32,20 +33,26 @@ def dynamic_range(
         IllegalInstruction: for a step that is not a positive integer.
     """
     first, last = (0, start) if stop is None else (start, stop)
-    if isinstance(step, VirtualRegister) or step < 1:
+    if not hasattr(step, "__index__") or isinstance(step, VirtualRegister) or step < 1:
         raise IllegalInstruction(
             f"a device loop with step {step}; legal: a positive integer known at compile time",
             fix="count up by a constant, and compute the index from it",
             source="nki.language.fori_loop, step",
         )
     _refuse_reordering("a device loop")
-    return _registers(int(first), int(last), int(step))
+    bounds = (
+        bound.value if isinstance(bound, VirtualRegister) else bound for bound in (first, last)
+    )
+    return _registers(
+        *integers("a device loop", *bounds, step, source="nki.language.dynamic_range")
+    )
 
 
 def fori_loop(
     lower: Bound, upper: Bound, body_fun: Callable[[VirtualRegister], object], step: int = 1
 ) -> None:
     """`body_fun(i)` on the device for each i of range(lower, upper, step)."""
+    _check_body("fori_loop", body_fun)
     for register in dynamic_range(lower, upper, step):
         body_fun(register)
 
@@ -57,6 +64,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
         IllegalInstruction: where the body returns something else.
     """
     _refuse_reordering("a device loop")
+    _check_body("while_loop", body_fun)
     condition: object = init
     while True:
         if not isinstance(condition, VirtualRegister):
@@ -82,6 +90,15 @@ def no_reorder() -> Generator[None]:
         yield
     finally:
         _is_ordered.reset(token)
+
+
+def _check_body(loop: str, body: object) -> None:
+    if not callable(body):
+        raise IllegalInstruction(
+            f"{loop} with a body of type {type(body).__name__}; legal: a function",
+            fix="pass a function of the loop's register",
+            source=f"nki.language.{loop}",
+        )
 
 
 def _registers(first: int, last: int, step: int) -> Generator[VirtualRegister]:
