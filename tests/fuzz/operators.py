@@ -153,9 +153,10 @@ COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
 
 
 def bitvec(name, x, y, format_):
-    """A bitvec operator on exact integers of one format, which wrap around."""
+    """A bitvec operator on integers of one format, which wrap around; exact where they are."""
     bits = 8 * format_.itemsize
-    left, right = (v.low.astype(np.int64) % 2**bits for v in (x, y))
+    known = (x.low == x.high) & (y.low == y.high)
+    left, right = (np.where(known, v.low, 0).astype(np.int64) % 2**bits for v in (x, y))
     result = {
         "bitwise_and": lambda: left & right,
         "bitwise_or": lambda: left | right,
@@ -164,7 +165,9 @@ def bitvec(name, x, y, format_):
         "right_shift": lambda: left >> right,
         "invert": lambda: 2**bits - 1 - left,
     }[name]()
-    return Interval(np.where(result > format_.largest, result - 2**bits, result))
+    result = np.where(result > format_.largest, result - 2**bits, result)
+    low, high = (np.where(known, result, end) for end in (format_.smallest, format_.largest))
+    return Interval(low, high)
 
 
 # Reductions of [..., n] along the last axis

@@ -7,21 +7,49 @@ Source: nki.language.dynamic_range, fori_loop, while_loop, no_reorder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
 from trnsim.nki.arguments import integers
+from trnsim.program import current_core, has_current_core
 
 # Every loop over compile-time bounds is unrolled while the kernel is traced.
-affine_range = range
 sequential_range = range
 static_range = range
 
 Bound = int | VirtualRegister
 _is_ordered: ContextVar[bool] = ContextVar("trnsim_nki_is_ordered", default=False)
+
+
+class affine_range(Sequence[int]):  # noqa: N801  AWS's name
+    """`range`, whose iterations are said not to depend on each other; `Run.warnings` says if so.
+
+    Source: nki-dynamic-loops.rst, affine_range.
+    """
+
+    def __init__(self, start: int, stop: int | None = None, step: int = 1) -> None:
+        self._range = range(start) if stop is None else range(start, stop, step)
+
+    def __iter__(self) -> Iterator[int]:
+        watcher = current_core().loops if has_current_core() else None
+        if watcher is None:
+            yield from self._range
+            return
+        with watcher.loop() as running:
+            for i in self._range:
+                watcher.iterate(running)
+                yield i
+
+    def __len__(self) -> int:
+        return len(self._range)
+
+    def __getitem__(self, index: Any) -> Any:
+        """As of a range."""
+        return self._range[index]
 
 
 def dynamic_range(
