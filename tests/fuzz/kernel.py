@@ -63,7 +63,7 @@ class View:
             if method == "[]":
                 text += f"[{', '.join(map(_index, args))}]"
             elif method == "ap":
-                text += f".ap({args[0]!r}, offset={args[1]})"
+                text += f".ap({args[0]!r}, offset={args[1]!r})"
             else:
                 text += f".{method}({', '.join(map(_text, args))})"
         return text

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trnsim.errors import IllegalInstruction
+from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.isa import VirtualRegister
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -87,6 +87,16 @@ CALLS = {
     "nl.broadcast_to nothing": lambda t: nl.broadcast_to(t, None),
     "nl.sum along nothing": lambda t: nl.sum(t, axis=None),
     "nl.sum along a word": lambda t: nl.sum(t, axis="x"),
+    "nl.zeros_like nothing": lambda _: nl.zeros_like("add"),
+    "nl.empty_like nothing": lambda _: nl.empty_like(None),
+    "nl.shared_identity_matrix of a tile": nl.shared_identity_matrix,
+    "nl.shared_identity_matrix in a list": lambda _: nl.shared_identity_matrix(4, dst=(1, 2)),
+    "nl.par_dim of a word": lambda _: nl.par_dim("add"),
+    "nl.var without an axis": nl.var,
+    "a range over a tile": nl.affine_range,
+    "a topk of a tile": lambda t: nisa.topk(t, t, t, t),
+    "nonzero of a dtype": lambda t: nisa.nonzero_with_count(t, nl.int32),
+    "an MX matmul of dicts": lambda t: nisa.nc_matmul_mx(t, {}, [], t, t),
     "a loop over nothing": lambda _: list(nl.dynamic_range(None)),
     "a loop by a fraction": lambda _: list(nl.dynamic_range(0, 4, 0.5)),
     "a loop without a body": lambda _: nl.fori_loop(0, 2, None),
@@ -101,6 +111,17 @@ CALLS = {
     "an operand that is a list": lambda t: nisa.tensor_scalar(t, t, nl.add, [[1, 2]]),
     "an engine that is None": lambda t: nisa.dma_copy(t, t, engine=None),
 }
+
+
+def test_a_file_that_is_not_there_is_named():
+    with pytest.raises(BadInput, match=r"nl\.shared_constant\('gone\.npy'\): .*No such file"):
+        nl.shared_constant("gone.npy")
+
+
+@pytest.mark.parametrize("buffer", [[1], {}, None, 3, "sram"])
+def test_a_buffer_is_one_of_the_four(buffer):
+    with pytest.raises(BadInput, match=r"legal: nl\.sbuf"):
+        nl.ndarray((4, 4), nl.float32, buffer=buffer)
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -12,6 +12,8 @@ from enum import Enum
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
+from trnsim.memory import Tile
+
 if TYPE_CHECKING:
     from trnsim.isa.instruction import Instruction
 
@@ -32,6 +34,11 @@ def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
         if not _fits(value, hint) and not (hint is str and value is None):
             return name, repr(value), _described(hint)
     return None
+
+
+def are_tiles(*values: object) -> bool:
+    """Whether each is a tile: what looks at operands before `verify` has done so must ask."""
+    return all(isinstance(value, Tile) for value in values)
 
 
 def _hints(kind: type[Instruction]) -> tuple[tuple[str, Any], ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from trnsim.errors import NotModelled
-from trnsim.nki.arguments import lengths
+from trnsim.nki.arguments import integers, lengths
 
 _NDARRAY = "nki.language.ndarray"
 _SOURCE = "nki/migration/index.rst, NKI 0.1 to 0.2"
@@ -34,7 +34,7 @@ class PartitionLength(int):
 
 def par_dim(length: int) -> PartitionLength:
     """`length`, marked as the partition axis of an on-chip tensor, which is its first since 0.2."""
-    return PartitionLength(length)
+    return PartitionLength(*integers("nl.par_dim", length, source=_SOURCE))
 
 
 def check_partition_axis(shape: Any) -> tuple[int, ...]:

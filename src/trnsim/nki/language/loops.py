@@ -32,7 +32,9 @@ class affine_range(Sequence[int]):  # noqa: N801  AWS's name
     """
 
     def __init__(self, start: int, stop: int | None = None, step: int = 1) -> None:
-        self._range = range(start) if stop is None else range(start, stop, step)
+        first, last = (0, start) if stop is None else (start, stop)
+        bounds = integers("nl.affine_range", first, last, step, source="nki.language.affine_range")
+        self._range = range(*bounds)
 
     def __iter__(self) -> Iterator[int]:
         watcher = current_core().loops if has_current_core() else None
