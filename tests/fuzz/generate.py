@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 import numpy as np
-from families import FAMILIES, exchange
+from families import FAMILIES
 from kernel import Kernel
 from maker import Maker
+from moving import exchange
 from oracle import Refused
 
 _STEPS = (2, 10)

@@ -10,10 +10,14 @@ from math import prod
 
 import numpy as np
 from formats import FLOATS, FORMATS, INTEGERS, available
-from kernel import Alloc, Name, Step, View, op
+from kernel import Alloc, Name, Step, View
+from meanings import MEANINGS
+from operators import BINARY, NEWEST
 from oracle import Oracle, Refused
-from tensor_engine import MEANINGS
 
+SBUF = ("sbuf",)
+ANY = (*FLOATS, *INTEGERS)
+V3, V4 = 3, 4
 _PARTITIONS = (1, 2, 3, 5, 8, 16, 31, 32, 33, 48, 64, 100, 128)
 _COLUMNS = (1, 2, 3, 4, 6, 7, 8, 12, 16, 24, 33, 64)
 _QUADRANT = 32
@@ -149,7 +153,7 @@ class Maker:
     def _chosen(self, formats, memories):
         return self.pick(f for f in self.formats if f in formats), self.pick(memories)
 
-    def read(self, P, F, formats=FLOATS + INTEGERS, memories=("sbuf", "psum")):
+    def read(self, P, F, formats=ANY, memories=("sbuf", "psum")):
         """A view of P partitions and F elements each, of something written."""
         old = self._existing(P, F, formats, memories, written=True)
         if old is not None and self.chance(0.6):
@@ -158,7 +162,7 @@ class Maker:
         shape, chain = self._layout(P, F, is_read=True)
         return View(self.filled(shape, dtype, buffer).tensor, chain)
 
-    def write(self, P, F, formats=FLOATS + INTEGERS, memories=("sbuf", "psum")):
+    def write(self, P, F, formats=ANY, memories=("sbuf", "psum")):
         """A view that may be written: of a new tensor, or of one that holds something."""
         old = self._existing(P, F, formats, memories, written=False)
         if old is not None and self.chance(0.4):
@@ -245,6 +249,16 @@ class Maker:
         return self.pick(layouts)
 
 
+def one_in_psum(g):
+    """Memories of two inputs, of which at most one may be in PSUM."""
+    return g.pick(((SBUF, SBUF), (SBUF, ("psum",)), (("psum",), SBUF)))
+
+
+def binary(g):
+    """An operator of two operands that the generation has."""
+    return g.pick(n for n in BINARY if n != "power" and (g.generation >= V4 or n not in NEWEST))
+
+
 def command(name):
     """A member of nisa.reduce_cmd."""
     return Name(f"nisa.reduce_cmd.{name}")
@@ -253,6 +267,3 @@ def command(name):
 def engine(name):
     """A member of nisa.engine."""
     return Name(f"nisa.engine.{name}")
-
-
-__all__ = ["Maker", "command", "engine", "op"]

@@ -10,8 +10,8 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 from kernel import Alloc
+from meanings import MEANINGS
 from oracle import Oracle, Refused
-from tensor_engine import MEANINGS
 
 import trnsim
 from trnsim.errors import EmulatorError, InternalError

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from generate import generate
 from kernel import Alloc, Kernel, Loop, Step, View, op
+from meanings import MEANINGS
 from mutate import mutate
 from runner import check, check_refusal, expected, shrink
 from script import script
-from tensor_engine import MEANINGS
 
 from trnsim.dtypes import rounding
 from trnsim.isa import elementwise
