@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trnsim.memory import AccessPattern, Box, Tile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Write:
     """A write inside a loop: where, by which line, and the how manyth it was.
 
