@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench docs golden upstream size clean
+.PHONY: help run test check tiny bench docs fuzz golden upstream size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -41,6 +41,11 @@ tiny: .venv/.test ## the tests that a newcomer runs first, under 10 s
 
 bench: .venv/.test ## time the emulator against plain numpy, as ratios in one run
 	$(BIN)/python bench/run.py
+
+SEED ?= 0
+KERNELS ?= 10000
+fuzz: .venv/.test ## random kernels against an oracle: make fuzz SEED=0 KERNELS=10000
+	$(BIN)/python tests/fuzz/main.py --seed $(SEED) --kernels $(KERNELS)
 
 UPSTREAM ?= ../upstream
 .venv-upstream/.made: pyproject.toml constraints.txt

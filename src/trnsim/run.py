@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from trnsim import arch
 from trnsim.errors import BadInput
-from trnsim.hazards import RaceDetector
+from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.program import Team, check_capacity
 from trnsim.timing import Scheduler, Timeline
 
@@ -50,7 +50,8 @@ class Run:
         target: the chip that it ran for.
         outputs: what the kernel returned, as the kind of array that went in.
         timelines: what each core did, and when.
-        warnings: legal things with a documented risk.
+        warnings: legal things with a documented risk: races, dependences that a loop denies.
+        races: those of the warnings that are data races between two cores.
     """
 
     title: str
@@ -58,6 +59,7 @@ class Run:
     outputs: Any
     timelines: tuple[Timeline, ...]
     warnings: tuple[str, ...] = ()
+    races: tuple[str, ...] = ()
 
     @property
     def timeline(self) -> Timeline:
@@ -128,14 +130,17 @@ def run(
     if watch is not None:
         observers[0] = _Watched(schedulers[0], watch, f"{kernel.title} on {chip.name}")
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
-    team = Team(chip.core, observers, has_values=numerics, watcher=detector)
+    loops = [LoopWatcher() for _ in range(kernel.cores)]
+    team = Team(chip.core, observers, has_values=numerics, watcher=detector, loops=loops)
     outputs = kernel.launch(team, args, {**kwargs, **(kernel_kwargs or {})})
     timelines: list[Timeline] = []
     for context, scheduler in zip(team.contexts, schedulers, strict=True):
         check_capacity(context.program)
         timelines.append(Timeline(context.program, scheduler))
-    warnings = tuple(map(str, detector.races)) if detector is not None else ()
-    result = Run(kernel.title, chip, outputs, tuple(timelines), warnings)
+    found = tuple(map(str, detector.races)) if detector is not None else ()
+    # Both cores of a logical core run the same lines.
+    carried = dict.fromkeys(text for watcher in loops for text in watcher.found)
+    result = Run(kernel.title, chip, outputs, tuple(timelines), (*found, *carried), found)
     collector = _collector.get()
     if collector is not None:
         collector.append(result)

@@ -1,10 +1,17 @@
-"""What a view may not do to an indirect tensor. Plain views: tests/nki/test_tensor.py."""
+"""Views against numpy's, as properties; and what a view may not do to an indirect tensor.
 
+More of plain views, and what is refused of them: tests/nki/test_tensor.py.
+"""
+
+import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
 from trnsim.nki import language as nl
+from trnsim.program import CoreContext, issuing_to
 
 
 @pytest.fixture
@@ -57,3 +64,149 @@ def test_a_whole_reshape_is_a_new_base_for_access_patterns():
     tensor = nl.ndarray((2, 3, 4), nl.float32, buffer=nl.hbm).reshape((6, 4))
     found = tensor.ap([[4, 1], [1, 4]], scalar_offset=VirtualRegister(5), indirect_dim=0)
     assert (found.index.stride_bytes, found.index.limit) == (16, 6)
+
+
+# Properties: whatever the shape, a view has the elements of numpy's own view.
+
+LENGTHS = st.lists(st.integers(1, 5), min_size=2, max_size=4)
+BUFFERS = st.sampled_from([nl.sbuf, nl.psum, nl.hbm])
+PLACES = st.sampled_from([None, (0, 0), (32, 64)])
+
+
+def counting(core, shape, buffer, place=None):
+    """A tensor of 0, 1, 2 ... and the array that numpy views."""
+    with issuing_to(CoreContext(core)):
+        made = nl.ndarray(shape, nl.int32, buffer=buffer, address=place)
+    made.array[...] = np.arange(np.prod(shape)).reshape(shape)
+    return made, np.array(made.array)
+
+
+def free(data, array, buffer):
+    """A dimension that a view may change: on chip any but the partition axis."""
+    first = 0 if buffer is nl.hbm else 1
+    dim = data.draw(st.integers(first, array.ndim - 1))
+    return dim if data.draw(st.booleans()) else dim - array.ndim
+
+
+def divisor(data, length):
+    return data.draw(st.sampled_from([n for n in range(1, length + 1) if length % n == 0]))
+
+
+def sliced(data, tensor, array, _):
+    dim = data.draw(st.integers(0, array.ndim - 1))
+    start = data.draw(st.integers(0, array.shape[dim] - 1))
+    end, step = data.draw(st.integers(start + 1, array.shape[dim])), data.draw(st.integers(1, 3))
+    index = (slice(None),) * dim + (slice(start, end, step),)
+    return tensor.slice(dim, start, end, step), array[index]
+
+
+def selected(data, tensor, array, buffer):
+    dim = free(data, array, buffer)
+    if array.ndim == (1 if buffer is nl.hbm else 2):
+        return tensor, array
+    place = data.draw(st.integers(0, array.shape[dim] - 1))
+    return tensor.select(dim, place), array.take(place, axis=dim)
+
+
+def permuted(data, tensor, array, buffer):
+    first = 0 if buffer is nl.hbm else 1
+    dims = (*range(first), *data.draw(st.permutations(range(first, array.ndim))))
+    return tensor.permute(dims), array.transpose(dims)
+
+
+def expanded(data, tensor, array, buffer):
+    dim = data.draw(st.integers(0 if buffer is nl.hbm else 1, array.ndim))
+    return tensor.expand_dim(dim), np.expand_dims(array, dim)
+
+
+def squeezed_and_repeated(data, tensor, array, buffer):
+    """A new dimension, repeated; and one more, taken away again."""
+    dim = data.draw(st.integers(0 if buffer is nl.hbm else 1, array.ndim))
+    size = data.draw(st.integers(1, 3))
+    wide = tensor.expand_dim(dim).expand_dim(dim).squeeze_dim(dim).broadcast(dim, size)
+    return wide, np.stack([array] * size, dim)
+
+
+def split_and_merged(data, tensor, array, buffer):
+    dim = free(data, array, buffer)
+    inner, at = divisor(data, array.shape[dim]), dim % array.ndim
+    wide = tensor.reshape_dim(dim, (-1, inner))
+    shape = (*array.shape[:at], -1, inner, *array.shape[at + 1 :])
+    if data.draw(st.booleans()):
+        return wide.flatten_dims(at, at + 1), array
+    return wide, array.reshape(shape)
+
+
+CHANGES = (sliced, selected, permuted, expanded, squeezed_and_repeated, split_and_merged)
+
+
+@given(st.data(), LENGTHS, BUFFERS, PLACES)
+def test_any_chain_of_views_has_numpys_elements(core_v3, data, shape, buffer, place):
+    place = None if buffer is nl.hbm else place
+    tensor, array = counting(core_v3, shape, buffer, place)
+    for change in data.draw(st.lists(st.sampled_from(CHANGES), max_size=4)):
+        if array.ndim < 5:
+            tensor, array = change(data, tensor, array, buffer)
+    assert tensor.shape == array.shape
+    np.testing.assert_array_equal(tensor.array, array)
+
+
+@given(st.data(), LENGTHS, BUFFERS)
+def test_a_reshape_has_the_elements_in_order(core_v3, data, shape, buffer):
+    tensor, array = counting(core_v3, shape, buffer)
+    kept = shape[:1] if buffer is not nl.hbm else []
+    size = int(np.prod(shape[len(kept) :]))
+    inner = divisor(data, size)
+    wanted = (*kept, *data.draw(st.permutations([inner, size // inner])))
+    np.testing.assert_array_equal(tensor.reshape(wanted).array, array.reshape(wanted))
+
+
+@given(st.data(), st.tuples(*[st.integers(1, 4)] * 3), BUFFERS)
+def test_rearrange_is_a_split_a_transpose_and_a_merge(core_v3, data, lengths, buffer):
+    """As einops has it, by numpy: [b, (x y z)] in another order of x, y and z."""
+    x, y, z = lengths
+    tensor, array = counting(core_v3, (3, x * y * z), buffer)
+    order = data.draw(st.permutations("xyz"))
+    known = data.draw(st.sampled_from(["xy", "xz", "yz", "xyz"]))
+    sizes = {name: dict(zip("xyz", lengths, strict=True))[name] for name in known}
+    found = tensor.rearrange(("b", ("x", "y", "z")), ("b", *order), sizes)
+    axes = [0, *("xyz".index(name) + 1 for name in order)]
+    expected = array.reshape(3, x, y, z).transpose(axes)
+    np.testing.assert_array_equal(found.array, expected)
+    if order == list("xyz"):
+        merged = found.rearrange(("b", "x", "y", "z"), ("b", ("x", "y", "z")))
+        np.testing.assert_array_equal(merged.array, array)
+
+
+@given(st.data(), st.tuples(st.integers(1, 4), st.integers(1, 12)), BUFFERS, PLACES)
+def test_an_access_pattern_is_arithmetic_on_element_numbers(core_v3, data, shape, buffer, place):
+    """Element [i, j, k] is number offset + i * s0 + j * s1 + k * s2 of the tensor's own rows."""
+    P, F = shape
+    tensor, array = counting(core_v3, shape, buffer, None if buffer is nl.hbm else place)
+    row = data.draw(st.integers(0, P - 1))
+    rows = data.draw(st.integers(1, P - row))
+    counts = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    strides = data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3)))
+    reach = sum((n - 1) * step for n, step in zip(counts, strides, strict=True))
+    assume(reach < F)
+    offset = row * F + data.draw(st.integers(0, F - 1 - reach))
+    pattern = [[F, rows], *([step, n] for step, n in zip(strides, counts, strict=True))]
+    numbers = offset + sum(np.ix_(*(np.arange(n) * step for step, n in pattern)))
+    found = tensor.ap(pattern, offset=offset)
+    np.testing.assert_array_equal(found.array, array.reshape(-1)[numbers])
+    again = tensor.ap(found.get_pattern(), offset=found.offset)
+    np.testing.assert_array_equal(again.array, found.array)
+
+
+@given(st.data(), LENGTHS, BUFFERS, PLACES)
+def test_another_dtype_is_numpys_view_of_the_bytes(core_v3, data, shape, buffer, place):
+    tensor, array = counting(core_v3, shape, buffer, None if buffer is nl.hbm else place)
+    dtype = data.draw(st.sampled_from([nl.int8, nl.uint8, nl.uint16, nl.float16, nl.float32]))
+    start = data.draw(st.integers(0, shape[0] - 1))
+    tensor, array = tensor[start:], array[start:]
+    for method in (tensor.view, tensor.reinterpret_cast):
+        seen = method(dtype)
+        wanted = np.ascontiguousarray(array).view(dtype.dtype)
+        assert seen.shape == wanted.shape
+        assert seen.array.tobytes() == wanted.tobytes()
+        np.testing.assert_array_equal(seen.view(nl.int32).array, array)

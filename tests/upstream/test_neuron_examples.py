@@ -6,6 +6,7 @@ import pytest
 
 import trnsim
 from trnsim.errors import IllegalInstruction
+from trnsim.run import collecting
 
 EXAMPLES = "aws-neuron-sdk/nki/examples"
 ADDITION = f"{EXAMPLES}/tensor_addition/tensor_addition_nki_kernels.py"
@@ -19,6 +20,14 @@ MAMBA = f"{EXAMPLES}/fused_mamba/mamba_nki_kernels.py"
 def _keep_environment(monkeypatch):
     """The addition example sets the target in the environment when it is imported."""
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+
+
+@pytest.fixture(autouse=True)
+def _warns_of_nothing():
+    """No loop of the examples depends on the order of its iterations."""
+    with collecting() as runs:
+        yield
+    assert [text for run in runs for text in run.warnings] == []
 
 
 def random(shape, dtype=np.float32, seed=0):

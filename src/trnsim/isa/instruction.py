@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, dataclas
 import numpy as np
 
 from trnsim.errors import IllegalInstruction, InternalError
+from trnsim.isa.fields import wrong_field
 from trnsim.isa.indirection import check_indirection
 from trnsim.isa.modes import Engine, OobMode
 from trnsim.memory import Memory, ScalarIndex, Storage, Tile
@@ -249,7 +250,8 @@ class Instruction:
                 yield operand, value
             elif isinstance(value, tuple):
                 for tile in value:
-                    yield operand, tile
+                    if isinstance(tile, Tile):
+                        yield operand, tile
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """The tiles that it reads and the tiles that it writes."""
@@ -264,8 +266,9 @@ class Instruction:
                 if changes:
                     changed.append(value)
             elif isinstance(value, tuple):
-                looked += value if looks else ()
-                changed += value if changes else ()
+                tiles = [tile for tile in value if isinstance(tile, Tile)]
+                looked += tiles if looks else ()
+                changed += tiles if changes else ()
         return looked, changed
 
     def written_tiles(self) -> Iterable[Tile]:
@@ -330,6 +333,19 @@ class Instruction:
         n = Dims()
         for name, operand in self.operands.items():
             self._verify_operand(core, name, operand, n)
+        wrong = wrong_field(self)
+        try:
+            self._verify_rules(core, n)  # its own words for a wrong field are the better ones
+        except (AttributeError, TypeError, ValueError):
+            if wrong is None:
+                raise
+        if wrong is not None:
+            name, value, legal = wrong
+            self.refuse(f"`{name}` is {value}; legal: {legal}", "pass a value of that kind")
+        return n
+
+    def _verify_rules(self, core: NeuronCore, n: Dims) -> None:
+        """The engine, and what the family checks."""
         engine = self.chosen_engine(core)
         if engine not in self.engines:
             legal = ", ".join(f"nisa.engine.{e.name}" for e in self.engines)
@@ -338,7 +354,6 @@ class Instruction:
         self.check(core, n)
         if self.indirect:
             check_indirection(self, core, *self.indirect)
-        return n
 
     def outline(self) -> Instruction:
         """The instruction without its bytes: enough to price it again, on this core or another."""
@@ -352,7 +367,9 @@ class Instruction:
             if isinstance(value, Tile):
                 changed[name] = change(value)
             elif isinstance(value, tuple):
-                changed[name] = tuple(map(change, value))
+                changed[name] = tuple(
+                    change(item) if isinstance(item, Tile) else item for item in value
+                )
         return replace(self, **changed)
 
     def _verify_operand(self, core: NeuronCore, name: str, operand: Operand, n: Dims) -> None:

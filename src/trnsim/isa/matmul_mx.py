@@ -22,6 +22,7 @@ from trnsim.dtypes import (
 )
 from trnsim.errors import InternalError
 from trnsim.isa.array_indirection import check_array_indirection, index_of
+from trnsim.isa.fields import are_tiles
 from trnsim.isa.instruction import (
     PSUM,
     SBUF,
@@ -81,7 +82,9 @@ class MxInstruction(Instruction, engines=()):
 
     def _in_use(self, tiles: list[Tile]) -> list[Tile]:
         partitions = {
-            id(getattr(self, name)): data.partitions for name, data in self._scaled().items()
+            id(getattr(self, name)): data.partitions
+            for name, data in self._scaled().items()
+            if are_tiles(data)
         }
         used: list[Tile] = []
         for tile in tiles:

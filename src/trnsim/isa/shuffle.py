@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from trnsim.isa.fields import are_tiles
 from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
@@ -97,7 +98,7 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
 
     def _route(self) -> _Route | None:
         """What goes where; None where an operand is wrong."""
-        if not (_is_mask(self.shuffle_mask) and _are_tiles(self.dst, self.src)):
+        if not (_is_mask(self.shuffle_mask) and are_tiles(self.dst, self.src)):
             return None
         return _route(self.shuffle_mask, self.dst.partitions, self.src.partitions)
 
@@ -112,10 +113,6 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
                     f"quadrants are active; legal starts: {legal}",
                     "move the tile to a legal start partition",
                 )
-
-
-def _are_tiles(*values: object) -> bool:
-    return all(isinstance(value, Tile) for value in values)
 
 
 def _is_mask(mask: object) -> bool:

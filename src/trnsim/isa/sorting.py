@@ -8,6 +8,7 @@ import numpy as np
 
 from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT32
 from trnsim.errors import Unspecified
+from trnsim.isa.fields import are_tiles
 from trnsim.isa.gather import GPSIMD_CORE_PARTITIONS
 from trnsim.isa.instruction import SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
@@ -95,6 +96,8 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """The columns of `src` beyond the n values are not read."""
         looked, changed = super().accesses()
+        if not hasattr(self.n, "__index__"):  # `verify` says so
+            return looked, changed
         return [_first_columns(tile, -(-self.n // _CORE)) for tile in looked], changed
 
     def execute(self, machine: Machine) -> None:
@@ -157,6 +160,8 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
         Public kernels use as many of the eight cores as they have columns for; what the others
         count is of no use, and no harm.
         """
+        if not are_tiles(self.dst, self.src):  # `verify` says so
+            return super().accesses()
         rows = _partitions(_first_of_cores(self.src))
         used = [row for row in rows if row.written_flags().any()]
         return used or rows, [_first_of_cores(self.dst)]

@@ -13,8 +13,7 @@ from typing import Any
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
 from trnsim.memory import AccessPattern, Index, Memory, ScalarIndex, Tile, VectorIndex
-
-SOURCE = "nki.language.NkiTensor"
+from trnsim.nki.arguments import SOURCE, integers
 
 
 class MemoryRegion(Enum):
@@ -87,12 +86,16 @@ def located(index: Any, length: int) -> tuple[int, int, int, bool]:
         IllegalInstruction: for anything else.
     """
     if isinstance(index, slice):
-        start = 0 if index.start is None else int(index.start)
-        end = length if index.stop is None else int(index.stop)
-        step = 1 if index.step is None else int(index.step)
+        start, end, step = integers(
+            "slice",
+            0 if index.start is None else index.start,
+            length if index.stop is None else index.stop,
+            1 if index.step is None else index.step,
+        )
         return start + length * (start < 0), end + length * (end < 0), step, True
     if isinstance(index, DynamicSlice):
-        return int(index.start), int(index.start) + int(index.size), 1, True
+        start, size = integers("nl.ds", index.start, index.size)
+        return start, start + size, 1, True
     try:
         at = int(index.__index__())
     except AttributeError:

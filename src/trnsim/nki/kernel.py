@@ -130,7 +130,7 @@ def emulate(
     """
     with as_simulator(is_simulator), widening(not is_precise()):
         result = run(kernel, *args, target=target, races="warn", kernel_kwargs=kwargs)
-    warn_of_races(result.warnings)
+    warn_of_races(result.races)
     return result.outputs
 
 

@@ -5,6 +5,7 @@ Called on tiles, an operator issues the instruction that computes it, and gives 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -113,6 +114,14 @@ class Composed(Operator):
             refuse_or_warn(
                 f"{self!r}: no engine has it, and the compiler refuses it", self._lacks, _LIMITS
             )
+        try:
+            inspect.signature(self._function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise IllegalInstruction(
+                f"{self!r}: {error}",
+                fix=f"call it as {self!r}{inspect.signature(self._function)}",
+                source=f"nki.language.{self.__name__}",
+            ) from None
         return self._function(*args, **kwargs)
 
 

@@ -19,8 +19,8 @@ from trnsim.memory import (
     SnakeIndex,
     Tile,
 )
+from trnsim.nki.arguments import SOURCE, integers, lengths
 from trnsim.nki.indexing import (
-    SOURCE,
     DynamicSlice,
     MemoryRegion,
     dynamic_index,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DynamicSlice", "MemoryRegion", "NkiTensor"]
 
+_PAIR = 2
 _SNAKE_PARTITIONS = 16  # 32 for the Tensor Engine: nki.language.NkiTensor.indirect
 
 
@@ -133,12 +134,14 @@ class NkiTensor(TensorViews):
 
     def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
         """Element `index` of dimension `dim`, which goes away; a tensor or register is dynamic."""
+        (dim,) = integers("select", dim)
         self._guard(dim, "select")
         if isinstance(index, Tile | VirtualRegister):
             chosen = dynamic_index(self.pattern, index, None, dim)
             return NkiTensor(
                 self.storage, self.dtype, self.pattern.select(dim, 0), self.buffer, chosen
             )
+        (index,) = integers("select", index)
         return self._view(self.pattern.select(dim, index))
 
     def ap(
@@ -156,12 +159,13 @@ class NkiTensor(TensorViews):
         """
         new = self.dtype if dtype is None else reinterpreted(self.dtype, dtype)
         index = dynamic_index(self.pattern, scalar_offset, vector_offset, indirect_dim)
-        first, *rest = [int(stride) * new.itemsize for stride, _ in pattern]
+        counts, (first, *rest) = _counts_and_strides(pattern)
+        (start,) = integers("ap", offset or 0, source=f"{SOURCE}.ap")
         place = self.storage.placed_bytes
         access = AccessPattern(
-            tuple(int(count) for _, count in pattern),
-            (place(first), *rest),
-            self.pattern.offset_bytes + place(int(offset or 0) * new.itemsize),
+            counts,
+            (place(first * new.itemsize), *(stride * new.itemsize for stride in rest)),
+            self.pattern.offset_bytes + place(start * new.itemsize),
         )
         return NkiTensor(self.storage, new, access, self.buffer, index)
 
@@ -197,3 +201,25 @@ class NkiTensor(TensorViews):
         )
         snake = SnakeIndex(index, columns, count, _SNAKE_PARTITIONS)
         return NkiTensor(self.storage, self.dtype, flat, self.buffer, snake)
+
+
+def _counts_and_strides(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The two columns of an `ap` pattern.
+
+    Raises:
+        IllegalInstruction: for anything else than pairs of whole numbers, each count at least 1.
+    """
+    source = f"{SOURCE}.ap"
+    pairs = [lengths("ap", pair, source) for pair in pattern] if _is_sequence(pattern) else []
+    if not pairs or any(len(pair) != _PAIR or pair[1] < 1 for pair in pairs):
+        raise IllegalInstruction(
+            f"ap({pattern!r}); legal: a list of [stride, count] pairs, each count at least 1",
+            fix="describe the view as [[stride, count], ...] in elements, the slowest first",
+            source=source,
+        )
+    strides, counts = zip(*pairs, strict=True)
+    return counts, strides
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, list | tuple)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from trnsim.dtypes import Dtype
 from trnsim.errors import IllegalInstruction
 from trnsim.memory import AccessPattern, Index, Memory, Storage, Tile, VectorIndex
-from trnsim.nki.indexing import SOURCE, MemoryRegion
+from trnsim.nki.arguments import SOURCE, integers, lengths
+from trnsim.nki.indexing import MemoryRegion
 from trnsim.nki.precision import reinterpreted
 from trnsim.nki.rearrange import Group, names, order, split_lengths
 
@@ -44,47 +45,54 @@ class TensorViews(Tile):
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> Self:
         """Elements `start` to `end` (exclusive) of dimension `dim`, every `step`-th."""
+        dim, start, end, step = integers("slice", dim, start, end, step)
         self._guard_rows(dim, "slice")
         return self._view(self.pattern.slice(dim, start, end, step))
 
     def permute(self, dims: Sequence[int]) -> Self:
         """Dimensions in another order; on chip the partition axis stays first."""
-        if dims[0] != 0:
+        dims = lengths("permute", dims)
+        if dims[:1] != (0,):
             self._guard_rows(0, "permute")
-        if self._on_chip and dims[0] != 0:
-            self._refuse_partition(f"permute({tuple(dims)})")
-        return self._view(self.pattern.permute(tuple(dims)))
+        if self._on_chip and dims[:1] != (0,):
+            self._refuse_partition(f"permute({dims})")
+        return self._view(self.pattern.permute(dims))
 
     def broadcast(self, dim: int, size: int) -> Self:
         """A dimension of length 1, repeated `size` times."""
+        dim, size = integers("broadcast", dim, size)
         self._guard(dim, "broadcast")
         return self._view(self.pattern.broadcast(dim, size))
 
     def expand_dim(self, dim: int) -> Self:
         """A new dimension of length 1 at `dim`."""
+        (dim,) = integers("expand_dim", dim)
         if self._on_chip and dim % (self.ndim + 1) == 0:
             self._refuse_partition(f"expand_dim({dim})")
         return self._view(self.pattern.expand_dim(dim))
 
     def squeeze_dim(self, dim: int) -> Self:
         """Without dimension `dim` of length 1."""
+        (dim,) = integers("squeeze_dim", dim)
         self._guard(dim, "squeeze_dim")
         return self._view(self.pattern.squeeze_dim(dim))
 
     def reshape_dim(self, dim: int, shape: Sequence[int]) -> Self:
         """Dimension `dim` split into `shape`, of which one length may be -1."""
+        (dim,), shape = integers("reshape_dim", dim), lengths("reshape_dim", shape)
         if len(shape) > 1:
             self._guard(dim, "reshape_dim")
-        return self._view(self.pattern.reshape_dim(dim, tuple(shape)))
+        return self._view(self.pattern.reshape_dim(dim, shape))
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> Self:
         """Dimensions `start_dim` to `end_dim` (inclusive) merged."""
+        start_dim, end_dim = integers("flatten_dims", start_dim, end_dim)
         self._guard(start_dim, "flatten_dims")
         return self._view(self.pattern.flatten_dims(start_dim, end_dim))
 
     def reshape(self, shape: Sequence[int]) -> Self:
         """The same elements under another shape; on chip the partition axis stays."""
-        shape = tuple(shape)
+        shape = lengths("reshape", shape)
         if not self._on_chip:
             return self._view(self.pattern.reshape(shape))
         if not shape or shape[0] != self.shape[0]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from trnsim.program.dependencies import DependencyTable
 from trnsim.program.recording import Checked, Program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array
@@ -35,6 +36,22 @@ class Observer(Protocol):
 
     def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
         """Instruction `index` has been executed and recorded."""
+
+
+class IndependentLoops(Protocol):
+    """What watches loops whose iterations should not depend on each other."""
+
+    def loop(self) -> AbstractContextManager[Any]:
+        """A loop runs: what it gives is passed to `iterate`."""
+        ...
+
+    def iterate(self, loop: Any) -> None:
+        """The next iteration begins."""
+
+    def accessed(
+        self, reads: Iterable[Tile], writes: Iterable[Tile], line: SourceLine | None
+    ) -> None:
+        """An instruction has read and written these tiles."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +84,7 @@ class CoreContext:
         program: what it has been asked to do so far.
         has_values: False in shape-only mode.
         peer: its place among the cores of a logical core, or None on one core.
+        loops: what watches its loops, if anything does.
         unwritten_shared: reads of shared HBM that nothing had written yet. Where another core
             writes there later it is a race; where none does, the first is raised at the end.
     """
@@ -78,10 +96,12 @@ class CoreContext:
         has_values: bool = True,
         observers: tuple[Observer, ...] = (),
         peer: Peer | None = None,
+        loops: IndependentLoops | None = None,
     ) -> None:
         self.core = core
         self.has_values = has_values
         self.peer = peer
+        self.loops = loops
         self.memory = CoreMemory(
             core, has_values=has_values, shared=peer.shared if peer is not None else None
         )
@@ -168,6 +188,8 @@ class CoreContext:
         self.program.note_use(index, reads, writes)
         for observer in self._observers:
             observer.issued(index, checked, ordered)
+        if self.loops is not None:
+            self.loops.accessed(reads, writes, line)
         if self.peer is not None:
             self._tell(self.peer, reads, writes, line)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from trnsim.memory import SharedTensors
-from trnsim.program.context import CoreContext, Observer, Peer, issuing_to
+from trnsim.program.context import CoreContext, IndependentLoops, Observer, Peer, issuing_to
 from trnsim.program.lockstep import Lockstep, Meeting
 
 if TYPE_CHECKING:
@@ -41,14 +41,18 @@ class Team:
         *,
         has_values: bool = True,
         watcher: Watcher | None = None,
+        loops: Sequence[IndependentLoops] | None = None,
     ) -> None:
-        """A core for each observer; more than one need a `watcher`."""
+        """A core for each observer, and its watcher of loops; more than one need a `watcher`."""
+        loops_of: Sequence[IndependentLoops | None] = loops or (None,) * len(observers)
         self._lockstep = Lockstep(len(observers))
         shared = SharedTensors()
         self.contexts: list[CoreContext] = []
         if watcher is None:
             (only,) = observers
-            self.contexts = [CoreContext(core, has_values=has_values, observers=(only,))]
+            self.contexts = [
+                CoreContext(core, has_values=has_values, observers=(only,), loops=loops_of[0])
+            ]
             return
         meeting = Meeting(self._lockstep, watcher.join)
         for rank, observer in enumerate(observers):
@@ -60,7 +64,13 @@ class Team:
                 watcher.accessed,
                 shared,
             )
-            context = CoreContext(core, has_values=has_values, observers=(observer,), peer=peer)
+            context = CoreContext(
+                core,
+                has_values=has_values,
+                observers=(observer,),
+                peer=peer,
+                loops=loops_of[rank],
+            )
             self.contexts.append(context)
 
     def run(self, body: Callable[[], object]) -> list[object]:

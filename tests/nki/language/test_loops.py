@@ -111,3 +111,10 @@ def copied_dynamically(data):
 def test_the_loops_register_is_an_offset(random):
     data = random((1, 6))
     np.testing.assert_array_equal(trnsim.run(copied_dynamically, data).outputs, data)
+
+
+def test_affine_range_is_a_range_to_whoever_looks():
+    loop = nl.affine_range(2, 11, 3)
+    assert (len(loop), loop[1], loop[-1], list(reversed(loop))) == (3, 5, 8, [8, 5, 2])
+    assert 5 in loop
+    assert list(enumerate(nl.affine_range(2))) == [(0, 0), (1, 1)]

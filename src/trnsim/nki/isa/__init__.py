@@ -74,6 +74,23 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _member(instruction: type[Instruction], key: str, enumeration: type[Enum], value: int) -> Enum:
+    """The member of an enumeration that a number stands for.
+
+    Raises:
+        IllegalInstruction: where none has the number.
+    """
+    try:
+        return enumeration(value)
+    except ValueError:
+        legal = ", ".join(f"{member.name} ({member.value})" for member in enumeration)
+        raise IllegalInstruction(
+            f"{instruction.opcode}: `{key}` is {value}; legal: {legal}",
+            fix="name one of them",
+            source=instruction.source,
+        ) from None
+
+
 def _signature(instruction: type[Instruction]) -> inspect.Signature:
     parameters = [
         inspect.Parameter(
@@ -105,7 +122,7 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
                 kwargs[key] = _plain(value)
         for key, enumeration in enumerations.items():
             if isinstance(kwargs.get(key), int):
-                kwargs[key] = enumeration(kwargs[key])
+                kwargs[key] = _member(instruction, key, enumeration, kwargs[key])
         try:
             made = instruction(*plain, **kwargs)
         except TypeError:

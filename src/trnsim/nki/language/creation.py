@@ -14,6 +14,7 @@ import numpy as np
 from trnsim.dtypes import UINT8, UINT32, Array, round_to
 from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.memory import Memory
+from trnsim.nki.arguments import integers, lengths, tensor
 from trnsim.nki.language.legacy import check_partition_axis
 from trnsim.nki.precision import stored
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
@@ -38,7 +39,7 @@ def region(buffer: MemoryRegion | str) -> MemoryRegion:
     """
     if isinstance(buffer, MemoryRegion):
         return buffer
-    name = {"hbm": "private_hbm"}.get(buffer, buffer)
+    name = "private_hbm" if buffer == "hbm" else buffer
     try:
         return MemoryRegion(name)
     except ValueError:
@@ -90,14 +91,30 @@ def ndarray(
     """
     where = region(buffer)
     kind = stored(dtype)
-    lengths = check_partition_axis(shape)
+    shape = check_partition_axis(shape)
     memory = current_core().memory
     if where is shared_hbm:
-        storage, pattern = memory.allocate_shared(lengths, kind, name=name)
+        storage, pattern = memory.allocate_shared(shape, kind, name=name)
     else:
-        place = None if address is None else (int(address[0]), int(address[1]))
-        storage, pattern = memory.allocate(lengths, kind, where.memory, name=name, address=place)
+        place = None if address is None else _place(address)
+        storage, pattern = memory.allocate(shape, kind, where.memory, name=name, address=place)
     return NkiTensor(storage, kind, pattern, where)
+
+
+def _place(address: Any) -> tuple[int, int]:
+    """The partition and the byte of an address.
+
+    Raises:
+        IllegalInstruction: for anything else than two whole numbers.
+    """
+    place = lengths("address", address, "nki.language.ndarray, address")
+    if len(place) != len(("partition", "byte")):
+        raise IllegalInstruction(
+            f"address={address!r}; legal: (first partition, byte offset within the partition)",
+            fix="give both, for example address=(0, 4096)",
+            source="nki.language.ndarray, address",
+        )
+    return place[0], place[1]
 
 
 def full(
@@ -135,6 +152,7 @@ def zeros_like(
     x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | str | None = None, name: str = ""
 ) -> NkiTensor:
     """A new tensor of zeros, like `x` in all that is not given."""
+    tensor("nl.zeros_like", x, "nki.language.zeros_like")
     return zeros(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
 
 
@@ -142,20 +160,25 @@ def empty_like(
     x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | str | None = None, name: str = ""
 ) -> NkiTensor:
     """A new tensor, not initialised, like `x` in all that is not given."""
+    tensor("nl.empty_like", x, "nki.language.empty_like")
     return ndarray(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
 
 
 def shared_constant(constant: Array | str | Path) -> NkiTensor:
     """A tensor in shared HBM that holds an array, or the array of a .npy file."""
     if isinstance(constant, str | Path):
-        constant = np.load(constant)
+        constant = _file(constant)
     return _constant(np.asarray(constant))
 
 
 def shared_identity_matrix(n: int, dtype: Any = UINT8, dst: NkiTensor | None = None) -> NkiTensor:
     """The identity matrix in SBUF, [n, n], loaded from a constant in HBM."""
-    tile = new_tile((n, n), dtype) if dst is None else dst
-    issue("dma_copy", tile, _constant(np.eye(n, dtype=tile.dtype.dtype)))
+    source = "nki.language.shared_identity_matrix"
+    (side,) = integers("nl.shared_identity_matrix", n, source=source)
+    if dst is not None:
+        tensor("nl.shared_identity_matrix: dst", dst, source)
+    tile = new_tile((side, side), dtype) if dst is None else dst
+    issue("dma_copy", tile, _constant(np.eye(side, dtype=tile.dtype.dtype)))
     return tile
 
 
@@ -190,6 +213,23 @@ def random_seed(seed: Any) -> None:
             source="release notes of NKI 0.4, Known issues, NKI Language",
         )
     issue("set_rng_seed", seed)
+
+
+def _file(path: str | Path) -> Array:
+    """The array of a .npy file.
+
+    Raises:
+        BadInput: where there is none.
+    """
+    try:
+        loaded: Array = np.load(path)
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"nl.shared_constant({str(path)!r}): {error}",
+            fix="write the file with numpy.save, or pass the array itself",
+            source="nki.language.shared_constant",
+        ) from error
+    return loaded
 
 
 def _constant(array: Array) -> NkiTensor:

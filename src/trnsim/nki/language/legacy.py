@@ -6,10 +6,12 @@ Source: nki/migration/index.rst.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from trnsim.errors import NotModelled
+from trnsim.nki.arguments import integers, lengths
 
+_NDARRAY = "nki.language.ndarray"
 _SOURCE = "nki/migration/index.rst, NKI 0.1 to 0.2"
 GONE = {
     "arange": "index with slices, or with tensor.ap([[stride, count], ...])",
@@ -32,24 +34,24 @@ class PartitionLength(int):
 
 def par_dim(length: int) -> PartitionLength:
     """`length`, marked as the partition axis of an on-chip tensor, which is its first since 0.2."""
-    return PartitionLength(length)
+    return PartitionLength(*integers("nl.par_dim", length, source=_SOURCE))
 
 
-def check_partition_axis(shape: Iterable[int]) -> tuple[int, ...]:
+def check_partition_axis(shape: Any) -> tuple[int, ...]:
     """The lengths as plain integers.
 
     Raises:
         NotModelled: where the partition axis is not the first: a block of tiles, of NKI 0.1.
     """
-    lengths = tuple(shape)
-    if PartitionLength in map(type, lengths[1:]):
+    given: tuple[Any, ...] = tuple(shape) if isinstance(shape, Iterable) else ()
+    if PartitionLength in map(type, given[1:]):
         raise NotModelled(
-            f"a tensor of shape {lengths} with its partition axis behind block dimensions, which "
+            f"a tensor of shape {given} with its partition axis behind block dimensions, which "
             "NKI 0.2 removed",
             fix="make a list of tiles, or move the partition axis to the front",
             source=_SOURCE,
         )
-    return tuple(map(int, lengths))
+    return tuple(map(int, lengths("shape", given or shape, _NDARRAY)))
 
 
 def refuse_name(name: str) -> NoReturn:

@@ -7,20 +7,51 @@ Source: nki.language.dynamic_range, fori_loop, while_loop, no_reorder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
+from trnsim.nki.arguments import integers
+from trnsim.program import current_core, has_current_core
 
 # Every loop over compile-time bounds is unrolled while the kernel is traced.
-affine_range = range
 sequential_range = range
 static_range = range
 
 Bound = int | VirtualRegister
 _is_ordered: ContextVar[bool] = ContextVar("trnsim_nki_is_ordered", default=False)
+
+
+class affine_range(Sequence[int]):  # noqa: N801  AWS's name
+    """`range`, whose iterations are said not to depend on each other; `Run.warnings` says if so.
+
+    Source: nki-dynamic-loops.rst, affine_range.
+    """
+
+    def __init__(self, start: int, stop: int | None = None, step: int = 1) -> None:
+        first, last = (0, start) if stop is None else (start, stop)
+        bounds = integers("nl.affine_range", first, last, step, source="nki.language.affine_range")
+        self._range = range(*bounds)
+
+    def __iter__(self) -> Iterator[int]:
+        watcher = current_core().loops if has_current_core() else None
+        if watcher is None:
+            yield from self._range
+            return
+        with watcher.loop() as running:
+            for i in self._range:
+                watcher.iterate(running)
+                yield i
+
+    def __len__(self) -> int:
+        return len(self._range)
+
+    def __getitem__(self, index: Any) -> Any:
+        """As of a range."""
+        return self._range[index]
 
 
 def dynamic_range(
@@ -32,20 +63,26 @@ def dynamic_range(
         IllegalInstruction: for a step that is not a positive integer.
     """
     first, last = (0, start) if stop is None else (start, stop)
-    if isinstance(step, VirtualRegister) or step < 1:
+    if not hasattr(step, "__index__") or isinstance(step, VirtualRegister) or step < 1:
         raise IllegalInstruction(
             f"a device loop with step {step}; legal: a positive integer known at compile time",
             fix="count up by a constant, and compute the index from it",
             source="nki.language.fori_loop, step",
         )
     _refuse_reordering("a device loop")
-    return _registers(int(first), int(last), int(step))
+    bounds = (
+        bound.value if isinstance(bound, VirtualRegister) else bound for bound in (first, last)
+    )
+    return _registers(
+        *integers("a device loop", *bounds, step, source="nki.language.dynamic_range")
+    )
 
 
 def fori_loop(
     lower: Bound, upper: Bound, body_fun: Callable[[VirtualRegister], object], step: int = 1
 ) -> None:
     """`body_fun(i)` on the device for each i of range(lower, upper, step)."""
+    _check_body("fori_loop", body_fun)
     for register in dynamic_range(lower, upper, step):
         body_fun(register)
 
@@ -57,6 +94,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
         IllegalInstruction: where the body returns something else.
     """
     _refuse_reordering("a device loop")
+    _check_body("while_loop", body_fun)
     condition: object = init
     while True:
         if not isinstance(condition, VirtualRegister):
@@ -82,6 +120,15 @@ def no_reorder() -> Generator[None]:
         yield
     finally:
         _is_ordered.reset(token)
+
+
+def _check_body(loop: str, body: object) -> None:
+    if not callable(body):
+        raise IllegalInstruction(
+            f"{loop} with a body of type {type(body).__name__}; legal: a function",
+            fix="pass a function of the loop's register",
+            source=f"nki.language.{loop}",
+        )
 
 
 def _registers(first: int, last: int, step: int) -> Generator[VirtualRegister]:

@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 from trnsim.dtypes import FLOAT32, INT32, UINT8
+from trnsim.nki.arguments import tensor
 from trnsim.nki.operators import OPERATORS, Composed
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, matched, new_tile
@@ -112,6 +113,7 @@ def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
 
 def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """Elements of x where `condition` is not zero, else of y; one of the two may be a number."""
+    tensor("nl.where: condition", condition, "nki.language.where")
     kind = dtype or next(t.dtype for t in (x, y, condition) if isinstance(t, NkiTensor))
     mask = OPERATORS["not_equal"](condition, 0.0, UINT8)
     chosen = new_tile(mask.shape, kind)

@@ -10,6 +10,7 @@ from typing import Any
 
 from trnsim.dtypes import FLOAT32
 from trnsim.errors import IllegalInstruction
+from trnsim.nki.arguments import lengths, tensor
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, new_tile, spread
@@ -20,6 +21,7 @@ _LIMITS = "release notes of NKI 0.4, Known issues, NKI Language"
 
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the values of an HBM tensor."""
+    tensor("nl.load", src, "nki.language.load")
     tile = new_tile(src.shape, src.dtype if dtype is None else dtype)
     issue("dma_copy", tile, src)
     return tile
@@ -80,18 +82,18 @@ def broadcast_to(x: NkiTensor, shape: Iterable[int], dtype: Any = None) -> NkiTe
         IllegalInstruction: for another rank, or a dimension of another length than 1.
     """
     tile = as_tile("nl.broadcast_to", x)
-    lengths = tuple(int(length) for length in shape)
-    pairs = list(zip(tile.shape, lengths, strict=False))
-    if tile.ndim != len(lengths) or any(old not in (1, new) for old, new in pairs):
+    wanted = lengths("nl.broadcast_to", shape, "nki.language.broadcast_to")
+    pairs = list(zip(tile.shape, wanted, strict=False))
+    if tile.ndim != len(wanted) or any(old not in (1, new) for old, new in pairs):
         raise IllegalInstruction(
-            f"nl.broadcast_to of {tile} to {lengths}; legal: the same rank, and each dimension "
+            f"nl.broadcast_to of {tile} to {wanted}; legal: the same rank, and each dimension "
             "the same or repeated from 1",
             fix="add dimensions with tile.expand_dim, and slice those that do not match",
             source="nki.language.broadcast_to",
         )
-    if tile.shape == lengths and (dtype is None or tile.dtype == dtype):
+    if tile.shape == wanted and (dtype is None or tile.dtype == dtype):
         return tile
-    repeated = spread(tile, lengths)
+    repeated = spread(tile, wanted)
     is_view = repeated.storage is tile.storage
     is_cast = dtype is not None and repeated.dtype != dtype
     return cast(repeated, dtype) if is_view or is_cast else repeated
@@ -99,6 +101,7 @@ def broadcast_to(x: NkiTensor, shape: Iterable[int], dtype: Any = None) -> NkiTe
 
 def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
     """A view of `x` with a new dimension of length 1 at `axis`."""
+    tensor("nl.expand_dims", x, "nki.language.expand_dims")
     return x.expand_dim(axis)
 
 
@@ -116,17 +119,21 @@ def gather_flattened(
             fix="leave axis out",
             source="nki.language.gather_flattened",
         )
+    for given in (data, indices):
+        tensor("nl.gather_flattened", given, "nki.language.gather_flattened")
     gathered = new_tile(indices.shape, data.dtype)
     issue("nc_n_gather", gathered, data, indices)
     return gathered if dtype is None else cast(gathered, dtype)
 
 
-def _plane(what: str, tensor: NkiTensor) -> NkiTensor:
+def _plane(what: str, given: NkiTensor) -> NkiTensor:
     """The tensor with all dimensions but the first as one."""
-    if tensor.ndim < _PLANE:
+    source = f"nki.language.{what.removeprefix('nl.')}"
+    tensor(what, given, source)
+    if given.ndim < _PLANE:
         raise IllegalInstruction(
-            f"{what} of {tensor}; legal: two dimensions or more",
+            f"{what} of {given}; legal: two dimensions or more",
             fix="add a dimension: tensor.expand_dim(1)",
-            source=f"nki.language.{what.removeprefix('nl.')}",
+            source=source,
         )
-    return tensor if tensor.ndim == _PLANE else tensor.flatten_dims(1, tensor.ndim - 1)
+    return given if given.ndim == _PLANE else given.flatten_dims(1, given.ndim - 1)

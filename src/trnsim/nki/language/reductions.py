@@ -10,6 +10,7 @@ from typing import Any
 
 from trnsim.dtypes import FLOAT32
 from trnsim.errors import IllegalInstruction
+from trnsim.nki.arguments import lengths
 from trnsim.nki.operators import OPERATORS, Composed, Operator
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, issue, matched, new_tile, spread
@@ -94,7 +95,8 @@ def _reduce(op: str, what: str, x: Any, axis: Axes, dtype: Any, *, keepdims: boo
 
 def _first_axis(what: str, tile: NkiTensor, axis: Axes) -> int:
     """The first of the axes, which must be the last ones of the tile."""
-    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    source = "nki.language, Reduction operations: axis"
+    given = (axis,) if isinstance(axis, int) else lengths(f"{what}: axis", axis, source)
     axes = sorted(one + tile.ndim if one < 0 else one for one in given)
     if not axes or axes[0] < 1 or axes != list(range(axes[0], tile.ndim)):
         raise IllegalInstruction(
@@ -102,7 +104,7 @@ def _first_axis(what: str, tile: NkiTensor, axis: Axes) -> int:
             f"{list(range(1, tile.ndim))}",
             fix="permute the tile so that the axes to reduce come last; transpose it to reduce "
             "partitions",
-            source="nki.language, Reduction operations: axis",
+            source=source,
         )
     return axes[0]
 

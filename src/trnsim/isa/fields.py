@@ -1,0 +1,79 @@
+"""The fields of an instruction that are not operands: whether each holds what its type says.
+
+Operands have their own rules (`Instruction.verify`); so has the meaning of a legal type's value
+(`Instruction.check`). What is refused here would else end in an error of Python's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from enum import Enum
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.isa.instruction import Instruction
+
+_WORDS: dict[Any, str] = {
+    str: "an operator such as nl.add",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    NoneType: "None",
+}
+
+
+def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
+    """The name, the value and what is legal of a field of the wrong type; None where all fit."""
+    for name, hint in _hints(type(instruction)):
+        value = getattr(instruction, name)
+        # Of `None` for an operator, `check` knows which instruction takes it.
+        if not _fits(value, hint) and not (hint is str and value is None):
+            return name, repr(value), _described(hint)
+    return None
+
+
+def are_tiles(*values: object) -> bool:
+    """Whether each is a tile: what looks at operands before `verify` has done so must ask."""
+    return all(isinstance(value, Tile) for value in values)
+
+
+def _hints(kind: type[Instruction]) -> tuple[tuple[str, Any], ...]:
+    """Name and type of each field that is no operand."""
+    if kind not in _known:
+        hints = get_type_hints(kind)
+        names = [f.name for f in fields(kind) if f.name not in kind.operands]
+        _known[kind] = tuple((name, hints[name]) for name in names)
+    return _known[kind]
+
+
+_known: dict[type[Instruction], tuple[tuple[str, Any], ...]] = {}
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if hint is bool:
+        return value in (0, 1)
+    if hint is int:
+        return hasattr(value, "__index__")
+    if hint is float:
+        return isinstance(value, int | float)
+    if isinstance(hint, type):
+        return isinstance(value, hint)
+    if get_origin(hint) is tuple:
+        return isinstance(value, Iterable) and all(_fits(x, get_args(hint)[0]) for x in value)
+    return any(_fits(value, option) for option in get_args(hint))
+
+
+def _described(hint: Any) -> str:
+    """A type in words."""
+    if get_origin(hint) is tuple:
+        return f"a tuple, each of it {_described(get_args(hint)[0])}"
+    if hint in _WORDS:
+        return _WORDS[hint]
+    if isinstance(hint, type):
+        members = ", ".join(member.name for member in hint) if issubclass(hint, Enum) else ""
+        return f"one of {members}" if members else f"a {hint.__name__}"
+    return " or ".join(_described(option) for option in get_args(hint))

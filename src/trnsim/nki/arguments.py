@@ -1,0 +1,69 @@
+"""The arguments of the front end: whole numbers and tensors, or an error that says so."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from trnsim.errors import IllegalInstruction
+from trnsim.isa import VirtualRegister
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+SOURCE = "nki.language.NkiTensor"
+
+
+def integers(what: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
+    """Numbers that are known when the kernel is compiled.
+
+    Raises:
+        IllegalInstruction: for a register, a fraction, or no number at all.
+    """
+    try:
+        if not any(isinstance(value, VirtualRegister) for value in values):
+            return tuple(operator.index(value) for value in values)
+    except TypeError:
+        pass
+    given = ", ".join(map(repr, values))
+    raise IllegalInstruction(
+        f"{what}({given}); legal: whole numbers known when the kernel is compiled",
+        fix="pass integers; a register indexes between brackets: tensor[register]",
+        source=source,
+    )
+
+
+def lengths(what: str, values: Any, source: str = SOURCE) -> tuple[int, ...]:
+    """A sequence of such numbers.
+
+    Raises:
+        IllegalInstruction: for anything else.
+    """
+    if not isinstance(values, Iterable):
+        _refuse_sequence(what, values, source)
+    return integers(what, *values, source=source)
+
+
+def tensor(what: str, value: Any, source: str = SOURCE) -> Tile:
+    """A tensor.
+
+    Raises:
+        IllegalInstruction: for anything else.
+    """
+    if not isinstance(value, Tile):
+        raise IllegalInstruction(
+            f"{what} of {type(value).__name__}; legal: a tensor",
+            fix="pass a tensor made by nl.ndarray, or a view of one",
+            source=source,
+        )
+    return value
+
+
+def _refuse_sequence(what: str, values: Any, source: str) -> NoReturn:
+    raise IllegalInstruction(
+        f"{what}({values!r}); legal: a sequence of whole numbers",
+        fix="pass a tuple, such as (128, 512)",
+        source=source,
+    )

@@ -1,0 +1,77 @@
+"""`make fuzz`: random kernels against the oracle, legal ones and one with a mistake of each."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from multiprocessing import Pool
+
+# Each process multiplies alone.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from generate import generate
+from mutate import mutate
+from runner import Tally, check, check_refusal, shrink
+from script import write_script
+
+_EVERY = 500
+
+
+def examine(seed):
+    """The failures of the two kernels of a seed, as text, and what was compared."""
+    kernel = generate(seed)
+    failure, tally = check(kernel)
+    texts = []
+    if failure is not None:
+        kernel = shrink(kernel, failure)
+        failure = check(kernel)[0] or failure
+        texts.append(_report(kernel, failure))
+    wrong, must_fail = mutate(generate(seed), seed)
+    failure = check_refusal(wrong, must_fail=must_fail)
+    if failure is not None:
+        texts.append(_report(wrong, failure))
+    return texts, tally
+
+
+def _report(kernel, failure):
+    path = write_script(kernel, failure)
+    source = kernel.source().replace("\n", "\n    ")
+    return f"seed {kernel.seed}: {failure.kind}: {failure.text}\n    {source}\n  {path}"
+
+
+def main():
+    """Examine the seeds; 1 where a kernel failed, else 0."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kernels", type=int, default=10_000)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    start, total, failures = time.perf_counter(), Tally(), 0
+    with Pool(given.processes) as pool:
+        seeds = range(given.seed, given.seed + given.kernels)
+        for done, (texts, tally) in enumerate(pool.imap_unordered(examine, seeds, 20), 1):
+            total.add(tally)
+            failures += len(texts)
+            for text in texts:
+                print(text)
+            if done % _EVERY == 0 or done == given.kernels:
+                rate = done / (time.perf_counter() - start)
+                print(
+                    f"{done} of {given.kernels} kernels, {failures} failures, {rate:.0f} a second",
+                    file=sys.stderr,
+                    flush=True,
+                )
+    compared = total.exact + total.bounded + total.unknown
+    print(
+        f"{given.kernels} legal kernels and as many with a mistake, from seed {given.seed}: "
+        f"{failures} failures; of {compared} elements {total.exact / compared:.1%} compared "
+        f"exactly, {total.bounded / compared:.1%} within an interval"
+    )
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

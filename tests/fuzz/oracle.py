@@ -1,0 +1,249 @@
+"""What a kernel's tensors must hold: its steps, told again in float64 intervals.
+
+Tensors are flat arrays of elements; a view is an array of element numbers, made by numpy's own
+views. Nothing of trnsim is used. `Refused` is raised where a step has no documented result, so that
+whoever makes or shrinks a kernel drops the step.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from formats import FLOAT32, FORMATS
+from intervals import Interval
+from kernel import Alloc, At, Loop, View
+
+
+class Refused(Exception):
+    """The step has no result that the documents give."""
+
+
+class Tensor:
+    """A tensor's elements: intervals, and which were written or accumulated into."""
+
+    def __init__(self, shape, dtype, buffer, address=None):
+        self.shape = tuple(shape)
+        self.format = FORMATS[dtype]
+        self.buffer = buffer
+        self.address = address
+        size = prod(self.shape)
+        self.values = Interval(np.zeros(size))
+        self.written = np.zeros(size, bool)
+        self.started = np.zeros(size, bool)
+
+    @property
+    def box(self):
+        """Partitions and bytes that it occupies, where its address is fixed."""
+        row = prod(self.shape[1:]) * self.format.itemsize
+        partition, offset = self.address
+        return partition, partition + self.shape[0], offset, offset + row
+
+    def __copy__(self):
+        made = object.__new__(Tensor)
+        made.__dict__.update(self.__dict__)
+        return made
+
+
+class Oracle:
+    """The state of a kernel between two steps.
+
+    Attributes:
+        tensors: by name; those that an overlapping one has replaced are gone.
+        variables: loop variables and registers.
+        accumulators: the registers of the Vector and the Scalar Engine, [P, 1], or None.
+        generation: of the NeuronCore.
+    """
+
+    def __init__(self, target, inputs):
+        self.generation = {"trn1": 2, "trn2": 3, "trn3": 4}[target]
+        self.variables = {}
+        self.accumulators = {"vector": None, "scalar": None}
+        self.tensors = {}
+        for name, (values, dtype) in inputs.items():
+            tensor = Tensor(np.shape(values), dtype, "hbm")
+            stored = np.asarray(values, tensor.format.stored).astype(np.float64)
+            tensor.values = Interval(stored.reshape(-1))
+            tensor.written[:] = True
+            self.tensors[name] = tensor
+
+    def snapshot(self):
+        """What `restore` takes back; arrays are never changed in place."""
+        tensors = {name: tensor.__copy__() for name, tensor in self.tensors.items()}
+        return tensors, dict(self.variables), dict(self.accumulators)
+
+    def restore(self, snapshot):
+        self.tensors, self.variables, self.accumulators = snapshot
+
+    def run(self, steps, meanings):
+        """Apply steps in order."""
+        for step in steps:
+            self.apply(step, meanings)
+
+    def apply(self, step, meanings):
+        if isinstance(step, Alloc):
+            self._allocate(step)
+        elif isinstance(step, Loop):
+            for i in range(step.count):
+                self.variables[step.variable] = i
+                self.run(step.body, meanings)
+        else:
+            meanings[step.opcode](self, **step.args)
+
+    def _allocate(self, step):
+        made = Tensor(step.shape, step.dtype, step.buffer, step.address)
+        if step.address is not None:
+            for name, other in list(self.tensors.items()):
+                if other.address and other.buffer == made.buffer and _overlap(made.box, other.box):
+                    del self.tensors[name]
+        self.tensors[step.name] = made
+
+    # Reading and writing
+
+    def tensor(self, view):
+        if view.tensor not in self.tensors:
+            raise Refused(f"{view.tensor} is gone")
+        return self.tensors[view.tensor]
+
+    def format(self, view):
+        """The format under which a view's elements are seen."""
+        casts = [args[0].last for method, args in view.chain if method in _CASTS]
+        return FORMATS[casts[-1]] if casts else self.tensor(view).format
+
+    def shape(self, view):
+        return self.places(view).shape
+
+    def places(self, view):
+        """The element numbers of a view, in elements of its own format."""
+        tensor = self.tensor(view)
+        places = np.arange(prod(tensor.shape)).reshape(tensor.shape)
+        itemsize = tensor.format.itemsize
+        for method, args in view.chain:
+            if method in _CASTS:
+                new = FORMATS[args[0].last].itemsize
+                places, itemsize = _recounted(places, itemsize, new), new
+            else:
+                places = self._seen(places, method, args)
+        return places
+
+    def _seen(self, places, method, args):
+        if method == "[]":
+            return places[tuple(self._index(index) for index in args)]
+        if method == "vector_select":
+            return places[self._rows(args[1].text)]
+        if method == "ap":
+            pattern, offset = args
+            steps = [np.arange(count) * step for step, count in pattern]
+            grids = np.ix_(*steps)
+            return places.reshape(-1)[0] + offset + sum(grids)
+        return _METHODS[method](places, *args)
+
+    def _rows(self, name):
+        """What a column of indices holds."""
+        rows = self.bits(View(name))
+        self.need(rows.is_point and len(rows.shape) == len("PF"), "the indices are not known")
+        return rows.low[:, 0].astype(int)
+
+    def _index(self, index):
+        if isinstance(index, At):
+            start = self.variables[index.variable] * index.scale
+            return slice(start, start + index.size)
+        return index
+
+    def bits(self, view):
+        """The elements as stored, in the shape of the view.
+
+        Raises:
+            Refused: where something has not been written.
+        """
+        tensor, places = self.tensor(view), self.places(view)
+        if self.format(view) is not tensor.format:
+            return self._reinterpreted(tensor, view, places)
+        if not tensor.written[places].all():
+            raise Refused(f"{view} is not written")
+        return tensor.values.map(lambda values: values[places])
+
+    def _reinterpreted(self, tensor, view, places):
+        """Through bytes, which only exact and fully written tensors have."""
+        if not (tensor.written.all() and tensor.values.is_point):
+            raise Refused(f"the bytes of {view} are not known")
+        if np.isnan(tensor.values.low).any():
+            raise Refused(f"{view} holds NaN, of which the bits are nobody's")
+        stored = tensor.values.low.astype(tensor.format.stored)
+        return Interval(stored.view(self.format(view).stored)[places].astype(np.float64))
+
+    def load(self, view):
+        """The values in float32, as [P, F]."""
+        values = self.bits(view).map(lambda x: x.reshape(x.shape[0], -1))
+        is_wide = self.format(view).kind == "int" and self.format(view).itemsize > 2
+        return values.rounded(FLOAT32) if is_wide else values
+
+    def column(self, operand, like):
+        """A number, or a [P, 1] tile, to be broadcast along the free axis of `like`."""
+        if isinstance(operand, View):
+            return self.load(operand)
+        with np.errstate(over="ignore"):
+            number = float(np.float32(0.0 if operand is None else operand))
+        return Interval(np.full((like.shape[0], 1), number))
+
+    def store(self, view, values):
+        """Write `values`, rounded once to the format of the view."""
+        self.put(view, values.rounded(self.format(view)))
+
+    def put(self, view, values, where=None):
+        """Write elements as stored, or those of them for which `where` holds."""
+        tensor, places = self.tensor(view), self.places(view)
+        if self.format(view) is not tensor.format:
+            raise Refused("the oracle does not write bytes of another format")
+        chosen = np.ones(places.shape, bool) if where is None else where.reshape(places.shape)
+        at = places[chosen]
+        low, high = tensor.values.low.copy(), tensor.values.high.copy()
+        low[at] = values.low.reshape(places.shape)[chosen]
+        high[at] = values.high.reshape(places.shape)[chosen]
+        tensor.values = Interval(low, low if np.array_equal(low, high, equal_nan=True) else high)
+        tensor.written = tensor.written.copy()
+        tensor.written[at] = True
+
+    def mark_started(self, view):
+        """A matmul has written these elements."""
+        tensor = self.tensor(view)
+        tensor.started = tensor.started.copy()
+        tensor.started[self.places(view)] = True
+
+    def need(self, condition, why="out of range"):
+        """Refuse unless a condition holds."""
+        if not np.all(condition):
+            raise Refused(why)
+
+
+_CASTS = ("view", "reinterpret_cast")
+
+
+def _overlap(a, b):
+    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
+
+
+def _recounted(places, itemsize, new):
+    """Element numbers in units of another size; the last axis is contiguous."""
+    if new < itemsize:
+        parts = itemsize // new
+        inner = places[..., None] * parts + np.arange(parts)
+        return inner.reshape(*places.shape[:-1], -1)
+    return places[..., :: new // itemsize] * itemsize // new
+
+
+_METHODS = {
+    "slice": lambda x, dim, start, end, step=1: x[
+        (slice(None),) * dim + (slice(start, end, step),)
+    ],
+    "select": lambda x, dim, index: x.take(index, axis=dim),
+    "permute": lambda x, dims: x.transpose(dims),
+    "reshape": lambda x, shape: x.reshape(shape),
+    "reshape_dim": lambda x, dim, lengths: x.reshape(*x.shape[:dim], *lengths, *x.shape[dim + 1 :]),
+    "flatten_dims": lambda x, first, last: x.reshape(*x.shape[:first], -1, *x.shape[last + 1 :]),
+    "expand_dim": np.expand_dims,
+    "squeeze_dim": lambda x, dim: x.squeeze(dim),
+    "broadcast": lambda x, dim, size: np.broadcast_to(
+        x, (*x.shape[:dim], size, *x.shape[dim + 1 :])
+    ),
+}
