@@ -124,14 +124,15 @@ def run(
             fix="decorate the function with @nki.jit",
         )
     chip = arch.target(target)
-    schedulers = [Scheduler(chip.core) for _ in range(kernel.cores)]
+    core = chip.core if kernel.cores == 1 else chip.core.paired()
+    schedulers = [Scheduler(core) for _ in range(kernel.cores)]
     watch = _watch.get()
     observers: list[Observer] = list(schedulers)
     if watch is not None:
         observers[0] = _Watched(schedulers[0], watch, f"{kernel.title} on {chip.name}")
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
-    team = Team(chip.core, observers, has_values=numerics, watcher=detector, loops=loops)
+    team = Team(core, observers, has_values=numerics, watcher=detector, loops=loops)
     outputs = kernel.launch(team, args, {**kwargs, **(kernel_kwargs or {})})
     timelines: list[Timeline] = []
     for context, scheduler in zip(team.contexts, schedulers, strict=True):

@@ -115,8 +115,8 @@ def test_the_dma_engines_do_it_whoever_makes_the_descriptors(bench, core_v3):
 
 
 def seconds(core, nbytes, descriptors):
-    """(interval, latency) by the documented rates of 16 engines and a descriptor each 12 ns."""
-    interval = max(nbytes / core.dma_bytes_per_s, descriptors * 12e-9 / 16)
+    """(interval, latency) by the rates of 16 engines, a descriptor each 12 ns, and of issue."""
+    interval = max(core.dma_issue_s, nbytes / core.dma_bytes_per_s, descriptors * 12e-9 / 16)
     engines = min(descriptors, 16)
     alone = max(nbytes / (core.dma_bytes_per_s * engines / 16), ceil(descriptors / 16) * 12e-9)
     return interval, core.dma_start_s + core.dma_end_s + max(alone - interval, 0)
@@ -142,7 +142,7 @@ def test_a_transposed_read_has_a_descriptor_an_element(bench, core_v3):
     expected = seconds(core_v3, 2 * 128 * 128, 128 * 128)
     assert (cost.interval_s, cost.latency_s) == pytest.approx(expected)
     straight = work.cost(DmaCopy(work.empty((128, 128), BFLOAT16), src))
-    assert cost.interval_s > 50 * straight.interval_s
+    assert cost.interval_s > 15 * straight.interval_s
 
 
 def test_both_ends_in_hbm_count_twice_and_none_counts_nothing(bench):

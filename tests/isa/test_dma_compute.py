@@ -209,7 +209,7 @@ def test_a_pair_of_sources_costs_two_copies(bench, core, count):
 @pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16, INT32])
 def test_v4_adds_to_sbuf_at_the_rate_of_a_copy(bench, core, dtype):
     work = bench(core, has_values=False)
-    dst, other = work.empty((128, 512), dtype), work.empty((128, 512), dtype, HBM)
+    dst, other = work.empty((128, 4096), dtype), work.empty((128, 4096), dtype, HBM)
     cost = work.cost(DmaCompute(dst, (dst, other), "add"))
     is_fast = core.generation == 4 and dtype is not INT32
     assert cost.interval_s == pytest.approx(

@@ -1,4 +1,3 @@
-import pytest
 
 from trnsim.isa import NcTranspose
 from trnsim.memory import Memory
@@ -18,10 +17,10 @@ def test_the_point_lies_under_the_roof(timeline):
     assert 0 < found["flop_per_s"] < found["best_flop_per_s"] < found["peak_flop_per_s"]
 
 
-def test_a_matmul_of_whole_tiles_reaches_the_peak_while_it_runs(timeline):
+def test_a_matmul_of_whole_tiles_comes_from_half_of_the_peak_near_to_it(timeline):
     (piece,) = roof(timeline)["opcodes"]
     assert piece["opcode"] == "nc_matmul"
-    assert piece["flop_per_s"] == pytest.approx(2 * 128 * 128 * 2.4e9)
+    assert 0.5 < piece["flop_per_s"] / (2 * 128 * 128 * 2.4e9) < 1
 
 
 def test_transposes_are_no_points(kernel):

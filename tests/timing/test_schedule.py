@@ -66,7 +66,9 @@ def test_nothing_starts_before_its_causes_or_on_a_busy_engine(core_v3, stream):
         for earlier in predecessors:
             semaphore = 0 if stream[earlier][0] is engine else SEMAPHORE_S
             assert start >= placed.end_s[earlier] + semaphore
-        assert placed.busy_until_s[index] == start + cost.interval_s
+        took = placed.busy_until_s[index] - start
+        slowest = 2 if engine is T else 1  # the Tensor Engine after a pause
+        assert cost.interval_s * (1 - 1e-9) <= took <= slowest * cost.interval_s * (1 + 1e-9)
         assert placed.end_s[index] == placed.busy_until_s[index] + cost.latency_s
         busy.setdefault(engine, []).append((start, placed.busy_until_s[index]))
     for engine, intervals in busy.items():
@@ -121,22 +123,23 @@ def test_every_start_is_explained_by_what_it_waited_for(core_v3, stream):
         assert placed.start_s[index] in moments
 
 
-# In-order engines only: where transfers take turns, delaying one may let another go first.
+# In-order engines only: where transfers take turns, delaying one may let another go first. On v2
+# only: from v3 on more work may keep the Tensor Engine from slowing down.
 @given(streams(COMPUTE), st.data())
-def test_more_work_never_ends_sooner(core_v3, stream, data):
-    before = max(schedule(core_v3, stream).end_s)
+def test_more_work_never_ends_sooner(core_v2, stream, data):
+    before = max(schedule(core_v2, stream).end_s)
     slow = data.draw(st.integers(0, len(stream) - 1))
     engine, cost, predecessors = stream[slow]
     longer = (engine, Cost(cost.interval_s * 2, cost.latency_s * 1.5), predecessors)
     changed = [*stream[:slow], longer, *stream[slow + 1 :]]
-    assert max(schedule(core_v3, changed).end_s) >= before
+    assert max(schedule(core_v2, changed).end_s) >= before
     more = [*stream, (V, Cost(1e-9, 0), [slow])]
-    assert max(schedule(core_v3, more).end_s) >= before
+    assert max(schedule(core_v2, more).end_s) >= before
 
 
-# In-order engines only: where transfers take turns, delaying one may let another go first.
+# As above, in-order engines on v2.
 @given(streams(COMPUTE), st.data())
-def test_a_further_cause_never_makes_an_instruction_earlier(core_v3, stream, data):
+def test_a_further_cause_never_makes_an_instruction_earlier(core_v2, stream, data):
     at = data.draw(st.integers(0, len(stream) - 1))
     if at == 0:
         return
@@ -144,7 +147,7 @@ def test_a_further_cause_never_makes_an_instruction_earlier(core_v3, stream, dat
     cause = data.draw(st.integers(0, at - 1))
     changed = [*stream]
     changed[at] = (engine, cost, sorted({*predecessors, cause}))
-    before, after = schedule(core_v3, stream), schedule(core_v3, changed)
+    before, after = schedule(core_v2, stream), schedule(core_v2, changed)
     assert all(b >= a for a, b in zip(before.start_s, after.start_s, strict=True))
 
 

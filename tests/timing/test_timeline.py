@@ -112,7 +112,8 @@ def test_engines_are_busy_for_their_intervals_and_never_longer_than_the_program(
     costs = [timeline.program.instruction(i) for i in range(len(timeline))]
     for engine, seconds in busy.items():
         total = sum(c.cost.interval_s for c in costs if c.engine is engine)
-        assert seconds == pytest.approx(total)
+        limit = 2 if engine is Engine.tensor else 1  # which starts at half of its rate
+        assert total * (1 - 1e-9) <= seconds <= limit * total * (1 + 1e-9)
 
 
 def test_the_interval_surrounds_the_estimate(bench, core):

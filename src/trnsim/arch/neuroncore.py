@@ -21,6 +21,9 @@ _V4: Final = "aws-neuron-sdk nki/guides/architecture/trainium3_arch.rst"
 _MATMUL: Final = "nki.isa.nc_matmul, Tile size"
 _SHARED: Final = "aws-neuron-sdk nki/api/nki.api.shared.rst"
 _DMA: Final = "aws-neuron-sdk nki/guides nki-dma-bandwidth-guide.rst"
+_THROTTLING: Final = "aws-neuron-sdk tools/neuron-explorer overview-summary-page.rst, throttling"
+_DGE: Final = "aws-neuron-sdk nki/deep-dives/nki-dge.rst, hwdge"
+_FITTED: Final = "fitted to public kernels' published times by `make accuracy`: docs/accuracy.md"
 _COSTS: Final = "aws-neuron-sdk@0521004c general/nki/api/nki/isa/__init__.py (SDK 2.26)"
 _KIB: Final = 1024
 
@@ -73,9 +76,13 @@ class NeuronCore:
     vector_16bit_tensor_tensor_speedup: Rate
     vector_quantize_elements_per_cycle: Rate
     engine_semaphore_s: Rate
+    tensor_ramp_s: Rate
+    tensor_ramp_start: Rate
     # DMA
     dma_engines: Count
     dma_bytes_per_s: Rate
+    dma_paired_bytes_per_s: Rate
+    dma_issue_s: Rate
     dma_start_s: Rate
     dma_end_s: Rate
     dma_descriptor_s: Rate
@@ -87,6 +94,14 @@ class NeuronCore:
     register_s: Rate
     core_barrier_s: Rate
     launch_s: Rate
+    paired_launch_s: Rate
+    unmodelled_factor: Rate
+
+    def paired(self) -> NeuronCore:
+        """The same core as one of the two of a logical core (LNC=2), which share an HBM stack."""
+        return replace(
+            self, dma_bytes_per_s=self.dma_paired_bytes_per_s, launch_s=self.paired_launch_s
+        )
 
     def facts(self) -> dict[str, Fact]:
         """Field name -> fact, for provenance reports."""
@@ -152,9 +167,13 @@ NEURONCORE_V2: Final = NeuronCore(
     vector_16bit_strided_speedup=documented(1, f"{_V2}: no performance mode"),
     vector_16bit_tensor_tensor_speedup=documented(1, f"{_V2}: no performance mode"),
     vector_quantize_elements_per_cycle=documented(1, f"{_V2}: no quantize_mx before v4"),
+    tensor_ramp_s=documented(1e-9, f"{_THROTTLING}: Trn2 and Trn3 alone, so at once on v2"),
+    tensor_ramp_start=documented(1, f"{_THROTTLING}: Trn2 and Trn3 alone, so full on v2"),
     engine_semaphore_s=derived(60e-9, "264-cycle dependent interval less its duration, 1.4 GHz"),
     dma_engines=count(16, f"{_V2}: 16 DMA engines per core"),
     dma_bytes_per_s=documented(272e9, f"{_DMA}: 17 B/ns sustained on each of 16 engines"),
+    dma_paired_bytes_per_s=documented(272e9, f"{_V2}: no logical cores on v2; as alone"),
+    dma_issue_s=assumed(0.6e-6, "documented for Trn2, taken over"),
     dma_start_s=measured(1.3e-6, f"{_DMA}: semaphore to start, about 1300 ns"),
     dma_end_s=measured(0.3e-6, "nki-dma-intro figures: DMA end to consumer start, about 0.3 us"),
     dma_descriptor_s=measured(12e-9, "nki-dma-intro figures: 8 descriptors of 256 B in 97 ns"),
@@ -165,6 +184,8 @@ NEURONCORE_V2: Final = NeuronCore(
     register_s=assumed(50e-9, "a sequencer's step; AWS gives no cost for registers"),
     core_barrier_s=assumed(2e-6, "a semaphore to the other core and back; no cost published"),
     launch_s=assumed(15e-6, "10 to 20 us of fixed kernel overhead in published kernel timings"),
+    paired_launch_s=assumed(15e-6, "no logical cores on v2; as alone"),
+    unmodelled_factor=derived(1.0, "spread of the residuals in docs/accuracy.md"),
 )
 
 NEURONCORE_V3: Final = replace(
@@ -192,10 +213,16 @@ NEURONCORE_V3: Final = replace(
     vector_16bit_copy_speedup=documented(4, f"{_V3}: Vector Engine performance mode, 4x"),
     vector_16bit_strided_speedup=documented(2, f"{_V3}: 2x when strided or with PSUM"),
     vector_16bit_tensor_tensor_speedup=documented(2, f"{_V3}: tensor_tensor 2x, 16 bit in SBUF"),
+    tensor_ramp_s=documented(3e-6, f"{_THROTTLING}: ramps to full over about 3 us"),
+    tensor_ramp_start=documented(0.5, f"{_THROTTLING}: starts at about 50 %"),
     dma_bytes_per_s=documented(368e9, f"{_DMA}: 23 B/ns sustained on each of 16 engines"),
+    dma_paired_bytes_per_s=derived(350e9, f"{_FITTED}: two cores share an HBM stack"),
+    dma_issue_s=documented(0.6e-6, f"{_DGE}: each hardware-DGE instruction takes about 600 ns"),
     dma_start_s=measured(0.75e-6, "nki-dma-intro figures: trigger to first byte, about 0.75 us"),
     dma_transpose_efficiency=documented(0.9, f"{_V3}: DMA transpose up to 90 % of copy"),
     dma_transpose_on_chip_efficiency=documented(0.5, f"{_V3}: SBUF2SBUF DMA transpose, 50 %"),
+    launch_s=derived(4e-6, _FITTED),
+    paired_launch_s=derived(26e-6, _FITTED),
 )
 
 NEURONCORE_V4: Final = replace(
@@ -211,10 +238,15 @@ NEURONCORE_V4: Final = replace(
     vector_quantize_elements_per_cycle=documented(4, f"{_V4}: QuantizeMX, 4 a cycle"),
     vector_exponential_elements_per_cycle=documented(4, f"{_V4}: 4x the Scalar Engine's exp"),
     dma_bytes_per_s=documented(528e9, f"{_DMA}: 33 B/ns sustained on each of 16 engines"),
+    dma_issue_s=assumed(0.6e-6, "documented for Trn2, taken over"),
+    dma_paired_bytes_per_s=assumed(502e9, "528 less the share that Trn2 loses to its neighbour"),
     dma_start_s=assumed(0.75e-6, "measured on Trn2, taken over"),
     dma_end_s=assumed(0.3e-6, "measured on Trn2, taken over"),
     dma_transpose_efficiency=assumed(0.9, "given for v3, taken over"),
     dma_transpose_on_chip_efficiency=assumed(0.5, "given for v3, taken over"),
     dma_compute_efficiency=assumed(0.5, "given for generations before v4, taken over"),
     dma_read_add_write_efficiency=documented(1, f"{_V4}: SBUF Read-Add-Write, as a copy"),
+    launch_s=assumed(4e-6, "as on Trn2"),
+    paired_launch_s=assumed(26e-6, "as on Trn2"),
+    tensor_ramp_s=documented(3e-6, f"{_THROTTLING}: Trn2 and Trn3"),
 )

@@ -28,6 +28,8 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
         "pe_tile_minimum",
         "moving_free_max",
         "tensor_clock_hz",
+        "tensor_ramp_s",
+        "tensor_ramp_start",
         "fp32_passes",
         "fp32_onezero_speedup",
         "fp32_transpose_speedup",
@@ -66,6 +68,8 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "DMA": (
         "dma_engines",
         "dma_bytes_per_s",
+        "dma_paired_bytes_per_s",
+        "dma_issue_s",
         "dma_start_s",
         "dma_end_s",
         "dma_descriptor_s",
@@ -74,7 +78,13 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
         "dma_compute_efficiency",
         "dma_read_add_write_efficiency",
     ),
-    "Control": ("register_s", "core_barrier_s", "launch_s"),
+    "Control": (
+        "register_s",
+        "core_barrier_s",
+        "launch_s",
+        "paired_launch_s",
+        "unmodelled_factor",
+    ),
 }
 """Engine, memory or other part of a NeuronCore -> the facts that describe it."""
 

@@ -236,13 +236,19 @@ def check_rows(instruction: Instruction, mode: OobMode, *tiles: Tile) -> None:
 def transfer_cost(
     core: NeuronCore, *, nbytes: float, descriptors: int, hbm_bytes: int, efficiency: float = 1.0
 ) -> Cost:
-    """Interval = max(bytes / (bandwidth * efficiency), descriptors * t / engines).
+    """Interval = max(issue, bytes / (bandwidth * efficiency), descriptors * t / engines).
+
+    Transfers are issued one after the other, however little each moves.
 
     A transfer of fewer descriptors than engines is slower by their ratio, which is latency, as
     other transfers use the idle engines meanwhile.
     """
     bytes_per_s = core.dma_bytes_per_s * efficiency
-    interval_s = max(nbytes / bytes_per_s, descriptors * core.dma_descriptor_s / core.dma_engines)
+    interval_s = max(
+        core.dma_issue_s,
+        nbytes / bytes_per_s,
+        descriptors * core.dma_descriptor_s / core.dma_engines,
+    )
     engines_used = min(descriptors, core.dma_engines)
     alone_s = max(
         nbytes / (bytes_per_s * engines_used / core.dma_engines),

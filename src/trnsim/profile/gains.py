@@ -40,7 +40,11 @@ class Gain:
 
 
 def gains(timeline: Timeline) -> list[Gain]:
-    """Each busy engine twice as fast, and each costly line for nothing; largest gain first."""
+    """Each busy engine twice as fast, and each costly line for nothing; largest gain first.
+
+    What gains nothing is left out: less work may even cost time, where the Tensor Engine slows down
+    in the pause.
+    """
     if not len(timeline):
         return []
     tries = max(1, min(_TRIED, _TRIED_INSTRUCTIONS // len(timeline)))
@@ -49,7 +53,7 @@ def gains(timeline: Timeline) -> list[Gain]:
     engines = sorted(busy_s, key=lambda engine: -busy_s[engine])
     found = [_free(timeline, line) for line in lines[:tries]]
     found += [_faster(timeline, engine) for engine in engines[:tries]]
-    return sorted(found, key=lambda gain: -gain.gain_s)
+    return sorted((g for g in found if g.gain_s > 0), key=lambda gain: -gain.gain_s)
 
 
 def _free(timeline: Timeline, line: SourceLine) -> Gain:

@@ -8,8 +8,10 @@ The 16 DMA engines are one resource with their joint bandwidth. Their queues do 
 other, so a transfer that is ready takes the first gap that is long enough, whatever was issued
 before it.
 
-Not modelled yet: the Tensor Engine's ramp, access conflicts between engines, the order within a DMA
-queue, the compiler's reordering, a bound on how many buffers of one loop live at once.
+The Tensor Engine runs slower after a pause (`throttle`).
+
+Not modelled yet: access conflicts between engines, the order within a DMA queue, the compiler's
+reordering, a bound on how many buffers of one loop live at once.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from trnsim.isa import Cost, Engine
+from trnsim.timing.throttle import UtilizationLimit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,6 +92,7 @@ class Scheduler:
         self._free_s: dict[Engine, float] = {}
         self._last: dict[Engine, int] = {}
         self._dma = SharedBandwidth()
+        self._limit = UtilizationLimit(core)
 
     def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
         """Place an instruction at the cost of the core that it was checked for."""
@@ -109,7 +113,10 @@ class Scheduler:
             turn_s, user = self._dma.reserve(start_s, cost.interval_s, index)
             if turn_s > start_s:
                 start_s, waited_for = turn_s, user
-        busy_until_s = start_s + cost.interval_s
+        taken_s = cost.interval_s
+        if engine is Engine.tensor:
+            taken_s = self._limit.work(start_s, taken_s)
+        busy_until_s = start_s + taken_s
         self.start_s.append(start_s)
         self.busy_until_s.append(busy_until_s)
         self.end_s.append(busy_until_s + cost.latency_s)

@@ -119,15 +119,16 @@ class Timeline:
         """P10, P50 and P90 of the total time, from the spread of every rate of the core.
 
         The program is scheduled again with rates drawn from a lognormal around each fact (seeded;
-        33 draws, fewer for long programs), so the interval says how far the inputs can move the
-        result; it says nothing of what the model leaves out.
+        33 draws, fewer for long programs), which says how far the inputs can move the result; the
+        core's `unmodelled_factor` stands for what the model leaves out.
         """
         program = self.program
         samples = max(5, min(_SAMPLES, _MAX_SAMPLED_INSTRUCTIONS // max(len(self), 1)))
         times: list[float] = []
         for draw in range(samples):
             core = program.core.sampled(draw)
-            times.append(float(core.launch_s) + max(replay(program, core).end_s, default=0.0))
+            device_s = max(replay(program, core).end_s, default=0.0)
+            times.append(core.launch_s + device_s * core.unmodelled_factor)
         p10, p50, p90 = np.percentile(times, [10, 50, 90])
         return Interval(float(p10), float(p50), float(p90))
 

@@ -1,0 +1,70 @@
+"""The Tensor Engine's utilization limit: how much slower it runs after a pause.
+
+On Trn2 and Trn3 the engine starts at about half of its rate and ramps to full over about 3 us of
+work; a window of that length of which it was busy for less than the start's share brings the limit
+back. Power, heat and peak-current limits act besides and are not modelled.
+
+Source: aws-neuron-sdk tools/neuron-explorer/overview-summary-page.rst, Understanding throttling.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import sqrt
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+
+
+class UtilizationLimit:
+    """The limit over time, for work that is reported in order.
+
+    Between the start of a ramp and its end the limit rises linearly from `tensor_ramp_start` to 1.
+    """
+
+    def __init__(self, core: NeuronCore) -> None:
+        self._floor = min(float(core.tensor_ramp_start), 1.0)
+        self._window_s = float(core.tensor_ramp_s)
+        self._slope_per_s = (1 - self._floor) / self._window_s
+        self._ramp_began_s: float | None = None
+        self._busy: deque[tuple[float, float]] = deque()
+
+    def work(self, start_s: float, length_s: float) -> float:
+        """The time that `length_s` of work at full rate takes when it starts at `start_s`."""
+        if self._floor >= 1:
+            return length_s
+        self._restart_after_pause(start_s)
+        taken_s = self._stretched(self.at(start_s), length_s)
+        end_s = start_s + taken_s
+        if self._busy and self._busy[-1][1] == start_s:
+            self._busy[-1] = (self._busy[-1][0], end_s)
+        else:
+            self._busy.append((start_s, end_s))
+        return taken_s
+
+    def at(self, time_s: float) -> float:
+        """The limit at a moment, from `tensor_ramp_start` to 1."""
+        if self._ramp_began_s is None:
+            return self._floor
+        return min(1.0, self._floor + self._slope_per_s * (time_s - self._ramp_began_s))
+
+    def _restart_after_pause(self, now_s: float) -> None:
+        began_s = self._ramp_began_s
+        if began_s is not None and now_s - began_s < self._window_s:
+            return  # still in its first window, of which some lies before the work
+        since_s = now_s - self._window_s
+        while self._busy and self._busy[0][1] <= since_s:
+            self._busy.popleft()
+        busy_s = sum(end_s - max(start_s, since_s) for start_s, end_s in self._busy)
+        if began_s is None or busy_s < self._floor * self._window_s:
+            self._ramp_began_s = now_s
+
+    def _stretched(self, limit: float, length_s: float) -> float:
+        """The time in which a rate that rises from `limit` does `length_s` of work."""
+        slope = self._slope_per_s
+        to_full_s = (1 - limit) / slope
+        done_s = (limit + 1) / 2 * to_full_s
+        if length_s >= done_s:
+            return to_full_s + length_s - done_s
+        return (sqrt(limit * limit + 2 * slope * length_s) - limit) / slope
