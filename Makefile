@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench docs fuzz accuracy golden upstream size clean
+.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -59,6 +59,9 @@ docs: .venv/.test ## write the pages of docs that are made from the source
 
 golden: docs ## put what is printed today into README, the tutorial and the pages of docs
 	$(BIN)/python tests/test_docs.py
+
+peaks: .venv/.test ## documented peaks, reached by running kernels
+	$(BIN)/python bench/peaks.py
 
 accuracy: .venv-upstream/.made ## compare estimates with published times, from clones: make accuracy UPSTREAM=folder
 	.venv-upstream/bin/python bench/accuracy/run.py $(UPSTREAM)

@@ -177,6 +177,10 @@ def test_tensor_tensor_costs_two_cycles_an_element_less_its_modes(bench, core, F
     ):
         found = work.cycles(TensorTensor(wide, *inputs, "add"), hz)
         assert found == pytest.approx(max(64, cycles))
+    # All in bfloat16, and an operator that streams: at the rate of one operand on every core.
+    for op, cycles in (("add", F), ("multiply", F), ("maximum", 2 * F / mode)):
+        found = work.cycles(TensorTensor(narrow, narrow, narrow, op), hz)
+        assert found == pytest.approx(max(64, cycles))
     on_gpsimd = TensorTensor(whole, whole, whole, "add")
     assert work.cycles(on_gpsimd, core.gpsimd_clock_hz) == pytest.approx(max(64, 2 * F))
 

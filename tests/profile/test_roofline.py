@@ -1,4 +1,3 @@
-
 from trnsim.isa import NcTranspose
 from trnsim.memory import Memory
 from trnsim.profile import summarize

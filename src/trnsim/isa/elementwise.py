@@ -58,6 +58,15 @@ def _check_bitvec(instruction: Instruction, operator: AluOperator, *tiles: Tile)
         )
 
 
+_STREAMED = ("add", "subtract", "multiply")
+_STREAMED_SPEEDUP = 2
+"""For these operators on contiguous bfloat16 in SBUF. Source: nki.isa.tensor_tensor of SDK 2.26."""
+
+
+def _is_dense_bfloat16(tile: Tile) -> bool:
+    return tile.dtype == BFLOAT16 and tile.pattern.is_contiguous(tile.dtype.itemsize, 1)
+
+
 class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     """``dst = data1 <op> data2``, element by element, computed in float32.
 
@@ -124,7 +133,10 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         self.dst.store(apply(operator, first, second, out=out))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """F cycles with one input in PSUM, else 2F; halved for 16-bit inputs in SBUF (v3 on)."""
+        """F cycles with one input in PSUM, else 2F; halved for 16-bit inputs in SBUF (v3 on).
+
+        Before v3 only sums, differences and products of contiguous bfloat16 take F.
+        """
         engine = self.chosen_engine(core)
         if engine is Engine.gpsimd:
             return lane_cost(core, engine, 2 * n.F)
@@ -133,6 +145,8 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
             return lane_cost(core, engine, n.F)
         is_16bit = all(tile.dtype.itemsize == _BITS16_BYTES for tile in inputs)
         speedup = core.vector_16bit_tensor_tensor_speedup if is_16bit else 1
+        if self.op in _STREAMED and all(map(_is_dense_bfloat16, (self.dst, *inputs))):
+            speedup = _STREAMED_SPEEDUP
         return lane_cost(core, engine, 2 * n.F / speedup)
 
     def _is_integer(self) -> bool:
