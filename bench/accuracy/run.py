@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import fit
-import kernels
 import micro
 import page
 
+import kernels
 import trnsim
 from trnsim.arch.neuroncore import NEURONCORE_V3
 
@@ -131,19 +131,13 @@ def left_out(row, answers):
 
 def leave_one_out(found):
     """Kernel -> (constants chosen on the others, errors on its rows)."""
-    curve = [
-        (128 * r.row["shapes"]["F_bytes"], r.measured_s) for r in found if r.kernel == "dma-curve"
-    ]
     by_kernel = defaultdict(list)
     for result in found:
         by_kernel[result.kernel].append(result)
     chosen = {}
     for kernel, own in by_kernel.items():
         others = [r for r in found if r.kernel != kernel and r.times]
-        constants = fit.fit(
-            [(r.times, r.cores, r.measured_s) for r in others],
-            [] if kernel == "dma-curve" else curve,
-        )
+        constants = fit.fit([(r.times, r.cores, r.measured_s) for r in others])
         errors = [
             (fit.estimate(r.times, r.cores, constants) if r.times else r.estimate_s) / r.measured_s
             - 1
@@ -151,7 +145,7 @@ def leave_one_out(found):
         ]
         chosen[kernel] = (constants, errors)
     everything = [(r.times, r.cores, r.measured_s) for r in found if r.times]
-    return fit.fit(everything, curve), chosen
+    return fit.fit(everything), chosen
 
 
 def main():

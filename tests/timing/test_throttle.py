@@ -53,6 +53,15 @@ def test_a_window_of_less_than_half_activity_brings_the_limit_back(core_v3):
     assert last(1.6 * US) == pytest.approx(0.1 * US / 0.5, rel=0.05)
 
 
+def test_each_ramp_is_told_in_steps(core_v3):
+    limit = UtilizationLimit(core_v3)
+    finish(limit, [(0, 6 * US), (9 * US, US)])
+    steps = limit.steps(2)
+    assert [share for _, _, share in steps] == [0.625, 0.875] * 2
+    assert [start for start, _, _ in steps[:2]] == [0, pytest.approx(1.5 * US)]
+    assert {length for _, length, _ in steps} == {1.5 * US}
+
+
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(0.01, 4)), min_size=1, max_size=20))
 def test_work_takes_between_its_time_and_twice_that(pieces):
     limit = UtilizationLimit(NEURONCORE_V3)

@@ -110,6 +110,8 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         del n
         return transfer_cost(
             core,
+            self.src,
+            self.dst,
             nbytes=max(self.src.nbytes, self.dst.nbytes),
             descriptors=max(count_descriptors(self.src), count_descriptors(self.dst)),
             hbm_bytes=sum(t.nbytes for t in (self.src, self.dst) if t.memory is HBM),
@@ -234,14 +236,21 @@ def check_rows(instruction: Instruction, mode: OobMode, *tiles: Tile) -> None:
 
 
 def transfer_cost(
-    core: NeuronCore, *, nbytes: float, descriptors: int, hbm_bytes: int, efficiency: float = 1.0
+    core: NeuronCore,
+    *tiles: Tile,
+    nbytes: float,
+    descriptors: int,
+    hbm_bytes: int,
+    efficiency: float = 1.0,
 ) -> Cost:
     """Interval = max(issue, bytes / (bandwidth * efficiency), descriptors * t / engines).
 
     Transfers are issued one after the other, however little each moves.
 
-    A transfer of fewer descriptors than engines is slower by their ratio, which is latency, as
-    other transfers use the idle engines meanwhile.
+    An engine serves the same 8 partitions always, so `tiles` on few partitions use few engines. A
+    transfer is slower by their ratio, which is latency, as others use the idle engines meanwhile.
+
+    Source: nki-dge.rst, hwdge; nki-dma-overview.rst, Performance Considerations and Example 1.
     """
     bytes_per_s = core.dma_bytes_per_s * efficiency
     interval_s = max(
@@ -249,7 +258,9 @@ def transfer_cost(
         nbytes / bytes_per_s,
         descriptors * core.dma_descriptor_s / core.dma_engines,
     )
-    engines_used = min(descriptors, core.dma_engines)
+    on_chip = [tile.partitions for tile in tiles if tile.memory is SBUF]
+    share = max(on_chip, default=core.partitions) / core.partitions
+    engines_used = min(descriptors, ceil(share * core.dma_engines))
     alone_s = max(
         nbytes / (bytes_per_s * engines_used / core.dma_engines),
         ceil(descriptors / core.dma_engines) * core.dma_descriptor_s,

@@ -112,6 +112,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         )
         return transfer_cost(
             core,
+            *tiles,
             nbytes=max(read_bytes / _PAIR, self.dst.nbytes),
             descriptors=max(count_descriptors(tile) for tile in tiles),
             hbm_bytes=sum(tile.nbytes for tile in tiles if tile.memory is HBM),

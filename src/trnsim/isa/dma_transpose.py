@@ -132,6 +132,8 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         in_hbm = self.src.memory is HBM
         return transfer_cost(
             core,
+            self.src,
+            self.dst,
             nbytes=whole * prod(middle) * self.dst.dtype.itemsize,
             descriptors=max(count_descriptors(self.src), rows),
             hbm_bytes=self.src.nbytes if in_hbm else 0,

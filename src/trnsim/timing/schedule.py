@@ -80,6 +80,7 @@ class Scheduler:
         busy_until_s: when its engine was free again.
         end_s: when its result could be read.
         waited_for: the instruction that each one waited for last, or -1.
+        limit: the Tensor Engine's utilization limit.
     """
 
     def __init__(self, core: NeuronCore) -> None:
@@ -92,7 +93,7 @@ class Scheduler:
         self._free_s: dict[Engine, float] = {}
         self._last: dict[Engine, int] = {}
         self._dma = SharedBandwidth()
-        self._limit = UtilizationLimit(core)
+        self.limit = UtilizationLimit(core)
 
     def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
         """Place an instruction at the cost of the core that it was checked for."""
@@ -115,7 +116,7 @@ class Scheduler:
                 start_s, waited_for = turn_s, user
         taken_s = cost.interval_s
         if engine is Engine.tensor:
-            taken_s = self._limit.work(start_s, taken_s)
+            taken_s = self.limit.work(start_s, taken_s)
         busy_until_s = start_s + taken_s
         self.start_s.append(start_s)
         self.busy_until_s.append(busy_until_s)

@@ -29,6 +29,7 @@ class UtilizationLimit:
         self._slope_per_s = (1 - self._floor) / self._window_s
         self._ramp_began_s: float | None = None
         self._busy: deque[tuple[float, float]] = deque()
+        self._ramps_s: list[float] = []
 
     def work(self, start_s: float, length_s: float) -> float:
         """The time that `length_s` of work at full rate takes when it starts at `start_s`."""
@@ -59,6 +60,17 @@ class UtilizationLimit:
         busy_s = sum(end_s - max(start_s, since_s) for start_s, end_s in self._busy)
         if began_s is None or busy_s < self._floor * self._window_s:
             self._ramp_began_s = now_s
+            self._ramps_s.append(now_s)
+
+    def steps(self, parts: int) -> list[tuple[float, float, float]]:
+        """Each ramp in `parts` of equal length: when it begins, how long it lasts, its mean limit."""
+        length_s = self._window_s / parts
+        rise = (1 - self._floor) / parts
+        return [
+            (began_s + part * length_s, length_s, self._floor + rise * (part + 1 / 2))
+            for began_s in self._ramps_s
+            for part in range(parts)
+        ]
 
     def _stretched(self, limit: float, length_s: float) -> float:
         """The time in which a rate that rises from `limit` does `length_s` of work."""

@@ -105,6 +105,13 @@ class Timeline:
             busy[engine] = busy.get(engine, 0.0) + taken
         return busy
 
+    def throttled(self, parts: int) -> list[tuple[float, float, float]]:
+        """While the Tensor Engine is held back: start, duration (seconds) and mean limit (below 1).
+
+        Each of its ramps is divided in `parts`.
+        """
+        return self._schedule.limit.steps(parts)
+
     def critical_path(self) -> list[int]:
         """From the first instruction to the last result, each waiting for the one before."""
         if not len(self):

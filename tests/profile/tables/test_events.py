@@ -26,6 +26,17 @@ def test_an_activation_says_its_function(kernel):
     assert table["scalar_activation_fn"] == ["exp"]
 
 
+def test_the_tensor_engines_ramp_is_in_steps_up_to_full(timeline):
+    table = events.throttles(Core(timeline, 0))
+    limits = [k / n for k, n in zip(table["k"], table["n"], strict=True)]
+    assert len(limits) % 8 == 0
+    assert limits[:8] == sorted(limits[:8])
+    assert 0.5 <= limits[0] < limits[7] < 1
+    assert sum(table["duration"][:8]) == 3000
+    first = next(s for s in timeline.spans() if s.engine is Engine.tensor)
+    assert table["timestamp"][0] == round(first.start_s * 1e9)
+
+
 def test_flows_are_dependences_with_the_gap_between(timeline):
     table = events.flows(Core(timeline, 0))
     edges = list(zip(table["in_id"], table["out_id"], strict=True))

@@ -26,6 +26,7 @@ _BUILDERS = {
     "Flow": events.flows,
     "SemaphoreUpdate": events.semaphore_updates,
     "ActiveTime": events.active_times,
+    "Throttle": events.throttles,
     "OpcodeSummary": events.opcodes,
     "DmaPacket": dma.packets,
     "DmaPacketAggregated": dma.aggregated,
@@ -47,8 +48,6 @@ def explorer_tables(
     found = {name: _joined([build(core) for core in cores]) for name, build in _BUILDERS.items()}
     found["Summary"] = {name: [value] for name, value in summary.metrics.items()}
     found["Metadata"] = whole.metadata(timelines, title)
-    # The timeline does not record when the clock was held back.
-    found["Throttle"] = {}
     complete = {name: _complete(name, found[name]) for name in schema_tables() if name in found}
     complete["Warning"] = _complete("Warning", whole.warnings(complete, summary, warnings))
     return complete

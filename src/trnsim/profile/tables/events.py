@@ -1,4 +1,4 @@
-"""Instruction, Flow, SemaphoreUpdate, ActiveTime, OpcodeSummary.
+"""Instruction, Flow, SemaphoreUpdate, ActiveTime, Throttle, OpcodeSummary.
 
 Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
 """
@@ -29,6 +29,8 @@ _MOVED: Final = (
     "psum_write_bytes",
 )
 _PERCENT: Final = 100.0
+_RAMP_PARTS: Final = 8
+_LIMIT_STEPS: Final = 32
 
 
 def instructions(core: Core) -> Table:
@@ -162,6 +164,20 @@ def active_times(core: Core) -> Table:
         "engine": engines,
         "pcore_idx": core.ranks(len(starts)),
         "duration_ns": [end - start for start, end in zip(starts, ends, strict=True)],
+    }
+
+
+def throttles(core: Core) -> Table:
+    """One row an eighth of each ramp of the Tensor Engine, at the limit k / n that it has there."""
+    found = core.timeline.throttled(_RAMP_PARTS)
+    starts = ns(np.array([start_s for start_s, _, _ in found], np.float64)).tolist()
+    return {
+        "timestamp": starts,
+        "duration": ns(np.array([length_s for _, length_s, _ in found], np.float64)).tolist(),
+        "k": [round(limit * _LIMIT_STEPS) for _, _, limit in found],
+        "n": [_LIMIT_STEPS] * len(found),
+        "type": ["di/dt"] * len(found),
+        "pcore_idx": core.ranks(len(found)),
     }
 
 
