@@ -4,9 +4,9 @@ Each compute engine takes its instructions in issue order. An instruction starts
 free and its predecessors' results can be read; a predecessor on another engine costs a semaphore on
 top. The engine is busy for the initiation interval; the result can be read a latency later.
 
-The 16 DMA engines are one resource with their joint bandwidth. Their queues do not wait for each
-other, so a transfer that is ready takes the first gap that is long enough, whatever was issued
-before it.
+The 16 DMA engines are one resource with their joint bandwidth. A transfer that is ready takes the
+first gap that is long enough, whatever was issued before it. `policy` lists what the compiler would
+decide.
 
 The Tensor Engine runs slower after a pause (`throttle`).
 
@@ -21,6 +21,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from trnsim.isa import Cost, Engine
+from trnsim.timing.policy import DEFAULT, Policy
 from trnsim.timing.throttle import UtilizationLimit
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Scheduler:
         limit: the Tensor Engine's utilization limit.
     """
 
-    def __init__(self, core: NeuronCore) -> None:
+    def __init__(self, core: NeuronCore, policy: Policy = DEFAULT) -> None:
         self._semaphore_s = float(core.engine_semaphore_s)
         self.start_s = array("d")
         self.busy_until_s = array("d")
@@ -93,6 +94,7 @@ class Scheduler:
         self._free_s: dict[Engine, float] = {}
         self._last: dict[Engine, int] = {}
         self._dma = SharedBandwidth()
+        self._policy = policy
         self.limit = UtilizationLimit(core)
 
     def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
@@ -102,7 +104,7 @@ class Scheduler:
     def place(self, index: int, engine: Engine, cost: Cost, predecessors: Sequence[int]) -> None:
         """Place instruction `index` after everything it waits for."""
         start_s, waited_for = 0.0, WAITED_FOR_NOTHING
-        if engine is not Engine.dma and engine in self._last:
+        if engine in self._last and not (engine is Engine.dma and self._policy.transfers_overtake):
             start_s, waited_for = self._free_s[engine], self._last[engine]
         for earlier in predecessors:
             ready_s = self.end_s[earlier]

@@ -63,7 +63,7 @@ class UtilizationLimit:
             self._ramps_s.append(now_s)
 
     def steps(self, parts: int) -> list[tuple[float, float, float]]:
-        """Each ramp in `parts` of equal length: when it begins, how long it lasts, its mean limit."""
+        """Each ramp in `parts` of equal length: when one begins, its length, its mean limit."""
         length_s = self._window_s / parts
         rise = (1 - self._floor) / parts
         return [
