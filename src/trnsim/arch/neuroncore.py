@@ -221,8 +221,8 @@ NEURONCORE_V3: Final = replace(
     dma_start_s=measured(0.75e-6, "nki-dma-intro figures: trigger to first byte, about 0.75 us"),
     dma_transpose_efficiency=documented(0.9, f"{_V3}: DMA transpose up to 90 % of copy"),
     dma_transpose_on_chip_efficiency=documented(0.5, f"{_V3}: SBUF2SBUF DMA transpose, 50 %"),
-    launch_s=derived(4e-6, _FITTED),
-    paired_launch_s=derived(26e-6, _FITTED),
+    launch_s=derived(1e-6, _FITTED),
+    paired_launch_s=derived(24e-6, _FITTED),
 )
 
 NEURONCORE_V4: Final = replace(
@@ -246,7 +246,7 @@ NEURONCORE_V4: Final = replace(
     dma_transpose_on_chip_efficiency=assumed(0.5, "given for v3, taken over"),
     dma_compute_efficiency=assumed(0.5, "given for generations before v4, taken over"),
     dma_read_add_write_efficiency=documented(1, f"{_V4}: SBUF Read-Add-Write, as a copy"),
-    launch_s=assumed(4e-6, "as on Trn2"),
-    paired_launch_s=assumed(26e-6, "as on Trn2"),
+    launch_s=assumed(1e-6, "as on Trn2"),
+    paired_launch_s=assumed(24e-6, "as on Trn2"),
     tensor_ramp_s=documented(3e-6, f"{_THROTTLING}: Trn2 and Trn3"),
 )
