@@ -8,6 +8,7 @@ Source: nki.language.NkiTensor.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from trnsim.errors import IllegalInstruction, NotModelled
@@ -152,16 +153,21 @@ class NkiTensor(TensorViews):
     ) -> NkiTensor:
         """An explicit [[stride, count], ...] pattern over the storage, in elements.
 
-        `offset` counts from the view's own start. Bounds are checked when an instruction uses it.
+        `offset` counts from the view's own start. On chip the first stride is the free size, of the
+        tensor or of the view: one partition. Bounds are checked when an instruction uses it.
+
+        Source: nki-aps.rst, Semantics of the Access Pattern, property 1.
         """
         new = self.dtype if dtype is None else reinterpreted(self.dtype, dtype)
         index = dynamic_index(self.pattern, scalar_offset, vector_offset, indirect_dim)
         first, *rest = [int(stride) * new.itemsize for stride, _ in pattern]
-        place = self.storage.placed_bytes
+        storage = self.storage
+        if self._on_chip and first == math.prod(self.shape[1:]) * self.dtype.itemsize:
+            first = storage.row_bytes
         access = AccessPattern(
             tuple(int(count) for _, count in pattern),
-            (place(first), *rest),
-            self.pattern.offset_bytes + place(int(offset or 0) * new.itemsize),
+            (storage.placed_bytes(first), *rest),
+            self.pattern.offset_bytes + storage.placed_bytes(int(offset or 0) * new.itemsize),
         )
         return NkiTensor(self.storage, new, access, self.buffer, index)
 
