@@ -55,8 +55,9 @@ docs: .venv/.test ## write the pages of docs that are made from the source
 golden: docs ## put what is printed today into README, the tutorial and the pages of docs
 	$(BIN)/python tests/test_docs.py
 
-upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder
-	.venv-upstream/bin/python tests/upstream/conformance.py $(UPSTREAM)
+# An hour on two cores. SUITES="D1 D5-trn2" runs those; SWEEPS=200 samples the longest; a stopped run goes on.
+upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder [SUITES= SWEEPS=]
+	.venv-upstream/bin/python tests/upstream/conformance.py $(UPSTREAM) $(SUITES) $(SWEEPS:%=--sweeps %)
 
 size: ## lines of each room
 	@for d in src/trnsim/*/; do printf '%6d %s\n' $$(find $$d -name '*.py' | xargs cat | wc -l) $$d; done
