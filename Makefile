@@ -66,8 +66,9 @@ peaks: .venv/.test ## documented peaks, reached by running kernels
 accuracy: .venv-upstream/.made ## compare estimates with published times, from clones: make accuracy UPSTREAM=folder
 	.venv-upstream/bin/python bench/accuracy/run.py $(UPSTREAM)
 
-upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder
-	.venv-upstream/bin/python tests/upstream/conformance.py $(UPSTREAM)
+# An hour on two cores. SUITES="D1 D5-trn2" runs those; SWEEPS=200 samples the longest; a stopped run goes on.
+upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder [SUITES= SWEEPS=]
+	.venv-upstream/bin/python tests/upstream/conformance.py $(UPSTREAM) $(SUITES) $(SWEEPS:%=--sweeps %)
 
 size: ## lines of each room
 	@for d in src/trnsim/*/; do printf '%6d %s\n' $$(find $$d -name '*.py' | xargs cat | wc -l) $$d; done

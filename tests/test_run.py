@@ -96,6 +96,16 @@ def test_a_program_that_does_not_fit_is_refused_when_it_is_complete(random):
         trnsim.run(too_large, random((4, 8)))
 
 
+def test_a_program_that_does_not_fit_runs_where_that_is_asked_for(random):
+    x = random((4, 8))
+    run = trnsim.run(too_large, x, capacity="warn")
+    np.testing.assert_array_equal(run.outputs, x)
+    (warning,) = run.warnings
+    assert run.overfull == (warning,)
+    assert "360000 are live at" in warning
+    assert "spilled the rest to HBM in no time" in warning
+
+
 def test_a_failed_run_leaves_no_kernel_running(random):
     with pytest.raises(EmulatorError):
         trnsim.run(too_large, random((4, 8)))

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from trnsim import arch
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, OutOfMemory
 from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.program import Team, check_capacity
 from trnsim.timing import Scheduler, Timeline
@@ -50,16 +50,23 @@ class Run:
         target: the chip that it ran for.
         outputs: what the kernel returned, as the kind of array that went in.
         timelines: what each core did, and when.
-        warnings: legal things with a documented risk: races, dependences that a loop denies.
-        races: those of the warnings that are data races between two cores.
+        races: what two cores did to the same bytes with no order, where `races="warn"` let it.
+        overfull: what SBUF or PSUM had no room for, where `capacity="warn"` let it.
+        carried: dependences between iterations that a loop denies.
     """
 
     title: str
     target: arch.Target
     outputs: Any
     timelines: tuple[Timeline, ...]
-    warnings: tuple[str, ...] = ()
     races: tuple[str, ...] = ()
+    overfull: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Everything that was let pass although it is at the user's risk."""
+        return self.races + self.overfull + self.carried
 
     @property
     def timeline(self) -> Timeline:
@@ -101,6 +108,7 @@ def run(
     target: str = "trn2",
     numerics: bool = True,
     races: Literal["raise", "warn"] = "raise",
+    capacity: Literal["raise", "warn"] = "raise",
     kernel_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Run:
@@ -112,6 +120,8 @@ def run(
         target: "trn1", "inf2", "trn2" or "trn3".
         numerics: False for the same instructions and times without values.
         races: "warn" reports data races between two cores as warnings.
+        capacity: "warn" reports as warnings what SBUF or PSUM has no room for. AWS's compiler moves
+            it to HBM and back (memory-hierarchy-overview.rst); the time of that is not estimated.
         kernel_kwargs: keyword arguments whose names `run` itself uses.
         **kwargs: the kernel's other keyword arguments.
 
@@ -135,13 +145,16 @@ def run(
     team = Team(core, observers, has_values=numerics, watcher=detector, loops=loops)
     outputs = kernel.launch(team, args, {**kwargs, **(kernel_kwargs or {})})
     timelines: list[Timeline] = []
+    overfull: list[OutOfMemory] = []
     for context, scheduler in zip(team.contexts, schedulers, strict=True):
-        check_capacity(context.program)
+        overfull += check_capacity(context.program, is_strict=capacity == "raise")
         timelines.append(Timeline(context.program, scheduler))
     found = tuple(map(str, detector.races)) if detector is not None else ()
     # Both cores of a logical core run the same lines.
-    carried = dict.fromkeys(text for watcher in loops for text in watcher.found)
-    result = Run(kernel.title, chip, outputs, tuple(timelines), (*found, *carried), found)
+    carried = tuple(dict.fromkeys(text for watcher in loops for text in watcher.found))
+    result = Run(
+        kernel.title, chip, outputs, tuple(timelines), found, tuple(map(str, overfull)), carried
+    )
     collector = _collector.get()
     if collector is not None:
         collector.append(result)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.errors import BadInput, DataRace, IllegalInstruction
+from trnsim.errors import BadInput, DataRace, IllegalInstruction, OutOfMemory
 from trnsim.nki import cpu_simulate, jit, simulate, simulator
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-from trnsim.nki.notices import RaceWarning, SimulatorOnlyWarning
+from trnsim.nki.notices import RaceWarning, SimulatorOnlyWarning, SpillWarning
 
 
 @jit
@@ -32,6 +32,16 @@ def spread(x):
 def racy(x):
     """Both cores write the same row, and nothing orders them."""
     nl.store(x, nl.full(x.shape, 1.0, x.dtype))
+    return x
+
+
+@jit
+def overfull(x):
+    """Three tiles of 100 KB a partition are alive together."""
+    tiles = [nl.full((1, 25_000), value, x.dtype) for value in (1.0, 2.0, 3.0)]
+    for tile in tiles:
+        nisa.tensor_tensor(tile, tile, tiles[-1], nl.add)
+        nisa.dma_copy(x, tile[:, 0:1])
     return x
 
 
@@ -93,3 +103,14 @@ def test_a_race_warns_through_awss_entry_points_and_is_an_error_in_trnsims():
     for launch in (racy[2], simulate(racy[2]), cpu_simulate(racy)[2]):
         with pytest.warns(RaceWarning):
             assert launch(X.copy()) == 1
+
+
+def test_what_sbuf_has_no_room_for_is_spilled_on_awss_simulator_and_refused_elsewhere():
+    """memory-hierarchy-overview.rst: "the Neuron compiler will insert the necessary spills"."""
+    with pytest.warns(SpillWarning, match="300000 are live at") as caught:
+        assert simulate(overfull)(X.copy()) == 6
+    (warning,) = caught
+    assert warning.filename == __file__
+    for call in (overfull, lambda x: trnsim.run(overfull, x)):
+        with pytest.raises(OutOfMemory, match="300000 are live at"):
+            call(X.copy())

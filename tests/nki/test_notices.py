@@ -6,7 +6,7 @@ import pytest
 
 from trnsim.errors import IllegalInstruction
 from trnsim.nki import notices
-from trnsim.nki.notices import RaceWarning, SimulatorOnlyWarning
+from trnsim.nki.notices import RaceWarning, SimulatorOnlyWarning, SpillWarning
 
 
 def test_what_the_compiler_refuses_is_an_error():
@@ -41,3 +41,9 @@ def test_the_races_of_a_run_are_one_warning():
         notices.warn_of_races(("first", "second", "third"))
     with pytest.warns(RaceWarning, match="^alone$"):
         notices.warn_of_races(("alone",))
+
+
+def test_what_a_run_spills_is_one_warning():
+    notices.warn_of_spills(())
+    with pytest.warns(SpillWarning, match="SBUF\n  and 1 more"):
+        notices.warn_of_spills(("SBUF", "PSUM"))

@@ -17,9 +17,9 @@ from trnsim.program import CoreContext, issuing_to
 def make(core_v3):
     """A tensor of 0, 1, 2 ... in the buffer asked for."""
 
-    def tensor(shape, buffer=nl.sbuf, dtype=nl.int32):
+    def tensor(shape, buffer=nl.sbuf, dtype=nl.int32, address=None):
         with issuing_to(CoreContext(core_v3)):
-            made = nl.ndarray(shape, dtype, buffer=buffer)
+            made = nl.ndarray(shape, dtype, buffer=buffer, address=address)
         made.array[...] = np.arange(np.prod(shape)).reshape(shape)
         return made
 
@@ -208,6 +208,22 @@ def test_an_access_pattern_counts_elements_from_the_views_own_start(make):
     assert tensor.ap([[6, 4], [2, 3]]).array.tolist() == tensor.array[:, ::2].tolist()
     halves = tensor.ap([[12, 4], [1, 12]], dtype=nl.int16)
     assert halves.array.tolist() == tensor.array.view(np.int16).tolist()
+
+
+def test_the_free_size_of_a_view_steps_one_partition_as_that_of_its_tensor_does(make):
+    tensor = make((4, 6))
+    half = tensor[:, 3:6]
+    for step in (3, 6):
+        assert half.ap([[step, 4], [1, 3]]).array.tolist() == tensor.array[:, 3:6].tolist()
+    as_bytes = half.ap([[12, 4], [1, 12]], dtype=nl.int8)
+    assert as_bytes.view(nl.int32).array.tolist() == tensor.array[:, 3:6].tolist()
+    placed = make((4, 6), address=(0, 32))
+    assert placed[:, 3:6].ap([[3, 4], [1, 3]]).strides == placed.strides
+
+
+def test_in_hbm_the_free_size_of_a_view_is_a_stride_as_any_other(make):
+    rows = make((4, 6), buffer=nl.shared_hbm)[:, 3:6]
+    assert rows.ap([[3, 3], [1, 3]]).strides == (3, 1)
 
 
 def test_an_access_pattern_out_of_bounds_may_be_made_and_not_used(make, core_v3):

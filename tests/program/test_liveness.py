@@ -102,3 +102,13 @@ def test_a_tensor_that_is_kept_but_not_used_does_not_live(bench, core_v3):
         work.issue(Memset(tile, 0))
     check_capacity(work.program)
     assert len(kept) == 4
+
+
+def test_every_memory_that_is_too_small_is_told_where_none_is_refused(bench, core_v3):
+    work = bench(has_values=False)
+    for memory, size in ((SBUF, int(core_v3.sbuf_partition_bytes)), (PSUM, 16 * 1024)):
+        tiles = [work.empty((1, half), UINT8, memory) for half in (size // 2, size // 2 + 1)]
+        for tile in 2 * tiles:
+            work.issue(Memset(tile, 0))
+    found = check_capacity(work.program, is_strict=False)
+    assert [str(error).split()[0] for error in found] == ["SBUF", "PSUM"]

@@ -2,9 +2,13 @@
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
+
+# The modules beside this file are scripts' and plugins', found as `make upstream` finds them.
+sys.path.append(str(Path(__file__).parent))
 
 VARIABLE = "TRNSIM_UPSTREAM"
 MISSING = f"${VARIABLE} does not name a folder with clones of the public suites"

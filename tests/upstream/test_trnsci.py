@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+SOURCE = HERE.parents[1] / "src"
 FILE = "tests/test_nki_sim.py"
 PACKAGES = ("trnfft", "trnsparse")
 # The suite's own host code hands these two kernels the wrong gradient; see trnsparse_plugin.py.
@@ -34,7 +35,7 @@ def command(package, *arguments):
         f"{name}_USE_SIMULATOR": "1",
         f"{name}_REQUIRE_NKI": "1",
         "OMP_NUM_THREADS": "1",  # torch and BLAS would fight for the cores
-        "PYTHONPATH": f"{folder}{os.pathsep}{HERE}",
+        "PYTHONPATH": os.pathsep.join(map(str, (folder, HERE, SOURCE))),
     }
     environment.pop("NEURON_PLATFORM_TARGET_OVERRIDE", None)
     options = ["-p", "no:cacheprovider", "--runxfail", "-q", "-W", "ignore"]

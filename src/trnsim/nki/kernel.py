@@ -19,7 +19,7 @@ from trnsim.nki.environment import (
     default_target,
     is_precise,
 )
-from trnsim.nki.notices import as_simulator, warn_of_races
+from trnsim.nki.notices import as_simulator, warn_of_races, warn_of_spills
 from trnsim.nki.precision import widening
 from trnsim.program import Team, has_current_core
 from trnsim.run import run
@@ -126,11 +126,20 @@ def emulate(
 ) -> Any:
     """What `kernel` returns on `target`, called through one of AWS's entry points.
 
-    Races are warnings there; on AWS's simulator so is what only its compiler refuses.
+    Races are warnings there; on AWS's simulator, which knows no time, so is what its compiler
+    spills, and what only its compiler refuses.
     """
     with as_simulator(is_simulator), widening(not is_precise()):
-        result = run(kernel, *args, target=target, races="warn", kernel_kwargs=kwargs)
+        result = run(
+            kernel,
+            *args,
+            target=target,
+            races="warn",
+            capacity="warn" if is_simulator else "raise",
+            kernel_kwargs=kwargs,
+        )
     warn_of_races(result.races)
+    warn_of_spills(result.overfull)
     return result.outputs
 
 

@@ -1,8 +1,9 @@
-"""Where AWS's entry points are more lenient than the chip, and what they say instead of an error.
+"""Where AWS's entry points are more lenient than `trnsim.run`, and what they say instead.
 
 AWS's simulator runs some things that its compiler refuses, and races of two cores that the chip
-runs with undefined results. `trnsim.run` refuses both. `nki.simulate` and its kin, under which
-public test suites pass, run them and warn.
+runs with undefined results. What SBUF or PSUM has no room for the compiler spills to HBM, which
+costs time that trnsim does not estimate. `trnsim.run` refuses all three. `nki.simulate` and its
+kin, which say nothing of time and under which public test suites pass, run them and warn.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ from trnsim.errors import IllegalInstruction, user_line
 
 class RaceWarning(UserWarning):
     """Two cores touched the same bytes of shared HBM, one of them writing, with no barrier."""
+
+
+class SpillWarning(UserWarning):
+    """More lives in SBUF or PSUM than it holds; AWS's compiler moves some to HBM and back.
+
+    Source: memory-hierarchy-overview.rst, the note on the capacity of on-chip memory.
+    """
 
 
 class SimulatorOnlyWarning(UserWarning):
@@ -52,9 +60,18 @@ def refuse_or_warn(reason: str, fix: str, source: str) -> None:
 
 def warn_of_races(races: tuple[str, ...]) -> None:
     """One warning for the races that a run found."""
-    if len(races) > 0:
-        more = f"\n  and {len(races) - 1} more" if len(races) > 1 else ""
-        _warn(races[0] + more, RaceWarning)
+    _warn_once(races, RaceWarning)
+
+
+def warn_of_spills(overfull: tuple[str, ...]) -> None:
+    """One warning for what SBUF or PSUM of a run's cores had no room for."""
+    _warn_once(overfull, SpillWarning)
+
+
+def _warn_once(found: tuple[str, ...], category: type[Warning]) -> None:
+    if len(found) > 0:
+        more = f"\n  and {len(found) - 1} more" if len(found) > 1 else ""
+        _warn(found[0] + more, category)
 
 
 def _warn(message: str, category: type[Warning]) -> None:

@@ -8,6 +8,7 @@ Source: nki.language.NkiTensor.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from trnsim.errors import IllegalInstruction, NotModelled
@@ -155,16 +156,22 @@ class NkiTensor(TensorViews):
     ) -> NkiTensor:
         """An explicit [[stride, count], ...] pattern over the storage, in elements.
 
-        `offset` counts from the view's own start. Bounds are checked when an instruction uses it.
+        `offset` counts from the view's own start. On chip the first stride is the free size, of the
+        tensor or of the view: one partition. Bounds are checked when an instruction uses it.
+
+        Source: nki-aps.rst, Semantics of the Access Pattern, property 1.
         """
         new = self.dtype if dtype is None else reinterpreted(self.dtype, dtype)
         index = dynamic_index(self.pattern, scalar_offset, vector_offset, indirect_dim)
         counts, (first, *rest) = _counts_and_strides(pattern)
         (start,) = integers("ap", offset or 0, source=f"{SOURCE}.ap")
-        place = self.storage.placed_bytes
+        storage, first_bytes = self.storage, first * new.itemsize
+        if self._on_chip and first_bytes == math.prod(self.shape[1:]) * self.dtype.itemsize:
+            first_bytes = storage.row_bytes
+        place = storage.placed_bytes
         access = AccessPattern(
             counts,
-            (place(first * new.itemsize), *(stride * new.itemsize for stride in rest)),
+            (place(first_bytes), *(stride * new.itemsize for stride in rest)),
             self.pattern.offset_bytes + place(start * new.itemsize),
         )
         return NkiTensor(self.storage, new, access, self.buffer, index)

@@ -51,12 +51,13 @@ def peak(program: Program, memory: Memory) -> Peak:
     return Peak(highest, at, tuple(live))
 
 
-def check_capacity(program: Program) -> None:
-    """Refuse a program whose live tensors exceed SBUF or PSUM.
+def check_capacity(program: Program, is_strict: bool = True) -> list[OutOfMemory]:
+    """What exceeds SBUF or PSUM: what is live at the fullest moment, and the lines it is from.
 
     Raises:
-        OutOfMemory: with what is live at the fullest moment, and the lines that allocated it.
+        OutOfMemory: the first of it, where `is_strict`.
     """
+    found: list[OutOfMemory] = []
     core = program.core
     capacities = {
         Memory.SBUF: int(core.sbuf_partition_bytes),
@@ -66,16 +67,25 @@ def check_capacity(program: Program) -> None:
         fullest = peak(program, memory)
         if fullest.bytes_per_partition <= capacity:
             continue
-        rows = "".join(
-            f"\n    {use.row_bytes:>8} bytes {use.name or 'tensor'} from {use.line}"
-            for use in fullest.live[:_SHOWN]
-        )
-        more = len(fullest.live) - _SHOWN
-        rest = f"\n    and {more} more" if more > 0 else ""
-        raise OutOfMemory(
-            f"{memory.value} of {core.name} holds {capacity} bytes a partition; "
-            f"{fullest.bytes_per_partition} are live at {program.line(fullest.index)}:{rows}{rest}",
-            fix=f"tile the kernel so that at most {capacity} bytes a partition live at once",
-            source=core.sbuf_partition_bytes.provenance.source,
-            line=fullest.live[0].line,
-        )
+        error = _overfull(program, memory, capacity, fullest)
+        if is_strict:
+            raise error
+        found.append(error)
+    return found
+
+
+def _overfull(program: Program, memory: Memory, capacity: int, fullest: Peak) -> OutOfMemory:
+    rows = "".join(
+        f"\n    {use.row_bytes:>8} bytes {use.name or 'tensor'} from {use.line}"
+        for use in fullest.live[:_SHOWN]
+    )
+    more = len(fullest.live) - _SHOWN
+    rest = f"\n    and {more} more" if more > 0 else ""
+    return OutOfMemory(
+        f"{memory.value} of {program.core.name} holds {capacity} bytes a partition; "
+        f"{fullest.bytes_per_partition} are live at {program.line(fullest.index)}:{rows}{rest}",
+        fix=f"tile the kernel so that at most {capacity} bytes a partition live at once; with "
+        'capacity="warn" it runs, as if the compiler had spilled the rest to HBM in no time',
+        source=program.core.sbuf_partition_bytes.provenance.source,
+        line=fullest.live[0].line,
+    )
