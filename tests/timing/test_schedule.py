@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.isa import Cost, Engine, Memset, TensorCopy
+from trnsim.isa import Activation, Cost, Engine, Memset, TensorCopy
+from trnsim.memory import Memory
 from trnsim.timing import Scheduler, replay
 from trnsim.timing.schedule import SharedBandwidth
 
@@ -49,6 +50,24 @@ def test_another_engine_costs_a_semaphore(core_v3):
     assert core_v3.engine_semaphore_s == SEMAPHORE_S
     assert list(placed.start_s) == pytest.approx([0, 2e-6 + SEMAPHORE_S, 2e-6])
     assert list(placed.waited_for) == [-1, 0, 0]
+
+
+@pytest.mark.parametrize(("generation", "waits"), [(2, True), (3, False)])
+def test_engines_that_share_a_port_take_turns_before_v3(bench, generation, waits, core_v2, core_v3):
+    work = bench({2: core_v2, 3: core_v3}[generation], has_values=False)
+    for engine in (V, G):
+        work.issue(Memset(work.empty((128, 512)), 0.0, engine))
+    psum = work.empty((128, 512), memory=Memory.PSUM)
+    for engine in (V, S):
+        copy = work.empty((128, 512))
+        if engine is V:
+            work.issue(TensorCopy(copy, psum, V))
+        else:
+            work.issue(Activation(copy, "copy", psum))
+    spans = list(work.timeline.spans())
+    for first, second in (spans[:2], spans[2:]):
+        assert (second.start_s >= first.busy_until_s) is waits
+        assert (second.waited_for == first.index) is waits
 
 
 def test_the_last_of_several_causes_is_the_one_waited_for(core_v3):

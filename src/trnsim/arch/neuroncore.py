@@ -54,6 +54,7 @@ class NeuronCore:
     fp8_double_row_contraction: Count
     # The other engines
     vector_clock_hz: Rate
+    vector_port_engines: Count
     scalar_clock_hz: Rate
     gpsimd_clock_hz: Rate
     vector_transpose_partitions: Count
@@ -146,6 +147,7 @@ NEURONCORE_V2: Final = NeuronCore(
     pe_tile_minimum=count(64, "nki.isa.nc_matmul, Tiling mode: 2x 64 rows from v2 on"),
     fp8_double_row_contraction=count(128, "nki.isa.nc_matmul: no performance mode on v2"),
     vector_clock_hz=documented(1.12e9, f"{_V2}: 1.12 GHz"),
+    vector_port_engines=count(2, f"{_V2}: SBUF with GpSimd, PSUM with the Scalar Engine"),
     scalar_clock_hz=documented(1.4e9, f"{_V2}: 1.4 GHz"),
     gpsimd_clock_hz=documented(1.4e9, f"{_V2}: 1.4 GHz"),
     vector_transpose_partitions=count(32, "nki.isa.nc_transpose: Vector Engine up to [32, 32]"),
@@ -199,6 +201,7 @@ NEURONCORE_V3: Final = replace(
     fp32_transpose_speedup=documented(2, f"{_V3}: Built-in Transpose Support, 2x in FP32"),
     pe_tile_minimum=count(32, "nki.isa.nc_matmul, Tiling mode: 4x 32 rows from v3 on"),
     vector_clock_hz=documented(0.96e9, f"{_V3}: 0.96 GHz"),
+    vector_port_engines=count(1, f"{_V3}: accesses in parallel"),
     scalar_clock_hz=documented(1.2e9, f"{_V3}: 1.2 GHz"),
     gpsimd_clock_hz=documented(1.2e9, f"{_V3}: 1.2 GHz"),
     minimum_interval_cycles=assumed(64, "given for v2, taken over"),

@@ -38,6 +38,7 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Vector Engine": (
         "vector_clock_hz",
+        "vector_port_engines",
         "vector_transpose_partitions",
         "bn_stats_free_max",
         "search_free_max",

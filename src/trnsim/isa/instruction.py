@@ -33,6 +33,10 @@ HBM: Final = Memory.HBM
 ON_PARTITIONS: Final = frozenset({Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd})
 """Engines whose tiles start at few partitions; the DMA engines start anywhere."""
 
+_SHARED_PORTS: Final = {
+    SBUF: (Engine.vector, Engine.gpsimd),
+    PSUM: (Engine.vector, Engine.scalar),
+}
 _START_PARTITION: Final = (
     "trainium_inferentia2_arch.rst, accessing SBUF/PSUM tensors: start_partition"
 )
@@ -127,12 +131,14 @@ class Cost:
         latency_s: from the end of the interval until the result can be read.
         flops: floating-point operations on the Tensor Engine.
         hbm_bytes: bytes that cross the HBM interface.
+        ports: memories of which it keeps another engine away while it runs.
     """
 
     interval_s: float
     latency_s: float
     flops: float = 0.0
     hbm_bytes: int = 0
+    ports: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +240,22 @@ class Instruction:
     def cost(self, core: NeuronCore, n: Dims) -> Cost:  # noqa: ARG002
         """The price; an instruction without one is a defect, never free."""
         raise InternalError(f"{self.opcode} declares no cost")
+
+    def price(self, core: NeuronCore, n: Dims) -> Cost:
+        """The cost, with what the instruction keeps another engine away from.
+
+        Before v3 the Vector Engine shares its port to SBUF with GpSimd and the one to PSUM with the
+        Scalar Engine.
+
+        Source: trainium_inferentia2_arch.rst, accesses that must be serialized.
+        """
+        cost = self.cost(core, n)
+        if core.vector_port_engines == 1:
+            return cost
+        memories = {tile.memory for _, tile in self.tiles()}
+        engine = self.chosen_engine(core)
+        ports = [m for m, engines in _SHARED_PORTS.items() if m in memories and engine in engines]
+        return replace(cost, ports=tuple(ports)) if ports else cost
 
     def chosen_engine(self, core: NeuronCore) -> Engine:  # noqa: ARG002  families need the core
         """The engine that the kernel named, else the first legal one."""

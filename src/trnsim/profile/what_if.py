@@ -104,7 +104,7 @@ def _priced(instruction: Instruction, core: NeuronCore) -> Placement | None:
         dims = instruction.verify(core)
     except IllegalInstruction:
         return None
-    return Placement(instruction.chosen_engine(core), instruction.cost(core, dims))
+    return Placement(instruction.chosen_engine(core), instruction.price(core, dims))
 
 
 def _widened(tile: Tile, factor: int) -> Tile:

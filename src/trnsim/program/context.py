@@ -233,7 +233,7 @@ class CoreContext:
         if which is None:
             dims = instruction.verify(self.core)
             outline = instruction.outline()
-            cost = outline.cost(self.core, dims)
+            cost = outline.price(self.core, dims)
             engine = outline.chosen_engine(self.core)
             which = self._known[signature] = len(self.program.checked)
             self.program.checked.append(Checked(outline, dims, engine, cost))

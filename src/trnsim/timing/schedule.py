@@ -8,10 +8,11 @@ The 16 DMA engines are one resource with their joint bandwidth. A transfer that 
 first gap that is long enough, whatever was issued before it. `policy` lists what the compiler would
 decide.
 
-The Tensor Engine runs slower after a pause (`throttle`).
+The Tensor Engine runs slower after a pause (`throttle`). Before v3 two engines that share a port to
+a memory take turns.
 
-Not modelled yet: access conflicts between engines, the order within a DMA queue, the compiler's
-reordering, a bound on how many buffers of one loop live at once.
+Not modelled yet: banks of PSUM, the order within a DMA queue, the compiler's reordering, a bound on
+how many buffers of one loop live at once.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.arch import NeuronCore
+    from trnsim.memory import Memory
     from trnsim.program import Checked, Program
 
 WAITED_FOR_NOTHING = -1
@@ -93,6 +95,7 @@ class Scheduler:
         self._engine: list[Engine] = []
         self._free_s: dict[Engine, float] = {}
         self._last: dict[Engine, int] = {}
+        self._port: dict[Memory, tuple[float, int]] = {}
         self._dma = SharedBandwidth()
         self._policy = policy
         self.limit = UtilizationLimit(core)
@@ -112,10 +115,9 @@ class Scheduler:
                 ready_s += self._semaphore_s
             if ready_s > start_s:
                 start_s, waited_for = ready_s, earlier
-        if engine is Engine.dma:
-            turn_s, user = self._dma.reserve(start_s, cost.interval_s, index)
-            if turn_s > start_s:
-                start_s, waited_for = turn_s, user
+        turn_s, user = self._turn(index, engine, cost, start_s)
+        if turn_s > start_s:
+            start_s, waited_for = turn_s, user
         taken_s = cost.interval_s
         if engine is Engine.tensor:
             taken_s = self.limit.work(start_s, taken_s)
@@ -125,13 +127,22 @@ class Scheduler:
         self.end_s.append(busy_until_s + cost.latency_s)
         self.waited_for.append(waited_for)
         self._engine.append(engine)
+        for port in cost.ports:
+            self._port[port] = busy_until_s, index
         self._free_s[engine] = busy_until_s
         self._last[engine] = index
+
+    def _turn(self, index: int, engine: Engine, cost: Cost, ready_s: float) -> tuple[float, int]:
+        """When what the instruction shares with others is its own, and who had it before."""
+        if engine is Engine.dma:
+            return self._dma.reserve(ready_s, cost.interval_s, index)
+        held = [self._port[port] for port in cost.ports if port in self._port]
+        return max(held, default=(ready_s, WAITED_FOR_NOTHING))
 
 
 def replay(program: Program, core: NeuronCore) -> Scheduler:
     """The program's schedule with the constants of `core`, priced anew."""
-    costs = [checked.instruction.cost(core, checked.dims) for checked in program.checked]
+    costs = [checked.instruction.price(core, checked.dims) for checked in program.checked]
     engines = [checked.engine for checked in program.checked]
     scheduler = Scheduler(core)
     for index, which in enumerate(program.which):
