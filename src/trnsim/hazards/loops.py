@@ -110,11 +110,15 @@ class LoopWatcher:
 
     def _check(self, tile: Tile, line: SourceLine | None) -> None:
         """Report `tile` if a byte of it comes from an earlier iteration."""
+        writes = self._writes.get(tile.storage.root_serial)
+        if not writes or self._none_is_carried(writes[0].number, writes[-1].number):
+            return
         candidates: list[_Write] = []
-        for write in reversed(self._writes.get(tile.storage.root_serial, ())):
-            if write.box.overlaps(tile.box):
+        box = tile.box
+        for write in reversed(writes):
+            if write.box.overlaps(box):
                 candidates.append(write)
-                if write.is_dense and write.box.contains(tile.box):
+                if write.is_dense and write.box.contains(box):
                     break
         if not any(self._is_carried(write) for write in candidates):
             return
@@ -123,6 +127,10 @@ class LoopWatcher:
         for write in candidates:
             if write.number in found and self._is_carried(write):
                 self._report(tile, line, write)
+
+    def _none_is_carried(self, first: int, last: int) -> bool:
+        """Whether writes `first` to `last` all lie outside of the loops' earlier iterations."""
+        return all(last < loop.first or loop.iteration_first <= first for loop in self._loops)
 
     def _is_carried(self, write: _Write) -> bool:
         return any(loop.first <= write.number < loop.iteration_first for loop in self._loops)

@@ -22,6 +22,8 @@ def integers(what: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
     Raises:
         IllegalInstruction: for a register, a fraction, or no number at all.
     """
+    if all(value.__class__ is int for value in values):  # nearly always
+        return values
     try:
         if not any(isinstance(value, VirtualRegister) for value in values):
             return tuple(operator.index(value) for value in values)
