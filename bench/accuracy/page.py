@@ -76,7 +76,11 @@ def page(found, left, best, chosen):
             f"at a median width of {100 * statistics.median(widths):.0f} % of the estimate.\n"
         ),
         "## Leaving a kernel out\n",
-        "Constants are chosen on the rows of the other kernels and judged on those of this one.\n",
+        (
+            "Constants are chosen on the rows of the other kernels and judged on those of this "
+            "one. What the model contains (issue of DMA instructions, ramp, engines by partition) "
+            "was decided with all rows in sight, so a kernel unlike these may be further off.\n"
+        ),
         table("kernel left out", [*((k, e) for k, (_, e) in chosen.items()), ("**all**", out)]),
         "",
         *(f"- without {kernel}: {constants_of(point)}" for kernel, (point, _) in chosen.items()),
