@@ -87,6 +87,21 @@ def is_multithreaded() -> bool:
     return bool(torch._C._is_multithreading_enabled())
 
 
+def backward_sequence_number() -> int | None:
+    """The number of the operator whose gradient is being computed; None outside a backward pass."""
+    node: Any = torch._C._current_autograd_node()
+    if node is None:
+        return None
+    number: int = node._sequence_nr()
+    return number
+
+
+def next_sequence_number() -> int:
+    """The number that autograd gives the next operator of this thread."""
+    autograd: Any = getattr(torch._C, "_autograd")  # noqa: B009  the stub leaves it out
+    return int(autograd._get_sequence_nr())
+
+
 def replace_accelerator_function(name: str, function: Callable[..., Any]) -> None:
     """Put ours in the place of what `torch.accelerator` calls in C++."""
     setattr(torch._C, f"_accelerator_{name}", function)

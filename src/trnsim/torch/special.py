@@ -11,6 +11,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.alias import host_alias
 from trnsim.torch.cores import core_index
 from trnsim.torch.memory import core_memory, place
+from trnsim.torch.recording import note_transfer, recordings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,6 +132,8 @@ def _span(size: Sequence[int], stride: Sequence[int]) -> int:
 def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -> Tensor:
     """aten::_copy_from: either or both on the device, on whichever core."""
     del non_blocking
+    if recordings:
+        note_transfer(source, destination)
     onto = destination if destination.is_cpu else host_alias(destination)
     onto.copy_(source if source.is_cpu else host_alias(source))
     return destination
