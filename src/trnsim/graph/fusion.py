@@ -13,7 +13,7 @@ from trnsim.graph.ir import ELEMENTWISE, Graph, Node, Shape, Value
 
 _LONGEST = 48
 _FREE = frozenset({"reshape"})
-LEAVES = frozenset({"iota", "rng"})
+LEAVES = frozenset({"constant", "iota", "rng"})
 """Operations without operands: each group that reads one makes its own."""
 
 
@@ -57,8 +57,9 @@ def groups(graph: Graph) -> list[Group]:
     found: list[Group] = []
     home: dict[int, int] = {}
     leaves: dict[int, Node] = {}
+    returned = {value.number for value in graph.outputs}
     for node in graph.nodes:
-        if node.name in LEAVES:
+        if node.name in LEAVES and node.result.number not in returned:
             leaves[node.result.number] = node
             continue
         latest = max((home.get(value.number, -1) for value in node.values), default=-1)
@@ -100,7 +101,7 @@ def _bring(leaves: dict[int, Node], node: Node, group: Group) -> None:
 def _alone(node: Node) -> Group:
     if node.name in ELEMENTWISE:
         return Group([node], node.result.shape, is_fused=True)
-    if node.name == "broadcast_in_dim":
+    if node.name == "broadcast_in_dim" or node.name in LEAVES:
         return Group([node], node.result.shape, is_fused=True)
     if node.name == "reduce" and _trailing(node):
         return Group([node], node.values[0].shape, _trailing(node), is_fused=True)

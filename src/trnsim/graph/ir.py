@@ -203,6 +203,10 @@ class Graph:
         """Each element's place along `dim`, int32."""
         return self.add("iota", (), TensorType(tuple(shape), "int32"), dim=dim)
 
+    def constant(self, number: float, wanted: TensorType) -> Value:
+        """A tensor of one number."""
+        return self.add("constant", (), wanted, number=number)
+
     def rng(self, shape: Sequence[int]) -> Value:
         """Uniform random numbers in [0, 1), float32, of the chip's own generator."""
         return self.add("rng", (), TensorType(tuple(shape), "float32"), number=self._count)

@@ -1,9 +1,10 @@
-"""The other way to compute the same values: instruction by instruction on the emulated core.
+"""How values are computed: by the host as a whole, instruction by instruction, or not at all.
 
 `fast`, the default, lets the host compute an operator as a whole and rounds once. `exact` runs the
 operator's kernel, so that sums are added in the order of the tiles and functions are those of the
 engines. Random numbers are the host's either way. An operator without a kernel is computed by the
-host in both; `exact` counts these.
+host in both; `exact` counts these. `shapes` computes no values: a step has its calls, its memory
+and its time, and reading a number gives whatever lies in memory.
 
 The two agree within one rounding of the output plus ``c * K * 2**-24 * sum(abs(a) * abs(b))`` for a
 reduction over K, and within 2**-18 relative for the functions of the Scalar Engine.
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-Numerics = Literal["fast", "exact"]
+Numerics = Literal["fast", "exact", "shapes"]
+_KINDS: Final[tuple[Numerics, ...]] = ("fast", "exact", "shapes")
 _VARIABLE: Final = "TRNSIM_NUMERICS"
 _BITS: Final = {1: (torch.uint8, np.uint8), 2: (torch.int16, np.int16)}
 
@@ -43,14 +45,16 @@ class _Mode:
     """The numerics in force, and what `exact` left to the host."""
 
     def __init__(self) -> None:
-        self.is_exact = _checked(os.environ.get(_VARIABLE, "fast")) == "exact"
+        self.kind: Numerics = _checked(os.environ.get(_VARIABLE, "fast"))
         self.on_host: Counter[str] = Counter()
 
 
-def _checked(value: str) -> str:
-    if value not in ("fast", "exact"):
-        raise BadInput(f"numerics {value!r}; legal: fast, exact", fix=f"{_VARIABLE}=fast")
-    return value
+def _checked(value: str) -> Numerics:
+    """A setting that exists."""
+    for kind in _KINDS:
+        if value == kind:
+            return kind
+    raise BadInput(f"numerics {value!r}; legal: {', '.join(_KINDS)}", fix=f"{_VARIABLE}=fast")
 
 
 mode: Final = _Mode()
@@ -59,13 +63,13 @@ mode: Final = _Mode()
 @contextmanager
 def numerics(kind: Numerics) -> Generator[Counter[str]]:
     """Inside, operators are computed so; what `exact` leaves to the host is counted by reason."""
-    before = mode.is_exact
-    mode.is_exact = _checked(kind) == "exact"
+    before = mode.kind
+    mode.kind = _checked(kind)
     mode.on_host.clear()
     try:
         yield mode.on_host
     finally:
-        mode.is_exact = before
+        mode.kind = before
 
 
 def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:

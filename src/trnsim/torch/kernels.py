@@ -24,6 +24,7 @@ from trnsim.torch.memory import place
 from trnsim.torch.recording import noted
 from trnsim.torch.rng import drawing_from, generator
 from trnsim.torch.scalars import accepting_numbers
+from trnsim.torch.shapes import shape_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +106,8 @@ def _fallback_kernel(operator: OpOverload[..., Any]) -> Kernel:
 def kernel_for(operator: OpOverload[..., Any]) -> Kernel:
     """The kernel that an operator's schema asks for; the commonest forms have short ones."""
     contract = read_contract(operator)
-    return noted(contract.name, _kernel_of(operator, contract))
+    kernel = _kernel_of(operator, contract)
+    return noted(contract.name, kernel, shape_kernel(operator, contract, kernel))
 
 
 def _kernel_of(operator: OpOverload[..., Any], contract: Contract) -> Kernel:

@@ -104,11 +104,16 @@ recordings: list[Recording] = []
 """Those under way; empty almost always."""
 
 
-def noted(name: str, kernel: Kernel) -> Kernel:
-    """`kernel` in the numerics in force, telling every recording of its calls."""
+def noted(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
+    """`kernel`, or its stand-in for the numerics in force, telling every recording of its calls."""
 
     def noting(*args: Any, **kwargs: Any) -> Any:
-        result = exactly(name, kernel, args, kwargs) if mode.is_exact else kernel(*args, **kwargs)
+        if mode.kind == "exact":
+            result = exactly(name, kernel, args, kwargs)
+        elif mode.kind == "shapes" and shaped is not None:
+            result = shaped(*args, **kwargs)
+        else:
+            result = kernel(*args, **kwargs)
         for one in recordings:
             one.note(name, args, kwargs, result)
         return result

@@ -74,6 +74,8 @@ def _unary(name: str, tile: Tensor, dtype: Any) -> Tensor:
 def _copy(node: Node, dtype: Any, tile: Tensor) -> Tensor:
     """`convert`: truncated towards zero on the way from floating point to integers."""
     source = node.values[0].dtype
+    if "float" in source and "float" in node.result.dtype:
+        return tile  # rounded when it is written
     if "int" in node.result.dtype and "int" not in source:
         tile = nl.trunc(_float32(tile))
     result = new(tile.shape, dtype)

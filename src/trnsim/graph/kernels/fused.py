@@ -7,6 +7,7 @@ HBM, as softmax over a large vocabulary is. Inside, values are float32.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from itertools import product
 from math import prod
 from typing import Final
@@ -23,6 +24,8 @@ from trnsim.nki import language as nl
 
 _ROW_BYTES: Final = 64 * 1024
 """Bytes of a partition that one tile's values may take: a third of SBUF, as two overlap."""
+_SHARED_BYTES: Final = 16 * 1024
+"""Bytes of a partition up to which an operand that all rows share stays on the chip."""
 _REDUCTIONS: Final = {
     "add": nl.add,
     "multiply": nl.multiply,
@@ -39,10 +42,11 @@ def fused(inputs: list[Tensor], group: Group) -> tuple[Tensor, ...]:
             given[node.result.number] = given[node.values[0].number]
     outputs = {value.number: tiles.output(value.shape, value.dtype) for value in group.outputs}
     for space in spaces(group):
+        shared: dict[Hashable, Tensor] = {}
         *outer, inner = space.rows
         for index in product(*(range(axis.length) for axis in outer)):
             for start, length in tiles.pieces(inner.length, P):
-                _Rows(group, space, given, outputs, (*index, start), length).run()
+                _Rows(group, space, given, outputs, (*index, start), length, shared).run()
     return tuple(outputs.values())
 
 
@@ -57,11 +61,13 @@ class _Rows:
         outputs: dict[int, Tensor],
         place: tuple[int, ...],
         count: int,
+        shared: dict[Hashable, Tensor],
     ) -> None:
         self._group, self._space = group, space
         self._given, self._outputs = given, outputs
         self._place, self._count = place, count
         self._nodes = {n.result.number: n for n in group.nodes if n.result.number not in given}
+        self._shared = shared
         self._kept: dict[int, Tensor] = {}
         self._of_piece: dict[int, Tensor] = {}
         self._pieces = self._cut()
@@ -102,7 +108,7 @@ class _Rows:
             return not any(axis.steps[number] for axis in self._space.columns)
         node = self._nodes[number]
         if node.name in _LEAVES:
-            return False
+            return node.name == "constant"
         return node.name == "reduce" or all(self._is_column(v.number) for v in node.values)
 
     def _value(self, number: int) -> Tensor:
@@ -114,13 +120,10 @@ class _Rows:
 
     def _made(self, number: int) -> Tensor:
         if number in self._given:
-            view = self._view(self._given[number], number)
-            tile = new((self._count, prod(view.shape[1:])), view.dtype)
-            nisa.dma_copy(dst=tile, src=view)
-            return tile
+            return self._loaded(number)
         node = self._nodes[number]
         if node.name in _LEAVES:
-            return _LEAVES[node.name](*self._pattern(number))
+            return _LEAVES[node.name](node, *self._pattern(number))
         if node.name == "reduce":
             return self._reduced(node)
         if node.name == "broadcast_in_dim":
@@ -128,6 +131,21 @@ class _Rows:
         return apply(
             node, [self._value(o.number) if isinstance(o, Value) else o for o in node.operands]
         )
+
+    def _loaded(self, number: int) -> Tensor:
+        """An operand from HBM; a short one that all rows share is loaded once for all of them."""
+        view = self._view(self._given[number], number)
+        columns = prod(view.shape[1:])
+        is_shared = not any(axis.steps[number] for axis in self._space.rows)
+        key = (number, self._piece, self._count)
+        if is_shared and key in self._shared:
+            return self._shared[key]
+        tile = new((self._count, columns), view.dtype)
+        nisa.dma_copy(dst=tile, src=view)
+        whole = prod(axis.length for axis in self._space.columns)
+        if is_shared and whole * view.dtype.itemsize <= _SHARED_BYTES:
+            self._shared[key] = tile
+        return tile
 
     def _reduced(self, node: Node) -> Tensor:
         """A reduction over all pieces."""
@@ -169,17 +187,26 @@ class _Rows:
         tiles.store(view, tile if tile.shape[1] == columns else tile.broadcast(1, columns))
 
 
-def _counted(pattern: list[tuple[int, int]], offset: int) -> Tensor:
+def _constant(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:
+    """One number to a row: what needs more repeats it."""
+    del offset
+    tile = new((pattern[0][1], 1))
+    nisa.memset(dst=tile, value=float(node.attribute("number")))
+    return tile
+
+
+def _counted(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:
     """Each element's place along one dimension."""
+    del node
     (step, rows), *columns = pattern
     tile = new((rows, prod(length for _, length in columns)), nl.int32)
     nisa.iota(dst=tile, pattern=columns, offset=offset, channel_multiplier=step)
     return tile
 
 
-def _drawn(pattern: list[tuple[int, int]], offset: int) -> Tensor:
+def _drawn(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:
     """Uniform numbers in [0, 1): random bits as a fraction of 2**32."""
-    del offset
+    del node, offset
     (_, rows), *columns = pattern
     bits = new((rows, prod(length for _, length in columns)), nl.uint32)
     nisa.rng(dst=bits)
@@ -189,4 +216,4 @@ def _drawn(pattern: list[tuple[int, int]], offset: int) -> Tensor:
 
 
 _RANDOM_BITS: Final = 32
-_LEAVES: Final = {"iota": _counted, "rng": _drawn}
+_LEAVES: Final = {"constant": _constant, "iota": _counted, "rng": _drawn}

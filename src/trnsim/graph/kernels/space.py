@@ -89,18 +89,19 @@ def _spread(axis: Axis) -> list[Space]:
 
 
 def _split(axes: list[Axis]) -> Space:
-    """Rows and columns: as many last axes as make a good tile, part of the last if it is long."""
-    *outer, last = axes
-    if last.length > PIECE:
-        inner = max(n for n in range(1, PIECE + 1) if last.length % n == 0)
-        across = Axis(last.length // inner, {n: s * inner for n, s in last.steps.items()})
-        return Space((*outer, across), (Axis(inner, last.steps),))
+    """Rows and columns: as many last axes as make a good tile, part of the last if rows are few."""
+    nothing = Axis(1, dict.fromkeys(axes[-1].steps, 0))
     columns = 1
     while columns < len(axes) - 1 and prod(a.length for a in axes[-columns - 1 :]) <= PIECE:
         columns += 1
-    if columns == len(axes):
-        return Space((Axis(1, dict.fromkeys(last.steps, 0)),), tuple(axes))
-    return Space(tuple(axes[:-columns]), tuple(axes[-columns:]))
+    rows, last = axes[:-columns], axes[-1]
+    if last.length > PIECE and prod(axis.length for axis in rows) < P:
+        inner = max(n for n in range(1, PIECE + 1) if last.length % n == 0)
+        rows.append(Axis(last.length // inner, {n: s * inner for n, s in last.steps.items()}))
+        axes = [*axes[:-1], Axis(inner, last.steps)]
+    # The longest axis of rows fills the partitions best.
+    rows.sort(key=lambda axis: axis.length)
+    return Space(tuple(rows) or (nothing,), tuple(axes[-columns:]))
 
 
 def _strides(group: Group) -> dict[int, Strides]:

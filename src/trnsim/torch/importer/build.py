@@ -121,10 +121,7 @@ class Build:
 
     def filled(self, number: float, wanted: TensorType) -> Value:
         """A tensor of one number."""
-        count = self.graph.iota(wanted.shape or (1,), 0)
-        value = self.ew("multiply", count, 0.0, dtype="float32")
-        value = self.ew("add", value, float(number)) if number else value
-        return self.graph.reshape(self.convert(value, wanted.dtype), wanted.shape)
+        return self.graph.constant(float(number), wanted)
 
     def reduce(self, op: str, value: Value, dims: Sequence[int], *, is_kept: bool = False) -> Value:
         """A reduction over any dimensions; those that are not last are moved there first."""

@@ -145,7 +145,7 @@ def clamp_max(b: Build, x: Value, largest: Operand) -> Value:
 
 
 def hardtanh(b: Build, x: Value, smallest: float = -1.0, largest: float = 1.0) -> Value:
-    """X within -1 and 1."""
+    """Within -1 and 1."""
     return clamp(b, x, smallest, largest)
 
 
