@@ -11,6 +11,7 @@ from trnsim.torch import (
     device,
     kernels,
     pytorch,
+    recording,
     recurrent,
     special,
     storage,
@@ -44,4 +45,5 @@ def register() -> None:
     _every_namespace.fallback(kernels.fallback, "PrivateUse1")
     autocast.register(_aten, _every_namespace)
     accelerator.register()
+    recording.record_whole_program()
     _is_registered.append(True)

@@ -7,12 +7,13 @@ to the module whose operator it is the gradient of, by the sequence number that 
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.optim.optimizer as optimizers
@@ -131,6 +132,22 @@ def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
             one.to_host_bytes += nbytes
         else:
             one.note("aten::_copy_from", (source,), {}, destination)
+
+
+RECORD_VARIABLE: Final = "TRNSIM_RECORD"
+"""Set to 1 before the device is loaded, it records the whole program, as `whole_program`."""
+
+
+def record_whole_program() -> None:
+    """Begin the recording of the whole program, if it was asked for."""
+    if os.environ.get(RECORD_VARIABLE) == "1" and not whole_program:
+        whole_program.append(Recording())
+        _watch_modules()
+        recordings.extend(whole_program)
+
+
+whole_program: Final[list[Recording]] = []
+"""The recording of the whole program, if there is one."""
 
 
 @contextmanager
