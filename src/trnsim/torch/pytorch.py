@@ -107,6 +107,16 @@ def replace_accelerator_function(name: str, function: Callable[..., Any]) -> Non
     setattr(torch._C, f"_accelerator_{name}", function)
 
 
+def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
+    """A process group that exchanges CPU tensors."""
+    from torch.distributed import (  # noqa: PLC0415  only programs that start processes need it
+        distributed_c10d,
+    )
+
+    make: Any = getattr(distributed_c10d, "ProcessGroupGloo")  # noqa: B009  the stub leaves it out
+    return make(store, rank, size, timeout)
+
+
 def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Wrap the call of the autograd engine, in both modules that hold it."""
     graph: Any = torch.autograd.graph

@@ -26,6 +26,7 @@ from trnsim.torch.importer.calls import Call, call_of
 from trnsim.torch.memory import core_memory
 
 if TYPE_CHECKING:
+    from trnsim.torch.collectives import Collective
     from trnsim.torch.pytorch import Kernel
 
 
@@ -56,11 +57,12 @@ class Event:
 
 @dataclass
 class Recording:
-    """The calls inside a `with recording()`, and the bytes that crossed from and to the host."""
+    """The calls inside a `with recording()`, collectives, and bytes from and to the host."""
 
     events: list[Event] = field(default_factory=list[Event])
     from_host_bytes: int = 0
     to_host_bytes: int = 0
+    collectives: list[Collective] = field(default_factory=list["Collective"])
     _calls: dict[Call, Call] = field(default_factory=dict[Call, Call])
     _starts: list[int] = field(default_factory=list[int])
     _modules: list[str] = field(default_factory=list[str])
