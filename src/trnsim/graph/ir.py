@@ -235,11 +235,19 @@ class Graph:
 
     def transpose(self, value: Value, permutation: Sequence[int]) -> Value:
         """Dimension i of the result is dimension ``permutation[i]``."""
-        order = tuple(permutation)
+        value, before = self.origin(value)
+        order = tuple(before[dim] for dim in permutation)
         if order == tuple(range(len(order))):
             return value
         shape = tuple(value.shape[dim] for dim in order)
         return self.add("transpose", (value,), TensorType(shape, value.dtype), permutation=order)
+
+    def origin(self, value: Value) -> tuple[Value, Shape]:
+        """What `value` is the transpose of, and the permutation; itself, in order, if none."""
+        for node in reversed(self.nodes):
+            if node.result.number == value.number and node.name == "transpose":
+                return node.values[0], node.attribute("permutation")
+        return value, tuple(range(len(value.shape)))
 
     def dot_general(
         self, lhs: Value, rhs: Value, contracting: tuple[int, int], dtype: str = ""

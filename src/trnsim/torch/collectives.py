@@ -8,6 +8,7 @@ Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Distributed
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,13 +51,14 @@ def register(library: Library) -> None:
         return
     backend: Any = dist.Backend
     backend.register_backend(DEVICE_TYPE, _process_group, devices=["cpu", DEVICE_TYPE])
-    for name in pytorch.operators():
-        if name.startswith(_NAMESPACE) and pytorch.has_kernel(name, "PrivateUse1"):
-            operator = pytorch.overload(name)
-            if operator is not None:
-                kernel = _kernel(operator)
-                short = name.removeprefix(_NAMESPACE)
-                library.impl(short, kernel, "PrivateUse1", allow_override=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")
+        for name in pytorch.operators():
+            if name.startswith(_NAMESPACE) and pytorch.has_kernel(name, "PrivateUse1"):
+                operator = pytorch.overload(name)
+                if operator is not None:
+                    short = name.removeprefix(_NAMESPACE)
+                    library.impl(short, _kernel(operator), "PrivateUse1", allow_override=True)
 
 
 def _process_group(store: Any, rank: int, size: int, timeout: Any) -> Any:

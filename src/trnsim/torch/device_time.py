@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from trnsim.errors import EmulatorError
 from trnsim.graph import Cost, costs
+from trnsim.torch.compiler import CompiledGraph
 from trnsim.torch.importer.calls import Call, graph_of
 from trnsim.torch.recording import Event, Recording
 
@@ -18,11 +19,13 @@ class CallTime:
 
     Attributes:
         kernels: its kernels; none for a call without work, such as a copy of nothing.
-        missing: why it has no time, or "".
+        is_one_launch: whether the kernels are one compiled graph, started once.
+        missing: why it has no time, or not all of it, or "".
     """
 
     kernels: tuple[Cost, ...]
     missing: str = ""
+    is_one_launch: bool = False
 
     @property
     def device_time_s(self) -> float:
@@ -32,7 +35,8 @@ class CallTime:
     @property
     def launch_s(self) -> float:
         """The fixed cost of starting the kernels."""
-        return sum(kernel.launch_s for kernel in self.kernels)
+        started = self.kernels[:1] if self.is_one_launch else self.kernels
+        return sum(kernel.launch_s for kernel in started)
 
     @property
     def flop(self) -> float:
@@ -40,9 +44,11 @@ class CallTime:
         return sum(kernel.flop for kernel in self.kernels)
 
 
-def time_of(call: Call, target: str) -> CallTime:
+def time_of(call: Call | CompiledGraph, target: str) -> CallTime:
     """The time of one call on a chip, or why it has none."""
     try:
+        if isinstance(call, CompiledGraph):
+            return CallTime(costs(call.graph, target), "; ".join(call.missing), is_one_launch=True)
         return CallTime(costs(graph_of(call), target))
     except EmulatorError as error:
         return CallTime((), error.reason)
@@ -59,7 +65,7 @@ class StepTime:
     """
 
     target: str
-    times: dict[Call, CallTime]
+    times: dict[Call | CompiledGraph, CallTime]
     events: tuple[Event, ...]
 
     @property

@@ -6,6 +6,7 @@ Everything else in this room uses public names only, or these.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -115,6 +116,24 @@ def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
     make: Any = getattr(distributed_c10d, "ProcessGroupGloo")  # noqa: B009  the stub leaves it out
     return make(store, rank, size, timeout)
+
+
+def split_by_autograd(forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
+    """PyTorch's compiler of a forward and a backward graph of core ATen operators."""
+    from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
+    from torch._dynamo.backends.common import aot_autograd  # noqa: PLC0415  takes a second
+
+    split: Any = aot_autograd
+    return split(
+        fw_compiler=forward, bw_compiler=backward, decompositions=core_aten_decompositions()
+    )
+
+
+def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` in the form in which PyTorch's compiler calls a compiled graph."""
+    make: Any = import_module("functorch.compile").make_boxed_func
+    wrapped: Callable[..., Any] = make(function)
+    return wrapped
 
 
 def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

@@ -27,6 +27,7 @@ from trnsim.torch.memory import core_memory
 
 if TYPE_CHECKING:
     from trnsim.torch.collectives import Collective
+    from trnsim.torch.compiler import CompiledGraph
     from trnsim.torch.pytorch import Kernel
 
 
@@ -49,7 +50,7 @@ class Event:
         live_bytes: the HBM in use on core 0 when it returned.
     """
 
-    call: Call
+    call: Call | CompiledGraph
     module: str
     phase: Phase
     live_bytes: int
@@ -70,7 +71,10 @@ class Recording:
     def note(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Write down a call."""
         call = call_of(name, args, kwargs, result)
-        call = self._calls.setdefault(call, call)
+        self.note_call(self._calls.setdefault(call, call))
+
+    def note_call(self, call: Call | CompiledGraph) -> None:
+        """Write down what is known already."""
         module, phase = self._place()
         self.events.append(Event(call, module, phase, core_memory(0).live_bytes))
 
@@ -150,6 +154,17 @@ def record_whole_program() -> None:
 
 whole_program: Final[list[Recording]] = []
 """The recording of the whole program, if there is one."""
+
+
+@contextmanager
+def without_recording() -> Generator[None]:
+    """Inside, calls are not written down: they belong to something larger that will be."""
+    kept = recordings.copy()
+    recordings.clear()
+    try:
+        yield
+    finally:
+        recordings[:] = kept
 
 
 @contextmanager

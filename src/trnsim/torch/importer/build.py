@@ -169,11 +169,8 @@ class Build:
         """What `value` is the transpose of, where only its last two dimensions are swapped."""
         order = list(range(len(value.shape)))
         order[-2:] = order[:-3:-1]
-        for node in self.graph.nodes:
-            is_it = node.result.number == value.number and node.name == "transpose"
-            if is_it and node.attribute("permutation") == tuple(order):
-                return node.values[0]
-        return value
+        source, permutation = self.graph.origin(value)
+        return source if permutation == tuple(order) else value
 
 
 _ROW: Final = 2048

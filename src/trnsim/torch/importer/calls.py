@@ -105,7 +105,7 @@ def build(call: Call) -> Build:
         raise Unlowered(f"{call.name} has no lowering for {error.reason}") from None
     except TypeError as error:
         raise Unlowered(f"{call.name} has no lowering for these arguments: {error}") from None
-    b.graph.outputs = _values_in(found)
+    b.graph.outputs = values_in(found)
     b.graph.prune()
     return b
 
@@ -118,9 +118,10 @@ def _entered(b: Build, value: Any) -> Any:
     return value
 
 
-def _values_in(found: Any) -> list[Value]:
+def values_in(found: Any) -> list[Value]:
+    """Values in nested lists, in order."""
     if isinstance(found, Value):
         return [found]
     if isinstance(found, list | tuple):
-        return [value for part in found for value in _values_in(part)]
+        return [value for part in found for value in values_in(part)]
     return []
