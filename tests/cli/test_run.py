@@ -24,6 +24,17 @@ def trnsim(*arguments, cwd):
     )
 
 
+def test_a_training_script_is_reported_by_module_and_operator(tmp_path):
+    pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+    done = trnsim("run", EXAMPLES / "train_loop.py", "--report", "here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "here" / "step.txt").read_text()
+    assert text in done.stdout
+    assert {line.split()[0] for line in text.splitlines()[1:5]} == {"trn1", "inf2", "trn2", "trn3"}
+    assert "without a time" not in text
+    assert (tmp_path / "here" / "step-trn2.trace.json").is_file()
+
+
 @pytest.fixture
 def arrays(tmp_path):
     """Files of the user's own: q.npy, k.npy, v.npy in `tmp_path`."""

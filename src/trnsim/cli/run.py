@@ -31,6 +31,7 @@ SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """What follows the script belongs to the script."""
 
 _FOLDER = Path("trnsim-report")
+_RECORD_VARIABLE = "TRNSIM_RECORD"  # what trnsim.torch.recording reads when it is loaded
 
 
 def run_script(
@@ -61,7 +62,8 @@ def run_script(
     """Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.
 
     With --input, the file's kernel is called with these arrays. Without, the file runs as a
-    program, with the arguments that follow it, and every kernel that it launches is emulated.
+    program, with the arguments that follow it, and every kernel that it launches is emulated; a
+    training step on torch.device("neuron") is timed on every chip.
 
     Example: trnsim run examples/attention.py --input q.npy k.npy v.npy --output out.npy
     """
@@ -76,6 +78,7 @@ def run_script(
             runs = [_runs(script, kernel, inputs, context.args, chip) for chip in chips]
         if output is not None:
             _save(output, runs[0][-1])
+        _report_device(report, chips[0], tell)
         # What a kernel did on each chip belongs together.
         kernels = [[run for run in group if run is not None] for group in zip_longest(*runs)]
         for number, group in enumerate(kernels):
@@ -98,6 +101,24 @@ def _runs(
         return _execute(script, arguments, chip)
     except AssertionError as error:
         raise _refusal(script, error) from error
+
+
+def _recording() -> Any:
+    """What the program did on PyTorch's device, if it loaded that."""
+    module = sys.modules.get("trnsim.torch.recording")
+    found = [] if module is None else module.whole_program
+    return found[0] if found and found[0].events else None
+
+
+def _report_device(folder: Path | None, chip: arch.Target, tell: Callable[[str], None]) -> None:
+    """The training step that the program made on PyTorch's device, printed and written."""
+    recording = _recording()
+    if recording is None:
+        return
+    tell("PyTorch step: device time")
+    write_step: Any = importlib.import_module("trnsim.torch.report").write_step
+    typer.echo(write_step(recording, folder or _FOLDER, chip.name))
+    typer.echo(f"  report  {(folder or _FOLDER) / 'step.txt'}")
 
 
 def _write(
@@ -141,19 +162,22 @@ def _execute(script: Path, arguments: list[str], chip: arch.Target) -> list[Run]
     before = sys.argv, sys.path[0], os.environ.get(TARGET_VARIABLE)
     sys.argv, sys.path[0] = [str(script), *arguments], str(script.parent)
     os.environ[TARGET_VARIABLE] = chip.name
+    os.environ[_RECORD_VARIABLE] = "1"
     try:
         with collecting() as runs:
             runpy.run_path(str(script), run_name="__main__")
     finally:
         sys.argv, sys.path[0] = before[0], before[1]
+        os.environ.pop(_RECORD_VARIABLE, None)
         if before[2] is None:
             os.environ.pop(TARGET_VARIABLE, None)
         else:
             os.environ[TARGET_VARIABLE] = before[2]
-    if not runs:
+    if not runs and _recording() is None:
         raise BadInput(
             f"{script} ran to its end and launched no kernel",
-            fix="call a kernel in the script, or give arrays: --input a.npy b.npy",
+            fix="call a kernel in the script, use torch.device('neuron'), or give arrays: "
+            "--input a.npy b.npy",
         )
     return runs
 

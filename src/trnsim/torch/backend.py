@@ -8,9 +8,11 @@ from trnsim.errors import BadInput
 from trnsim.torch import (
     accelerator,
     autocast,
+    collectives,
     device,
     kernels,
     pytorch,
+    recording,
     recurrent,
     special,
     storage,
@@ -18,6 +20,7 @@ from trnsim.torch import (
 
 # A library takes its kernels away when it dies, so these live as long as the process.
 _aten: Final = pytorch.new_library("aten")
+_c10d: Final = pytorch.new_library("c10d")
 _every_namespace: Final = pytorch.new_library("_")
 _is_registered: list[bool] = []
 
@@ -43,5 +46,7 @@ def register() -> None:
     kernels.register(_aten)
     _every_namespace.fallback(kernels.fallback, "PrivateUse1")
     autocast.register(_aten, _every_namespace)
+    collectives.register(_c10d)
     accelerator.register()
+    recording.record_whole_program()
     _is_registered.append(True)

@@ -21,8 +21,10 @@ from trnsim.torch.contracts import Contract, Slot, read_contract
 from trnsim.torch.cores import core_index
 from trnsim.torch.faults import MixedDevices, OperatorNotModelled, program_line
 from trnsim.torch.memory import place
+from trnsim.torch.recording import noted
 from trnsim.torch.rng import drawing_from, generator
 from trnsim.torch.scalars import accepting_numbers
+from trnsim.torch.shapes import shape_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +106,11 @@ def _fallback_kernel(operator: OpOverload[..., Any]) -> Kernel:
 def kernel_for(operator: OpOverload[..., Any]) -> Kernel:
     """The kernel that an operator's schema asks for; the commonest forms have short ones."""
     contract = read_contract(operator)
+    kernel = _kernel_of(operator, contract)
+    return noted(contract.name, kernel, shape_kernel(operator, contract, kernel))
+
+
+def _kernel_of(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
     if contract.outs:
         return _out_kernel(operator, contract)
     if contract.is_seeded or contract.generator or contract.takes_device:

@@ -6,6 +6,7 @@ Everything else in this room uses public names only, or these.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -87,9 +88,52 @@ def is_multithreaded() -> bool:
     return bool(torch._C._is_multithreading_enabled())
 
 
+def backward_sequence_number() -> int | None:
+    """The number of the operator whose gradient is being computed; None outside a backward pass."""
+    node: Any = torch._C._current_autograd_node()
+    if node is None:
+        return None
+    number: int = node._sequence_nr()
+    return number
+
+
+def next_sequence_number() -> int:
+    """The number that autograd gives the next operator of this thread."""
+    autograd: Any = getattr(torch._C, "_autograd")  # noqa: B009  the stub leaves it out
+    return int(autograd._get_sequence_nr())
+
+
 def replace_accelerator_function(name: str, function: Callable[..., Any]) -> None:
     """Put ours in the place of what `torch.accelerator` calls in C++."""
     setattr(torch._C, f"_accelerator_{name}", function)
+
+
+def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
+    """A process group that exchanges CPU tensors."""
+    from torch.distributed import (  # noqa: PLC0415  only programs that start processes need it
+        distributed_c10d,
+    )
+
+    make: Any = getattr(distributed_c10d, "ProcessGroupGloo")  # noqa: B009  the stub leaves it out
+    return make(store, rank, size, timeout)
+
+
+def split_by_autograd(forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
+    """PyTorch's compiler of a forward and a backward graph of core ATen operators."""
+    from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
+    from torch._dynamo.backends.common import aot_autograd  # noqa: PLC0415  takes a second
+
+    split: Any = aot_autograd
+    return split(
+        fw_compiler=forward, bw_compiler=backward, decompositions=core_aten_decompositions()
+    )
+
+
+def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` in the form in which PyTorch's compiler calls a compiled graph."""
+    make: Any = import_module("functorch.compile").make_boxed_func
+    wrapped: Callable[..., Any] = make(function)
+    return wrapped
 
 
 def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

@@ -12,6 +12,7 @@ import torch
 
 from trnsim.torch.alias import host_alias
 from trnsim.torch.memory import place
+from trnsim.torch.recording import noted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +25,7 @@ Fused = tuple["Tensor | None", ...]
 def register(library: Library) -> None:
     """Register the kernels of this file."""
     for name, kernel in _KERNELS.items():
-        library.impl(name, kernel, "PrivateUse1")
+        library.impl(name, noted(f"aten::{name}", kernel), "PrivateUse1")
 
 
 def _with_bias(gates: Tensor, bias: Tensor | None) -> Tensor:

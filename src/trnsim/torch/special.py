@@ -10,7 +10,9 @@ import torch
 from trnsim.torch import pytorch
 from trnsim.torch.alias import host_alias
 from trnsim.torch.cores import core_index
+from trnsim.torch.exact import mode
 from trnsim.torch.memory import core_memory, place
+from trnsim.torch.recording import note_transfer, recordings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,6 +133,10 @@ def _span(size: Sequence[int], stride: Sequence[int]) -> int:
 def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -> Tensor:
     """aten::_copy_from: either or both on the device, on whichever core."""
     del non_blocking
+    if recordings:
+        note_transfer(source, destination)
+    if mode.kind == "shapes" and not (source.is_cpu or destination.is_cpu):
+        return destination
     onto = destination if destination.is_cpu else host_alias(destination)
     onto.copy_(source if source.is_cpu else host_alias(source))
     return destination

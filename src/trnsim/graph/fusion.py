@@ -1,0 +1,162 @@
+"""Which operations run together as one kernel: chains of elementwise operations and reductions.
+
+A fused kernel walks one iteration space: rows, which are independent, times columns, over which its
+reductions run. Each element crosses from HBM once and back once, however long the chain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trnsim.errors import NotModelled
+from trnsim.graph.ir import ELEMENTWISE, Graph, Node, Shape, Value
+
+_LONGEST = 48
+_FREE = frozenset({"reshape"})
+LEAVES = frozenset({"constant", "iota", "rng"})
+"""Operations without operands: each group that reads one makes its own."""
+
+
+@dataclass
+class Group:
+    """Operations that become one kernel.
+
+    Attributes:
+        nodes: the operations, each after its operands.
+        shape: the iteration space of a fused kernel; empty for an operation of its own.
+        columns: how many of the space's last dimensions its reductions run over; 0 for none.
+        outputs: what other groups or the caller read.
+    """
+
+    nodes: list[Node]
+    shape: Shape = ()
+    columns: int = 0
+    outputs: list[Value] = field(default_factory=list[Value])
+    is_fused: bool = False
+
+    @property
+    def name(self) -> str:
+        """The operations in words."""
+        names = dict.fromkeys(node.name for node in self.nodes if node.name != "broadcast_in_dim")
+        return "+".join(names) or "broadcast_in_dim"
+
+    @property
+    def inputs(self) -> list[Value]:
+        """What the group reads and does not make, in order of first use."""
+        made = {node.result.number for node in self.nodes}
+        read = {value.number: value for node in self.nodes for value in node.values}
+        return [value for number, value in read.items() if number not in made]
+
+
+def groups(graph: Graph) -> list[Group]:
+    """The graph's operations in groups, in an order in which each group can run.
+
+    An operation joins a group only if all it reads comes from that group or from earlier ones, so
+    running them in order is always right. Reshapes move nothing and belong to no group.
+    """
+    found: list[Group] = []
+    home: dict[int, int] = {}
+    leaves: dict[int, Node] = {}
+    returned = {value.number for value in graph.outputs}
+    for node in graph.nodes:
+        if node.name in LEAVES and node.result.number not in returned:
+            leaves[node.result.number] = node
+            continue
+        latest = max((home.get(value.number, -1) for value in node.values), default=-1)
+        if node.name in _FREE:
+            # Who reads it reads HBM, so its group must have ended.
+            home[node.result.number] = latest + 1
+            continue
+        place = _place(node, found, latest)
+        if place == len(found):
+            found.append(_alone(node))
+        home[node.result.number] = place
+        _bring(leaves, node, found[place])
+    _mark_outputs(graph, found)
+    return found
+
+
+def _place(node: Node, found: list[Group], latest: int) -> int:
+    """The group that `node` joins: the newest one, else its operands' own, else a new one."""
+    for place in dict.fromkeys((len(found) - 1, latest)):
+        if max(latest, 0) <= place < len(found) and _joins(node, found[place]):
+            return place
+    return len(found)
+
+
+def _bring(leaves: dict[int, Node], node: Node, group: Group) -> None:
+    """Make what `node` reads and nothing computes (counts, random numbers) in its own group."""
+    made = {other.result.number for other in group.nodes}
+    for value in node.values:
+        if value.number in leaves and value.number not in made:
+            if not group.is_fused:
+                raise NotModelled(
+                    f"{node.name} of {leaves[value.number].name}, which only fused kernels make",
+                    fix="compute the operand on the CPU",
+                )
+            group.nodes.insert(0, leaves[value.number])
+            made.add(value.number)
+
+
+def _alone(node: Node) -> Group:
+    if node.name in ELEMENTWISE:
+        return Group([node], node.result.shape, is_fused=True)
+    if node.name == "broadcast_in_dim" or node.name in LEAVES:
+        return Group([node], node.result.shape, is_fused=True)
+    if node.name == "reduce" and _trailing(node):
+        return Group([node], node.values[0].shape, _trailing(node), is_fused=True)
+    return Group([node])
+
+
+def _trailing(node: Node) -> int:
+    """How many last dimensions a reduction runs over, if it runs over these alone; else 0."""
+    rank, dims = len(node.values[0].shape), node.attribute("dims")
+    return len(dims) if dims == tuple(range(rank - len(dims), rank)) else 0
+
+
+def _joins(node: Node, group: Group) -> bool:
+    """Add `node` to a fused group if its shapes suit the group's space; whether they did."""
+    if not group.is_fused or len(group.nodes) >= _LONGEST:
+        return False
+    made = {other.result.number for other in group.nodes}
+    rows = group.shape[: len(group.shape) - group.columns]
+    if node.name == "reduce":
+        columns = _trailing(node)
+        suits = node.values[0].shape == group.shape and columns and group.columns in (0, columns)
+        if suits:
+            group.columns = columns
+    elif node.name == "broadcast_in_dim":
+        source = node.values[0]
+        is_own = source.number in made
+        suits = node.result.shape == group.shape and (
+            not is_own
+            or (source.shape == rows and node.attribute("dims") == tuple(range(len(rows))))
+        )
+    else:
+        suits = node.name in ELEMENTWISE and (
+            node.result.shape == group.shape or (group.columns > 0 and node.result.shape == rows)
+        )
+    if suits:
+        group.nodes.append(node)
+    return bool(suits)
+
+
+def _mark_outputs(graph: Graph, found: list[Group]) -> None:
+    """Write down what leaves each group, looking through reshapes."""
+    source = {
+        node.result.number: node.values[0].number for node in graph.nodes if node.name in _FREE
+    }
+
+    def origin(number: int) -> int:
+        while number in source:
+            number = source[number]
+        return number
+
+    read = {origin(value.number) for value in graph.outputs}
+    for group in found:
+        made = {node.result.number for node in group.nodes}
+        read |= {origin(value.number) for value in group.inputs if origin(value.number) not in made}
+        # A reshape of its own result is read from HBM like any other tensor.
+        read |= {origin(v.number) for v in group.inputs if v.number in source}
+    for group in found:
+        group.outputs = [node.result for node in group.nodes if node.result.number in read]

@@ -1,0 +1,107 @@
+"""`init_process_group("neuron")`: processes of one machine, each with its own logical NeuronCore.
+
+Values are exchanged by gloo through the host's memory. What a collective would move over NeuronLink
+is written down for the fabric model: its kind, its bytes and its group.
+
+Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Distributed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from trnsim.torch import pytorch, recording
+from trnsim.torch.alias import host_alias
+from trnsim.torch.faults import MixedDevices, program_line
+from trnsim.torch.importer.calls import tensors_in
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+    from trnsim.torch.pytorch import Kernel, Library
+
+_NAMESPACE: Final = "c10d::"
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective of this process.
+
+    Attributes:
+        kind: PyTorch's name without underscores ("allreduce").
+        nbytes: bytes of the largest side that this process gives or takes.
+        ranks: the processes of the group.
+    """
+
+    kind: str
+    nbytes: int
+    ranks: tuple[int, ...]
+
+
+def register(library: Library) -> None:
+    """Register the backend, and a kernel for each collective that PyTorch has for devices."""
+    if not dist.is_available():
+        return
+    backend: Any = dist.Backend
+    backend.register_backend(DEVICE_TYPE, _process_group, devices=["cpu", DEVICE_TYPE])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")
+        for name in pytorch.operators():
+            if name.startswith(_NAMESPACE) and pytorch.has_kernel(name, "PrivateUse1"):
+                operator = pytorch.overload(name)
+                if operator is not None:
+                    short = name.removeprefix(_NAMESPACE)
+                    library.impl(short, _kernel(operator), "PrivateUse1", allow_override=True)
+
+
+def _process_group(store: Any, rank: int, size: int, timeout: Any) -> Any:
+    """The group that exchanges values through the host."""
+    return pytorch.gloo(store, rank, size, timeout)
+
+
+def _kernel(operator: OpOverload[..., Any]) -> Kernel:
+    """The collective on the CPU tensors that share the memory of its neuron tensors."""
+    schema = operator._schema  # noqa: SLF001  PyTorch's way to ask
+    kind = schema.name.removeprefix(_NAMESPACE).strip("_")
+    position = next(
+        place for place, argument in enumerate(schema.arguments) if argument.name == "process_group"
+    )
+    gives_tensors = len(schema.returns) > 1
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        group = args[position] if position < len(args) else kwargs["process_group"]
+        for one in recording.recordings:
+            one.collectives.append(_described(kind, args, group))
+        named = {name: _on_host(value, kind) for name, value in kwargs.items()}
+        found = operator(*(_on_host(value, kind) for value in args), **named)
+        return (args[0], found[-1]) if gives_tensors else found
+
+    return kernel
+
+
+def _on_host(value: Any, kind: str) -> Any:
+    """Neuron tensors in nested lists as the CPU tensors over the same memory."""
+    if isinstance(value, list | tuple):
+        return [_on_host(part, kind) for part in value]
+    if not isinstance(value, Tensor):
+        return value
+    if value.device.type != DEVICE_TYPE:
+        raise MixedDevices(
+            f"{kind} of a tensor on {value.device} beside tensors on neuron",
+            fix="move it: tensor.to('neuron')",
+            line=program_line(),
+        )
+    return host_alias(value)
+
+
+def _described(kind: str, args: Any, group: Any) -> Collective:
+    sides = (sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args)
+    unboxed: Any = torch.distributed.ProcessGroup.unbox(group)
+    return Collective(kind, max(sides, default=0), tuple(dist.get_process_group_ranks(unboxed)))

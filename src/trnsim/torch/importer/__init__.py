@@ -1,0 +1,31 @@
+"""PyTorch's operators as operations of the graph: what an eager call, or a compiled one, asks for.
+
+Each importer takes a `Build` and the operator's own arguments, tensors as values of the graph, and
+gives the value or values that the operator returns. One table serves eager calls and graphs.
+"""
+
+from __future__ import annotations
+
+from trnsim.torch.importer import (
+    elementwise,
+    losses,
+    movement,
+    normalization,
+    optimizers,
+    products,
+    reductions,
+)
+from trnsim.torch.importer.build import Build, Importer, Spec, Unlowered, spec_of
+
+__all__ = ["IMPORTERS", "Build", "Importer", "Spec", "Unlowered", "spec_of"]
+
+IMPORTERS: dict[str, Importer] = {
+    **elementwise.IMPORTERS,
+    **reductions.IMPORTERS,
+    **products.IMPORTERS,
+    **normalization.IMPORTERS,
+    **movement.IMPORTERS,
+    **losses.IMPORTERS,
+    **optimizers.IMPORTERS,
+}
+"""By the operator's plain name: "add" for aten::add.Tensor and for aten::add_.Tensor."""

@@ -1,0 +1,187 @@
+"""A graph under construction: PyTorch's tensors as values, its broadcasting, its mixed dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trnsim.errors import NotModelled
+from trnsim.graph import Graph, TensorType, Value
+
+Operand = Value | float
+Importer = Callable[..., Any]
+
+_STORED: Final = {
+    torch.float32: "float32",
+    torch.bfloat16: "bfloat16",
+    torch.float16: "float16",
+    torch.float8_e4m3fn: "float8_e4m3fn",
+    torch.float8_e5m2: "float8_e5m2",
+    torch.int64: "int32",
+    torch.int32: "int32",
+    torch.int16: "int16",
+    torch.int8: "int8",
+    torch.uint8: "uint8",
+    torch.bool: "uint8",
+}
+"""How the device stores each dtype; the chip has no 64-bit integers, so these are taken as 32."""
+
+
+class Unlowered(NotModelled):
+    """An operator, or a form of it, that has no kernel and therefore no time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A tensor without its values.
+
+    Attributes:
+        shape: its lengths.
+        dtype: its dtype.
+        order: its dimensions from the largest stride to the smallest.
+        repeated: the dimensions that it repeats (stride 0).
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    order: tuple[int, ...]
+    repeated: tuple[int, ...] = ()
+
+    @property
+    def type(self) -> TensorType:
+        """Its type in the graph.
+
+        Raises:
+            Unlowered: for a dtype that the chip does not have.
+        """
+        if self.dtype not in _STORED:
+            raise Unlowered(f"{self.dtype}, which a NeuronCore does not have")
+        return TensorType(self.shape, _STORED[self.dtype])
+
+
+def spec_of(tensor: Tensor) -> Spec:
+    """What the graph needs to know of a tensor."""
+    shape = tuple(tensor.shape)
+    if tensor.is_contiguous():
+        return Spec(shape, tensor.dtype, tuple(range(len(shape))))
+    stride = tensor.stride()
+    order = tuple(sorted(range(len(shape)), key=lambda dim: (-stride[dim], dim)))
+    repeated = tuple(dim for dim, step in enumerate(stride) if not step and shape[dim] != 1)
+    return Spec(shape, tensor.dtype, order, repeated)
+
+
+class Build:
+    """A graph, and what importers say it with.
+
+    Attributes:
+        graph: the graph so far.
+        results: the types of what the operator returns, tensors in order.
+    """
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.results: list[TensorType] = []
+        self.specs: list[Spec] = []
+
+    def input(self, spec: Spec) -> Value:
+        """A tensor in HBM as the operator sees it: its memory, put in order."""
+        kept = tuple(1 if dim in spec.repeated else n for dim, n in enumerate(spec.shape))
+        value = self.graph.input([kept[dim] for dim in spec.order], spec.type.dtype)
+        self.specs.append(spec)
+        back = [spec.order.index(dim) for dim in range(len(kept))]
+        value = self.graph.transpose(value, back)
+        return self.graph.broadcast_in_dim(value, spec.shape, range(len(kept)))
+
+    def spread(self, value: Value, shape: Sequence[int]) -> Value:
+        """`value` broadcast to `shape` by PyTorch's rules."""
+        missing = len(shape) - len(value.shape)
+        return self.graph.broadcast_in_dim(value, shape, range(missing, len(shape)))
+
+    def ew(self, name: str, *operands: Operand, dtype: str = "", **attributes: Any) -> Value:
+        """An elementwise operation on operands of any shapes that broadcast."""
+        tensors = [operand for operand in operands if isinstance(operand, Value)]
+        shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
+        ready = [self.spread(o, shape) if isinstance(o, Value) else o for o in operands]
+        kind = dtype or _widest(tensors, operands)
+        return self.graph.elementwise(name, *ready, dtype=kind, **attributes)
+
+    def convert(self, value: Value, dtype: str) -> Value:
+        """`value` in another dtype."""
+        return value if value.dtype == dtype else self.ew("convert", value, dtype=dtype)
+
+    def result(self, value: Value, place: int = 0) -> Value:
+        """`value` in the dtype and shape of what the operator returns."""
+        wanted = self.results[place]
+        return self.convert(self.spread(value, wanted.shape), wanted.dtype)
+
+    def filled(self, number: float, wanted: TensorType) -> Value:
+        """A tensor of one number."""
+        return self.graph.constant(float(number), wanted)
+
+    def reduce(self, op: str, value: Value, dims: Sequence[int], *, is_kept: bool = False) -> Value:
+        """A reduction over any dimensions; those that are not last are moved there first."""
+        rank = len(value.shape)
+        gone = sorted({dim % rank for dim in dims}) if rank else []
+        if not gone:
+            return value
+        kept = [dim for dim in range(rank) if dim not in gone]
+        if gone[0] == 0 and gone != list(range(rank)) and gone == list(range(len(gone))):
+            total = self.graph.reduce(op, value, gone)
+        elif not kept:
+            total = self._whole(op, value)
+        else:
+            moved = self.graph.transpose(value, [*kept, *gone])
+            total = self.graph.reduce(op, moved, range(len(kept), rank))
+        if is_kept:
+            shape = [1 if dim in gone else n for dim, n in enumerate(value.shape)]
+            total = self.graph.reshape(total, shape)
+        return total
+
+    def _whole(self, op: str, value: Value) -> Value:
+        """A reduction over everything: rows first, on all partitions, then their results."""
+        elements = value.type.elements
+        columns = max(n for n in range(1, _ROW + 1) if not elements % n)
+        if columns == 1 and elements > _ROW:
+            raise Unlowered(f"a reduction over {elements} elements, a prime number")
+        rows = self.graph.reshape(value, (elements // columns, columns))
+        parts = self.graph.reduce(op, self.convert(rows, "float32"), (1,))
+        if parts.shape[0] > _ROW:
+            return self._whole(op, parts)
+        line = self.graph.reshape(parts, (1, parts.shape[0]))
+        return self.graph.reshape(self.graph.reduce(op, line, (1,)), ())
+
+    def dot(self, lhs: Value, rhs: Value, dtype: str = "") -> Value:
+        """``lhs @ rhs`` of [*B, M, K] and [*B, K, N]; a transposed side is read as it lies."""
+        rank = len(lhs.shape)
+        left, right = self._untransposed(lhs), self._untransposed(rhs)
+        contracting = (
+            rank - 1 if left is lhs else rank - 2,
+            rank - 2 if right is rhs else rank - 1,
+        )
+        return self.graph.dot_general(left, right, contracting, dtype)
+
+    def _untransposed(self, value: Value) -> Value:
+        """What `value` is the transpose of, where only its last two dimensions are swapped."""
+        order = list(range(len(value.shape)))
+        order[-2:] = order[:-3:-1]
+        source, permutation = self.graph.origin(value)
+        return source if permutation == tuple(order) else value
+
+
+_ROW: Final = 2048
+
+
+def _widest(tensors: list[Value], operands: Sequence[Operand]) -> str:
+    """PyTorch's promotion among tensors; a fraction makes float32 of integers."""
+    floats = [tensor.dtype for tensor in tensors if "float" in tensor.dtype]
+    if floats:
+        return floats[0] if len(set(floats)) == 1 else "float32"
+    if any(isinstance(o, float) and not o.is_integer() for o in operands):
+        return "float32"
+    kinds = {tensor.dtype for tensor in tensors}
+    return kinds.pop() if len(kinds) == 1 else "int32"

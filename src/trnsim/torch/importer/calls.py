@@ -1,0 +1,127 @@
+"""One operator call as a graph: what was called, on tensors of which shapes, giving which."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from torch import Tensor
+
+from trnsim.graph import Graph, Value
+from trnsim.torch.importer import IMPORTERS
+from trnsim.torch.importer.build import Build, Spec, Unlowered, spec_of
+
+_REMEMBERED = 1 << 14
+_NO_MATTER = frozenset({"generator", "out"})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator with what its graph depends on: calls that are equal have one graph.
+
+    Attributes:
+        name: the operator's full name ("aten::add.Tensor").
+        args: its arguments by position, tensors as specs, lists as tuples.
+        kwargs: its arguments by name.
+        results: the specs of the tensors that it gave.
+    """
+
+    name: str
+    args: tuple[Hashable, ...]
+    kwargs: tuple[tuple[str, Hashable], ...]
+    results: tuple[Spec, ...]
+
+    @property
+    def operation(self) -> str:
+        """The name without namespace, overload and the underscore of in-place forms."""
+        return plain_name(self.name)
+
+
+def plain_name(name: str) -> str:
+    """The operator's plain name: "add" for "aten::add_.Tensor"."""
+    packet = name.rpartition("::")[2].partition(".")[0]
+    is_in_place = packet.endswith("_") and not packet.endswith("__")
+    return packet[:-1] if is_in_place else packet
+
+
+def call_of(name: str, args: Any, kwargs: Any, result: Any) -> Call:
+    """A call without its values."""
+    return Call(
+        name,
+        tuple(_frozen(value) for value in args),
+        tuple((key, _frozen(value)) for key, value in kwargs.items() if key not in _NO_MATTER),
+        tuple(spec_of(tensor) for tensor in tensors_in(args[0] if result is None else result)),
+    )
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """Tensors in nested lists, in order."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [tensor for part in value for tensor in tensors_in(part)]
+    return []
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        is_number = value.is_cpu and not value.dim()
+        return value.item() if is_number else spec_of(value)
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(part) for part in value)
+    return value
+
+
+@lru_cache(_REMEMBERED)
+def graph_of(call: Call) -> Graph:
+    """The graph of a call; its inputs are the call's tensors in order.
+
+    Raises:
+        Unlowered: for an operator, or a form of it, that has no importer.
+    """
+    return build(call).graph
+
+
+def build(call: Call) -> Build:
+    """The graph of a call with what was built on the way.
+
+    Raises:
+        Unlowered: for an operator, or a form of it, that has no importer.
+    """
+    importer = IMPORTERS.get(call.operation)
+    if importer is None:
+        raise Unlowered(f"{call.name} has no lowering to the chip's instructions yet")
+    b = Build()
+    try:
+        args = [_entered(b, value) for value in call.args]
+        kwargs = {key: _entered(b, value) for key, value in call.kwargs}
+        b.results = [spec.type for spec in call.results]
+        if b.results and not any(wanted.elements for wanted in b.results):
+            return b  # an operator on nothing takes no time
+        found = importer(b, *args, **kwargs)
+    except Unlowered as error:
+        raise Unlowered(f"{call.name} has no lowering for {error.reason}") from None
+    except TypeError as error:
+        raise Unlowered(f"{call.name} has no lowering for these arguments: {error}") from None
+    b.graph.outputs = values_in(found)
+    b.graph.prune()
+    return b
+
+
+def _entered(b: Build, value: Any) -> Any:
+    if isinstance(value, Spec):
+        return b.input(value)
+    if isinstance(value, tuple):
+        return [_entered(b, part) for part in value]
+    return value
+
+
+def values_in(found: Any) -> list[Value]:
+    """Values in nested lists, in order."""
+    if isinstance(found, Value):
+        return [found]
+    if isinstance(found, list | tuple):
+        return [value for part in found for value in values_in(part)]
+    return []

@@ -1,0 +1,204 @@
+"""Softmax, layer, RMS, group and batch normalization, with their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+from trnsim.graph import Value
+from trnsim.torch.importer.build import Build, Importer, Unlowered
+
+
+def _last(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:
+    """`x` with `dim` last, and the order that brought it there."""
+    rank = len(x.shape)
+    order = [d for d in range(rank) if d != dim % max(rank, 1)] + ([dim % rank] if rank else [])
+    return b.graph.transpose(x, order), order
+
+
+def _back(b: Build, x: Value, order: list[int]) -> Value:
+    return b.graph.transpose(x, [order.index(d) for d in range(len(order))])
+
+
+def _by_row(b: Build, op: str, x: Value) -> Value:
+    """A reduction over the last dimension, repeated along it."""
+    rows = range(len(x.shape) - 1)
+    return b.graph.broadcast_in_dim(b.graph.reduce(op, x, (len(rows),)), x.shape, rows)
+
+
+def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
+    """``exp(x - max) / sum``."""
+    del half_to_float
+    rows, order = _last(b, x, dim)
+    powers = b.ew("exponential", b.ew("subtract", rows, _by_row(b, "maximum", rows)))
+    return b.result(_back(b, b.ew("divide", powers, _by_row(b, "add", powers)), order))
+
+
+def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
+    """As softmax; rows without any finite element are zero in fast numerics alone."""
+    del dtype
+    return softmax(b, x, dim)
+
+
+def log_softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
+    """``x - max - log(sum of exp(x - max))``."""
+    del half_to_float
+    rows, order = _last(b, x, dim)
+    apart = b.ew("subtract", rows, _by_row(b, "maximum", rows))
+    total = _by_row(b, "add", b.ew("exponential", apart))
+    return b.result(_back(b, b.ew("subtract", apart, b.ew("log", total)), order))
+
+
+def softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
+    """``y * (grad - sum(grad * y))``."""
+    del dtype
+    (grads, order), (ys, _) = _last(b, grad, dim), _last(b, y, dim)
+    total = _by_row(b, "add", b.ew("multiply", grads, ys))
+    return b.result(_back(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), order))
+
+
+def log_softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
+    """``grad - exp(y) * sum(grad)``."""
+    del dtype
+    (grads, order), (ys, _) = _last(b, grad, dim), _last(b, y, dim)
+    share = b.ew("multiply", b.ew("exponential", ys), _by_row(b, "add", grads))
+    return b.result(_back(b, b.ew("subtract", grads, share), order))
+
+
+def _rows(b: Build, x: Value, shape: Sequence[int]) -> Value:
+    """[rows, columns] with the normalized dimensions as columns."""
+    columns = prod(shape)
+    return b.graph.reshape(x, (x.type.elements // columns, columns))
+
+
+def layer_norm(
+    b: Build, x: Value, shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
+) -> tuple[Value, ...]:
+    """The normalized rows, their means and the reciprocals of their deviations."""
+    rows = b.convert(_rows(b, x, shape), "float32")
+    columns = rows.shape[1]
+    mean = b.ew("multiply", b.graph.reduce("add", rows, (1,)), 1 / columns)
+    apart = b.ew("subtract", rows, b.graph.broadcast_in_dim(mean, rows.shape, (0,)))
+    squares = b.graph.reduce("add", b.ew("square", apart), (1,))
+    variance = b.ew("add", b.ew("multiply", squares, 1 / columns), float(eps))
+    rstd = b.ew("rsqrt", variance)
+    y = b.ew("multiply", apart, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
+    y = _affine(b, y, weight, bias)
+    moments = [
+        b.convert(b.graph.reshape(part, wanted.shape), wanted.dtype)
+        for part, wanted in zip((mean, rstd), b.results[1:], strict=False)
+    ]
+    return b.convert(b.graph.reshape(y, x.shape), b.results[0].dtype), *moments
+
+
+def _affine(b: Build, y: Value, weight: Value | None, bias: Value | None) -> Value:
+    for name, part in (("multiply", weight), ("add", bias)):
+        if part is not None:
+            y = b.ew(name, y, b.graph.reshape(part, (part.type.elements,)))
+    return y
+
+
+def layer_norm_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    shape: Sequence[int],
+    mean: Value,
+    rstd: Value,
+    weight: Value | None,
+    bias: Value | None,
+    mask: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    """Gradients of the input, the weight and the bias."""
+    grads, rows = _rows(b, grad, shape), _rows(b, x, shape)
+    count, columns = rows.shape
+    means, rstds = (
+        b.graph.broadcast_in_dim(b.graph.reshape(part, (count,)), rows.shape, (0,))
+        for part in (mean, rstd)
+    )
+    hat = b.ew("multiply", b.ew("subtract", rows, means), rstds, dtype="float32")
+    inner = _affine(b, b.convert(grads, "float32"), weight, None)
+    first = b.ew("multiply", _by_row(b, "add", inner), 1 / columns)
+    second = b.ew("multiply", _by_row(b, "add", b.ew("multiply", inner, hat)), 1 / columns)
+    to_input = b.ew("subtract", b.ew("subtract", inner, first), b.ew("multiply", hat, second))
+    to_input = b.ew("multiply", to_input, rstds)
+    found: list[Value | None] = [None, None, None]
+    if mask[0]:
+        found[0] = b.convert(b.graph.reshape(to_input, x.shape), grad.dtype)
+    if mask[1] and weight is not None:
+        total = b.graph.reduce("add", b.ew("multiply", grads, hat, dtype="float32"), (0,))
+        found[1] = b.convert(b.graph.reshape(total, weight.shape), weight.dtype)
+    if mask[2] and bias is not None:
+        total = b.graph.reduce("add", grads, (0,))
+        found[2] = b.convert(b.graph.reshape(total, bias.shape), bias.dtype)
+    return tuple(found)
+
+
+def rms_norm(
+    b: Build, x: Value, shape: Sequence[int], weight: Value | None, eps: float | None
+) -> tuple[Value, ...]:
+    """``x / sqrt(mean(x * x) + eps) * weight``, and the reciprocal root."""
+    rows = b.convert(_rows(b, x, shape), "float32")
+    squares = b.graph.reduce("add", b.ew("square", rows), (1,))
+    smallest = _EPSILON if eps is None else float(eps)
+    rstd = b.ew("rsqrt", b.ew("add", b.ew("multiply", squares, 1 / rows.shape[1]), smallest))
+    y = b.ew("multiply", rows, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
+    y = b.graph.reshape(_affine(b, y, weight, None), x.shape)
+    moments = [b.graph.reshape(rstd, wanted.shape) for wanted in b.results[1:]]
+    return b.convert(y, b.results[0].dtype), *moments
+
+
+_EPSILON: Final = 1.1920929e-07  # torch.nn.functional.rms_norm: torch.finfo(float32).eps
+
+
+def batch_norm(
+    b: Build,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Value, ...]:
+    """Normalized over all dimensions but the channels, which are dimension 1."""
+    del momentum
+    channels = x.shape[1]
+    if training:
+        others = [dim for dim in range(len(x.shape)) if dim != 1]
+        count = x.type.elements // channels
+        mean = b.ew("multiply", b.reduce("add", x, others), 1 / count)
+        apart = b.ew("square", b.ew("subtract", x, _of_channel(b, mean, x)))
+        variance = b.ew("multiply", b.reduce("add", apart, others), 1 / count)
+    elif running_mean is None or running_var is None:
+        raise Unlowered("batch normalization without running moments")
+    else:
+        mean, variance = running_mean, running_var
+    rstd = b.ew("rsqrt", b.ew("add", variance, float(eps)))
+    y = b.ew("multiply", b.ew("subtract", x, _of_channel(b, mean, x)), _of_channel(b, rstd, x))
+    for name, part in (("multiply", weight), ("add", bias)):
+        if part is not None:
+            y = b.ew(name, y, _of_channel(b, part, x))
+    # In evaluation the moments that PyTorch returns are empty.
+    return (b.result(y), mean, rstd) if training else (b.result(y),)
+
+
+def _of_channel(b: Build, part: Value, x: Value) -> Value:
+    """One number to a channel, repeated along everything else."""
+    return b.graph.broadcast_in_dim(part, x.shape, (1,))
+
+
+IMPORTERS: Final[dict[str, Importer]] = {
+    "_softmax": softmax,
+    "_safe_softmax": safe_softmax,
+    "_log_softmax": log_softmax,
+    "_softmax_backward_data": softmax_backward,
+    "_log_softmax_backward_data": log_softmax_backward,
+    "native_layer_norm": layer_norm,
+    "native_layer_norm_backward": layer_norm_backward,
+    "_fused_rms_norm": rms_norm,
+    "native_batch_norm": batch_norm,
+    "_native_batch_norm_legit": batch_norm,
+}

@@ -1,0 +1,120 @@
+"""What a training step took: as text, as JSON, and as a timeline for Perfetto or Chrome.
+
+Eager calls run one after the other, so a step's device time is the sum of its kernels. Launches are
+listed apart: whether they show depends on how far the host is ahead of the device.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim import arch
+from trnsim.profile.metrics import peak_flop_per_s
+from trnsim.torch.device_time import StepTime, step_time
+from trnsim.torch.recording import Event, Phase, Recording
+
+TARGETS: Final = ("trn1", "inf2", "trn2", "trn3")
+_ROWS: Final = 12
+_MS: Final = 1e3
+_US: Final = 1e6
+
+
+def last_step(recording: Recording) -> list[Event]:
+    """The calls of the last whole training step, which the optimizer ends; else all calls."""
+    runs = [list(run) for _, run in groupby(recording.events, lambda e: e.phase is Phase.optimizer)]
+    if runs and runs[-1][-1].phase is not Phase.optimizer:
+        runs.pop()
+    if not runs:
+        return recording.events
+    return [event for run in runs[-2:] for event in run]
+
+
+def step_text(steps: list[StepTime]) -> str:
+    """The step on each chip, then where the time of the first one goes."""
+    lines = [f"{'chip':<6}{'device ms':>11}{'launches ms':>13}{'TFLOP':>9}{'MFU %':>8}"]
+    lines += [
+        f"{step.target:<6}{step.device_time_s * _MS:>11.3f}{step.launch_s * _MS:>13.3f}"
+        f"{step.flop / 1e12:>9.3f}{100 * mfu(step):>8.2f}"
+        for step in steps
+    ]
+    first = steps[0]
+    for key in ("phase", "module", "operation"):
+        lines += ["", f"by {key} on {first.target}{'calls':>28}{'ms':>10}{'%':>7}"]
+        for name, number, taken in first.by(key)[:_ROWS]:
+            share = 100 * taken / (first.device_time_s or 1)
+            lines.append(f"  {name:<34}{number:>6}{taken * _MS:>10.3f}{share:>7.1f}")
+    if first.missing:
+        lines += ["", f"without a time, so missing above: {sum(first.missing.values())} calls"]
+        lines += [f"  {number:>6}  {why}" for why, number in first.missing.most_common()]
+    return "\n".join(lines)
+
+
+def mfu(step: StepTime) -> float:
+    """FLOPs of matrix products by those that the core could have made, in bfloat16."""
+    peak = peak_flop_per_s(arch.target(step.target).core)
+    return step.flop / (step.device_time_s * peak) if step.device_time_s else 0.0
+
+
+def write_step(recording: Recording, folder: Path, target: str) -> str:
+    """Write the report of the last step to `folder`; its text.
+
+    `step.txt` and `step.json` have the step on every chip, `step-<target>.trace.json` has the
+    timeline and the HBM in use, in Chrome's format, which Perfetto opens.
+    """
+    events = last_step(recording)
+    names = [target, *(name for name in TARGETS if name != target)]
+    steps = [step_time(events, name) for name in names]
+    text = step_text(steps)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "step.txt").write_text(text + "\n", encoding="utf-8")
+    found = [_as_dict(step) for step in steps]
+    (folder / "step.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    trace = folder / f"step-{target}.trace.json"
+    trace.write_text(json.dumps({"traceEvents": _trace(steps[0])}), encoding="utf-8")
+    return text
+
+
+def _as_dict(step: StepTime) -> dict[str, Any]:
+    return {
+        "target": step.target,
+        "device_time_s": step.device_time_s,
+        "launch_s": step.launch_s,
+        "flop": step.flop,
+        "mfu": mfu(step),
+        "peak_hbm_bytes": max((event.live_bytes for event in step.events), default=0),
+        **{
+            f"by_{key}": [
+                {"name": name, "calls": number, "device_time_s": taken}
+                for name, number, taken in step.by(key)
+            ]
+            for key in ("phase", "module", "operation")
+        },
+        "missing": dict(step.missing),
+    }
+
+
+def _trace(step: StepTime) -> list[dict[str, Any]]:
+    """Kernels on one track, their modules and phases above, and the HBM in use as a counter."""
+    found: list[dict[str, Any]] = []
+    now_us = 0.0
+    for event in step.events:
+        start_us = now_us
+        for kernel in step.times[event.call].kernels:
+            length_us = kernel.device_time_s * _US
+            found.append(_span(kernel.name, "kernels", now_us, length_us))
+            now_us += length_us
+        found.append(_span(event.call.name, "operators", start_us, now_us - start_us))
+        for name, track in ((event.module, "modules"), (event.phase.value, "phases")):
+            if name:
+                found.append(_span(name, track, start_us, now_us - start_us))
+        found.append(
+            {"name": "HBM", "ph": "C", "pid": 0, "ts": now_us, "args": {"bytes": event.live_bytes}}
+        )
+    return found
+
+
+def _span(name: str, track: str, start_us: float, length_us: float) -> dict[str, Any]:
+    return {"name": name, "ph": "X", "pid": 0, "tid": track, "ts": start_us, "dur": length_us}

@@ -1,0 +1,94 @@
+"""Kernels that compute no values: PyTorch's own shape functions say what the results would be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from trnsim.torch.cores import core_index
+from trnsim.torch.memory import core_memory, place
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+    from trnsim.torch.contracts import Contract
+    from trnsim.torch.pytorch import Kernel
+
+_META = torch.device("meta")
+
+
+def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Kernel) -> Kernel:
+    """The kernel of an operator whose results are made and not written.
+
+    Where PyTorch has no shape function for it, `kernel` computes it after all.
+    """
+
+    def shaped(*args: Any, **kwargs: Any) -> Any:
+        if contract.outs or not contract.returned:
+            return None if not contract.returned else kernel(*args, **kwargs)
+        if all(slot is not None for slot in contract.returned):
+            return _arguments(contract, args, kwargs)
+        try:
+            found = operator(*_on_meta(args), **_named_on_meta(kwargs))
+        except (NotImplementedError, RuntimeError):  # no shape function, or it depends on values
+            return kernel(*args, **kwargs)
+        core = _core(args, kwargs)
+        if len(contract.returned) == 1:
+            return _made(found, core)
+        return tuple(
+            _made(part, core) if slot is None else given
+            for part, slot, given in zip(
+                found, contract.returned, _given(contract, args, kwargs), strict=True
+            )
+        )
+
+    return shaped
+
+
+def _arguments(contract: Contract, args: Any, kwargs: Any) -> Any:
+    """The arguments that an operator returns again."""
+    found = _given(contract, args, kwargs)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _given(contract: Contract, args: Any, kwargs: Any) -> list[Any]:
+    return [
+        None if slot is None else args[slot[0]] if slot[0] < len(args) else kwargs[slot[1]]
+        for slot in contract.returned
+    ]
+
+
+def _on_meta(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=_META)
+    if isinstance(value, list | tuple):
+        return type(value)(_on_meta(part) for part in value)
+    return value
+
+
+def _named_on_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
+    moved = {name: _on_meta(value) for name, value in kwargs.items() if name != "generator"}
+    return moved | ({"device": _META} if "device" in moved else {})
+
+
+def _core(args: Any, kwargs: Any) -> int:
+    """The core that the results are made on: that of the first tensor, or the one named."""
+    for value in [*args, *kwargs.values()]:
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(one, Tensor) and one.device.type == DEVICE_TYPE:
+                return one.get_device()
+    return core_index(kwargs.get("device"))
+
+
+def _made(found: Any, core: int) -> Any:
+    """Tensors of the device for those of the meta device; the host never touches their memory."""
+    if isinstance(found, Tensor):
+        core_memory(core).require(found.untyped_storage().nbytes())
+        host = torch.empty_strided(found.shape, found.stride(), dtype=found.dtype, device="cpu")
+        return place(host, core)
+    if isinstance(found, list | tuple):
+        return type(found)(_made(part, core) for part in found)
+    return found

@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+
+from trnsim.errors import NotModelled
+from trnsim.graph import Graph, costs, evaluate
+
+
+def added(shape, other, dims):
+    g = Graph()
+    x, y = g.input(shape, "float32"), g.input(other, "float32")
+    g.outputs = [g.elementwise("add", x, g.broadcast_in_dim(y, shape, dims))]
+    return g
+
+
+@pytest.mark.parametrize(
+    ("shape", "other", "dims"),
+    [
+        ((300, 77), (77,), (1,)),
+        ((300, 77), (300,), (0,)),
+        ((3, 5, 700), (3, 700), (0, 2)),
+        ((2, 3, 70, 70), (2, 1, 70, 70), (0, 1, 2, 3)),
+        ((5, 4099), (4099,), (1,)),
+        ((4099,), (), ()),
+        ((1, 1), (1,), (1,)),
+    ],
+)
+def test_repeated_operands(random, shape, other, dims):
+    x, y = random(shape), random(other, seed=1)
+    wide = [1] * len(shape)
+    for dim, length in zip(dims, other, strict=True):
+        wide[dim] = length
+    (found,) = evaluate(added(shape, other, dims), [x, y])
+    np.testing.assert_array_equal(found, x + y.reshape(wide))
+
+
+@pytest.mark.parametrize("elements", [1, 127, 128, 1000, 4099, 300_000])
+def test_long_vectors_fill_the_partitions(random, elements):
+    g = Graph()
+    g.outputs = [g.elementwise("multiply", g.input((elements,), "float32"), 2.0)]
+    x = random((elements,))
+    np.testing.assert_array_equal(evaluate(g, [x])[0], x * 2)
+
+
+@pytest.mark.parametrize("op", ["add", "maximum", "minimum"])
+@pytest.mark.parametrize("shape", [(3, 130, 9), (4, 2, 6000)])
+def test_reductions_over_the_last_dimensions(random, op, shape):
+    g = Graph()
+    g.outputs = [g.reduce(op, g.input(shape, "float32"), (2,))]
+    x = random(shape)
+    expected = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[op].reduce(x, axis=2)
+    np.testing.assert_allclose(evaluate(g, [x])[0], expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_row_that_fits_crosses_from_hbm_once():
+    def softmax_time(columns):
+        g = Graph()
+        x = g.input((128, columns), "float32")
+        top = g.broadcast_in_dim(g.reduce("maximum", x, (1,)), x.shape, (0,))
+        g.outputs = [g.elementwise("exponential", g.elementwise("subtract", x, top))]
+        (cost,) = costs(g)
+        return cost.instructions
+
+    assert softmax_time(2048) < softmax_time(8192)
+
+
+def test_counting_along_any_dimension():
+    for dim in (0, 1, 2):
+        g = Graph()
+        x = g.input((3, 40, 50), "int32")
+        g.outputs = [g.elementwise("add", x, g.iota((3, 40, 50), dim))]
+        expected = np.broadcast_to(
+            np.arange((3, 40, 50)[dim]).reshape([-1 if d == dim else 1 for d in range(3)]),
+            (3, 40, 50),
+        )
+        np.testing.assert_array_equal(evaluate(g, [np.zeros((3, 40, 50), np.int32)])[0], expected)
+
+
+def test_random_numbers_are_uniform():
+    g = Graph()
+    x = g.input((128, 512), "float32")
+    g.outputs = [g.elementwise("add", x, g.rng((128, 512)))]
+    (drawn,) = evaluate(g, [np.zeros((128, 512), np.float32)])
+    assert 0 <= drawn.min() < 0.01
+    assert 0.99 < drawn.max() <= 1
+    assert abs(drawn.mean() - 0.5) < 0.01
+
+
+def test_a_reduction_that_cannot_be_cut_is_refused():
+    g = Graph()
+    x, y = g.input((2, 3, 5000), "float32"), g.input((2, 5000), "float32")
+    product = g.elementwise("multiply", x, g.broadcast_in_dim(y, x.shape, (0, 2)))
+    g.outputs = [g.reduce("add", product, (1, 2))]
+    with pytest.raises(NotModelled, match="a reduction over"):
+        costs(g)

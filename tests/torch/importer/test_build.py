@@ -1,0 +1,53 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.torch.importer.build import Build, Spec, Unlowered, spec_of
+
+
+def test_a_spec_says_how_a_tensor_lies():
+    x = torch.zeros(2, 3, 4)
+    assert spec_of(x) == Spec((2, 3, 4), torch.float32, (0, 1, 2))
+    assert spec_of(x.transpose(0, 2)).order == (2, 1, 0)
+    assert spec_of(torch.zeros(1, 3).expand(5, 3)).repeated == (0,)
+
+
+def test_a_tensor_enters_as_it_lies_in_memory():
+    b = Build()
+    b.input(spec_of(torch.zeros(2, 3).t()))
+    assert [value.shape for value in b.graph.inputs] == [(2, 3)]
+    assert [node.name for node in b.graph.nodes] == ["transpose"]
+
+
+def test_a_product_reads_a_transposed_side_as_it_lies():
+    b = Build()
+    x, y = b.input(spec_of(torch.zeros(2, 3))), b.input(spec_of(torch.zeros(4, 3).t()))
+    b.graph.outputs = [b.dot(x, y)]
+    b.graph.prune()
+    (node,) = b.graph.nodes
+    assert (node.name, node.attribute("contracting")) == ("dot_general", (1, 1))
+
+
+def test_mixed_operands_are_promoted():
+    b = Build()
+    half, whole = (b.input(spec_of(torch.zeros(2, dtype=d))) for d in (torch.bfloat16, torch.int64))
+    assert b.ew("add", half, whole).dtype == "bfloat16"
+    assert b.ew("multiply", whole, 2.0).dtype == "int32"
+    assert b.ew("multiply", whole, 0.5).dtype == "float32"
+
+
+def test_a_dtype_that_the_chip_lacks_is_named():
+    with pytest.raises(Unlowered, match=r"torch\.float64"):
+        Build().input(spec_of(torch.zeros(2, dtype=torch.float64)))
+
+
+def test_everything_is_reduced_by_rows_first():
+    b = Build()
+    b.reduce("add", b.input(spec_of(torch.zeros(3000, 3000))), (0, 1))
+    assert [node.name for node in b.graph.nodes if node.name == "reduce"] == ["reduce"] * 3
+
+
+def test_a_prime_number_of_elements_is_named():
+    b = Build()
+    with pytest.raises(Unlowered, match="104729 elements, a prime number"):
+        b.reduce("add", b.input(spec_of(torch.zeros(104729))), (0,))

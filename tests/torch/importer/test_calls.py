@@ -1,0 +1,49 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.torch.importer import Unlowered
+from trnsim.torch.importer.calls import call_of, graph_of, plain_name
+
+X = torch.zeros(4, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("aten::add_.Tensor", "add"),
+        ("aten::where.self_out", "where"),
+        ("aten::__and__.Scalar", "__and__"),
+        ("aten::_foreach_mul_.Scalar", "_foreach_mul"),
+    ],
+)
+def test_plain_names(name, plain):
+    assert plain_name(name) == plain
+
+
+def test_equal_calls_have_one_graph():
+    one, other = (call_of("aten::add.Tensor", (X, X), {"alpha": 2}, X) for _ in range(2))
+    assert one == other
+    assert graph_of(one) is graph_of(other)
+    assert len(graph_of(one).inputs) == 2
+
+
+def test_a_number_of_the_host_is_a_number():
+    call = call_of("aten::mul.Tensor", (X, torch.tensor(2.0)), {}, X)
+    assert call.args[1] == 2.0
+
+
+def test_an_operator_without_an_importer_says_so_by_name():
+    with pytest.raises(Unlowered, match=r"aten::linalg_qr has no lowering"):
+        graph_of(call_of("aten::linalg_qr", (X,), {}, X))
+
+
+def test_a_form_that_is_missing_says_what_it_is():
+    with pytest.raises(Unlowered, match=r"aten::mul\.Tensor has no lowering for torch\.float64"):
+        graph_of(call_of("aten::mul.Tensor", (X.double(), 2), {}, X.double()))
+    with pytest.raises(Unlowered, match=r"aten::mul\.Tensor has no lowering for these arguments"):
+        graph_of(call_of("aten::mul.Tensor", (X,), {}, X))
+
+
+def test_an_operator_on_nothing_takes_no_kernel():
+    assert not graph_of(call_of("aten::neg", (X[:0],), {}, X[:0])).nodes

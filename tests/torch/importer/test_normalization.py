@@ -1,0 +1,50 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+import torch.nn.functional as F  # noqa: N812  its usual name
+
+aten = torch.ops.aten
+torch.manual_seed(0)
+X, G = torch.randn(6, 5, 40), torch.randn(6, 5, 40)
+W, B = torch.randn(40), torch.randn(40)
+CLOSE = 2.0**-16
+
+
+@pytest.mark.parametrize("dim", [-1, 1])
+def test_softmax_and_its_gradient(agree, dim):
+    agree(lambda x: torch.softmax(x, dim), X, tolerance=CLOSE)
+    agree(lambda x: torch.log_softmax(x, dim), X, tolerance=CLOSE)
+    y = torch.softmax(X, dim)
+    agree(lambda g, y: aten._softmax_backward_data(g, y, dim, torch.float32), G, y, tolerance=CLOSE)
+    agree(
+        lambda g, y: aten._log_softmax_backward_data(g, y, dim, torch.float32),
+        G, y.log(), tolerance=CLOSE,
+    )  # fmt: skip
+
+
+def test_a_softmax_too_long_for_the_chip_is_walked_in_pieces(agree):
+    agree(lambda x: torch.softmax(x, -1), torch.randn(3, 9001), tolerance=CLOSE)
+
+
+def test_layer_normalization_and_its_gradient(agree):
+    agree(lambda x, w, b: aten.native_layer_norm(x, [40], w, b, 1e-5), X, W, B, tolerance=CLOSE)
+    _, mean, rstd = aten.native_layer_norm(X, [40], W, B, 1e-5)
+    agree(
+        lambda g, x, m, r, w, b: aten.native_layer_norm_backward(
+            g, x, [40], m, r, w, b, [True, True, True]
+        ),
+        G, X, mean, rstd, W, B, tolerance=CLOSE,
+    )  # fmt: skip
+
+
+def test_rms_normalization(agree):
+    agree(lambda x, w: F.rms_norm(x, (40,), w), X, W, tolerance=CLOSE)
+
+
+def test_batch_normalization_in_evaluation(agree):
+    moments = torch.randn(5), torch.rand(5) + 0.5
+    agree(
+        lambda x, m, v, w: F.batch_norm(x, m, v, w, None, False),
+        X, *moments, torch.randn(5), tolerance=CLOSE,
+    )  # fmt: skip

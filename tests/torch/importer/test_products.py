@@ -1,0 +1,40 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+torch.manual_seed(0)
+A, B = torch.randn(33, 150), torch.randn(150, 70)
+TOLERANCE = 150 * 2.0**-24 * 16
+
+
+def test_products_of_matrices_however_they_lie(agree):
+    agree(torch.mm, A, B, tolerance=TOLERANCE)
+    agree(lambda a, b: a.t().contiguous().t() @ b, A, B, tolerance=TOLERANCE)
+    agree(lambda a, b: a @ b.t().contiguous().t(), A, B, tolerance=TOLERANCE)
+
+
+def test_batches(agree):
+    agree(torch.bmm, torch.randn(3, 4, 5), torch.randn(3, 5, 6), tolerance=TOLERANCE)
+    agree(lambda x: x @ x.transpose(1, 2), torch.randn(3, 4, 5), tolerance=TOLERANCE)
+
+
+def test_a_linear_layer(agree):
+    layer = torch.nn.Linear(150, 20)
+    weight, bias = layer.weight.detach(), layer.bias.detach()
+    agree(torch.nn.functional.linear, A, weight, bias, tolerance=TOLERANCE)
+
+
+def test_a_sum_and_a_product(agree):
+    agree(
+        lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2.0),
+        torch.randn(33, 70), A, B, tolerance=TOLERANCE,
+    )  # fmt: skip
+
+
+def test_vectors(agree):
+    agree(torch.mv, A, B[:, 0].contiguous(), tolerance=TOLERANCE)
+    agree(torch.dot, A[0], B[:, 0].contiguous(), tolerance=TOLERANCE)
+
+
+def test_bfloat16_is_accumulated_in_float32_and_rounded_once(agree):
+    agree(torch.mm, A.bfloat16(), B.bfloat16(), tolerance=2.0**-8)

@@ -1,0 +1,42 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+torch.manual_seed(0)
+X = torch.randn(5, 7, 9)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "amin", "var", "std", "argmax", "argmin"])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_reductions_over_one_dimension(agree, name, dim):
+    agree(lambda x: getattr(torch, name)(x, dim), X, tolerance=2.0**-16)
+    agree(lambda x: getattr(torch, name)(x, dim, keepdim=True), X, tolerance=2.0**-16)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "norm"])
+def test_reductions_over_everything(agree, name):
+    agree(getattr(torch, name), X, tolerance=2.0**-16)
+    agree(getattr(torch, name), torch.randn(3, 5000), tolerance=2.0**-14)
+
+
+@pytest.mark.parametrize("dims", [(0, 1), (1, 2), (0, 2)])
+def test_reductions_over_several_dimensions(agree, dims):
+    agree(lambda x: x.sum(dims), X, tolerance=2.0**-16)
+
+
+@pytest.mark.parametrize("order", [1, 2, float("inf")])
+def test_norms(agree, order):
+    agree(lambda x: torch.linalg.vector_norm(x, order, dim=-1), X, tolerance=2.0**-16)
+
+
+def test_the_logarithm_of_a_sum_of_exponentials(agree):
+    agree(lambda x: torch.logsumexp(x, -1), X, tolerance=2.0**-16)
+
+
+def test_truth_values(agree):
+    agree(lambda x: (x > 0).any(-1), X, tolerance=0)
+    agree(lambda x: (x > 0).all(-1), X, tolerance=0)
+
+
+def test_an_extreme_with_its_index_is_named_as_missing(agree):
+    agree(lambda x: torch.max(x, 1), X, is_lowered=False)

@@ -1,0 +1,60 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.torch.device_time import step_time
+from trnsim.torch.recording import recording
+
+
+@pytest.fixture(scope="module")
+def step():
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(64, 2, 128, batch_first=True)
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(100, 64),
+        torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False),
+        torch.nn.Linear(64, 100),
+    ).to("neuron")
+    tokens = torch.randint(0, 100, (2, 32)).to("neuron")
+    optimizer = torch.optim.AdamW(model.parameters())
+    with recording() as found:
+        with torch.autocast("neuron", dtype=torch.bfloat16):
+            loss = torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return found
+
+
+@pytest.mark.parametrize("target", ["trn1", "inf2", "trn2", "trn3"])
+def test_every_call_of_a_transformers_training_step_has_a_time(step, target):
+    time = step_time(step, target)
+    assert not time.missing
+    assert 0 < time.device_time_s < 1e-2
+    assert time.launch_s > 0
+
+
+def test_parts_add_up_to_the_whole(step):
+    time = step_time(step, "trn2")
+    for key in ("operation", "module", "phase"):
+        rows = time.by(key)
+        assert sum(taken for _, _, taken in rows) == pytest.approx(time.device_time_s)
+        assert sum(number for _, number, _ in rows) == len(step.events)
+        assert [taken for _, _, taken in rows] == sorted((r[2] for r in rows), reverse=True)
+
+
+def test_products_are_counted_forward_and_twice_backward(step):
+    time = step_time(step, "trn2")
+    forward = sum(time.times[e.call].flop for e in step.events if e.phase.value == "forward")
+    assert time.flop == pytest.approx(3 * forward)
+
+
+def test_an_operator_without_a_time_is_named_and_adds_nothing():
+    x = torch.randn(64, 64, device="neuron")
+    with recording() as found:
+        torch.sort(x)
+    time = step_time(found, "trn2")
+    assert list(time.missing) == [
+        "aten::sort.stable has no lowering to the chip's instructions yet"
+    ]
+    assert time.device_time_s == 0

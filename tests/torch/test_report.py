@@ -1,0 +1,66 @@
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.torch.device_time import step_time
+from trnsim.torch.recording import recording
+from trnsim.torch.report import last_step, mfu, step_text, write_step
+
+
+@pytest.fixture(scope="module")
+def training():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
+    model = model.to("neuron")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.randn(32, 64).to("neuron")
+    with recording() as found:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(x).pow(2).mean().backward()
+            optimizer.step()
+    return found
+
+
+def test_the_last_step_ends_with_the_optimizer(training):
+    events = last_step(training)
+    assert len(events) < len(training.events) / 2
+    assert events[-1].phase.value == "optimizer"
+    assert [e.phase.value for e in events if e.call.operation == "addmm"] == ["forward"] * 2
+
+
+def test_without_an_optimizer_everything_is_the_step():
+    with recording() as found:
+        torch.ones(3, device="neuron").add_(1)
+    assert last_step(found) == found.events
+
+
+def test_the_text_shows_every_chip_and_where_the_time_goes(training):
+    text = step_text([step_time(last_step(training), name) for name in ("trn2", "trn1")])
+    lines = text.splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["chip", "trn2", "trn1"]
+    assert any(line.split()[:2] == ["addmm", "2"] for line in lines)
+    assert "without a time" not in text
+
+
+def test_what_has_no_time_is_listed():
+    with recording() as found:
+        torch.randn(8, 8, device="neuron").sort()
+    text = step_text([step_time(found, "trn2")])
+    assert "without a time, so missing above: 1 calls" in text
+    assert "aten::sort.stable has no lowering" in text
+
+
+def test_files_hold_the_same(training, tmp_path):
+    text = write_step(training, tmp_path, "trn1")
+    assert (tmp_path / "step.txt").read_text() == text + "\n"
+    chips = json.loads((tmp_path / "step.json").read_text())
+    assert [chip["target"] for chip in chips] == ["trn1", "inf2", "trn2", "trn3"]
+    step = step_time(last_step(training), "trn1")
+    assert chips[0]["device_time_s"] == step.device_time_s
+    assert 0 < chips[0]["mfu"] == mfu(step) < 1
+    spans = json.loads((tmp_path / "step-trn1.trace.json").read_text())["traceEvents"]
+    kernels = [span for span in spans if span.get("tid") == "kernels"]
+    assert sum(span["dur"] for span in kernels) == pytest.approx(step.device_time_s * 1e6)
+    assert any(span["ph"] == "C" and span["args"]["bytes"] > 0 for span in spans)
