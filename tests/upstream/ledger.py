@@ -102,8 +102,8 @@ class Ledger:
 
     def pytest_warning_recorded(self, warning_message, nodeid):
         kind = warning_message.category
-        ours = kind.__module__, warning_message.filename
-        if any("trnsim" in place for place in ours):
+        ours = str(Path("src", "trnsim", ""))
+        if kind.__module__.startswith("trnsim") or ours in warning_message.filename:
             text = first_line(warning_message.message)
             self.warnings[nodeid].append([kind.__name__, text])
 

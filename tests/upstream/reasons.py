@@ -81,14 +81,6 @@ WARNINGS = (
     ),
     Reason(
         "D5",
-        r"test_cumsum",
-        "RaceWarning",
-        "The kernel never asks for its `program_id`: with LNC=2 both cores compute and write the "
-        "whole output, the same values, and nothing orders them.",
-        "aws-neuron-sdk nki/get-started/about/lnc.rst, Programming for multiple cores",
-    ),
-    Reason(
-        "D5",
         r"",
         "SpillWarning",
         "More lives in SBUF at a time than it holds; the compiler moves some to HBM and back.",
