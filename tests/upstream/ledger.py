@@ -104,8 +104,9 @@ class Ledger:
         kind = warning_message.category
         ours = str(Path("src", "trnsim", ""))
         if kind.__module__.startswith("trnsim") or ours in warning_message.filename:
-            text = first_line(warning_message.message)
-            self.warnings[nodeid].append([kind.__name__, text])
+            said = [kind.__name__, first_line(warning_message.message)]
+            if said not in self.warnings[nodeid]:
+                self.warnings[nodeid].append(said)
 
     def pytest_sessionfinish(self, session, exitstatus):
         ended = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}

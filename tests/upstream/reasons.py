@@ -80,6 +80,14 @@ WARNINGS = (
         "aws-neuron-sdk nki.isa.core_barrier; nki/get-started/about/lnc.rst",
     ),
     Reason(
+        "D6",
+        r"",
+        "SimulatorOnlyWarning",
+        "AWS's simulator, for which these tests are written, broadcasts operands, divides, and "
+        "takes an operand in HBM; its compiler does not.",
+        "aws-neuron-sdk release-notes/components/nki.rst, NKI 0.4.0, Known issues",
+    ),
+    Reason(
         "D5",
         r"",
         "SpillWarning",
