@@ -33,6 +33,8 @@ def accesses(first, second, *, swapped, joined=False, is_strict=True):
     detector = RaceDetector(2, is_strict=is_strict)
     turns = [(0, first, HERE), (1, second, THERE)]
     for core, (reads, writes), line in reversed(turns) if swapped else turns:
+        for tile in writes:
+            tile.array[...] = core + 1
         detector.accessed(core, reads, writes, line)
         if joined:
             detector.join()
@@ -110,6 +112,29 @@ def test_an_old_write_is_remembered_under_newer_ones_elsewhere(shared):
         detector.accessed(0, [], [shared[8:12]], SourceLine("kernel.py", 9))
     with pytest.raises(DataRace, match=r"kernel\.py:1:"):
         detector.accessed(1, [shared[0:4]], [], THERE)
+
+
+def test_two_writes_of_the_same_values_are_no_race_and_of_others_are(shared, swapped):
+    tile, other = shared[0:4], shared[2:6]
+    detector = RaceDetector(2)
+    first, second = (1, 0) if swapped else (0, 1)
+    for core in (first, second):
+        tile.array[...] = 7
+        detector.accessed(core, [], [tile], HERE)
+    other.array[:, 2:] = 8
+    detector.accessed(second, [], [other], THERE)
+    other.array[:, 1] = 8
+    with pytest.raises(DataRace, match=r"writes .* while the other writes"):
+        detector.accessed(second, [], [other], THERE)
+
+
+def test_a_core_that_reads_what_the_other_writes_races_whatever_the_values(shared, swapped):
+    tile = shared[0:4]
+    detector = RaceDetector(2)
+    for core in (0, 1):
+        detector.accessed(core, [], [tile], HERE)
+    with pytest.raises(DataRace, match=r"reads .* while the other writes"):
+        detector.accessed(int(swapped), [tile], [], THERE)
 
 
 def test_where_it_is_not_strict_each_pair_of_lines_is_reported_once(shared):
@@ -206,15 +231,47 @@ def test_halves_of_one_tensor_race_as_soon_as_they_overlap(reach):
         out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
         tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
         nisa.dma_copy(dst=tile, src=a)
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=float(rank))
         mine = slice(0, reach) if rank == 0 else slice(8, 16)
         nisa.dma_copy(dst=out[:, mine], src=tile[:, mine])
         return out
 
     if reach == 8:
-        np.testing.assert_array_equal(trnsim.run(kernel[2], A).outputs, A)
+        expected = A + np.repeat(np.float32([0, 1]), 8)
+        np.testing.assert_array_equal(trnsim.run(kernel[2], A).outputs, expected)
     else:
         with pytest.raises(DataRace, match=r"writes .* while the other writes"):
             trnsim.run(kernel[2], A)
+
+
+@pytest.mark.parametrize("numerics", [True, False])
+def test_a_kernel_that_does_not_divide_its_work_is_no_race(numerics):
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=a)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    run = trnsim.run(kernel[2], A, numerics=numerics)
+    if numerics:
+        np.testing.assert_array_equal(run.outputs, A)
+    assert run.warnings == ()
+
+
+def test_an_index_that_picks_the_same_row_for_the_same_values_is_no_race():
+    @nki.jit
+    def kernel(a, rows):
+        tile = nl.ndarray((4, 16), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.memset(dst=tile, value=-1.0)
+        nisa.dma_copy(dst=by_rows(a, rows), src=tile)
+        return a
+
+    rows = np.array([[[0], [2], [4], [6]], [[1], [3], [5], [6]]], np.int32)
+    expected = [True] * 7 + [False]
+    outputs = trnsim.run(kernel[2], A.copy(), rows).outputs
+    assert (outputs == -1).all(axis=1).tolist() == expected
 
 
 def test_private_tensors_never_race():
@@ -284,7 +341,7 @@ def test_an_index_that_picks_a_row_of_the_other_core_is_a_race():
     @nki.jit
     def kernel(a, rows):
         tile = nl.ndarray((4, 16), dtype=a.dtype, buffer=nl.sbuf)
-        nisa.memset(dst=tile, value=-1.0)
+        nisa.memset(dst=tile, value=-1.0 - nl.program_id(0))
         nisa.dma_copy(dst=by_rows(a, rows), src=tile)
 
     rows = np.array([[[0], [2], [4], [6]], [[1], [3], [5], [6]]], np.int32)

@@ -102,10 +102,11 @@ class Ledger:
 
     def pytest_warning_recorded(self, warning_message, nodeid):
         kind = warning_message.category
-        ours = kind.__module__, warning_message.filename
-        if any("trnsim" in place for place in ours):
-            text = first_line(warning_message.message)
-            self.warnings[nodeid].append([kind.__name__, text])
+        ours = str(Path("src", "trnsim", ""))
+        if kind.__module__.startswith("trnsim") or ours in warning_message.filename:
+            said = [kind.__name__, first_line(warning_message.message)]
+            if said not in self.warnings[nodeid]:
+                self.warnings[nodeid].append(said)
 
     def pytest_sessionfinish(self, session, exitstatus):
         ended = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}

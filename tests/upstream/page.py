@@ -110,8 +110,16 @@ def warnings(results):
         for kind, text in case["warnings"]
     ]
     explained, rest = sorted_out(found, WARNINGS)
-    text = "\n## Warnings\n\nEvery warning of every case is counted, passed or not. "
-    text += "Without a document:\n\n" + (rest or "None.\n")
+    passed = [case for result in results for case in result.having("passed").values()]
+    kinds = Counter(kind for case in passed for kind in {kind for kind, _ in case["warnings"]})
+    counts = [f"{number} with {kind}" for kind, number in sorted(kinds.items())]
+    text = (
+        "\n## Warnings\n\ntrnsim's own, of every case; what the suites' other modules say is left "
+    )
+    text += (
+        f"out. Cases that passed: {len(passed)}; of them {', '.join(counts) or 'none warned'}.\n\n"
+    )
+    text += "Warnings that no document explains:\n\n" + (rest or "None.\n")
     for reason, cases in explained.items():
         text += f"\n`{reason.message}`: {reason.why} Source: {reason.source}.\n\n"
         functions = Counter((suite, name.partition("[")[0]) for suite, name in set(cases))

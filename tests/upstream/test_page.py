@@ -38,6 +38,7 @@ def test_a_warning_is_counted_whether_or_not_the_case_passed():
         case("f.py::test_b", warnings=[["RuntimeWarning", "overflow"]]),
     )
     assert "| 3 | 2 | 1 | 0 | 3 |\n" in text
+    assert "Cases that passed: 2; of them 1 with RuntimeWarning, 1 with SpillWarning.\n" in text
     assert "- D5-trn2-fast `f.py::test_a`: 2 cases\n" in text
     assert "- D5-trn2-fast `f.py::test_b`: RuntimeWarning: overflow\n" in text
 

@@ -1,5 +1,8 @@
 """Data races between cores: two accesses to the same bytes, one a write, that nothing orders.
 
+Two writes of the same values are none: a kernel that does not divide its work leaves the same bytes
+whichever core comes last. Without values nobody knows, and two writes are not judged.
+
 Happens-before by vector clocks: each core counts its accesses, and a barrier or an exchange tells
 each core how far the other has come. An access races with an earlier one of the other core that it
 has not been told of, whatever order the two happened to run in.
@@ -17,16 +20,49 @@ from trnsim.memory import ByteMap
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from trnsim.dtypes import Array
     from trnsim.errors import SourceLine
     from trnsim.memory import Storage, Tile
 
 
 class _Shadow:
-    """The tick of the last read and of the last write of each byte of a storage, for each core."""
+    """For each byte of a storage and each core: the ticks of its last read and write, and what."""
 
     def __init__(self, nbytes: int, cores: int) -> None:
         self.reads = [ByteMap(nbytes, np.int32) for _ in range(cores)]
         self.writes = [ByteMap(nbytes, np.int32) for _ in range(cores)]
+        self._values: list[Array | None] = [None] * cores
+
+    def keep(self, core: int, tile: Tile) -> None:
+        """`core` has written `tile`, with the values that it has now."""
+        data = tile.storage.data
+        if data is None:
+            return
+        values = self._values[core]
+        if values is None:
+            values = self._values[core] = np.zeros(tile.storage.nbytes, np.uint8)
+        _bytes_of(tile, values)[tile.touched()] = _bytes_of(tile, data)[tile.touched()]
+
+    def differs(self, core: int, tile: Tile) -> Array:
+        """Where the elements of `tile` are not those that `core` wrote there last."""
+        data, values = tile.storage.data, self._values[core]
+        if data is None or values is None:
+            return np.zeros(1, np.bool_)
+        touched = tile.touched()
+        differing: Array = _bytes_of(tile, data)[touched] != _bytes_of(tile, values)[touched]
+        return np.asarray(differing.any(axis=-1))
+
+
+def _bytes_of(tile: Tile, buffer: Array) -> Array:
+    """Where `tile` lies in the bytes of its storage, with a last axis for those of an element."""
+    pattern, itemsize = tile.footprint, tile.dtype.itemsize
+    return np.ndarray(
+        (*pattern.shape, itemsize),
+        np.uint8,
+        buffer,
+        pattern.offset_bytes,
+        (*pattern.strides_bytes, 1),
+    )
 
 
 class RaceDetector:
@@ -82,12 +118,18 @@ class RaceDetector:
                 continue
             kinds = [(shadow.writes, "writes")] + ([(shadow.reads, "reads")] if writes else [])
             for maps, did in kinds:
-                latest = int(maps[other].view(pattern, itemsize)[touched].max(initial=0))
-                if latest > self._known[core][other]:
+                ticks = maps[other].view(pattern, itemsize)[touched]
+                known = self._known[core][other]
+                if writes and did == "writes" and ticks.max(initial=0) > known:
+                    ticks = ticks * shadow.differs(other, tile)[..., None]
+                latest = int(ticks.max(initial=0))
+                if latest > known:
                     verb = "writes" if writes else "reads"
                     self._report(tile, line, verb, self._lines[other][latest], did)
         mine = shadow.writes if writes else shadow.reads
         mine[core].view(pattern, itemsize)[touched] = self._known[core][core]
+        if writes:
+            shadow.keep(core, tile)
 
     def _report(
         self, tile: Tile, line: SourceLine | None, verb: str, other: SourceLine | None, did: str
