@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream size clean
+.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream clients size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -70,8 +70,18 @@ accuracy: .venv-upstream/.made ## compare estimates with published times, from c
 upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder [SUITES= SWEEPS=]
 	.venv-upstream/bin/python tests/upstream/conformance.py $(UPSTREAM) $(SUITES) $(SWEEPS:%=--sweeps %)
 
+.venv-clients/.made: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-clients
+	.venv-clients/bin/python -m pip --disable-pip-version-check install --quiet \
+		--constraint constraints.txt --editable '.[torch,test,clients]'
+	@touch $@
+
+clients: .venv-clients/.made ## test accelerate and transformers on the device; writes docs/models.md
+	.venv-clients/bin/python -m pytest --quiet tests/clients
+	.venv-clients/bin/python tests/clients/models.py
+
 size: ## lines of each room
 	@for d in src/trnsim/*/; do printf '%6d %s\n' $$(find $$d -name '*.py' | xargs cat | wc -l) $$d; done
 
 clean: ## remove what was made
-	rm -rf .venv .venv-upstream build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-upstream .venv-clients build dist .mypy_cache .ruff_cache .pytest_cache

@@ -23,9 +23,9 @@ from unittest import mock
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import kernels
 import numpy as np
 
+import kernels
 import trnsim
 from trnsim.isa import Instruction
 from trnsim.program import CoreContext

@@ -64,3 +64,23 @@ def test_all_sorts_of_random_numbers(make):
     torch.manual_seed(0)
     assert torch.equal(first, make())
     assert first.device.type == "neuron"
+
+
+def test_a_generator_of_the_device_draws_for_it():
+    mine = torch.Generator(device="neuron").manual_seed(3)
+    assert mine.device == torch.device("neuron:0")
+    first = torch.randn(4, device="neuron", generator=mine)
+    host = torch.Generator().manual_seed(3)
+    assert torch.equal(first.cpu(), torch.randn(4, generator=host))
+    assert isinstance(mine, torch.Generator)
+    assert isinstance(host, torch.Generator)
+    assert isinstance(torch.default_generator, torch.Generator)
+    state = mine.get_state()
+    second = torch.rand(4, device="neuron", generator=mine)
+    mine.set_state(state)
+    assert torch.equal(second, torch.rand(4, device="neuron", generator=mine))
+
+
+def test_a_generator_of_a_core_that_does_not_exist_is_refused():
+    with pytest.raises(RuntimeError, match="neuron:7 does not exist"):
+        torch.Generator(device="neuron:7")

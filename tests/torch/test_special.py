@@ -100,3 +100,10 @@ def test_a_gradient_of_zeros_has_memory():
 def test_pinning_copies():
     tensor = torch.ones(3)
     assert torch.equal(tensor.pin_memory(), tensor)
+
+
+def test_a_histogram_of_integers_is_one_of_integers():
+    experts = torch.tensor([0, 2, 2, 1], dtype=torch.int32, device="neuron")
+    counts = torch.histc(experts, bins=3, min=0, max=2)
+    assert counts.tolist() == [1, 1, 2]
+    assert counts.dtype is torch.int32

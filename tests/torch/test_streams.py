@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.errors import NotModelled
+from trnsim.errors import BadInput, NotModelled
 
 
 def test_a_stream_is_always_idle():
@@ -23,7 +23,31 @@ def test_a_stream_is_always_idle():
         assert current is itself is stream
 
 
-def test_device_time_is_not_made_up():
-    start, end = torch.neuron.Event(enable_timing=True), torch.neuron.Event(enable_timing=True)
-    with pytest.raises(NotModelled, match="not estimated yet"):
+def test_the_time_between_events_is_that_of_the_kernels():
+    start, end = (torch.neuron.Event(enable_timing=True) for _ in range(2))
+    x = torch.randn(256, 256, device="neuron")
+    start.record()
+    y = x @ x
+    end.record()
+    once = start.elapsed_time(end)
+    y = y @ x
+    end.record()
+    assert 0 < once < 1
+    assert start.elapsed_time(end) == pytest.approx(2 * once)
+
+
+def test_what_has_no_time_is_named_between_events():
+    start, end = (torch.neuron.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    torch.randn(4, device="neuron").sort()
+    end.record()
+    with pytest.raises(NotModelled, match="aten::sort"):
+        start.elapsed_time(end)
+
+
+def test_an_event_without_timing_has_no_time():
+    start, end = torch.neuron.Event(), torch.neuron.Event(enable_timing=True)
+    start.record()
+    end.record()
+    with pytest.raises(BadInput, match="enable_timing=True"):
         start.elapsed_time(end)

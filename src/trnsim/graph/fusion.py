@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trnsim.errors import NotModelled
 from trnsim.graph.ir import ELEMENTWISE, Graph, Node, Shape, Value
 
 _LONGEST = 48
@@ -62,6 +61,11 @@ def groups(graph: Graph) -> list[Group]:
         if node.name in LEAVES and node.result.number not in returned:
             leaves[node.result.number] = node
             continue
+        if not _alone(node).is_fused:
+            for value in node.values:
+                if value.number in leaves:
+                    home[value.number] = len(found)
+                    found.append(_alone(leaves.pop(value.number)))
         latest = max((home.get(value.number, -1) for value in node.values), default=-1)
         if node.name in _FREE:
             # Who reads it reads HBM, so its group must have ended.
@@ -89,11 +93,6 @@ def _bring(leaves: dict[int, Node], node: Node, group: Group) -> None:
     made = {other.result.number for other in group.nodes}
     for value in node.values:
         if value.number in leaves and value.number not in made:
-            if not group.is_fused:
-                raise NotModelled(
-                    f"{node.name} of {leaves[value.number].name}, which only fused kernels make",
-                    fix="compute the operand on the CPU",
-                )
             group.nodes.insert(0, leaves[value.number])
             made.add(value.number)
 

@@ -5,10 +5,10 @@ Importing this package (as `torch_neuron`, `torch_neuronx` or `trnsim.torch`) ma
 through PyTorch's own entry point, unless TORCH_DEVICE_BACKEND_AUTOLOAD=0.
 
 What it promises: tensors that live on the device, with the size of its HBM, under which models
-train unmodified. What it does *not* promise yet: the chip's numerics and time. Every value is
-computed by PyTorch's own CPU kernel in the dtype of the tensor, so it is what a CPU gives, not what
-a NeuronCore gives: no stochastic rounding, no flushed denormals, no approximated activation
-functions; float64 and complex work although the chip has neither.
+train unmodified; and for what runs on them the time of tile kernels that compute the same. What has
+no such kernel is named and gets no time. What it does *not* promise: the chip's numerics by
+default. Values are computed by PyTorch's own CPU kernels in the dtype of the tensor: no stochastic
+rounding, no flushed denormals. TRNSIM_NUMERICS=exact computes them instruction by instruction.
 
 A device is one logical NeuronCore. NEURON_RT_VISIBLE_CORES says which ones this process has, and
 NEURON_PLATFORM_TARGET_OVERRIDE of which chip (trn2, unless it says otherwise).

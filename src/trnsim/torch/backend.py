@@ -14,6 +14,7 @@ from trnsim.torch import (
     pytorch,
     recording,
     recurrent,
+    rng,
     special,
     storage,
 )
@@ -47,6 +48,7 @@ def register() -> None:
     _every_namespace.fallback(kernels.fallback, "PrivateUse1")
     autocast.register(_aten, _every_namespace)
     collectives.register(_c10d)
+    rng.register()
     accelerator.register()
     recording.record_whole_program()
     _is_registered.append(True)

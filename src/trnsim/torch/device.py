@@ -25,6 +25,7 @@ from trnsim.torch.memory import (
     memory_summary,
     reset_peak_memory_stats,
 )
+from trnsim.torch.policy import host_fallbacks, set_policy
 from trnsim.torch.rng import (
     get_rng_state,
     get_rng_state_all,
@@ -65,6 +66,7 @@ __all__ = [
     "get_device_properties",
     "get_rng_state",
     "get_rng_state_all",
+    "host_fallbacks",
     "init",
     "initial_seed",
     "is_available",
@@ -83,6 +85,7 @@ __all__ = [
     "seed",
     "seed_all",
     "set_device",
+    "set_policy",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",

@@ -36,6 +36,10 @@ class OperatorNotModelled(NotModelled, NotImplementedError):
     """An operator, or a form of it, that the device does not have yet."""
 
 
+class DtypeRefused(BadInput, TypeError):
+    """A dtype that no NeuronCore has, under the policy that refuses it."""
+
+
 def program_line() -> SourceLine | None:
     """The innermost line on the stack that belongs neither to trnsim nor to PyTorch.
 

@@ -15,6 +15,7 @@ import torch
 from trnsim.torch.alias import neuron_alias
 from trnsim.torch.cores import Device, core_index, no_such_core, target, visible_cores
 from trnsim.torch.faults import OperatorNotModelled, OutOfDeviceMemory, program_line
+from trnsim.torch.policy import LACKING, admit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -154,6 +155,8 @@ def place(host: Tensor, core: int) -> Tensor:
             fix="use dense tensors, or compute this part on the CPU",
             line=program_line(),
         )
+    if host.dtype in LACKING:
+        admit(host.dtype)
     if host.is_conj() or host.is_neg():
         host = host.resolve_conj().resolve_neg()
     core_memory(core).hold(host)

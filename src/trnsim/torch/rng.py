@@ -6,11 +6,12 @@ The same seed gives the numbers that PyTorch's CPU generator gives; a NeuronCore
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from trnsim.torch.cores import Device, core_index, visible_cores
+from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Generator as Yields
@@ -18,19 +19,65 @@ if TYPE_CHECKING:
 
     from torch import Generator, Tensor
 
+_OfHost: Any = torch.Generator
 _generators: list[Generator] = []
 
 
 def _all_generators() -> list[Generator]:
     """The generators of all cores, made when first asked for."""
     if not _generators:
-        _generators.extend(torch.Generator("cpu") for _ in visible_cores())
+        _generators.extend(_OfHost("cpu") for _ in visible_cores())
     return _generators
 
 
 def generator(core: int) -> Generator:
     """The generator of neuron:`core`."""
     return _all_generators()[core_index(core)]
+
+
+def _device_of(generator: Generator) -> torch.device:
+    """The core that a generator of the device draws for."""
+    del generator
+    return torch.device(DEVICE_TYPE, 0)
+
+
+DeviceGenerator: Any = type(_OfHost)(
+    "DeviceGenerator", (_OfHost,), {"device": property(_device_of)}
+)
+"""A generator for the device: the host's, which says that it lives on a neuron core."""
+
+
+def make_generator(device: Device = "cpu") -> Generator:
+    """What `torch.Generator(device)` makes; for a neuron core one that PyTorch's C++ could not."""
+    wanted = torch.device("cpu" if device is None else device)
+    if wanted.type == DEVICE_TYPE:
+        core_index(wanted)
+        wanted, kind = torch.device("cpu"), DeviceGenerator
+    else:
+        kind = _OfHost
+    made: Generator = kind(wanted)
+    return made
+
+
+def _make(kind: type, device: Device = "cpu") -> Generator:
+    """The call of `torch.Generator`."""
+    del kind
+    return make_generator(device)
+
+
+def _is_generator(kind: type, instance: object) -> bool:
+    """Whether `instance` is a generator, whoever made it."""
+    del kind
+    return isinstance(instance, _OfHost)
+
+
+def register() -> None:
+    """Put a class in the place of `torch.Generator` of which every generator is an instance."""
+    kind: Any = type(_OfHost)
+    methods = {"__call__": _make, "__instancecheck__": _is_generator}
+    stand_in: Any = type(kind)("GeneratorType", (kind,), methods)
+    patched: Any = torch
+    patched.Generator = stand_in("Generator", (_OfHost,), {"__doc__": _OfHost.__doc__})
 
 
 @contextmanager

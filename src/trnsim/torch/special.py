@@ -12,6 +12,7 @@ from trnsim.torch.alias import host_alias
 from trnsim.torch.cores import core_index
 from trnsim.torch.exact import mode
 from trnsim.torch.memory import core_memory, place
+from trnsim.torch.policy import LACKING, admit
 from trnsim.torch.recording import note_transfer, recordings
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def empty(
     """aten::empty.memory_format."""
     del pin_memory
     core = core_index(device)
+    if dtype in LACKING:
+        admit(dtype)
     _reserve(core, math.prod(size), dtype)
     host = torch.empty(
         size,
@@ -193,6 +196,12 @@ def can_exchange_data(tensor: Tensor, source: Tensor) -> bool:
     return tensor.layout is source.layout
 
 
+def histogram(tensor: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002  PyTorch's names
+    """aten::histc, of integers too, which devices have and the CPU does not (experts count so)."""
+    counts = torch.histc(host_alias(tensor).float(), bins, min, max)
+    return place(counts.to(tensor.dtype), tensor.get_device())
+
+
 def is_left_aligned(tensor: Tensor, mask: Tensor) -> bool:
     """aten::_nested_tensor_from_mask_left_aligned: False.
 
@@ -238,6 +247,7 @@ _KERNELS: Final[dict[str, Kernel]] = {
     "_local_scalar_dense": local_scalar,
     "_has_compatible_shallow_copy_type": can_exchange_data,
     "_nested_tensor_from_mask_left_aligned": is_left_aligned,
+    "histc": histogram,
     "resize_": resize,
     "set_.source_Tensor": set_to_tensor,
     "set_.source_Storage": set_to_storage,

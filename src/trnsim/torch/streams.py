@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import torch
 
-from trnsim.errors import NotModelled
-from trnsim.torch.cores import Device, core_index
+from trnsim.errors import BadInput, NotModelled
+from trnsim.torch.cores import Device, core_index, target
+from trnsim.torch.device_time import step_time
 from trnsim.torch.faults import program_line
 from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.recording import clock
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from types import TracebackType
 
 
+_MS: Final = 1e3
+
+
 class Event:
-    """A point in a stream; work before it is done."""
+    """A point in a stream; work before it is done.
+
+    With `enable_timing` the calls between two events are recorded, so that their time can be asked.
+    """
 
     def __init__(
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> None:
         del blocking, interprocess
         self.enable_timing = enable_timing
+        self._place: int | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        """Nothing to mark: the stream is idle."""
+        """Mark this point among the calls on the device."""
+        del stream
+        if self.enable_timing:
+            self._place = len(clock().events)
 
     def wait(self, stream: Stream | None = None) -> None:
         """Nothing to wait for."""
@@ -40,17 +52,26 @@ class Event:
         """Nothing to wait for."""
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Device time between two events.
+        """Estimated device time between two recorded events, in milliseconds.
 
         Raises:
-            NotModelled: always; the host's time would say nothing about a NeuronCore's.
+            BadInput: if one was not recorded, or without enable_timing.
+            NotModelled: if a call in between has no time, by name.
         """
-        del end_event
-        raise NotModelled(
-            "the time between two events on the neuron device is not estimated yet",
-            fix="measure the host with time.perf_counter, knowing that it is not device time",
-            line=program_line(),
-        )
+        if self._place is None or end_event._place is None:
+            raise BadInput(
+                "elapsed_time of an event that was not recorded with enable_timing=True",
+                fix="make both with Event(enable_timing=True), and call record() on each",
+                line=program_line(),
+            )
+        time = step_time(clock().events[self._place : end_event._place], target().name)
+        if time.missing:
+            raise NotModelled(
+                f"no time between the events: {next(iter(time.missing))}",
+                fix="time the other calls, or see trnsim run SCRIPT for all that have a time",
+                line=program_line(),
+            )
+        return time.device_time_s * _MS
 
 
 class Stream:

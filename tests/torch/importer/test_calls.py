@@ -2,7 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.importer import Unlowered
+from trnsim.torch import pytorch
+from trnsim.torch.importer import IMPORTERS, Unlowered
 from trnsim.torch.importer.calls import call_of, graph_of, plain_name
 
 X = torch.zeros(4, 6)
@@ -47,3 +48,16 @@ def test_a_form_that_is_missing_says_what_it_is():
 
 def test_an_operator_on_nothing_takes_no_kernel():
     assert not graph_of(call_of("aten::neg", (X[:0],), {}, X[:0])).nodes
+
+
+def test_most_core_operators_are_lowered():
+    core = [
+        name
+        for name in pytorch.operators()
+        if name.startswith("aten::")
+        and (operator := pytorch.overload(name)) is not None
+        and torch.Tag.core in operator.tags
+    ]
+    lowered = [name for name in core if plain_name(name) in IMPORTERS]
+    assert len(core) == 193
+    assert len(lowered) >= 136

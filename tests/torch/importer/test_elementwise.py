@@ -125,6 +125,13 @@ def test_mixtures(agree):
     agree(torch.remainder, X, Y, tolerance=2.0**-16)
 
 
+def test_remainders_and_rounding(agree):
+    agree(torch.fmod, X, Y + 0.0137, tolerance=2.0**-16)
+    agree(torch.round, X + 0.01)
+    agree(F.elu, X, tolerance=2.0**-16)
+    agree(torch.logical_xor, X > 0, Y > 1, tolerance=0)
+
+
 def test_in_place_forms_write_their_argument(agree):
     agree(lambda x, y: x.clone().mul_(y).add_(1), X, Y)
 

@@ -48,3 +48,10 @@ def test_batch_normalization_in_evaluation(agree):
         lambda x, m, v, w: F.batch_norm(x, m, v, w, None, False),
         X, *moments, torch.randn(5), tolerance=CLOSE,
     )  # fmt: skip
+
+
+def test_group_normalization(agree):
+    agree(
+        lambda x, w: F.group_norm(x, 2, w, w),
+        torch.randn(3, 4, 5, 6), torch.randn(4), tolerance=CLOSE,
+    )  # fmt: skip

@@ -40,3 +40,9 @@ def test_truth_values(agree):
 
 def test_an_extreme_with_its_index_is_named_as_missing(agree):
     agree(lambda x: torch.max(x, 1), X, is_lowered=False)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_sums_up_to_each_place(agree, dim):
+    agree(lambda x: torch.cumsum(x, dim), X, tolerance=2.0**-16)
+    agree(lambda x: torch.cumsum((x > 0).long(), dim), X, tolerance=0)

@@ -7,6 +7,7 @@ gives the value or values that the operator returns. One table serves eager call
 from __future__ import annotations
 
 from trnsim.torch.importer import (
+    convolution,
     elementwise,
     losses,
     movement,
@@ -23,6 +24,7 @@ IMPORTERS: dict[str, Importer] = {
     **elementwise.IMPORTERS,
     **reductions.IMPORTERS,
     **products.IMPORTERS,
+    **convolution.IMPORTERS,
     **normalization.IMPORTERS,
     **movement.IMPORTERS,
     **losses.IMPORTERS,

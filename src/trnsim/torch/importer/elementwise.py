@@ -360,6 +360,37 @@ def normal(b: Build, x: Value, mean: float = 0.0, std: float = 1.0, **_: Any) ->
     return b.result(b.graph.reshape(b.ew("add", drawn, float(mean)), x.shape))
 
 
+def fmod(b: Build, x: Operand, y: Operand) -> Value:
+    """The remainder with the sign of x."""
+    quotient = b.ew("divide", _number(x), _number(y), dtype="float32")
+    whole = b.convert(b.convert(quotient, "int32"), "float32")
+    return b.result(b.ew("subtract", _number(x), b.ew("multiply", whole, _number(y))))
+
+
+def round_(b: Build, x: Value) -> Value:
+    """The nearest integer; halves go up in `exact` numerics, to the even one on the host."""
+    return b.result(b.ew("floor", b.ew("add", x, 0.5)))
+
+
+def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
+    """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
+    above = b.ew("compare", x, 0.0, dtype="uint8", direction="GT")
+    grown = b.ew("exponential_minus_one", b.ew("multiply", x, float(input_scale)))
+    below = b.ew("multiply", grown, float(alpha))
+    return b.result(b.ew("multiply", b.ew("select", above, x, below, dtype=x.dtype), float(scale)))
+
+
+def logical_xor(b: Build, x: Value, y: Value) -> Value:
+    """Whether one of the two is zero and the other is not."""
+    held = [b.ew("compare", part, 0.0, dtype="float32", direction="NE") for part in (x, y)]
+    return b.ew("compare", *held, dtype="uint8", direction="NE")
+
+
+def drawn(b: Build, *_: Any, **__: Any) -> Value:
+    """Random numbers of [0, 1) in a new tensor."""
+    return b.result(b.graph.reshape(b.graph.rng(b.results[0].shape or (1,)), b.results[0].shape))
+
+
 def bitwise_not(b: Build, x: Value) -> Value:
     """The negation of a truth value, or -1 - x of an integer."""
     if x.dtype == "uint8":
@@ -419,4 +450,9 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "bernoulli": bernoulli,
     "normal": normal,
     "bitwise_not": bitwise_not,
+    "fmod": fmod,
+    "round": round_,
+    "elu": elu,
+    "logical_xor": logical_xor,
+    "rand": drawn,
 }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
 
-from trnsim.graph import Value
+from trnsim.graph import TensorType, Value
 from trnsim.torch.importer.build import Build, Importer, Unlowered
 
 
@@ -152,6 +152,30 @@ def rms_norm(
 _EPSILON: Final = 1.1920929e-07  # torch.nn.functional.rms_norm: torch.finfo(float32).eps
 
 
+def group_norm(
+    b: Build,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    batch: int,
+    channels: int,
+    places: int,
+    groups: int,
+    eps: float,
+) -> tuple[Value, ...]:
+    """Each group of channels of each sample normalized, then a weight and a bias a channel."""
+    wanted = b.results
+    rows = b.graph.reshape(x, (batch * groups, channels // groups * places))
+    b.results = [TensorType(rows.shape, "float32"), *wanted[1:]]
+    y, *moments = layer_norm(b, rows, rows.shape[1:], None, None, eps)
+    b.results = wanted
+    y = b.graph.reshape(y, x.shape)
+    for name, part in (("multiply", weight), ("add", bias)):
+        if part is not None:
+            y = b.ew(name, y, _of_channel(b, part, x))
+    return b.result(y), *moments
+
+
 def batch_norm(
     b: Build,
     x: Value,
@@ -199,6 +223,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "native_layer_norm": layer_norm,
     "native_layer_norm_backward": layer_norm_backward,
     "_fused_rms_norm": rms_norm,
+    "native_group_norm": group_norm,
     "native_batch_norm": batch_norm,
     "_native_batch_norm_legit": batch_norm,
 }

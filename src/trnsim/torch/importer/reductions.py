@@ -117,6 +117,24 @@ def _place_of(op: str) -> Importer:
     return build
 
 
+def cumsum(b: Build, x: Value, dim: int, **_: Any) -> Value:
+    """Sums up to each place: a product with ones above the diagonal."""
+    rank = len(x.shape)
+    order = [d for d in range(rank) if d != dim % rank] + [dim % rank]
+    moved = b.graph.transpose(b.convert(x, "float32"), order)
+    length = moved.shape[-1]
+    if length > _LONGEST_SUM:
+        raise Unlowered(f"sums over {length} places")
+    rows = b.graph.reshape(moved, (moved.type.elements // length, length))
+    before, after = (b.graph.iota((length, length), d) for d in (0, 1))
+    ones = b.ew("compare", before, after, dtype="float32", direction="LE")
+    sums = b.graph.reshape(b.graph.dot_general(rows, ones, (1, 0)), moved.shape)
+    return b.result(b.graph.transpose(sums, [order.index(d) for d in range(rank)]))
+
+
+_LONGEST_SUM: Final = 8192
+
+
 def any_(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
     """Whether one element is not zero."""
     held = b.ew("compare", x, 0.0, dtype="float32", direction="NE")
@@ -145,5 +163,6 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "argmax": _place_of("maximum"),
     "argmin": _place_of("minimum"),
     "any": any_,
+    "cumsum": cumsum,
     "all": all_,
 }
