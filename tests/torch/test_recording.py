@@ -38,7 +38,12 @@ def test_nothing_is_recorded_outside():
     number = len(found.events)
     torch.ones(3, device="neuron").add_(1)
     assert len(found.events) == number
-    assert not recorder.recordings
+    assert found not in recorder.recordings
+
+
+def test_a_timing_event_before_does_not_hide_modules():
+    torch.neuron.Event(enable_timing=True).record()
+    test_calls_belong_to_modules_and_phases()
 
 
 def test_reading_a_result_counts_bytes_to_the_host():

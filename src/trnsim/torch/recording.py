@@ -96,11 +96,12 @@ class Recording:
 
 @dataclass
 class _State:
-    """Where the program is: the modules that it is inside of, and whether an optimizer steps."""
+    """Where the program is: inside which modules, in an optimizer's step; and whether we look."""
 
     modules: list[nn.Module] = field(default_factory=list[nn.Module])
     names: dict[int, str] = field(default_factory=dict[int, str])
     is_stepping: bool = False
+    is_watched: bool = False
 
     def path(self) -> str:
         return self.names.get(id(self.modules[-1]), "") if self.modules else ""
@@ -185,7 +186,7 @@ def recording() -> Generator[Recording]:
     Not inside another thread's `with`: every thread's calls are written down.
     """
     found = Recording()
-    removers = [] if recordings else _watch_modules()
+    removers = [] if _state.is_watched else _watch_modules()
     recordings.append(found)
     try:
         yield found
@@ -193,12 +194,14 @@ def recording() -> Generator[Recording]:
         recordings.remove(found)
         for remover in removers:
             remover.remove()
+        _state.is_watched = _state.is_watched and not removers
 
 
 def _watch_modules() -> list[Any]:
     """Hooks that keep `_state` right."""
     _state.modules.clear()
     _state.names.clear()
+    _state.is_watched = True
     return [
         hooks.register_module_forward_pre_hook(_enter),
         hooks.register_module_forward_hook(_leave, always_call=True),
