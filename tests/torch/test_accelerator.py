@@ -54,3 +54,13 @@ def test_backward_on_the_cpu_is_untouched():
     leaf = torch.ones(2, requires_grad=True)
     (leaf * 2).sum().backward()
     assert leaf.grad.tolist() == [2, 2]
+
+
+def test_the_hosts_cache_is_emptied_without_an_allocator():
+    assert torch.accelerator.empty_host_cache() is None
+
+
+def test_the_capability_names_the_chips_dtypes():
+    found = torch.accelerator.get_device_capability()["supported_dtypes"]
+    assert torch.bfloat16 in found
+    assert torch.float64 not in found

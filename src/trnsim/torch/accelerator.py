@@ -14,6 +14,8 @@ import torch
 from torch import autograd
 
 from trnsim.torch import device, pytorch
+from trnsim.torch.cores import core_index
+from trnsim.torch.importer.build import STORED
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
@@ -32,6 +34,12 @@ def _nested_stats(index: int) -> dict[str, Any]:
     return dict(device.memory_stats(index))
 
 
+def _capability(index: int) -> dict[str, Any]:
+    """The dtypes that the device holds in the chip's own formats, or as integers of 32 bits."""
+    core_index(index)
+    return {"supported_dtypes": set(STORED)}
+
+
 def _keep(index: int) -> None:
     """Nothing: no figure here accumulates."""
     del index
@@ -42,6 +50,8 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "setDeviceIndex": device.set_device,
     "isAllocatorInitialized": device.is_initialized,
     "emptyCache": device.empty_cache,
+    "emptyHostCache": device.empty_cache,
+    "getDeviceCapability": _capability,
     "getDeviceStats": _nested_stats,
     "resetPeakStats": device.reset_peak_memory_stats,
     "resetAccumulatedStats": _keep,

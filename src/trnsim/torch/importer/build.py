@@ -16,7 +16,7 @@ from trnsim.graph import Graph, TensorType, Value
 Operand = Value | float
 Importer = Callable[..., Any]
 
-_STORED: Final = {
+STORED: Final = {
     torch.float32: "float32",
     torch.bfloat16: "bfloat16",
     torch.float16: "float16",
@@ -59,9 +59,9 @@ class Spec:
         Raises:
             Unlowered: for a dtype that the chip does not have.
         """
-        if self.dtype not in _STORED:
+        if self.dtype not in STORED:
             raise Unlowered(f"{self.dtype}, which a NeuronCore does not have")
-        return TensorType(self.shape, _STORED[self.dtype])
+        return TensorType(self.shape, STORED[self.dtype])
 
 
 def spec_of(tensor: Tensor) -> Spec:
