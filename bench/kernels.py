@@ -19,38 +19,54 @@ BF16 = ml_dtypes.bfloat16
 
 @nki.jit
 def matmul(lhs_t, rhs):
-    """lhs_t.T @ rhs for bfloat16 [1024, 1024], tiles of 128 x 128 x 512."""
+    """lhs_t.T @ rhs for bfloat16 [1024, 1024], tiles of 128 x 128 x 512, each loaded once."""
     (depth, rows), (_, columns) = lhs_t.shape, rhs.shape
     out = nl.ndarray((rows, columns), dtype=nl.float32, buffer=nl.shared_hbm)
-    for m in range(0, rows, P):
-        for n in range(0, columns, F):
+    left, right = load_tiles(lhs_t, P), load_tiles(rhs, F)
+    for m in range(rows // P):
+        for n in range(columns // F):
             total = nl.ndarray((P, F), dtype=nl.float32, buffer=nl.psum)
-            for k in range(0, depth, K):
-                left = nl.ndarray((K, P), dtype=lhs_t.dtype, buffer=nl.sbuf)
-                right = nl.ndarray((K, F), dtype=rhs.dtype, buffer=nl.sbuf)
-                nisa.dma_copy(dst=left, src=lhs_t[k : k + K, m : m + P])
-                nisa.dma_copy(dst=right, src=rhs[k : k + K, n : n + F])
-                nisa.nc_matmul(dst=total, stationary=left, moving=right)
+            for k in range(depth // K):
+                nisa.nc_matmul(dst=total, stationary=left[k][m], moving=right[k][n])
             result = nl.ndarray((P, F), dtype=nl.float32, buffer=nl.sbuf)
             nisa.tensor_copy(dst=result, src=total)
-            nisa.dma_copy(dst=out[m : m + P, n : n + F], src=result)
+            nisa.dma_copy(dst=out[m * P : (m + 1) * P, n * F : (n + 1) * F], src=result)
     return out
+
+
+def load_tiles(array, width):
+    """Tiles of K rows and `width` columns, in SBUF."""
+    tiles = []
+    for row in range(0, array.shape[0], K):
+        tiles.append([])
+        for column in range(0, array.shape[1], width):
+            tile = nl.ndarray((K, width), dtype=array.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=tile, src=array[row : row + K, column : column + width])
+            tiles[-1].append(tile)
+    return tiles
 
 
 def matmul_numpy(lhs_t, rhs):
     """The same tiles in numpy."""
     (depth, rows), (_, columns) = lhs_t.shape, rhs.shape
     out = np.empty((rows, columns), np.float32)
-    for m in range(0, rows, P):
-        for n in range(0, columns, F):
+    left, right = copy_tiles(lhs_t, P), copy_tiles(rhs, F)
+    for m in range(rows // P):
+        for n in range(columns // F):
             total = None
-            for k in range(0, depth, K):
-                left = lhs_t[k : k + K, m : m + P].copy()
-                right = rhs[k : k + K, n : n + F].copy()
-                product = left.astype(np.float32).T @ right.astype(np.float32)
+            for k in range(depth // K):
+                product = left[k][m].astype(np.float32).T @ right[k][n].astype(np.float32)
                 total = product if total is None else total + product
-            out[m : m + P, n : n + F] = total.copy()
+            out[m * P : (m + 1) * P, n * F : (n + 1) * F] = total.copy()
     return out
+
+
+def copy_tiles(array, width):
+    """Tiles of K rows and `width` columns, copied."""
+    return [
+        [array[k : k + K, n : n + width].copy() for n in range(0, array.shape[1], width)]
+        for k in range(0, array.shape[0], K)
+    ]
 
 
 @nki.jit

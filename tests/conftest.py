@@ -33,8 +33,8 @@ class Bench:
     def empty(self, shape, dtype=FLOAT32, memory=Memory.SBUF, **kwargs):
         """A tile that nothing has written."""
         dtype = as_dtype(dtype)
-        storage, pattern = self.context.memory.allocate(tuple(shape), dtype, memory, **kwargs)
-        return Tile(storage, dtype, pattern)
+        storage, layout = self.context.memory.allocate(tuple(shape), dtype, memory, **kwargs)
+        return Tile(storage, dtype, layout.pattern)
 
     def tile(self, values, dtype=None, memory=Memory.SBUF):
         """A tile that holds `values` already."""

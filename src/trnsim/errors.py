@@ -47,12 +47,17 @@ def user_line() -> SourceLine | None:
             is_user = not file.startswith(_PACKAGE) and not file.startswith("<")
             _is_user_file[file] = is_user
         if is_user:
-            return SourceLine(file, frame.f_lineno)
+            place = file, frame.f_lineno
+            line = _lines.get(place)
+            if line is None:
+                line = _lines[place] = SourceLine(*place)
+            return line
         frame = frame.f_back
     return None
 
 
 _is_user_file: dict[str, bool] = {}
+_lines: dict[tuple[str, int], SourceLine] = {}
 
 
 class EmulatorError(Exception):

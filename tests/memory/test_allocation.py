@@ -26,8 +26,9 @@ def test_capacities_are_those_of_the_core(memory, core):
 @pytest.mark.parametrize("space", [SBUF, PSUM])
 def test_a_tensor_may_fill_a_partition_and_not_one_byte_more(memory, core, space):
     full = memory.capacity_bytes(space)
-    storage, pattern = memory.allocate((128, full), UINT8, space)
-    assert (storage.nbytes, storage.pitch_bytes, pattern.shape) == (128 * full, full, (128, full))
+    storage, layout = memory.allocate((128, full), UINT8, space)
+    assert (storage.nbytes, storage.pitch_bytes) == (128 * full, full)
+    assert layout.pattern.shape == (128, full)
     message = rf"needs {full + 1} bytes a partition; {core.name} has {full} a partition"
     with pytest.raises(OutOfMemory, match=message) as caught:
         memory.allocate((1, full + 1), UINT8, space)
@@ -105,9 +106,9 @@ def test_an_address_in_hbm_is_nothing_to_place(memory):
 
 
 def test_on_chip_a_row_is_a_partition(memory):
-    storage, pattern = memory.allocate((4, 3, 5), BFLOAT16, SBUF, name="x")
+    storage, layout = memory.allocate((4, 3, 5), BFLOAT16, SBUF, name="x")
     assert (storage.pitch_bytes, storage.nbytes, storage.name) == (30, 120, "x")
-    assert pattern.strides_bytes == (30, 10, 2)
+    assert layout.pattern.strides_bytes == (30, 10, 2)
     assert storage.line.file == __file__
 
 

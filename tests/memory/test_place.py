@@ -4,17 +4,16 @@ import pytest
 
 from trnsim.memory import Box, Memory, Storage
 from trnsim.memory.place import Places
+from trnsim.memory.storage import PlacedStorage
 
 
 @pytest.fixture
 def placed():
     """Makes storages at boxes of one memory."""
-    places = Places()
+    places, whole = Places(), Storage(Memory.SBUF, 64, 16)
 
     def make(box):
-        storage = Storage(Memory.SBUF, 64, 16)
-        storage.place, storage.since = places.take(box)
-        return storage
+        return PlacedStorage(whole, 16, 0, *places.take(box))
 
     return make
 

@@ -5,7 +5,9 @@ import weakref
 
 import pytest
 
-from trnsim.memory import AccessPattern, Memory, Storage
+from trnsim.memory import AccessPattern, Box, Memory, Storage
+from trnsim.memory.place import Place
+from trnsim.memory.storage import PlacedStorage
 
 
 def test_only_hbm_has_no_partition_axis():
@@ -43,7 +45,7 @@ def test_a_storage_ends_with_its_last_reference():
 
 def test_a_storage_within_another_shares_its_bytes_and_what_was_written():
     whole = Storage(Memory.SBUF, 32, 16, is_written=True)
-    part = Storage(Memory.SBUF, 32, 16, root=whole)
+    part = PlacedStorage(whole, 8, 4, Place(Box(0, 1, 4, 11)), 0)
     assert part.root_serial == whole.serial
     assert part.written is whole.written
     assert whole.root_serial == whole.serial

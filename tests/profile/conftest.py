@@ -27,8 +27,8 @@ class Kernel:
         self.context = CoreContext(core, has_values=False, observers=(self.scheduler,))
 
     def tile(self, memory: Memory, *shape: int, dtype: Dtype = BFLOAT16, name: str = "") -> Tile:
-        storage, pattern = self.context.memory.allocate(shape, dtype, memory, name=name)
-        return Tile(storage, dtype, pattern)
+        storage, layout = self.context.memory.allocate(shape, dtype, memory, name=name)
+        return Tile(storage, dtype, layout.pattern)
 
     def do(self, instruction: Instruction) -> None:
         self.context.issue(instruction)

@@ -23,8 +23,8 @@ def tile(context, memory, *shape):
 
 
 def _parts(context, memory, shape):
-    storage, pattern = context.memory.allocate(shape, BFLOAT16, memory)
-    return storage, BFLOAT16, pattern
+    storage, layout = context.memory.allocate(shape, BFLOAT16, memory)
+    return storage, BFLOAT16, layout.pattern
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import numpy as np
 from trnsim.errors import IllegalInstruction, InternalError
 from trnsim.isa.fields import wrong_field
 from trnsim.isa.indirection import check_indirection
-from trnsim.isa.modes import Engine, OobMode
+from trnsim.isa.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
 from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:
@@ -339,9 +339,13 @@ class Instruction:
     def signature(self) -> tuple[object, ...]:
         """All that legality and cost depend on; equal signatures are checked once."""
         return (
-            type(self),
+            self.__class__,
             *[
-                value if value.__class__ in _ATOMS else _plain(value)
+                value
+                if value.__class__ in _ATOMS
+                else value.layout.signature
+                if isinstance(value, Tile) and value.index is None
+                else _plain(value)
                 for value in self.__dict__.values()
             ],
         )
@@ -466,7 +470,9 @@ class Instruction:
                 )
 
 
-_ATOMS: Final = frozenset({type(None), bool, int, float, str})
+_ATOMS: Final = frozenset(
+    {type(None), bool, int, float, str, Engine, DgeMode, OobMode, MatmulPerfMode, ReduceCmd}
+)
 """Types of values that are their own signatures; others may be too."""
 
 

@@ -5,6 +5,7 @@ from trnsim.memory.allocation import CoreMemory, SharedTensors
 from trnsim.memory.box import Box
 from trnsim.memory.bytemask import ByteMap, ByteMask
 from trnsim.memory.index import Index, Register, ScalarIndex, SnakeIndex, VectorIndex
+from trnsim.memory.layout import Layout
 from trnsim.memory.storage import Memory, Storage
 from trnsim.memory.tile import Tile
 
@@ -15,6 +16,7 @@ __all__ = [
     "ByteMask",
     "CoreMemory",
     "Index",
+    "Layout",
     "Memory",
     "Register",
     "ScalarIndex",

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.errors import IllegalInstruction, OutOfMemory, user_line
+from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory, user_line
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
-from trnsim.memory.bytemask import ByteMask
+from trnsim.memory.layout import Layout, layout_of
 from trnsim.memory.place import Places
-from trnsim.memory.storage import Memory, Storage
+from trnsim.memory.storage import Memory, PlacedStorage, Storage
+from trnsim.memory.tile import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
@@ -26,33 +27,33 @@ class SharedTensors:
     """Tensors in shared HBM: the n-th that each core allocates is the same one."""
 
     def __init__(self) -> None:
-        self._made: list[tuple[Storage, AccessPattern, Dtype]] = []
+        self._made: list[tuple[Storage, Layout, Dtype]] = []
 
     def take(
         self,
         number: int,
         shape: tuple[int, ...],
         dtype: Dtype,
-        make: Callable[[], tuple[Storage, AccessPattern]],
-    ) -> tuple[Storage, AccessPattern]:
+        make: Callable[[], tuple[Storage, Layout]],
+    ) -> tuple[Storage, Layout]:
         """Tensor `number`, made by the core that comes first.
 
         Raises:
             IllegalInstruction: where the cores ask for different tensors.
         """
         if number == len(self._made):
-            storage, pattern = make()
+            storage, layout = make()
             storage.is_shared = True
-            self._made.append((storage, pattern, dtype))
-        storage, pattern, made_dtype = self._made[number]
-        if pattern.shape != shape or made_dtype != dtype:
+            self._made.append((storage, layout, dtype))
+        storage, layout, made_dtype = self._made[number]
+        if layout.pattern.shape != shape or made_dtype != dtype:
             raise IllegalInstruction(
                 f"shared HBM tensor {number} is {list(shape)} {dtype} on this core and "
-                f"{list(pattern.shape)} {made_dtype} on the other",
+                f"{list(layout.pattern.shape)} {made_dtype} on the other",
                 fix="allocate the same shared tensors in the same order on both cores",
                 source=_NDARRAY,
             )
-        return storage, pattern
+        return storage, layout
 
 
 class CoreMemory:
@@ -72,7 +73,7 @@ class CoreMemory:
         self._has_values = has_values
         self._roots: dict[Memory, Storage] = {}
         self._places = {memory: Places() for memory in Memory}
-        self._sizes: dict[tuple[object, ...], tuple[int, int, AccessPattern]] = {}
+        self._sizes: dict[tuple[object, ...], tuple[int, int, Layout]] = {}
 
     def capacity_bytes(self, memory: Memory) -> int:
         """Bytes of a partition on chip, bytes of the logical core's HBM."""
@@ -90,8 +91,8 @@ class CoreMemory:
         *,
         name: str = "",
         address: tuple[int, int] | None = None,
-    ) -> tuple[Storage, AccessPattern]:
-        """A storage for a tensor of `shape`, and the tensor's pattern within it.
+    ) -> tuple[Storage, Layout]:
+        """A storage for a tensor of `shape`, and how the tensor lies within it.
 
         Args:
             shape: lengths; on chip the first is the number of partitions.
@@ -106,30 +107,35 @@ class CoreMemory:
         """
         # Tensors of one kind are checked once.
         kind = (shape, dtype.name, dtype.dtype, memory)
-        if kind not in self._sizes:
-            self._sizes[kind] = self._size(shape, dtype, memory)
+        size = self._sizes.get(kind)
+        if size is None:
+            size = self._sizes[kind] = self._size(shape, dtype, memory)
         if address is not None and memory.is_on_chip:
             return self._place(shape, dtype, memory, address, name)
-        nbytes, pitch, pattern = self._sizes[kind]
-        data = self._bytes(nbytes)
-        return Storage(memory, nbytes, pitch, name=name, line=user_line(), data=data), pattern
+        nbytes, pitch, layout = size
+        data = np.empty(nbytes, np.uint8) if self._has_values else None
+        return Storage(memory, nbytes, pitch, name=name, line=user_line(), data=data), layout
 
     def _size(
         self, shape: tuple[int, ...], dtype: Dtype, memory: Memory
-    ) -> tuple[int, int, AccessPattern]:
-        """Bytes of a legal tensor, bytes of one of its rows, and its pattern."""
+    ) -> tuple[int, int, Layout]:
+        """Bytes of a legal tensor, bytes of one of its rows, and its layout."""
         self._check(shape, dtype, memory)
         row_bytes = prod(shape[1:]) * dtype.itemsize if memory.is_on_chip else 0
         pitch = row_bytes or shape[-1] * dtype.itemsize
         nbytes = prod(shape) * dtype.itemsize
-        return nbytes, pitch, AccessPattern.dense(shape, dtype.itemsize)
+        pattern = AccessPattern.dense(shape, dtype.itemsize)
+        layout = layout_of(memory, nbytes, pitch, 0, dtype.name, dtype.dtype, pattern)
+        if layout is None:
+            raise InternalError(f"a tensor of shape {shape} leaves its own storage")
+        return nbytes, pitch, layout
 
     def allocate_shared(
         self, shape: tuple[int, ...], dtype: Dtype, *, name: str = ""
-    ) -> tuple[Storage, AccessPattern]:
+    ) -> tuple[Storage, Layout]:
         """A tensor in HBM that every core of the launch sees; on one core a tensor like others."""
 
-        def make() -> tuple[Storage, AccessPattern]:
+        def make() -> tuple[Storage, Layout]:
             return self.allocate(shape, dtype, Memory.HBM, name=name)
 
         if self._shared is None:
@@ -154,9 +160,6 @@ class CoreMemory:
         storage.is_shared = self._shared is not None
         return storage, AccessPattern.dense(shape, array.itemsize)
 
-    def _bytes(self, nbytes: int) -> Array | None:
-        return np.empty(nbytes, np.uint8) if self._has_values else None
-
     def _place(
         self,
         shape: tuple[int, ...],
@@ -164,7 +167,7 @@ class CoreMemory:
         memory: Memory,
         address: tuple[int, int],
         name: str,
-    ) -> tuple[Storage, AccessPattern]:
+    ) -> tuple[Storage, Layout]:
         first_partition, offset = address
         capacity = self.capacity_bytes(memory)
         row_bytes = prod(shape[1:]) * dtype.itemsize
@@ -182,29 +185,23 @@ class CoreMemory:
         pattern = AccessPattern(
             dense.shape, dense.strides_bytes, first_partition * capacity + offset
         )
-        root = self._root(memory, capacity)
-        storage = Storage(
-            memory,
-            root.nbytes,
-            capacity,
+        box = Box(first_partition, ends[0] - 1, offset, ends[1] - 1)
+        storage = PlacedStorage(
+            self._root(memory, capacity),
+            row_bytes,
+            pattern.offset_bytes,
+            *self._places[memory].take(box),
             name=name,
             line=user_line(),
-            is_placed=True,
-            root=root,
         )
-        storage.row_bytes, storage.origin_bytes = row_bytes, pattern.offset_bytes
-        box = Box(first_partition, ends[0] - 1, offset, ends[1] - 1)
-        storage.place, storage.since = self._places[memory].take(box)
-        storage.accumulating = ByteMask(shape[0] * row_bytes)
-        return storage, pattern
+        return storage, Tile(storage, dtype, pattern).layout
 
     def _root(self, memory: Memory, capacity: int) -> Storage:
         """The storage of a whole on-chip memory, which tensors with an address share."""
         if memory not in self._roots:
             nbytes = int(self._core.partitions) * capacity
-            self._roots[memory] = Storage(
-                memory, nbytes, capacity, data=self._bytes(nbytes), is_placed=True
-            )
+            data = np.empty(nbytes, np.uint8) if self._has_values else None
+            self._roots[memory] = Storage(memory, nbytes, capacity, data=data)
         return self._roots[memory]
 
     def _check(self, shape: tuple[int, ...], dtype: Dtype, memory: Memory) -> None:

@@ -77,14 +77,15 @@ class ByteMask:
             return
         nbytes = itemsize * pattern.elements
         if nbytes == self._nbytes and pattern.is_packed(itemsize):
-            self._fill()
+            self.fill()
             return
         self._view(pattern, itemsize)[...] = True
         self._added_bytes += nbytes
         if self._added_bytes >= self._nbytes:
             self._recount()
 
-    def _fill(self) -> None:
+    def fill(self) -> None:
+        """Every byte is in the set."""
         self.is_full, self._map = True, None
 
     def _recount(self) -> None:
@@ -93,7 +94,7 @@ class ByteMask:
         if flags is not None:
             self._added_bytes = int(np.count_nonzero(flags)) * (self._nbytes // flags.size)
             if self._added_bytes == self._nbytes:
-                self._fill()
+                self.fill()
 
     def mark(self, pattern: AccessPattern, itemsize: int, places: Any) -> None:
         """The elements of `pattern` that numpy finds at `places` are in the set."""

@@ -6,7 +6,6 @@ A kernel makes a tile for each instruction, and most of them lie as an earlier o
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trnsim.memory.box import Box
@@ -18,21 +17,39 @@ if TYPE_CHECKING:
     from trnsim.memory.storage import Memory
 
 _KEPT = 1 << 16
+_BUCKET_ROWS = 128
+_CUTS_KEPT = 1 << 12
 
 
 class Layout(NamedTuple):
     """What a place implies.
 
     Attributes:
+        pattern: which bytes of its storage it covers.
         box: the smallest rectangle of the storage that holds the tile.
         runs: the tile's bytes in as few elements as possible, and the size of one in bytes.
-        signature: equal numbers where every rule and every cost is the same; in HBM no rule asks
-            for the offset.
+        signature: the same object where every rule and every cost is the same, equal to nothing
+            else; in HBM no rule asks for the offset.
+        nbytes: bytes of all elements of the tile.
+        is_whole: whether these are all bytes of the storage.
+        buckets: the box cut where another 128 rows begin, each with the number of its 128 rows.
+        cuts: the layouts to which tiles that lie so have been cut, by index.
     """
 
+    pattern: AccessPattern
     box: Box
     runs: tuple[AccessPattern, int]
-    signature: int
+    signature: object
+    nbytes: int
+    is_whole: bool
+    buckets: tuple[tuple[int, Box], ...]
+    cuts: dict[object, Layout]
+
+    def keep_cut(self, key: object, layout: Layout) -> None:
+        """Remember that index `key` cuts a tile to `layout`."""
+        if len(self.cuts) >= _CUTS_KEPT:
+            self.cuts.clear()
+        self.cuts[key] = layout
 
 
 @lru_cache(maxsize=_KEPT)
@@ -67,17 +84,33 @@ def layout_of(
         return None
     start = divmod(pattern.offset_bytes, pitch_bytes) if on_chip else None
     shape, strides = pattern.shape, pattern.strides_bytes
-    signature = _number(memory, name, shape, strides, start, start_partition)
-    return Layout(box, pattern.runs(dtype.itemsize), signature)
+    signature = _signature(memory, name, shape, strides, start, start_partition)
+    own = pattern.elements * dtype.itemsize
+    is_whole = own == nbytes and pattern.is_packed(dtype.itemsize)
+    runs = pattern.runs(dtype.itemsize)
+    return Layout(pattern, box, runs, signature, own, is_whole, _buckets(box), {})
+
+
+def _buckets(box: Box) -> tuple[tuple[int, Box], ...]:
+    first, last = box.first_row // _BUCKET_ROWS, box.last_row // _BUCKET_ROWS
+    return tuple(
+        (
+            bucket,
+            Box(
+                max(box.first_row, bucket * _BUCKET_ROWS),
+                min(box.last_row, (bucket + 1) * _BUCKET_ROWS - 1),
+                box.first_byte,
+                box.last_byte,
+            ),
+        )
+        for bucket in range(first, last + 1)
+    )
 
 
 @lru_cache(maxsize=_KEPT)
-def _number(*_what: object) -> int:
-    """A number of its own for each combination of arguments."""
-    return next(_numbers)
-
-
-_numbers = count()
+def _signature(*_what: object) -> object:
+    """An object of its own for each combination of arguments."""
+    return object()
 
 
 def _box_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import Enum
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.bytemask import ByteMask
@@ -40,7 +40,7 @@ _serial = count()
 
 
 class Storage:
-    """One allocation.
+    """One allocation, at whatever address the compiler will give it.
 
     Attributes:
         memory: where it lives.
@@ -53,37 +53,31 @@ class Storage:
         is_placed: whether the kernel fixed its address.
         is_shared: whether several cores see it.
         written: the bytes that something wrote.
-        accumulating: the bytes of its own (see `started`) that a matmul onto it wrote (PSUM).
         serial: a number of its own, in order of allocation.
-        row_bytes: bytes of one of its own rows; the rows of a tensor with an address lie a whole
-            partition apart, but patterns count in its own.
-        origin_bytes: where it begins within its root.
-        root_serial: the serial number of the storage whose bytes it shares: its own, or that of
-            the whole memory where the kernel fixed its address.
-        place: the box that it shares with other tensors at its address, where the kernel fixed it.
-        since: the moment from which what others write there is lost to it.
+        root_serial: the serial number of the storage whose bytes it shares: its own.
+        origin_bytes: where it begins within that storage.
+        accesses: what who follows accesses to it keeps for each of its parts, as long as it lives.
     """
 
     __slots__ = (
         "__weakref__",
-        "accumulating",
+        "_accumulating",
+        "accesses",
         "data",
-        "is_placed",
         "is_shared",
         "line",
         "memory",
         "name",
         "nbytes",
-        "origin_bytes",
         "pitch_bytes",
-        "place",
         "root_serial",
-        "row_bytes",
         "serial",
-        "since",
         "start_partition",
         "written",
     )
+
+    is_placed: bool = False
+    origin_bytes: int = 0
 
     def __init__(
         self,
@@ -95,9 +89,7 @@ class Storage:
         line: SourceLine | None = None,
         data: Array | None = None,
         is_written: bool = False,
-        is_placed: bool = False,
         start_partition: int = 0,
-        root: Storage | None = None,
     ) -> None:
         self.memory = memory
         self.nbytes = nbytes
@@ -105,43 +97,101 @@ class Storage:
         self.name = name
         self.line = line
         self.data = data
-        self.is_placed = is_placed
         self.is_shared = False
         self.start_partition = start_partition
         self.written = ByteMask(nbytes, full=is_written)
-        self.accumulating = ByteMask(nbytes)
-        self.serial = next(_serial)
-        self.root_serial = self.serial if root is None else root.serial
-        self.row_bytes = pitch_bytes
-        self.origin_bytes = 0
-        self.place: Place | None = None
-        self.since = 0
-        if root is not None:
-            self.data = root.data
-            self.written = root.written
+        self.serial = self.root_serial = next(_serial)
+        self.accesses: dict[tuple[object, int], Any] = {}
+        self._accumulating: ByteMask | None = None
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one of its own rows, in which patterns count."""
+        return self.pitch_bytes
+
+    @property
+    def accumulating(self) -> ByteMask:
+        """The bytes of its own (see `started`) that a matmul onto it wrote (PSUM)."""
+        if self._accumulating is None:
+            self._accumulating = ByteMask(self.nbytes)
+        return self._accumulating
 
     def placed_bytes(self, own_bytes: int) -> int:
         """A distance within the tensor's own dense rows, as one between its rows where they lie."""
-        if self.row_bytes == self.pitch_bytes:
-            return own_bytes
-        rows, rest = divmod(own_bytes, self.row_bytes)
-        return rows * self.pitch_bytes + rest
+        return own_bytes
 
     def own_bytes(self, placed_bytes: int) -> int:
         """The inverse of `placed_bytes`."""
-        if self.row_bytes == self.pitch_bytes:
-            return placed_bytes
-        rows, rest = divmod(abs(placed_bytes), self.pitch_bytes)
-        distance = rows * self.row_bytes + rest
-        return distance if placed_bytes >= 0 else -distance
+        return placed_bytes
 
     def started(self, pattern: AccessPattern) -> AccessPattern:
         """`pattern` within the tensor's own dense bytes, where `accumulating` keeps its flags.
 
         Tensors at one address share bytes; which of them a matmul has started they do not.
         """
-        if self.row_bytes == self.pitch_bytes:
-            return pattern
+        return pattern
+
+    def note_write(self, box: Box) -> None:
+        """A tile of this storage writes `box`: its own again, and lost to what overlaps it."""
+
+    def overwritten_by(self, box: Box) -> Storage | None:  # noqa: ARG002
+        """The storage at an overlapping address that wrote into `box` last, if one did."""
+        return None
+
+
+class PlacedStorage(Storage):
+    """A tensor at an address that the kernel fixed: a part of the storage of a whole memory.
+
+    Its rows lie a whole partition apart, but patterns count in its own dense rows.
+    """
+
+    __slots__ = ("_own_row_bytes", "_place", "_since", "origin_bytes")
+
+    is_placed = True
+
+    def __init__(
+        self,
+        root: Storage,
+        row_bytes: int,
+        origin_bytes: int,
+        place: Place,
+        since: int,
+        *,
+        name: str = "",
+        line: SourceLine | None = None,
+    ) -> None:
+        """A part of `root`, which others at `place` may have written until the moment `since`."""
+        super().__init__(
+            root.memory, root.nbytes, root.pitch_bytes, name=name, line=line, data=root.data
+        )
+        self.written = root.written
+        self.root_serial = root.serial
+        self.accesses = root.accesses
+        self.origin_bytes = origin_bytes
+        self._place = place
+        self._own_row_bytes = row_bytes
+        self._since = since
+        rows = place.box.last_row - place.box.first_row + 1
+        self._accumulating = ByteMask(rows * row_bytes)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one of its own rows, in which patterns count."""
+        return self._own_row_bytes
+
+    def placed_bytes(self, own_bytes: int) -> int:
+        """A distance within the tensor's own dense rows, as one between its rows where they lie."""
+        rows, rest = divmod(own_bytes, self.row_bytes)
+        return rows * self.pitch_bytes + rest
+
+    def own_bytes(self, placed_bytes: int) -> int:
+        """The inverse of `placed_bytes`."""
+        rows, rest = divmod(abs(placed_bytes), self.pitch_bytes)
+        distance = rows * self.row_bytes + rest
+        return distance if placed_bytes >= 0 else -distance
+
+    def started(self, pattern: AccessPattern) -> AccessPattern:
+        """`pattern` within the tensor's own dense bytes, where `accumulating` keeps its flags."""
         return AccessPattern(
             pattern.shape,
             tuple(self.own_bytes(stride) for stride in pattern.strides_bytes),
@@ -150,9 +200,8 @@ class Storage:
 
     def note_write(self, box: Box) -> None:
         """A tile of this storage writes `box`: its own again, and lost to what overlaps it."""
-        if self.place is not None:
-            self.place.note_write(self, box)
+        self._place.note_write(self, box)
 
     def overwritten_by(self, box: Box) -> Storage | None:
         """The storage at an overlapping address that wrote into `box` last, if one did."""
-        return None if self.place is None else self.place.overwritten_by(self, self.since, box)
+        return self._place.overwritten_by(self, self._since, box)

@@ -24,7 +24,10 @@ class Tile:
     `put` and `store` scatter, and `footprint` is all that the tile may touch.
     """
 
-    __slots__ = ("_array", "_layout", "dtype", "index", "pattern", "storage")
+    __slots__ = ("_array", "dtype", "index", "layout", "pattern", "storage")
+
+    layout: Layout
+    """What its place in its storage implies; found when first asked for (`__getattr__`)."""
 
     def __init__(
         self,
@@ -38,7 +41,6 @@ class Tile:
         self.pattern = pattern
         self.index = index
         self._array: Array | None = None
-        self._layout: Layout | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -165,13 +167,17 @@ class Tile:
 
     def mark_written(self) -> None:
         """Every element has been written now."""
-        written, layout = self.storage.written, self.layout
-        self.storage.note_write(layout.box)
-        if self.index is None:
-            written.add(*layout.runs)
-        elif self.storage.data is not None:
-            itemsize = self.dtype.itemsize
-            written.mark(self.footprint, itemsize, self._places(self.legal_rows()))
+        storage, layout = self.storage, self.layout
+        if storage.is_placed:
+            storage.note_write(layout.box)
+        if self.index is not None:
+            if storage.data is not None:
+                places = self._places(self.legal_rows())
+                storage.written.mark(self.footprint, self.dtype.itemsize, places)
+        elif layout.is_whole:
+            storage.written.fill()
+        else:
+            storage.written.add(*layout.runs)
 
     def written_flags(self) -> Array:
         """One boolean an element: whether it has been written."""
@@ -254,16 +260,18 @@ class Tile:
             source="nki.isa.dma_copy, Indirect addressing",
         )
 
-    @property
-    def layout(self) -> Layout:
-        """What its place in its storage implies.
+    if not TYPE_CHECKING:  # to a type checker, `layout` is always there
 
-        Raises:
-            IllegalInstruction: where the pattern leaves its storage or, on chip, its partition.
-        """
-        if self._layout is None:
-            self._layout = self._find_layout()
-        return self._layout
+        def __getattr__(self, name: str) -> Layout:
+            """The layout, the first time; a slot that is set is found without this.
+
+            Raises:
+                IllegalInstruction: where the pattern leaves its storage or, on chip, its partition.
+            """
+            if name != "layout":
+                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            self.layout = self._find_layout()
+            return self.layout
 
     def require_within(self) -> None:
         """Refuse a tile that leaves its storage.

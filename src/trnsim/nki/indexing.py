@@ -49,6 +49,28 @@ class DynamicSlice:
     size: int
 
 
+_WHOLE = frozenset({int, type(None)})
+
+
+def hashable(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Integers and slices as what a dictionary can look up; None where there is anything else.
+
+    Only plain integers: 1.0 and True are equal to 1, and are not the same index.
+    """
+    plain: list[Any] = []
+    for key in keys:
+        if key.__class__ is slice:
+            span = start, stop, step = key.start, key.stop, key.step
+            if not (start.__class__ in _WHOLE and stop.__class__ in _WHOLE and step is None):
+                return None
+            plain.append(span)
+        elif key.__class__ is int:
+            plain.append(key)
+        else:
+            return None
+    return tuple(plain)
+
+
 def expanded(keys: tuple[Any, ...], tensor: Tile) -> list[Any]:
     """The keys with Ellipsis and missing trailing dimensions spelled out.
 

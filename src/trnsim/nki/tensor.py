@@ -26,6 +26,7 @@ from trnsim.nki.indexing import (
     MemoryRegion,
     dynamic_index,
     expanded,
+    hashable,
     located,
     static_part,
 )
@@ -88,12 +89,29 @@ class NkiTensor(TensorViews):
 
     def __getitem__(self, key: Any) -> NkiTensor:
         """NumPy-style basic indexing: integers, slices, nl.ds and one Ellipsis."""
+        keys = key if key.__class__ is tuple else (key,)
+        plain = hashable(keys) if self.index is None else None
+        if plain is None:
+            return self._cut(keys)
+        try:
+            layout = self.layout
+        except IllegalInstruction:  # what reaches beyond its storage may be cut to what does not
+            return self._cut(keys)
+        found = layout.cuts.get(plain)
+        if found is None:
+            cut = self._cut(keys)
+            layout.keep_cut(plain, cut.layout)
+            return cut
+        return NkiTensor.laid_out(self.storage, self.dtype, found, self.buffer)
+
+    def _cut(self, keys: tuple[Any, ...]) -> NkiTensor:
+        """The view that `keys` pick, one a dimension."""
         pattern, found = self.pattern, self.index
         spans: list[tuple[int, int, int, bool]] = []
         # On chip the partition axis stays, and at least one free axis; in HBM one axis stays.
         on_chip = self._on_chip
         droppable = len(pattern.shape) - (2 if on_chip else 1)
-        for dim, index in enumerate(expanded(key if isinstance(key, tuple) else (key,), self)):
+        for dim, index in enumerate(expanded(keys, self)):
             register, place = static_part(index)
             if register is not None:
                 found = self._dynamic(dim, register, place, found)

@@ -27,8 +27,8 @@ def new_tile(
     """A new tensor without values in a memory of this core."""
     kind = stored(dtype)
     lengths = tuple(int(length) for length in shape)
-    storage, pattern = current_core().memory.allocate(lengths, kind, buffer.memory, name=name)
-    return NkiTensor(storage, kind, pattern, buffer)
+    storage, layout = current_core().memory.allocate(lengths, kind, buffer.memory, name=name)
+    return NkiTensor.laid_out(storage, kind, layout, buffer)
 
 
 def issue(opcode: str, *operands: Any, **options: Any) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trnsim.dtypes import Dtype
 from trnsim.errors import IllegalInstruction
-from trnsim.memory import AccessPattern, Index, Memory, Storage, Tile, VectorIndex
+from trnsim.memory import AccessPattern, Index, Layout, Memory, Storage, Tile, VectorIndex
 from trnsim.nki.arguments import SOURCE, integers, lengths
 from trnsim.nki.indexing import MemoryRegion
 from trnsim.nki.precision import reinterpreted
@@ -37,6 +37,13 @@ class TensorViews(Tile):
     ) -> None:
         super().__init__(storage, dtype, pattern, index)
         self.buffer = buffer
+
+    @classmethod
+    def laid_out(cls, storage: Storage, dtype: Dtype, layout: Layout, buffer: MemoryRegion) -> Self:
+        """A tensor of which it is known how it lies in `storage`."""
+        tensor = cls(storage, dtype, layout.pattern, buffer)
+        tensor.layout = layout
+        return tensor
 
     @property
     def ndim(self) -> int:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from trnsim.errors import InternalError, UninitializedRead, user_line
+from trnsim.isa import Instruction
 from trnsim.isa.machine import Machine
 from trnsim.memory import CoreMemory, Tile
 from trnsim.program.dependencies import DependencyTable
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array
     from trnsim.errors import SourceLine
-    from trnsim.isa import Instruction
     from trnsim.isa.machine import CoreLink
     from trnsim.memory import SharedTensors
 
@@ -110,7 +111,7 @@ class CoreContext:
         self._observers = observers
         self._machine = Machine(core, peer.link if peer else None)
         self._dependencies = DependencyTable()
-        self._known: dict[tuple[object, ...], int] = {}
+        self._known: dict[tuple[object, ...], _Known] = {}
 
     def issue(self, instruction: Instruction) -> None:
         """Check, execute and record `instruction`.
@@ -118,20 +119,18 @@ class CoreContext:
         Raises:
             EmulatorError: whatever the instruction violates, with the user's line.
         """
-        reads, writes = instruction.accesses()
-        for tile in (*reads, *writes):
-            if tile.index is not None:
-                self._issue_indexed(instruction, reads, writes)
-                return
-        self._run(instruction, reads, writes)
+        known = self._check(instruction)
+        if known.has_index:
+            self._issue_indexed(instruction)
+        else:
+            self._run(instruction, known, *known.accesses(instruction))
 
-    def _issue_indexed(
-        self, instruction: Instruction, reads: list[Tile], writes: list[Tile]
-    ) -> None:
+    def _issue_indexed(self, instruction: Instruction) -> None:
         """Issue an instruction of which an operand's place is known only now."""
+        reads, writes = instruction.accesses()
         indices = [source for tile in (*reads, *writes) for source in tile.index_tiles()]
         if not self.has_values:
-            self._run(instruction, reads + indices, writes)
+            self._run(instruction, self._check(instruction), reads + indices, writes)
             return
         for tile in indices:
             tile.require_within()
@@ -142,24 +141,29 @@ class CoreContext:
             self._record(self._check(instruction), indices, [])
             return
         reads, writes = resolved.accesses()
-        self._run(resolved, reads + indices, writes)
+        self._run(resolved, self._check(resolved), reads + indices, writes)
 
-    def _run(self, instruction: Instruction, reads: list[Tile], writes: list[Tile]) -> None:
-        """Check, execute and record an instruction whose operands have their places."""
-        which = self._check(instruction)
+    def _run(
+        self, instruction: Instruction, known: _Known, reads: list[Tile], writes: list[Tile]
+    ) -> None:
+        """Execute and record a checked instruction whose operands have their places."""
         if self.has_values:
-            self._execute(instruction, reads)
+            self._execute(instruction, known, reads, writes)
         elif instruction.runs_without_values:
             instruction.execute(self._machine)
-        self._record(which, reads, writes)
+        self._record(known, reads, writes)
 
-    def _execute(self, instruction: Instruction, reads: list[Tile]) -> None:
+    def _execute(
+        self, instruction: Instruction, known: _Known, reads: list[Tile], writes: list[Tile]
+    ) -> None:
         """Values, and what has been written then."""
-        doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.place]
+        doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
         partly = self._partly_written(instruction, doubtful) if doubtful else []
         instruction.execute(self._machine)
-        for tile in instruction.written_tiles():
-            tile.mark_written()
+        for tile in writes if known.writes_all else instruction.written_tiles():
+            storage = tile.storage
+            if not storage.written.is_full or storage.is_placed:
+                tile.mark_written()
         for tile, flags in partly:
             tile.mark_written_where(flags)
 
@@ -178,14 +182,14 @@ class CoreContext:
             self._refuse_unreadable(instruction, tile)
         return partly
 
-    def _record(self, which: int, reads: list[Tile], writes: list[Tile]) -> None:
-        checked = self.program.checked[which]
-        index = len(self.program)
+    def _record(self, known: _Known, reads: list[Tile], writes: list[Tile]) -> None:
+        program, checked = self.program, known.checked
+        index = len(program.which)
         line = user_line()
         predecessors = self._dependencies.predecessors(index, checked.engine, reads, writes)
         ordered = sorted(predecessors)
-        self.program.append(which, ordered, line)
-        self.program.note_use(index, reads, writes)
+        program.append(known.number, ordered, line)
+        program.note_use(index, reads, writes)
         for observer in self._observers:
             observer.issued(index, checked, ordered)
         if self.loops is not None:
@@ -208,7 +212,7 @@ class CoreContext:
     def _refuse_unreadable(self, instruction: Instruction, tile: Tile) -> None:
         """Raise where a tile holds what nothing wrote, or what another tensor overwrote."""
         storage = tile.storage
-        if storage.written.is_full and storage.place is None:
+        if storage.written.is_full and not storage.is_placed:
             return
         if not tile.is_written():
             error = UninitializedRead(
@@ -222,22 +226,68 @@ class CoreContext:
             self.unwritten_shared.append(error)
         tile.require_intact(instruction.opcode)
 
-    def _check(self, instruction: Instruction) -> int:
-        """Number of the instruction among the distinct ones; equal ones are checked once."""
+    def _check(self, instruction: Instruction) -> _Known:
+        """What is known of instructions like this one; equal ones are checked once."""
         signature = instruction.signature()
         try:
-            which = self._known.get(signature)
+            known = self._known.get(signature)
         except TypeError:  # an array or a list where a tile belongs: `verify` says which
             instruction.verify(self.core)
             raise
-        if which is None:
+        if known is None:
             dims = instruction.verify(self.core)
             outline = instruction.outline()
             cost = outline.price(self.core, dims)
             engine = outline.chosen_engine(self.core)
-            which = self._known[signature] = len(self.program.checked)
-            self.program.checked.append(Checked(outline, dims, engine, cost))
-        return which
+            checked = Checked(outline, dims, engine, cost)
+            known = self._known[signature] = _known(len(self.program.checked), checked, instruction)
+            self.program.checked.append(checked)
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What instructions with equal signatures share.
+
+    Attributes:
+        number: their number among the distinct ones.
+        checked: what the program records of them.
+        has_index: whether an operand's place is known only when the instruction runs.
+        writes_all: whether it leaves every written operand written.
+        read: the operands that it reads, where each of them is one tile; else None.
+        written: likewise the operands that it writes.
+    """
+
+    number: int
+    checked: Checked
+    has_index: bool
+    writes_all: bool
+    read: tuple[str, ...] | None
+    written: tuple[str, ...]
+
+    def accesses(self, instruction: Instruction) -> tuple[list[Tile], list[Tile]]:
+        """The tiles that an instruction of this signature reads and writes."""
+        if self.read is None:
+            return instruction.accesses()
+        operands = instruction.__dict__
+        find = operands.__getitem__
+        return list(map(find, self.read)), list(map(find, self.written))
+
+
+def _known(number: int, checked: Checked, instruction: Instruction) -> _Known:
+    """What is known of `instruction`, the first of its signature."""
+    made, operands = type(instruction), instruction.__dict__
+    plan = [step for step in made.access_plan if operands[step[0]].__class__ is not tuple]
+    is_plain = made.accesses is Instruction.accesses and len(plan) == len(made.access_plan)
+    tiles = [step for step in plan if isinstance(operands[step[0]], Tile)]
+    return _Known(
+        number,
+        checked,
+        has_index=any(tile.index is not None for tile in chain(*instruction.accesses())),
+        writes_all=made.written_tiles is Instruction.written_tiles,
+        read=tuple(name for name, looks, _ in tiles if looks) if is_plain else None,
+        written=tuple(name for name, _, changes in tiles if changes),
+    )
 
 
 def _both(

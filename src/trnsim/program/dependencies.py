@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from trnsim.memory import Tile
 
-_BUCKET_ROWS = 128
 _NOBODY = -1
 _DMA = Engine.dma
 
@@ -40,13 +39,6 @@ class _Part:
         self.engine = engine
         self.readers: dict[Engine, list[int]] = {}
 
-    def read(self, index: int, engine: Engine) -> None:
-        """Instruction `index` reads part of it."""
-        if engine is _DMA:
-            self.readers.setdefault(engine, []).append(index)
-        else:
-            self.readers[engine] = [index]
-
     def narrow(self, box: Box) -> list[_Part]:
         """Keep what lies within `box`; the rest as parts with the same history."""
         rest = [_Part(piece, self.writer, self.engine) for piece in self.box.without(box)]
@@ -64,14 +56,52 @@ class _Part:
                 found.update(indices)
 
 
-_Parts = dict[Box, _Part]
+class _Bucket:
+    """The parts of some rows of a storage.
+
+    Attributes:
+        parts: them, by their boxes, no two of which share a byte.
+        read_across: boxes that were read although no part has them, with the parts that cover
+            them, as long as the parts stay the same.
+    """
+
+    __slots__ = ("parts", "read_across")
+
+    def __init__(self) -> None:
+        self.parts: dict[Box, _Part] = {}
+        self.read_across: dict[Box, list[_Part]] = {}
+
+    def divide(self, box: Box) -> list[_Part]:
+        """The parts that share bytes with `box`, divided where they reach beyond it."""
+        self.read_across.clear()
+        inside = [part for part in self.parts.values() if part.box.overlaps(box)]
+        for part in inside:
+            if not box.contains(part.box):
+                del self.parts[part.box]
+                self.parts.update({piece.box: piece for piece in part.narrow(box)})
+                self.parts[part.box] = part
+        return inside
+
+    def covering(self, box: Box, engine: Engine) -> list[_Part]:
+        """The parts that make up `box`, which is the box of none."""
+        found = self.read_across.get(box)
+        if found is not None:
+            return found
+        found, rest = self.divide(box), [box]
+        for part in found:
+            rest = [piece for old in rest for piece in old.without(part.box)]
+        for piece in rest:
+            part = self.parts[piece] = _Part(piece, _NOBODY, engine)
+            found.append(part)
+        self.read_across[box] = found
+        return found
 
 
 class DependencyTable:
-    """Finds the predecessors of each instruction as it is issued."""
+    """Finds the predecessors of each instruction as it is issued.
 
-    def __init__(self) -> None:
-        self._buckets: dict[tuple[int, int], _Parts] = {}
+    What it knows of a storage it keeps there, so that it ends with the storage.
+    """
 
     def predecessors(
         self, index: int, engine: Engine, reads: Iterable[Tile], writes: Iterable[Tile]
@@ -86,59 +116,40 @@ class DependencyTable:
         found.discard(_NOBODY)
         return found
 
-    def _near(self, tile: Tile) -> Iterable[tuple[_Parts, Box]]:
-        """The parts of each bucket of rows that the tile reaches, and its box in that bucket."""
-        serial, buckets, box = tile.storage.root_serial, self._buckets, tile.layout.box
-        first, last = box[0] // _BUCKET_ROWS, box[1] // _BUCKET_ROWS
-        if first == last and (serial, first) in buckets:
-            return ((buckets[serial, first], box),)
-        return [
-            (
-                buckets.setdefault((serial, bucket), {}),
-                Box(
-                    max(box.first_row, bucket * _BUCKET_ROWS),
-                    min(box.last_row, (bucket + 1) * _BUCKET_ROWS - 1),
-                    box.first_byte,
-                    box.last_byte,
-                ),
-            )
-            for bucket in range(first, last + 1)
-        ]
-
     def _read(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
-        for parts, box in self._near(tile):
-            same = parts.get(box)
-            if same is None:
-                self._read_across(index, engine, parts, box, found)
-            else:
-                found.add(same.writer)
-                same.read(index, engine)
-
-    def _read_across(
-        self, index: int, engine: Engine, parts: _Parts, box: Box, found: set[int]
-    ) -> None:
-        """A read of what lies otherwise than earlier accesses did."""
-        unread = [box]
-        for part in [part for part in parts.values() if part.box.overlaps(box)]:
-            found.add(part.writer)
-            unread = [piece for old in unread for piece in old.without(part.box)]
-            if not box.contains(part.box):
-                del parts[part.box]
-                parts.update({piece.box: piece for piece in part.narrow(box)})
-                parts[part.box] = part
-            part.read(index, engine)
-        for piece in unread:
-            part = parts[piece] = _Part(piece, _NOBODY, engine)
-            part.read(index, engine)
+        accesses = tile.storage.accesses
+        for number, box in tile.layout.buckets:
+            bucket: _Bucket | None = accesses.get((self, number))
+            if bucket is None:
+                bucket = accesses[self, number] = _Bucket()
+            same = bucket.parts.get(box)
+            for part in bucket.covering(box, engine) if same is None else (same,):
+                found.add(part.writer)
+                if engine is _DMA:
+                    part.readers.setdefault(engine, []).append(index)
+                else:
+                    part.readers[engine] = [index]
 
     def _write(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
-        for parts, box in self._near(tile):
-            same = parts.get(box)
-            if same is not None:
-                same.wait_for_all(engine, found)
-            else:
-                for part in [part for part in parts.values() if part.box.overlaps(box)]:
-                    part.wait_for_all(engine, found)
-                    del parts[part.box]
-                    parts.update({piece.box: piece for piece in part.narrow(box)})
-            parts[box] = _Part(box, index, engine)
+        accesses = tile.storage.accesses
+        for number, box in tile.layout.buckets:
+            bucket: _Bucket | None = accesses.get((self, number))
+            if bucket is None:
+                bucket = accesses[self, number] = _Bucket()
+                bucket.parts[box] = _Part(box, index, engine)
+                continue
+            same = bucket.parts.get(box)
+            if same is None:
+                self._write_across(engine, bucket, box, found)
+                bucket.parts[box] = _Part(box, index, engine)
+                continue
+            same.wait_for_all(engine, found)
+            same.writer, same.engine = index, engine
+            if same.readers:
+                same.readers = {}
+
+    def _write_across(self, engine: Engine, bucket: _Bucket, box: Box, found: set[int]) -> None:
+        """A write of what lies otherwise than earlier accesses did: it takes their place."""
+        for part in bucket.divide(box):
+            part.wait_for_all(engine, found)
+            del bucket.parts[part.box]

@@ -115,11 +115,12 @@ class Scheduler:
                 ready_s += self._semaphore_s
             if ready_s > start_s:
                 start_s, waited_for = ready_s, earlier
-        turn_s, user = self._turn(index, engine, cost, start_s)
-        if turn_s > start_s:
-            start_s, waited_for = turn_s, user
         taken_s = cost.interval_s
-        if engine is Engine.tensor:
+        if engine is Engine.dma or cost.ports:
+            turn_s, user = self._turn(index, engine, cost, start_s)
+            if turn_s > start_s:
+                start_s, waited_for = turn_s, user
+        elif engine is Engine.tensor:
             taken_s = self.limit.work(start_s, taken_s)
         busy_until_s = start_s + taken_s
         self.start_s.append(start_s)

@@ -57,8 +57,8 @@ def get_nc_sub_version() -> int:
     return 0
 
 
-_AS_GIVEN = frozenset({NkiTensor, bool, int, float, str, type(None)})
-"""Types of most operands, which need no second look."""
+_AS_GIVEN = frozenset({bool, int, float, str, type(None)})
+"""Types of most operands that are no tensors; they need no second look."""
 
 
 def _plain(value: Any) -> Any:
@@ -74,12 +74,16 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _member(instruction: type[Instruction], key: str, enumeration: type[Enum], value: int) -> Enum:
-    """The member of an enumeration that a number stands for.
+def _operand(
+    instruction: type[Instruction], enumeration: type[Enum] | None, key: str, value: Any
+) -> Any:
+    """The member of an enumeration that a number stands for; anything else as it is.
 
     Raises:
-        IllegalInstruction: where none has the number.
+        IllegalInstruction: where no member has the number.
     """
+    if enumeration is None or not isinstance(value, int):
+        return value
     try:
         return enumeration(value)
     except ValueError:
@@ -116,13 +120,11 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
 
     def issue(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
         del name  # a label for AWS's scheduling tools
-        plain = [_plain(arg) for arg in args]
+        plain = [_plain(arg) for arg in args] if args else ()
         for key, value in kwargs.items():
-            if value.__class__ not in _AS_GIVEN:
-                kwargs[key] = _plain(value)
-        for key, enumeration in enumerations.items():
-            if isinstance(kwargs.get(key), int):
-                kwargs[key] = _member(instruction, key, enumeration, kwargs[key])
+            kind = value.__class__
+            if kind is not NkiTensor and (kind not in _AS_GIVEN or key in enumerations):
+                kwargs[key] = _operand(instruction, enumerations.get(key), key, _plain(value))
         try:
             made = instruction(*plain, **kwargs)
         except TypeError:

@@ -94,11 +94,11 @@ def ndarray(
     shape = check_partition_axis(shape)
     memory = current_core().memory
     if where is shared_hbm:
-        storage, pattern = memory.allocate_shared(shape, kind, name=name)
+        storage, layout = memory.allocate_shared(shape, kind, name=name)
     else:
         place = None if address is None else _place(address)
-        storage, pattern = memory.allocate(shape, kind, where.memory, name=name, address=place)
-    return NkiTensor(storage, kind, pattern, where)
+        storage, layout = memory.allocate(shape, kind, where.memory, name=name, address=place)
+    return NkiTensor.laid_out(storage, kind, layout, where)
 
 
 def _place(address: Any) -> tuple[int, int]:

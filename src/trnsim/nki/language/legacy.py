@@ -43,6 +43,9 @@ def check_partition_axis(shape: Any) -> tuple[int, ...]:
     Raises:
         NotModelled: where the partition axis is not the first: a block of tiles, of NKI 0.1.
     """
+    if shape.__class__ is tuple and {int}.issuperset(map(type, shape)):  # nearly always
+        whole: tuple[int, ...] = shape
+        return whole
     given: tuple[Any, ...] = tuple(shape) if isinstance(shape, Iterable) else ()
     if PartitionLength in map(type, given[1:]):
         raise NotModelled(
