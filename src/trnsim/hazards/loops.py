@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,28 +23,21 @@ from trnsim.memory import ByteMap
 
 if TYPE_CHECKING:
     from trnsim.errors import SourceLine
-    from trnsim.memory import AccessPattern, Box, Tile
+    from trnsim.memory import Layout, Tile
 
 
-@dataclass(slots=True)
-class _Write:
-    """A write inside a loop: where, by which line, and the how manyth it was.
-
-    Without the tile itself, which would keep its bytes alive as long as the loop.
-    """
+class _Write(NamedTuple):
+    """A write inside a loop: the how manyth it was, where, and by which line."""
 
     number: int
-    box: Box
-    pattern: AccessPattern
-    itemsize: int
+    layout: Layout
     line: SourceLine | None
 
     @property
     def is_dense(self) -> bool:
         """Whether it fills its bounding box."""
-        first_row, last_row, first_byte, last_byte = self.box
-        area_bytes = (last_row - first_row + 1) * (last_byte - first_byte + 1)
-        return self.pattern.elements * self.itemsize == area_bytes
+        first_row, last_row, first_byte, last_byte = self.layout.box
+        return self.layout.nbytes == (last_row - first_row + 1) * (last_byte - first_byte + 1)
 
 
 @dataclass(slots=True)
@@ -66,7 +59,7 @@ class LoopWatcher:
         self.found: list[str] = []
         self._loops: list[_Loop] = []
         self._count = 0
-        self._writes: dict[int, list[_Write]] = {}
+        self._key = self, 0
         self._reported: set[tuple[SourceLine | None, SourceLine | None]] = set()
 
     @contextmanager
@@ -78,47 +71,47 @@ class LoopWatcher:
             yield running
         finally:
             self._loops.remove(running)
-            if not self._loops:
-                self._writes.clear()
 
     def iterate(self, loop: _Loop) -> None:
         """The next iteration of `loop` begins."""
         loop.iteration_first = self._count
 
-    def accessed(
-        self, reads: Iterable[Tile], writes: Iterable[Tile], line: SourceLine | None
-    ) -> None:
+    def accessed(self, reads: list[Tile], writes: list[Tile], line: SourceLine | None) -> None:
         """An instruction at `line` has read and written these tiles."""
         if not self._loops:
             return
         # Where an index tensor points is not looked at.
-        written = [tile for tile in writes if tile.index is None]
         for tile in reads:
-            is_reduction = any(_same_bytes(tile, other) for other in written)
-            if tile.index is None and not is_reduction:
-                self._check(tile, line)
-        for tile in written:
-            self._note(tile, line)
+            earlier: list[_Write] | None = tile.storage.accesses.get(self._key)
+            if earlier is None or tile.index is not None:
+                continue
+            if self._may_be_carried(earlier) and not _is_reduction(tile, writes):
+                self._check(tile, earlier, line)
+        for tile in writes:
+            if tile.index is None:
+                self._note(tile, line)
 
     def _note(self, tile: Tile, line: SourceLine | None) -> None:
-        write = _Write(self._count, tile.box, tile.pattern, tile.dtype.itemsize, line)
+        """Remember a write where it lies, so that it is forgotten with the storage."""
+        write = _Write(self._count, tile.layout, line)
         self._count += 1
-        earlier = self._writes.setdefault(tile.storage.root_serial, [])
-        if earlier and earlier[-1].box == write.box and write.is_dense:
+        accesses = tile.storage.accesses
+        earlier: list[_Write] | None = accesses.get(self._key)
+        if earlier is None:
+            accesses[self._key] = [write]
+            return
+        if earlier[-1].layout.box == write.layout.box and write.is_dense:
             earlier.pop()
         earlier.append(write)
 
-    def _check(self, tile: Tile, line: SourceLine | None) -> None:
+    def _check(self, tile: Tile, writes: list[_Write], line: SourceLine | None) -> None:
         """Report `tile` if a byte of it comes from an earlier iteration."""
-        writes = self._writes.get(tile.storage.root_serial)
-        if not writes or self._none_is_carried(writes[0].number, writes[-1].number):
-            return
         candidates: list[_Write] = []
-        box = tile.box
+        box = tile.layout.box
         for write in reversed(writes):
-            if write.box.overlaps(box):
+            if write.layout.box.overlaps(box):
                 candidates.append(write)
-                if write.is_dense and write.box.contains(box):
+                if write.is_dense and write.layout.box.contains(box):
                     break
         if not any(self._is_carried(write) for write in candidates):
             return
@@ -128,9 +121,12 @@ class LoopWatcher:
             if write.number in found and self._is_carried(write):
                 self._report(tile, line, write)
 
-    def _none_is_carried(self, first: int, last: int) -> bool:
-        """Whether writes `first` to `last` all lie outside of the loops' earlier iterations."""
-        return all(last < loop.first or loop.iteration_first <= first for loop in self._loops)
+    def _may_be_carried(self, writes: list[_Write]) -> bool:
+        """Whether some of the writes, oldest first, may lie in an earlier iteration of a loop."""
+        first, last = writes[0].number, writes[-1].number
+        if first >= self._loops[-1].iteration_first:  # of inner loops, iterations begin later
+            return False
+        return any(loop.first <= last and first < loop.iteration_first for loop in self._loops)
 
     def _is_carried(self, write: _Write) -> bool:
         return any(loop.first <= write.number < loop.iteration_first for loop in self._loops)
@@ -147,14 +143,21 @@ class LoopWatcher:
         )
 
 
-def _same_bytes(one: Tile, other: Tile) -> bool:
-    return one.storage.root_serial == other.storage.root_serial and one.box == other.box
+def _is_reduction(tile: Tile, writes: Iterable[Tile]) -> bool:
+    """Whether the instruction writes what it reads."""
+    place = tile.storage.root_serial, tile.layout.box
+    return any(
+        place == (other.storage.root_serial, other.layout.box)
+        for other in writes
+        if other.index is None
+    )
 
 
 def _last_writes(tile: Tile, writes: Iterable[_Write]) -> set[int]:
     """The numbers of the writes, oldest first, whose bytes `tile` finds."""
     numbers = ByteMap(tile.storage.nbytes, np.int64)
     for write in writes:
-        numbers.view(write.pattern, write.itemsize)[...] = write.number + 1
+        pattern = write.layout.pattern
+        numbers.view(pattern, write.layout.nbytes // pattern.elements)[...] = write.number + 1
     view = numbers.view(tile.pattern, tile.dtype.itemsize)
     return {int(number) - 1 for number in np.unique(view)}

@@ -22,7 +22,7 @@ from trnsim.program.dependencies import DependencyTable
 from trnsim.program.recording import Checked, Program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from contextlib import AbstractContextManager
 
     from trnsim.arch import NeuronCore
@@ -49,9 +49,7 @@ class IndependentLoops(Protocol):
     def iterate(self, loop: Any) -> None:
         """The next iteration begins."""
 
-    def accessed(
-        self, reads: Iterable[Tile], writes: Iterable[Tile], line: SourceLine | None
-    ) -> None:
+    def accessed(self, reads: list[Tile], writes: list[Tile], line: SourceLine | None) -> None:
         """An instruction has read and written these tiles."""
 
 
@@ -122,8 +120,9 @@ class CoreContext:
         known = self._check(instruction)
         if known.has_index:
             self._issue_indexed(instruction)
-        else:
-            self._run(instruction, known, *known.accesses(instruction))
+            return
+        reads, writes = known.accesses(instruction)
+        self._run(instruction, known, reads, writes)
 
     def _issue_indexed(self, instruction: Instruction) -> None:
         """Issue an instruction of which an operand's place is known only now."""
