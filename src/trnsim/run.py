@@ -13,7 +13,7 @@ from trnsim import arch
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.program import Team, check_capacity
-from trnsim.timing import Scheduler, Timeline
+from trnsim.timing import Scheduler, Timeline, replay_together
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,9 +146,12 @@ def run(
     outputs = kernel.launch(team, args, {**kwargs, **(kernel_kwargs or {})})
     timelines: list[Timeline] = []
     overfull: list[OutOfMemory] = []
-    for context, scheduler in zip(team.contexts, schedulers, strict=True):
-        overfull += check_capacity(context.program, is_strict=capacity == "raise")
-        timelines.append(Timeline(context.program, scheduler))
+    programs = [context.program for context in team.contexts]
+    if len(programs) > 1:  # only now is it known when each core comes to where they meet
+        schedulers = replay_together(programs, core)
+    for program, scheduler in zip(programs, schedulers, strict=True):
+        overfull += check_capacity(program, is_strict=capacity == "raise")
+        timelines.append(Timeline(program, scheduler, programs))
     found = tuple(map(str, detector.races)) if detector is not None else ()
     # Both cores of a logical core run the same lines.
     carried = tuple(dict.fromkeys(text for watcher in loops for text in watcher.found))

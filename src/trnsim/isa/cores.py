@@ -32,6 +32,7 @@ class CoreInstruction(Instruction, engines=()):
     """What the two have in common: generation and launch."""
 
     runs_without_values = True
+    meets_cores = True
 
     def _check_pair(self, core: NeuronCore) -> None:
         if core.generation < _FIRST_GENERATION:
@@ -77,7 +78,7 @@ class CoreBarrier(
         link.barrier()
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """A semaphore to the other core and one back."""
+        """A semaphore to the other core and one back, once both have come."""
         del n
         return Cost(interval_s=float(core.core_barrier_s), latency_s=0.0)
 

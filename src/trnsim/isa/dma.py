@@ -9,18 +9,9 @@ import numpy as np
 
 from trnsim.dtypes import Array, round_to, to_float32
 from trnsim.errors import NotModelled
-from trnsim.isa.instruction import (
-    HBM,
-    SBUF,
-    Cost,
-    Dims,
-    Instruction,
-    Movement,
-    as_it_is,
-    reads,
-    writes,
-)
+from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.modes import DgeMode, Engine, OobMode
+from trnsim.isa.movement import Movement, as_it_is
 from trnsim.memory import Tile, VectorIndex
 
 if TYPE_CHECKING:

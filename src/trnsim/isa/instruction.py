@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, fields, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, dataclass_transform
 
-import numpy as np
-
 from trnsim.errors import IllegalInstruction, InternalError
 from trnsim.isa.fields import wrong_field
 from trnsim.isa.indirection import check_indirection
 from trnsim.isa.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
+from trnsim.isa.movement import Movement, by_partition, whole_rows
 from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def updates(
 
 
 def names(axes: str, *memories: Memory) -> Any:
-    """A tile that the instruction names without touching it."""
+    """A tile that the instruction does not touch; accesses to it stay on their side of it."""
     return _operand(Operand("name", tuple(axes.split()), memories, ()), _REQUIRED)
 
 
@@ -141,41 +140,6 @@ class Cost:
     ports: tuple[Memory, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Movement:
-    """Bits that an instruction moves without looking at them.
-
-    Attributes:
-        src: where they come from.
-        dst: where they go.
-        arrange: the rearrangement, of an array of src's shape into one of dst's size.
-    """
-
-    src: Tile
-    dst: Tile
-    arrange: Callable[[Array], Array]
-
-
-def whole_rows(flags: Array) -> Array:
-    """[P]: whether all flags of a partition are set."""
-    return np.asarray(flags.reshape(len(flags), -1).all(axis=1))
-
-
-def by_partition(tile: Tile, rows: Array) -> Array:
-    """A flag for each partition as one for each element of `tile`."""
-    return np.broadcast_to(rows.reshape(-1, *[1] * (len(tile.shape) - 1)), tile.shape)
-
-
-def as_it_is(array: Array) -> Array:
-    """No rearrangement."""
-    return array
-
-
-def transposed_rows(array: Array) -> Array:
-    """The transpose of an array whose free axes are flattened."""
-    return array.reshape(len(array), -1).T
-
-
 @dataclass_transform(
     eq_default=False,
     field_specifiers=(reads, writes, updates, names, reads_many, vector_or_number, field),
@@ -190,11 +154,13 @@ class Instruction:
     is_published: ClassVar[bool]
     works_by_partition: ClassVar[bool] = False  # a partition's result has no other's operands
     runs_without_values: ClassVar[bool] = False  # barriers and registers steer the program
+    meets_cores: ClassVar[bool] = False  # it starts on all cores of a launch at once
     # The operand that `.indirect()` may scatter, and the one that it may gather; () where `check`
     # has rules of its own.
     indirect: ClassVar[tuple[str, ...]] = ("", "")
     operands: ClassVar[dict[str, Operand]]
     access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]
+    named: ClassVar[tuple[str, ...]]
     registry: ClassVar[dict[str, type[Instruction]]] = {}
 
     def __init_subclass__(
@@ -224,6 +190,9 @@ class Instruction:
         cls.access_plan = tuple(
             (name, operand.access in LOOKS, operand.access in CHANGES)
             for name, operand in cls.operands.items()
+        )
+        cls.named = tuple(
+            name for name, operand in cls.operands.items() if operand.access == "name"
         )
         if engines:
             Instruction.registry[cls.opcode] = cls

@@ -17,18 +17,9 @@ from trnsim.dtypes import (
 )
 from trnsim.errors import Unspecified
 from trnsim.isa.array_indirection import check_array_indirection, index_of
-from trnsim.isa.instruction import (
-    PSUM,
-    SBUF,
-    Cost,
-    Dims,
-    Instruction,
-    Movement,
-    reads,
-    transposed_rows,
-    writes,
-)
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.modes import Engine, MatmulPerfMode
+from trnsim.isa.movement import Movement, transposed_rows
 from trnsim.isa.tensor_engine import (
     WHOLE_PSUM_GENERATION,
     array_cost,

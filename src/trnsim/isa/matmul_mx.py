@@ -23,19 +23,10 @@ from trnsim.dtypes import (
 from trnsim.errors import InternalError
 from trnsim.isa.array_indirection import check_array_indirection, index_of
 from trnsim.isa.fields import are_tiles
-from trnsim.isa.instruction import (
-    PSUM,
-    SBUF,
-    Cost,
-    Dims,
-    Instruction,
-    by_partition,
-    reads,
-    whole_rows,
-    writes,
-)
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
+from trnsim.isa.movement import by_partition, whole_rows
 from trnsim.isa.mx_layout import (
     GROUP_PARTITIONS,
     PACKED_ELEMENTS,

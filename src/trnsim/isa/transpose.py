@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, UINT16, to_float32
-from trnsim.isa.instruction import (
-    PSUM,
-    SBUF,
-    Cost,
-    Dims,
-    Instruction,
-    Movement,
-    reads,
-    transposed_rows,
-    writes,
-)
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
+from trnsim.isa.movement import Movement, transposed_rows
 from trnsim.isa.tensor_engine import array_cost, check_bank, check_generation, streaming_cycles
 from trnsim.memory import Tile
 

@@ -137,7 +137,7 @@ class CoreContext:
         resolved = instruction.resolved()
         if resolved is None:
             # What an index out of bounds skips is issued all the same, and reads its index.
-            self._record(self._check(instruction), indices, [])
+            self._record(self._check(instruction), indices, [], [])
             return
         reads, writes = resolved.accesses()
         self._run(resolved, self._check(resolved), reads + indices, writes)
@@ -150,7 +150,8 @@ class CoreContext:
             self._execute(instruction, known, reads, writes)
         elif instruction.runs_without_values:
             instruction.execute(self._machine)
-        self._record(known, reads, writes)
+        named = [getattr(instruction, name) for name in instruction.named]
+        self._record(known, reads, writes, named)
 
     def _execute(
         self, instruction: Instruction, known: _Known, reads: list[Tile], writes: list[Tile]
@@ -181,11 +182,14 @@ class CoreContext:
             self._refuse_unreadable(instruction, tile)
         return partly
 
-    def _record(self, known: _Known, reads: list[Tile], writes: list[Tile]) -> None:
+    def _record(
+        self, known: _Known, reads: list[Tile], writes: list[Tile], named: list[Tile]
+    ) -> None:
         program, checked = self.program, known.checked
         index = len(program.which)
         line = user_line()
-        predecessors = self._dependencies.predecessors(index, checked.engine, reads, writes)
+        ordered_by = writes + named if named else writes
+        predecessors = self._dependencies.predecessors(index, checked.engine, reads, ordered_by)
         ordered = sorted(predecessors)
         program.append(known.number, ordered, line)
         program.note_use(index, reads, writes)

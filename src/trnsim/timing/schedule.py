@@ -8,6 +8,9 @@ The 16 DMA engines are one resource with their joint bandwidth. A transfer that 
 first gap that is long enough, whatever was issued before it. `policy` lists what the compiler would
 decide.
 
+Two cores that run one kernel have a schedule each, which meet where the cores meet: core_barrier
+and sendrecv start on both when both are ready (`replay_together`).
+
 The Tensor Engine runs slower after a pause (`throttle`). Before v3 two engines that share a port to
 a memory take turns.
 
@@ -21,6 +24,7 @@ from array import array
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from trnsim.errors import InternalError
 from trnsim.isa import Cost, Engine
 from trnsim.timing.policy import DEFAULT, Policy
 from trnsim.timing.throttle import UtilizationLimit
@@ -104,17 +108,17 @@ class Scheduler:
         """Place an instruction at the cost of the core that it was checked for."""
         self.place(index, checked.engine, checked.cost, predecessors)
 
-    def place(self, index: int, engine: Engine, cost: Cost, predecessors: Sequence[int]) -> None:
-        """Place instruction `index` after everything it waits for."""
-        start_s, waited_for = 0.0, WAITED_FOR_NOTHING
-        if engine in self._last and not (engine is Engine.dma and self._policy.transfers_overtake):
-            start_s, waited_for = self._free_s[engine], self._last[engine]
-        for earlier in predecessors:
-            ready_s = self.end_s[earlier]
-            if self._engine[earlier] is not engine:
-                ready_s += self._semaphore_s
-            if ready_s > start_s:
-                start_s, waited_for = ready_s, earlier
+    def place(
+        self,
+        index: int,
+        engine: Engine,
+        cost: Cost,
+        predecessors: Sequence[int],
+        not_before_s: float = 0.0,
+    ) -> None:
+        """Place instruction `index` after everything it waits for, and not before a moment."""
+        start_s, waited_for = self.ready(engine, predecessors)
+        start_s = max(start_s, not_before_s)
         taken_s = cost.interval_s
         if engine is Engine.dma or cost.ports:
             turn_s, user = self._turn(index, engine, cost, start_s)
@@ -133,6 +137,19 @@ class Scheduler:
         self._free_s[engine] = busy_until_s
         self._last[engine] = index
 
+    def ready(self, engine: Engine, predecessors: Sequence[int]) -> tuple[float, int]:
+        """When its engine is free and its predecessors have ended, and which was the last."""
+        start_s, waited_for = 0.0, WAITED_FOR_NOTHING
+        if engine in self._last and not (engine is Engine.dma and self._policy.transfers_overtake):
+            start_s, waited_for = self._free_s[engine], self._last[engine]
+        for earlier in predecessors:
+            ready_s = self.end_s[earlier]
+            if self._engine[earlier] is not engine:
+                ready_s += self._semaphore_s
+            if ready_s > start_s:
+                start_s, waited_for = ready_s, earlier
+        return start_s, waited_for
+
     def _turn(self, index: int, engine: Engine, cost: Cost, ready_s: float) -> tuple[float, int]:
         """When what the instruction shares with others is its own, and who had it before."""
         if engine is Engine.dma:
@@ -143,9 +160,70 @@ class Scheduler:
 
 def replay(program: Program, core: NeuronCore) -> Scheduler:
     """The program's schedule with the constants of `core`, priced anew."""
-    costs = [checked.instruction.price(core, checked.dims) for checked in program.checked]
-    engines = [checked.engine for checked in program.checked]
-    scheduler = Scheduler(core)
-    for index, which in enumerate(program.which):
-        scheduler.place(index, engines[which], costs[which], program.predecessors(index))
+    (scheduler,) = replay_together([program], core)
     return scheduler
+
+
+def replay_together(programs: Sequence[Program], core: NeuronCore) -> list[Scheduler]:
+    """The schedules of cores that run one kernel, with the constants of `core`, priced anew.
+
+    A core that meets the other waits for it.
+    """
+    walks = [_Walk(program, core) for program in programs]
+    while True:
+        for walk in walks:
+            walk.to_next_meeting()
+        waiting = [walk for walk in walks if walk.meeting is not None]
+        if not waiting:
+            return [walk.scheduler for walk in walks]
+        ready_s = max(walk.ready_s() for walk in waiting)
+        for walk in waiting:
+            walk.meet(ready_s)
+
+
+class _Walk:
+    """One core on its way through its program.
+
+    Attributes:
+        scheduler: what has been placed so far.
+        meeting: the instruction at which it waits for the other core; None at the end.
+    """
+
+    def __init__(self, program: Program, core: NeuronCore) -> None:
+        self.scheduler = Scheduler(core)
+        self.meeting: int | None = None
+        self._program = program
+        self._costs = [checked.instruction.price(core, checked.dims) for checked in program.checked]
+        self._engines = [checked.engine for checked in program.checked]
+        self._meets = [checked.instruction.meets_cores for checked in program.checked]
+        self._next = 0
+
+    def to_next_meeting(self) -> None:
+        """Place what comes before the next meeting, if there is one."""
+        place, predecessors = self.scheduler.place, self._program.predecessors
+        which = self._program.which
+        self.meeting = None
+        for index in range(self._next, len(which)):
+            kind = which[index]
+            if self._meets[kind]:
+                self._next, self.meeting = index + 1, index
+                return
+            place(index, self._engines[kind], self._costs[kind], predecessors(index))
+        self._next = len(which)
+
+    def ready_s(self) -> float:
+        """When this core has come to its meeting."""
+        _, kind, predecessors = self._at_meeting()
+        return self.scheduler.ready(self._engines[kind], predecessors)[0]
+
+    def meet(self, ready_s: float) -> None:
+        """All have come."""
+        index, kind, predecessors = self._at_meeting()
+        engine, cost = self._engines[kind], self._costs[kind]
+        self.scheduler.place(index, engine, cost, predecessors, ready_s)
+
+    def _at_meeting(self) -> tuple[int, int, Sequence[int]]:
+        if self.meeting is None:
+            raise InternalError("a core that meets nobody was asked when")
+        index = self.meeting
+        return index, self._program.which[index], self._program.predecessors(index)

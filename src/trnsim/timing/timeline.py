@@ -9,10 +9,10 @@ import numpy as np
 
 from trnsim.facts import Interval, Kind
 from trnsim.isa import Engine
-from trnsim.timing.schedule import WAITED_FOR_NOTHING, Scheduler, replay
+from trnsim.timing.schedule import WAITED_FOR_NOTHING, Scheduler, replay_together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from trnsim.errors import SourceLine
     from trnsim.facts import Fact
@@ -52,9 +52,11 @@ class Span:
 class Timeline:
     """When everything happened in one program."""
 
-    def __init__(self, program: Program, schedule: Scheduler) -> None:
+    def __init__(self, program: Program, schedule: Scheduler, team: Sequence[Program] = ()) -> None:
+        """The schedule of `program`, which ran beside the others of `team` if it has any."""
         self.program = program
         self._schedule = schedule
+        self._team = team or (program,)
 
     def __len__(self) -> int:
         return len(self.program)
@@ -130,11 +132,13 @@ class Timeline:
         core's `unmodelled_factor` stands for what the model leaves out.
         """
         program = self.program
+        rank = next(rank for rank, other in enumerate(self._team) if other is program)
         samples = max(5, min(_SAMPLES, _MAX_SAMPLED_INSTRUCTIONS // max(len(self), 1)))
         times: list[float] = []
         for draw in range(samples):
             core = program.core.sampled(draw)
-            device_s = max(replay(program, core).end_s, default=0.0)
+            together = replay_together(self._team, core)
+            device_s = max(together[rank].end_s, default=0.0)
             times.append(core.launch_s + device_s * core.unmodelled_factor)
         p10, p50, p90 = np.percentile(times, [10, 50, 90])
         return Interval(float(p10), float(p50), float(p90))
