@@ -13,7 +13,7 @@ from math import log
 
 from trnsim.arch.neuroncore import NEURONCORE_V3
 from trnsim.facts import assumed
-from trnsim.timing import replay
+from trnsim.timing import replay_together
 
 # The launches only add, so they are cheap to vary.
 PAIRED_BYTES_PER_S = (310e9, 329e9, 350e9, 368e9)
@@ -37,7 +37,8 @@ def device_times(programs):
         core = NEURONCORE_V3
         if rate:
             core = replace(core, dma_paired_bytes_per_s=assumed(rate, "of the grid")).paired()
-        times[rate] = max(max(replay(p, core).end_s, default=0.0) for p in programs)
+        schedules = replay_together(programs, core)
+        times[rate] = max(max(schedule.end_s, default=0.0) for schedule in schedules)
     return times
 
 

@@ -21,10 +21,10 @@ NOT_MODELLED = """## What is not modelled
 
 The Scalar Engine's table loads, conflicts on banks of PSUM, the order of transfers within a DMA
 queue and the packets of one, the compiler's reordering and its choice of queues, power and heat
-limits, waiting at the barriers of two cores. The latency of a single small
-instruction is about half of what was measured (`instr` rows): the documented 60 cycles of access
-latency are used, as a longer one makes whole kernels worse. A stream of small transfers is about
-30 % faster than on the published curve: the documented 600 ns an instruction are used.
+limits. The latency of a single small instruction is about half of what was measured (`instr` rows):
+the documented 60 cycles of access latency are used, as a longer one makes whole kernels worse. A
+stream of small transfers is about 30 % faster than on the published curve: the documented 600 ns an
+instruction are used.
 """
 
 

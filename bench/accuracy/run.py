@@ -3,11 +3,12 @@
 usage: run.py FOLDER
 
 FOLDER holds clones of nki-library and aws-neuron-sdk. What was recorded of each kernel is kept in
-build/accuracy, so that an interrupted run continues where it was.
+build/accuracy, so that an interrupted run goes on where it was, if the emulator is still the same.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -27,6 +28,8 @@ from trnsim.arch.neuroncore import NEURONCORE_V3
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / "build" / "accuracy"
+SOURCE = HERE.parents[1] / "src" / "trnsim"
+ROOMS = ("arch", "isa", "memory", "nki", "program", "timing")
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3}
 
 
@@ -81,6 +84,19 @@ def recorded(row, folder, make):
     part.write_bytes(pickle.dumps(found))
     part.replace(path)
     return found
+
+
+def forget_older_emulators():
+    """Empty the cache where what decides a kernel's time has changed since it was filled."""
+    digest = hashlib.sha256()
+    for room in ROOMS:
+        for path in sorted((SOURCE / room).rglob("*.py")):
+            digest.update(path.read_bytes())
+    stamp = CACHE / "emulator"
+    if not stamp.exists() or stamp.read_text() != digest.hexdigest():
+        for path in CACHE.glob("*.pkl"):
+            path.unlink()
+        stamp.write_text(digest.hexdigest())
 
 
 def results(folder):
@@ -154,6 +170,7 @@ def main():
         sys.exit(__doc__)
     folder = Path(sys.argv[1]).resolve()
     CACHE.mkdir(parents=True, exist_ok=True)
+    forget_older_emulators()
     os.chdir(folder / "nki-library")
     found, left = results(folder)
     best, chosen = leave_one_out(found)

@@ -4,8 +4,13 @@ import re
 import shutil
 import subprocess
 
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
 import pytest
 
+import trnsim
 from trnsim.arch import TARGETS
 from trnsim.profile import report_of, write_page
 
@@ -67,6 +72,35 @@ def test_a_chosen_instruction_shows_source_operands_and_cause(page, tmp_path, ti
     assert "src = PSUM [128, 512] float32" in details
     assert f"#{span.waited_for} nc_matmul" in details
     assert "was idle for" in details
+
+
+@nki.jit
+def meeting(x, extra):
+    """Core 0 works longer than core 1 before they meet."""
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    for _ in range(extra * (1 - nl.program_id(0))):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+    other = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.sendrecv(
+        src=tile,
+        dst=other,
+        send_to_rank=1 - nl.program_id(0),
+        recv_from_rank=1 - nl.program_id(0),
+        pipe_id=0,
+    )
+    out = nl.ndarray((2, 128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out[nl.program_id(0)], src=other)
+    return out
+
+
+def test_a_core_that_waited_for_the_other_one_says_so(tmp_path, ran):
+    x = np.zeros((128, 64), np.float32)
+    fast = trnsim.run(meeting[2], x, 40).timelines[1]
+    path = write_page(report_of([ran(fast, title="meeting")]), tmp_path)
+    chosen = next(i for i, s in enumerate(fast.spans()) if s.opcode == "sendrecv")
+    document = rendered(path, tmp_path, f"#select={chosen}")
+    assert "The other core, which came at" in document
 
 
 def test_the_fragment_chooses_the_window(page, tmp_path):

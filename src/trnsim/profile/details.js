@@ -2,6 +2,8 @@
 
 // Why an instruction started when it did
 
+const MEETINGS = new Set(["core_barrier", "sendrecv"]);
+
 const busyUntil = (i) => spans.start[i] + spans.busy[i];
 const readable = (i) => busyUntil(i) + spans.latency[i];
 
@@ -13,6 +15,10 @@ function before(i) {
 
 function why(i) {
   const cause = spans.waited_for[i];
+  const ownUntil = cause < 0 ? 0 : Math.max(busyUntil(cause), readable(cause)) + data.semaphore_ns;
+  if (MEETINGS.has(distinct(i).opcode) && spans.start[i] > ownUntil + 0.05) {
+    return [`The other core, which came at ${time(spans.start[i])}; this one was ready by ${time(ownUntil)}.`];
+  }
   if (cause < 0) return ["Nothing: it started at once."];
   const free = before(i) < 0 ? 0 : busyUntil(before(i));
   const isSame = distinct(cause).engine === distinct(i).engine;
