@@ -197,3 +197,13 @@ def test_a_warning_of_a_loop_is_no_race():
     assert len(run.warnings) == 1
     assert run.races == ()
     np.testing.assert_array_equal(kernel(A), run.outputs)  # Python warns of races alone
+
+
+def test_a_loop_that_writes_nothing_ends_alone():
+    def empty_loop_first(i, tile, state):
+        for _ in nl.affine_range(2 - 2 * i if i < 2 else 0):
+            pass
+        shift(i, tile, state)
+
+    (text,) = warnings(empty_loop_first)
+    assert "which an earlier iteration wrote at" in text

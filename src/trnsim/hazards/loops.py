@@ -40,9 +40,12 @@ class _Write(NamedTuple):
         return self.layout.nbytes == (last_row - first_row + 1) * (last_byte - first_byte + 1)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Loop:
-    """A running loop: the number of the first write in it, and of that in this iteration."""
+    """A running loop: the number of the first write in it, and of that in this iteration.
+
+    Two loops that have written nothing yet are still two.
+    """
 
     first: int
     iteration_first: int
