@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 from formats import FORMATS
-from kernel import Alloc, Line, Name, Step, View, op
+from kernel import UNPUBLISHED, Alloc, Claim, Line, Loop, Name, Step, View, op
+from wrong import OF_TENSORS, WRONG
 
 _WRONG = (
     *(None, 0, -1, 2.5, 10**12, "add", (), [], (1, 2), [[1, 2]], True, float("nan"), object),
@@ -26,17 +27,21 @@ def mutate(kernel, seed):
     rng = np.random.default_rng((seed, 1))
     changes = list(_SURE) + list(_MAYBE)
     change = changes[int(rng.integers(len(changes)))]
-    steps = list(kernel.steps)
-    found = change(rng, steps)
+    found = change(rng, _flat(kernel.steps))
     if found is None:
         change = _unwritten
-        found = change(rng, list(kernel.steps))
+        found = change(rng, _flat(kernel.steps))
     return replace(kernel, steps=tuple(found), outputs=()), change in _SURE
 
 
 def _pick(rng, options):
     options = list(options)
     return options[int(rng.integers(len(options)))] if options else None
+
+
+def _flat(steps):
+    """The steps as a list, those of a claim one by one."""
+    return [one for step in steps for one in (step.body if isinstance(step, Claim) else (step,))]
 
 
 # What is always wrong: a few lines at the end
@@ -102,7 +107,15 @@ def _predicated():
     return {"dst": View("wrong"), "src": View("result"), "predicate": View("wrong")}
 
 
+def _instruction(rng, steps):
+    """An instruction whose operands no chip takes, or a use of a register that means nothing."""
+    text, options = WRONG[int(rng.integers(len(WRONG)))]
+    drawn = {name: _pick(rng, values) for name, values in options.items()}
+    return [*steps, Line(OF_TENSORS, "nothing"), Line(text.format(**drawn), "nothing")]
+
+
 _SURE = (
+    *[_instruction] * 4,
     _start_partition,
     _out_of_bounds,
     _too_many_partitions,
@@ -116,7 +129,32 @@ _SURE = (
 
 
 def _places(steps):
-    return [i for i, step in enumerate(steps) if type(step) is Step]
+    """Where instructions stand: at the top, or in the body of a loop."""
+    found = [(i,) for i, step in enumerate(steps) if isinstance(step, Step)]
+    for i, step in enumerate(steps):
+        if isinstance(step, Loop):
+            found += [(i, j) for j, one in enumerate(step.body) if isinstance(one, Step)]
+    return found
+
+
+def _published(steps):
+    """Likewise, of those that nki.isa has: the classes of the others are called by Python."""
+    return [place for place in _places(steps) if _at(steps, place).opcode not in UNPUBLISHED]
+
+
+def _at(steps, place):
+    first, *inner = place
+    return steps[first].body[inner[0]] if inner else steps[first]
+
+
+def _with(steps, place, step):
+    """The steps with another one at a place."""
+    first, *inner = place
+    if inner:
+        body = list(steps[first].body)
+        body[inner[0]] = step
+        step = replace(steps[first], body=tuple(body))
+    return [*steps[:first], step, *steps[first + 1 :]]
 
 
 def _argument(rng, steps):
@@ -124,35 +162,34 @@ def _argument(rng, steps):
     place = _pick(rng, _places(steps))
     if place is None:
         return None
-    step = steps[place]
+    step = _at(steps, place)
     name = _pick(rng, step.args)
     value = _pick(rng, _WRONG)
     value = Name("object()") if value is object else value
-    steps[place] = replace(step, args=step.args | {name: value})
-    return steps
+    return _with(steps, place, replace(step, args=step.args | {name: value}))
 
 
 def _missing(rng, steps):
     """An argument less."""
-    place = _pick(rng, _places(steps))
+    place = _pick(rng, _published(steps))
     if place is None:
         return None
-    step = steps[place]
+    step = _at(steps, place)
     name = _pick(rng, step.args)
     args = {key: value for key, value in step.args.items() if key != name}
-    steps[place] = replace(step, args=args)
-    return steps
+    return _with(steps, place, replace(step, args=args))
 
 
 def _unknown(rng, steps):
     """An argument more."""
-    place = _pick(rng, _places(steps))
+    place = _pick(rng, _published(steps))
     if place is None:
         return None
-    step = steps[place]
+    step = _at(steps, place)
     name = _pick(rng, ("mask", "engine", "reduce_cmd", "axis", "op1", "dtype", "oob_mode"))
-    steps[place] = replace(step, args=step.args | {name: _pick(rng, (None, 3, "x", op("add")))})
-    return steps
+    return _with(
+        steps, place, replace(step, args=step.args | {name: _pick(rng, (None, 3, "x", op("add")))})
+    )
 
 
 def _view(rng, steps):
@@ -160,7 +197,7 @@ def _view(rng, steps):
     place = _pick(rng, _places(steps))
     if place is None:
         return None
-    step = steps[place]
+    step = _at(steps, place)
     name = _pick(rng, (key for key, value in step.args.items() if isinstance(value, View)))
     if name is None:
         return None
@@ -189,8 +226,7 @@ def _view(rng, steps):
             ("view", (_pick(rng, (Name("nl.int8"), Name("nl.add"), number)),)),
         ),
     )
-    steps[place] = replace(step, args=step.args | {name: view.then(method, *args)})
-    return steps
+    return _with(steps, place, replace(step, args=step.args | {name: view.then(method, *args)}))
 
 
 def _dtype(rng, steps):
