@@ -209,6 +209,16 @@ def test_arithmetic_of_a_register_takes_integers_alone():
             divided()
 
 
+@pytest.mark.parametrize(
+    "use",
+    [lambda r: r < 4, lambda r: r <= 4, lambda r: r / 2, lambda r: 3 & r, lambda r: -r, abs],
+)
+def test_a_register_has_no_other_operators(use):
+    with pytest.raises(IllegalInstruction, match=r"of a register; legal: \+ - \*") as caught:
+        use(VirtualRegister(7))
+    assert "register_load" in caught.value.fix
+
+
 @pytest.mark.parametrize("value", [2**32, -(2**31) - 1])
 def test_a_register_has_32_bits(bench, value):
     for made in (RegisterAlloc(value), RegisterMove(VirtualRegister(0), value)):

@@ -106,6 +106,12 @@ def test_topk_has_limits_on_n_and_k(topk):
     refused(work, "K=32768, .*legal: 1 to 32767", Topk, wide)
 
 
+def test_topk_knows_n_when_it_is_compiled(topk):
+    work, operands = topk
+    with pytest.raises(IllegalInstruction, match=r"`n` is VirtualRegister\(16\); legal: "):
+        work.context.issue(Topk(**operands(n=VirtualRegister(16))))
+
+
 def test_topk_reads_whole_cores_with_room_for_n_values(topk):
     work, operands = topk
     refused(work, "24 partitions; legal: a multiple of 16", Topk, operands(24))

@@ -91,6 +91,16 @@ def test_an_offset_is_a_register_or_a_tensor_of_integers():
         tensor.ap(rows, scalar_offset=real)
 
 
+@pytest.mark.usefixtures("on_core")
+def test_a_scalar_offset_is_one_element_in_sbuf_and_a_vector_offset_picks_rows():
+    tensor, rows = nl.ndarray((4, 8), nl.float32, buffer=nl.hbm), [[8, 1], [1, 8]]
+    for wrong in (nl.ndarray((4, 1), nl.int32), nl.ndarray((1, 1), nl.int32, buffer=nl.hbm)):
+        with pytest.raises(IllegalInstruction, match="legal: one element in SBUF, or a register"):
+            tensor.select(0, wrong)
+    with pytest.raises(IllegalInstruction, match="with indirect_dim=1; legal: 0"):
+        tensor.ap(rows, vector_offset=nl.ndarray((1, 1), nl.int32), indirect_dim=1)
+
+
 def picked(tile, columns, count, **options):
     """Columns of a tile in the order of an index [P, K], through tensor indirection."""
 

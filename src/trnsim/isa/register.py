@@ -6,7 +6,7 @@ offsets; here their values are known as soon as the instruction that sets them h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -25,6 +25,10 @@ _SOURCE = "nki.isa.VirtualRegister"
 _ONE = 1
 _SMALLEST = int(np.iinfo(np.int32).min)
 _LARGEST = int(np.iinfo(np.uint32).max)
+
+
+class UnsupportedOperator(IllegalInstruction, TypeError):
+    """An operator that registers lack: Python's own error of it, and what is legal."""
 
 
 class VirtualRegister:
@@ -123,6 +127,26 @@ def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     for _side in ("__", "__r"):
         setattr(VirtualRegister, f"{_side}{_name}__", _operator(f"{_side}{_name}__"))
+
+
+def _refusing(name: str) -> Callable[[VirtualRegister, Any], NoReturn]:
+    def refuse(self: VirtualRegister, other: Any = None) -> NoReturn:
+        del self, other
+        raise UnsupportedOperator(
+            f"{name} of a register; legal: + - * // % and == with integers, and the "
+            "register itself as a condition",
+            fix="compare tiles, and load the result with nisa.register_load",
+            source=_SOURCE,
+        )
+
+    return refuse
+
+
+for _name in (
+    *("lt", "le", "gt", "ge", "truediv", "rtruediv", "and", "rand", "or", "ror", "xor", "rxor"),
+    *("neg", "pos", "abs", "invert", "lshift", "rlshift", "rshift", "rrshift", "pow", "rpow"),
+):
+    setattr(VirtualRegister, f"__{_name}__", _refusing(f"__{_name}__"))
 
 
 class RegisterInstruction(Instruction, engines=()):

@@ -8,7 +8,7 @@ import numpy as np
 
 from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT32
 from trnsim.errors import Unspecified
-from trnsim.isa.fields import are_tiles
+from trnsim.isa.fields import are_tiles, is_whole
 from trnsim.isa.gather import GPSIMD_CORE_PARTITIONS
 from trnsim.isa.instruction import SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
@@ -96,7 +96,7 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """The columns of `src` beyond the n values are not read."""
         looked, changed = super().accesses()
-        if not hasattr(self.n, "__index__"):  # `verify` says so
+        if not is_whole(self.n):  # `verify` says so
             return looked, changed
         return [_first_columns(tile, -(-self.n // _CORE)) for tile in looked], changed
 

@@ -98,7 +98,7 @@ def located(index: Any, length: int) -> tuple[int, int, int, bool]:
         return start, start + size, 1, True
     try:
         at = int(index.__index__())
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise IllegalInstruction(
             f"an index of type {type(index).__name__}; legal: integers, slices, nl.ds, Ellipsis",
             fix="index with integers; tensors index through .ap(vector_offset=...)",
@@ -128,10 +128,23 @@ def dynamic_index(
     dim = pattern.axis(dim)
     step, limit = pattern.strides_bytes[dim], pattern.shape[dim]
     if vector is not None:
+        if dim:
+            raise IllegalInstruction(
+                f"a vector_offset with indirect_dim={dim}; legal: 0",
+                fix="permute the dimension to the front before storing it to HBM",
+                source="nki-aps.rst, Dynamic Access",
+            )
         return VectorIndex(_offsets("vector_offset", vector), step, limit)
     if scalar is None or isinstance(scalar, VirtualRegister):
         return None if scalar is None else ScalarIndex(scalar, step, limit)
-    return ScalarIndex(_offsets("scalar_offset", scalar), step, limit)
+    offset = _offsets("scalar_offset", scalar)
+    if offset.memory is not Memory.SBUF or offset.pattern.elements != 1:
+        raise IllegalInstruction(
+            f"scalar_offset is {offset}; legal: one element in SBUF, or a register",
+            fix="copy it to SBUF, and slice one element of it",
+            source=f"{SOURCE}.ap",
+        )
+    return ScalarIndex(offset, step, limit)
 
 
 def _offsets(what: str, index: Tile) -> Tile:
