@@ -217,6 +217,35 @@ def activation(g):
     g.do(Step("activation", args))
 
 
+# (op0, op1) of activate2.
+_STAGES = (
+    *(("multiply", "add"), ("multiply", "subtract"), ("multiply", "bypass")),
+    *(("add", "bypass"), ("subtract", "bypass"), ("bypass", "bypass")),
+)
+
+
+def activate2(g):
+    if g.generation < V4:
+        return
+    P, F = g.size()
+    first, second = g.pick(_STAGES)
+    args = {
+        "dst": g.write(P, F, ANY),
+        "op": op(g.pick(ACTIVATIONS)),
+        "data": g.read(P, F, ANY),
+        "imm0": g.column(P),
+        "imm1": g.column(P),
+        "op0": op(first),
+        "op1": op(second),
+        "reverse0": first != "bypass" and g.chance(0.3),
+        "reverse1": second != "bypass" and g.chance(0.3),
+    }
+    if g.chance(0.4):
+        args |= {"reduce_op": op(g.pick(("add", "maximum", "minimum")))}
+        args |= {"reduce_res": g.write(P, 1, FLOATS), "reduce_cmd": command("reset_reduce")}
+    g.do(Step("activate2", args))
+
+
 def exponential(g):
     if g.generation < V4:
         return

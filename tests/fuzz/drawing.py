@@ -21,9 +21,10 @@ def _engines(g):
     return drawn, drawn[1:] + (("vector",) if g.generation >= V4 else ())
 
 
-def _tile(g, shape, dtype):
+def _tile(g, shape, dtype, where="gpsimd"):
     """A tensor that starts at partition 0: each partition draws from a generator of its own."""
-    return g.alloc(shape, dtype, is_placed=False)
+    buffer = "psum" if where == "vector" and g.chance(0.3) else "sbuf"
+    return g.alloc(shape, dtype, buffer, is_placed=False)
 
 
 def _sum(g, view):
@@ -56,7 +57,7 @@ def rng(g):
     where = g.pick(_engines(g)[0])
     name = g.pick(INTEGERS)
     bit = g.pick(range(8 * FORMATS[name].itemsize - 1))
-    drawn, bits = _tile(g, (P, F), name), g.alloc((P, F), name)
+    drawn, bits = _tile(g, (P, F), name, where), g.alloc((P, F), name)
     masked = {"dst": bits, "data": drawn, "op0": op("bitwise_and"), "operand0": 1 << bit}
     masked |= {"op1": op("right_shift"), "operand1": bit}
     total, added = _sum(g, bits)
@@ -96,7 +97,7 @@ def restored(g):
     else:
         state = _tile(g, shape, "uint32")
         steps = (Step("rand_get_state", {"dst": state, **here}),)
-    again = _tile(g, shape, "uint32")
+    again = _tile(g, shape, "uint32", where)
     restore = Step("rand_set_state", {"src_seeds": state, **here})
     draws = [Step("rng", {"dst": tile, **here}) for tile in (first, second)]
     equal, compared = _same(g, first, second)

@@ -12,12 +12,14 @@ import sorting
 
 FAMILIES = (
     indirection.gather,
+    indirection.added,
     indirection.elementwise,
     indirection.array,
     indirection.scaled,
     moving.reinterpret,
     moving.dma_copy,
     moving.tensor_copy,
+    moving.dma_compute,
     moving.memset,
     moving.nc_transpose,
     moving.dma_transpose,
@@ -36,6 +38,7 @@ FAMILIES = (
     computing.tensor_tensor_scan,
     computing.activation,
     computing.activation,
+    computing.activate2,
     computing.exponential,
     multiplying.nc_matmul,
     multiplying.nc_matmul,

@@ -174,6 +174,19 @@ def gather(g):
         _scatter(g, dst, name)
 
 
+def added(g):
+    """Rows of a tensor in HBM, by an index, added to a tile: read, modify, write."""
+    if g.generation < V3:
+        return
+    P, F = g.size()
+    rows = g.pick(g.partitions)
+    formats = [f for f in g.formats if f != "tfloat32"]
+    index = g.indices((P, 1), "int32", rows)
+    source = g.array((rows, F), g.pick(formats)).then("vector_select", 0, Name(str(index)))
+    dst = g.filled((P, F), g.pick(formats))
+    g.do(Step("dma_compute", {"dst": dst, "srcs": [dst, source], "reduce_op": op("add")}))
+
+
 def _scatter(g, src, name):
     """Rows of a tile to rows of a tensor in HBM, no two to the same one."""
     P, F = g.oracle.shape(src)

@@ -191,6 +191,8 @@ def _text(value):
         return repr(value) if np.isfinite(value) else f"float('{value}')"
     if isinstance(value, View | Name):
         return str(value)
+    if isinstance(value, list) and any(isinstance(item, View) for item in value):
+        return f"[{', '.join(map(str, value))}]"
     return repr(value)
 
 

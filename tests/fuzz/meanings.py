@@ -79,6 +79,7 @@ def _by_opcode(*functions):
 MEANINGS = _by_opcode(
     movement.dma_copy,
     movement.tensor_copy,
+    movement.dma_compute,
     movement.memset,
     movement.nc_transpose,
     movement.dma_transpose,
@@ -106,6 +107,7 @@ MEANINGS = _by_opcode(
     arithmetic.tensor_tensor_scan,
     arithmetic.activation,
     arithmetic.activation_reduce,
+    arithmetic.activate2,
     arithmetic.exponential,
     ordering.max8,
     ordering.nc_find_index8,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from arithmetic import flat, reduced, word
 from formats import FLOAT32
-from intervals import Interval
+from intervals import Interval, summed
 from operators import BINARY, is_nonzero
 
 _FP32_MIN = -FLOAT32.largest
@@ -25,6 +25,14 @@ def tensor_copy(m, dst, src, engine=None):
         m.store(dst, m.load(src))
     else:
         m.put(dst, m.bits(src))
+
+
+def dma_compute(m, dst, srcs, reduce_op):
+    """The sum of the sources, element by element, in float32."""
+    del reduce_op
+    parts = [m.load(view).map(np.ravel) for view in srcs]
+    low, high = (np.stack([getattr(part, end) for part in parts]) for end in ("low", "high"))
+    m.store(dst, summed(Interval(low, high), 0).rounded())
 
 
 def memset(m, dst, value, **_):

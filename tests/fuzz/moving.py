@@ -34,6 +34,17 @@ def tensor_copy(g):
     g.do(Step("tensor_copy", args | ({"engine": engine(named)} if named else {})))
 
 
+def dma_compute(g):
+    """A sum of tensors in SBUF and HBM, in formats of their own."""
+    P, F = g.size()
+    srcs = [
+        g.read(P, F, ANY, SBUF) if g.chance(0.6) else g.array((P, F), g.pick(g.formats))
+        for _ in range(g.pick((1, 2, 2, 3)))
+    ]
+    args = {"dst": g.write(P, F, ANY, SBUF), "srcs": srcs, "reduce_op": op("add")}
+    g.do(Step("dma_compute", args))
+
+
 def memset(g):
     P, F = g.size()
     dst = g.write(P, F, ANY)

@@ -116,7 +116,7 @@ def _scales(g, K, F, *, is_filled, is_whole=False):
 def quantized(g, K, F):
     """Data [K, F] of packed elements and their scales, made by quantize_mx; None where not."""
     name = g.pick(_MX[:2])
-    size = 2.0 ** g.rng.integers(-30, 20)
+    size = 2.0 ** g.pick((0, int(g.rng.integers(-30, 20)), int(g.rng.integers(-130, 120))))
     values = FORMATS["bfloat16"].rounded(g.rng.normal(size=(K, 4 * F)) * size)
     if g.chance(0.3):
         values[:, : 4 * g.pick(range(1, F + 1))] = 0

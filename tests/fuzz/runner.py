@@ -77,7 +77,8 @@ def execute(kernel):
     Raises:
         EmulatorError: what trnsim refuses.
     """
-    names = {"nki": nki, "nisa": nisa, "nl": nl, "isa": isa, "current_core": current_core}
+    names = {"nki": nki, "nisa": nisa, "nl": nl, "np": np}
+    names |= {"isa": isa, "current_core": current_core}
     exec(compile(kernel.source(), file_name(kernel), "exec"), names)  # noqa: S102  it is the test
     made = names["kernel"]
     with warnings.catch_warnings():

@@ -144,13 +144,32 @@ _CONTROL = (
     ("r = nisa.register_alloc(1)\nnisa.register_load(r, {src})", {"src": ("words", "r", "3")}),
     ("r = nisa.register_alloc(1)\nnisa.register_store({dst}, r)", {"dst": ("words", "r", "None")}),
     ("nisa.register_alloc({x})", {"x": (1 << 40, -(1 << 31) - 1, "floats", 2.5)}),
+    (
+        "floats.{view}",
+        {"view": ("select(1, words)", "select(1, floats[0:1, 0:1])", "select(1, 9)")},
+    ),
     ("nl.program_id({axis})", {"axis": ("floats", 1, -1, "'x'", 0.5, "(0,)", "range(1)")}),
     ("nl.matmul(floats, floats, transpose_x={x})", {"x": ("floats", "'x'", "(1, 2)", 2)}),
     ("nisa.register_load(nisa.register_alloc(), {src}[0:1, 0:1])", {"src": ("packed", "nans")}),
     ("nisa.tensor_scalar(packed, packed, nl.bitwise_and, 3)", {}),
     ("nisa.register_move({dst}, 3)", {"dst": ("words", "None", "3")}),
     ("r = nisa.register_alloc(1)\nnisa.register_move(r, {src})", {"src": ("words", "2.5", "'x'")}),
-    ("r = nisa.register_alloc(1)\n{use}", {"use": ("r // 0", "r % 0", "r + 'x'", "r * None")}),
+    (
+        "r = nisa.register_alloc(1)\n{use}",
+        {
+            "use": (
+                "r // 0",
+                "r % 0",
+                "r + 'x'",
+                "r * None",
+                "r < 4",
+                "-r",
+                "r / 2",
+                "r & 1",
+                "4 >> r",
+            )
+        },
+    ),
     ("for i in nl.dynamic_range(2):\n    nisa.register_move(i, 0)", {}),
     (
         "for i in nl.dynamic_range({bounds}):\n    pass",
