@@ -11,6 +11,7 @@ from trnsim.dtypes import (
     BY_NAME,
     FLOAT8_E4M3,
     FLOAT8_E4M3FN,
+    FLOAT8_E4M3FN_X4,
     FLOAT8_E5M2,
     FLOAT16,
     FLOAT32,
@@ -124,3 +125,11 @@ def test_a_dtype_cannot_be_changed():
     with pytest.raises(AttributeError):
         FLOAT32.name = "other"
     assert isinstance(FLOAT32, Dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [(INT32, True), (BOOL, True), (FLOAT32, False), (FLOAT8_E4M3FN_X4, False)],
+)
+def test_integers_are_neither_floats_nor_packed(dtype, expected):
+    assert dtype.is_integer is expected

@@ -241,6 +241,32 @@ def activation_reduce(m, dst, op, data, reduce_op, reduce_res, bias=None, scale=
     activation(m, dst, op, data, bias, scale, reduce_res, _RESET)
 
 
+def activate2(
+    m,
+    dst,
+    op,
+    data,
+    imm0,
+    imm1,
+    op0,
+    op1,
+    reverse0=False,
+    reverse1=False,
+    reduce_op=None,
+    reduce_res=None,
+    reduce_cmd=None,
+):
+    x = m.load(data)
+    for name, operand, reverse in ((op0, imm0, reverse0), (op1, imm1, reverse1)):
+        x = _operate(word(name), x, m.column(operand, x), reverse=reverse)
+    _need_range(m, word(op), x)
+    result = activate(word(op), x)
+    m.store(dst, result)
+    total = reduced(m, "scalar", word(reduce_op), result, word(reduce_cmd) or "idle")
+    if reduce_res is not None:
+        m.store(reduce_res, total)
+
+
 def _need_range(m, name, x):
     low, high = RANGES.get(name, (None, None))
     if low is None:

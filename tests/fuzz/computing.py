@@ -7,7 +7,7 @@ legal is AWS's page of the instruction in nki.isa.
 from __future__ import annotations
 
 from formats import FLOATS, FORMATS, INTEGERS
-from kernel import At, Loop, Step, op
+from kernel import Step, op
 from maker import ANY, SBUF, V4, binary, command, engine, one_in_psum
 from operators import ACTIVATIONS, BITVEC, NEWEST, UNARY
 
@@ -217,6 +217,35 @@ def activation(g):
     g.do(Step("activation", args))
 
 
+# (op0, op1) of activate2.
+_STAGES = (
+    *(("multiply", "add"), ("multiply", "subtract"), ("multiply", "bypass")),
+    *(("add", "bypass"), ("subtract", "bypass"), ("bypass", "bypass")),
+)
+
+
+def activate2(g):
+    if g.generation < V4:
+        return
+    P, F = g.size()
+    first, second = g.pick(_STAGES)
+    args = {
+        "dst": g.write(P, F, ANY),
+        "op": op(g.pick(ACTIVATIONS)),
+        "data": g.read(P, F, ANY),
+        "imm0": g.column(P),
+        "imm1": g.column(P),
+        "op0": op(first),
+        "op1": op(second),
+        "reverse0": first != "bypass" and g.chance(0.3),
+        "reverse1": second != "bypass" and g.chance(0.3),
+    }
+    if g.chance(0.4):
+        args |= {"reduce_op": op(g.pick(("add", "maximum", "minimum")))}
+        args |= {"reduce_res": g.write(P, 1, FLOATS), "reduce_cmd": command("reset_reduce")}
+    g.do(Step("activate2", args))
+
+
 def exponential(g):
     if g.generation < V4:
         return
@@ -228,39 +257,3 @@ def exponential(g):
         args |= {"reduce_res": g.write(P, 1, ("float32", "bfloat16", "float16"))}
         args["reduce_cmd"] = command("reset_reduce")
     g.do(Step("exponential", args))
-
-
-# The Tensor Engine
-
-
-def nc_matmul(g):
-    """One, or a few that accumulate in PSUM, also in a loop."""
-    K, M = g.pick(g.partitions), g.pick((1, 4, 7, 32, 64, 128))
-    N, count = g.pick(g.columns), g.pick((1, 1, 2, 3))
-    wide = ("float32", "tfloat32")
-    narrow = tuple(f for f in g.formats if f in FLOATS and f not in {*wide, "float8_e4m3fn"})
-    formats = wide if g.chance(0.4) else narrow
-    dst = g.alloc(
-        (M, N), g.pick(("float32", "bfloat16") if g.generation >= V4 else ("float32",)), "psum"
-    )
-    if count > 1 and g.chance(0.5):
-        left, right = (
-            g.filled((K, count * M), g.pick(formats)),
-            g.filled((K, count * N), g.pick(formats)),
-        )
-        args = {"dst": dst, "stationary": left.then("[]", slice(0, K), At("i", M, M))}
-        args["moving"] = right.then("[]", slice(0, K), At("i", N, N))
-        kind = g.pick(("nl.affine_range", "nl.sequential_range", "range", "nl.dynamic_range"))
-        g.do(Loop("i", count, kind, (Step("nc_matmul", args),)))
-        return
-    for number in range(count):
-        args = {
-            "dst": dst,
-            "stationary": g.read(K, M, formats, SBUF),
-            "moving": g.read(K, N, formats, SBUF),
-        }
-        accumulate = g.pick((None, number > 0))
-        if not g.do(
-            Step("nc_matmul", args | ({} if accumulate is None else {"accumulate": accumulate}))
-        ):
-            return

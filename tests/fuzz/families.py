@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import computing
+import control
+import drawing
+import indirection
 import moving
+import multiplying
+import sorting
 
 FAMILIES = (
-    moving.gather,
+    indirection.gather,
+    indirection.added,
+    indirection.elementwise,
+    indirection.array,
+    indirection.scaled,
     moving.reinterpret,
     moving.dma_copy,
     moving.tensor_copy,
+    moving.dma_compute,
     moving.memset,
     moving.nc_transpose,
     moving.dma_transpose,
@@ -28,18 +38,35 @@ FAMILIES = (
     computing.tensor_tensor_scan,
     computing.activation,
     computing.activation,
+    computing.activate2,
     computing.exponential,
-    computing.nc_matmul,
-    computing.nc_matmul,
+    multiplying.nc_matmul,
+    multiplying.nc_matmul,
+    multiplying.double_row,
+    multiplying.quantize_mx,
+    multiplying.nc_matmul_mx,
+    multiplying.nc_matmul_sparse,
     moving.iota,
     moving.affine_select,
     moving.range_select,
     moving.select_reduce,
     moving.tensor_copy_predicated,
-    moving.max8,
+    sorting.max8,
+    sorting.nc_match_replace8,
+    sorting.topk,
+    sorting.nonzero_with_count,
+    sorting.sequence_bounds,
     moving.bn_stats,
     moving.nc_n_gather,
     moving.local_gather,
-    moving.loop,
-    moving.register,
+    drawing.rng,
+    drawing.seeded,
+    drawing.restored,
+    drawing.rand2,
+    drawing.dropout,
+    drawing.dropped_or_kept,
+    control.loop,
+    control.nested,
+    control.register,
+    control.while_loop,
 )

@@ -19,7 +19,7 @@ class Format:
     Attributes:
         name: its name in nki.language.
         stored: the numpy dtype of its bytes.
-        kind: "float", "int" or "bool".
+        kind: "float", "int", "bool", or "code" of one whose elements are kept as they are stored.
         precision: bits of a float's significand, the hidden one included.
         exponents: of the smallest normal and of the largest finite value of a float.
         largest: largest finite value.
@@ -89,12 +89,22 @@ _ALL = (
     *map(_integer, ("int8", "int16", "int32", "uint8", "uint16", "uint32")),
     Format("bool_", np.dtype(np.bool_), "bool"),
 )
-FORMATS = {format_.name: format_ for format_ in _ALL}
+
+# The scale of a microscaling group, and four elements in one (mxfp-matmul.rst, Data Tensor).
+_CODES = {
+    "float8_e8m0fnu": "uint8",
+    "float8_e4m3fn_x4": "uint32",
+    "float8_e5m2_x4": "uint32",
+    "float4_e2m1fn_x4": "uint16",
+}
+FORMATS = {format_.name: format_ for format_ in _ALL} | {
+    name: Format(name, np.dtype(stored), "code", generation=4) for name, stored in _CODES.items()
+}
 
 
 def available(generation):
-    """The names of the formats of a NeuronCore generation."""
-    return [name for name, format_ in FORMATS.items() if format_.generation <= generation]
+    """The names of the formats of a NeuronCore generation whose elements are numbers."""
+    return [f.name for f in _ALL if f.generation <= generation]
 
 
 FLOATS = tuple(name for name, format_ in FORMATS.items() if format_.is_float)

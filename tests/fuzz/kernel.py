@@ -63,10 +63,16 @@ class View:
             if method == "[]":
                 text += f"[{', '.join(map(_index, args))}]"
             elif method == "ap":
-                text += f".ap({args[0]!r}, offset={args[1]!r})"
+                text += f".ap({_pattern(*args)})"
             else:
                 text += f".{method}({', '.join(map(_text, args))})"
         return text
+
+
+def _pattern(pattern, offset, register=None, dim=0):
+    """The arguments of `ap`; a register moves the view along a dimension."""
+    moved = "" if register is None else f", scalar_offset={register}, indirect_dim={dim}"
+    return f"{pattern!r}, offset={offset!r}{moved}"
 
 
 def _index(index):
@@ -101,6 +107,8 @@ class Step:
 
     def lines(self):
         given = ", ".join(f"{name}={_text(value)}" for name, value in self.args.items())
+        if self.opcode in UNPUBLISHED:
+            return [f"current_core().issue(isa.{self.opcode}({given}))"]
         return [f"nisa.{self.opcode}({given})"]
 
 
@@ -116,18 +124,66 @@ class Line:
         return self.text.split("\n")
 
 
+UNPUBLISHED = ("nc_matmul_sparse",)
+"""Instructions to which AWS gives no function in nki.isa."""
+
+
 @dataclass(frozen=True)
 class Loop:
-    """A loop over `count` iterations; `kind` is its iterator as the source spells it."""
+    """A loop whose variable takes `values`; `kind` is its iterator as the source spells it.
+
+    nl.fori_loop is no iterator: it is given the body as a function.
+    """
 
     variable: str
-    count: int
+    values: range
     kind: str
+    body: tuple
+    bounds: str = ""
+
+    def lines(self):
+        bounds = self.bounds or str(self.values.stop)
+        if self.kind != "nl.fori_loop":
+            return [f"for {self.variable} in {self.kind}({bounds}):", *_inner(self.body)]
+        first, last, *step = bounds.split(", ")
+        bounds = ", ".join((first, last, f"body_{self.variable}", *step))
+        head = f"def body_{self.variable}({self.variable}):"
+        return [head, *_inner(self.body), f"{self.kind}({bounds})"]
+
+
+@dataclass(frozen=True)
+class While:
+    """nl.while_loop from the register `start` on; the body ends by setting its own register."""
+
+    variable: str
+    start: str
     body: tuple
 
     def lines(self):
-        inner = [f"    {line}" for step in self.body for line in step.lines()]
-        return [f"for {self.variable} in {self.kind}({self.count}):", *inner]
+        head = f"def body_{self.variable}({self.variable}):"
+        end = [f"    return {self.variable}", f"nl.while_loop({self.start}, body_{self.variable})"]
+        return [head, *_inner(self.body), *end]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Steps after which the documents say more of a view than intervals carry.
+
+    Every element of `view` is from `low` to `high`: that two tensors are equal, that a share of
+    random numbers is about a half.
+    """
+
+    body: tuple
+    view: View
+    low: float
+    high: float
+
+    def lines(self):
+        return [line for step in self.body for line in step.lines()]
+
+
+def _inner(body):
+    return [f"    {line}" for step in body for line in step.lines()]
 
 
 def _text(value):
@@ -135,6 +191,8 @@ def _text(value):
         return repr(value) if np.isfinite(value) else f"float('{value}')"
     if isinstance(value, View | Name):
         return str(value)
+    if isinstance(value, list) and any(isinstance(item, View) for item in value):
+        return f"[{', '.join(map(str, value))}]"
     return repr(value)
 
 
@@ -144,7 +202,7 @@ class Kernel:
 
     Attributes:
         seed: the number that it was made from.
-        target: "trn1", "trn2" or "trn3".
+        target: "trn1", "inf2", "trn2" or "trn3".
         cores: 1 or 2 (LNC).
         inputs: arrays by name, with the name of their format.
         steps: what the kernel does.

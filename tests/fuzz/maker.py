@@ -103,10 +103,10 @@ class Maker:
                 values = self.oracle.tensors[view.tensor].values
                 self.oracle.need(np.mean(~values.unknown()) >= _KNOWN_SHARE, "too little known")
 
-    def alloc(self, shape, dtype, buffer="sbuf"):
+    def alloc(self, shape, dtype, buffer="sbuf", *, is_placed=True):
         """A new tensor; in SBUF now and then at an address."""
         name, address = self.name(), None
-        if buffer == "sbuf" and self.chance(0.15):
+        if is_placed and buffer == "sbuf" and self.chance(0.15):
             address = self._address(shape, FORMATS[dtype].itemsize)
         self.do(Alloc(name, tuple(shape), dtype, buffer, address))
         return View(name)
@@ -128,16 +128,17 @@ class Maker:
 
     def array(self, shape, dtype):
         """A new input in HBM."""
-        name, format_ = self.name("x"), FORMATS[dtype]
-        stored = "float32" if dtype == "tfloat32" else dtype
-        values = self.values(shape, format_)
-        self.inputs[name] = (values, stored)
-        self.oracle.tensors.update(Oracle("trn2", {name: (values, stored)}).tensors)
+        name, stored = self.name("x"), "float32" if dtype == "tfloat32" else dtype
+        self._input(name, self.values(shape, FORMATS[dtype]), stored)
         return View(name)
 
-    def filled(self, shape, dtype, buffer="sbuf"):
+    def _input(self, name, values, dtype):
+        self.inputs[name] = (values, dtype)
+        self.oracle.tensors.update(Oracle("trn2", {name: (values, dtype)}).tensors)
+
+    def filled(self, shape, dtype, buffer="sbuf", *, is_placed=True):
         """A new tensor on chip that holds values."""
-        view = self.alloc(shape, dtype, buffer)
+        view = self.alloc(shape, dtype, buffer, is_placed=is_placed)
         if self.chance(0.1):
             value = self.number() if FORMATS[dtype].is_float else 1
             self.do(Step("memset", {"dst": view, "value": value}))
@@ -147,6 +148,19 @@ class Maker:
         if buffer != "sbuf":
             self.do(Step("tensor_copy", {"dst": view, "src": source}))
         return view
+
+    def given(self, values, dtype, *, seen="", is_placed=True):
+        """A new tensor in SBUF that holds these values, in a format or seen as another one."""
+        name = self.name("x")
+        self._input(name, values, dtype)
+        source = View(name).then("view", Name(f"nl.{seen}")) if seen else View(name)
+        view = self.alloc(values.shape, seen or dtype, is_placed=is_placed)
+        self.do(Step("dma_copy", {"dst": view, "src": source}))
+        return view
+
+    def indices(self, shape, dtype, limit):
+        """A tile of indices, below a limit."""
+        return self.given(self.rng.integers(0, limit, shape).astype(dtype), dtype)
 
     # Views
 

@@ -1,57 +1,23 @@
-"""What nc_matmul, bn_stats and bn_aggr write, and the table of all meanings by opcode."""
+"""What bn_stats and bn_aggr write, and the table of all meanings by opcode."""
 
 from __future__ import annotations
 
 import arithmetic
+import chance
 import movement
 import numpy as np
+import ordering
+import products
 from arithmetic import flat
-from intervals import UNIT, Interval, corners, settled, summed
+from intervals import UNIT, Interval, corners, summed
 from operators import BINARY, square
-
-# Beyond this a partial sum of products may overflow although the sum does not.
-_LARGEST = 2.0**60
-
-
-def _multiplied(x, y):
-    """x.T @ y in float32: the midpoints' product, and what their radii and the roundings add.
-
-    The error of K products and their sum in any order is at most K + 1 unit roundoffs of the sum of
-    magnitudes; whole numbers below 2**24 are exact.
-    """
-    sizes, others = x.magnitude, y.magnitude
-    scale = sizes.T @ others
-    middle, center = (x.low + x.high) / 2, (y.low + y.high) / 2
-    spread = ((x.high - x.low) / 2).T @ others + sizes.T @ ((y.high - y.low) / 2)
-    is_whole = all(np.array_equal(np.rint(v.low), v.low) for v in (x, y))
-    is_exact = is_whole & (spread == 0) & (scale < 1 / UNIT)
-    error = np.where(is_exact, 0.0, spread + (len(sizes) + 1) * UNIT * (1 + 2.0**-10) * scale)
-    exact = middle.T @ center
-    return settled(exact - error, exact + error, np.isnan(exact))
-
-
-def nc_matmul(m, dst, stationary, moving, accumulate=None, **_):
-    """With accumulate=None the first matmul on an element overwrites, later ones add."""
-    x, y = m.load(stationary), m.load(moving)
-    m.need((x.magnitude < _LARGEST).all() and (y.magnitude < _LARGEST).all(), "too large")
-    product = _multiplied(x, y).rounded()
-    places = m.places(dst)
-    started = m.tensor(dst).started[places].reshape(product.shape)
-    if accumulate is True:
-        m.need(started, "nothing to accumulate onto")
-    if accumulate is False or not started.any():
-        old = Interval(np.zeros(product.shape))
-    else:
-        held = m.tensor(dst).values.map(lambda v: v[places].reshape(product.shape))
-        old = held.map(lambda v: np.where(started, v, 0.0))
-    m.store(dst, BINARY["add"](product, old))
-    m.mark_started(dst)
+from products import LARGEST
 
 
 def bn_stats(m, dst, data):
     """Count, mean, variance * count of the even elements, then of the odd ones."""
     x = m.load(data)
-    m.need(np.isfinite(x.magnitude) & (x.magnitude < _LARGEST), "too large")
+    m.need(np.isfinite(x.magnitude) & (x.magnitude < LARGEST), "too large")
     columns = []
     for start in range(2):
         part = x.map(lambda v, start=start: v[:, start::2])
@@ -113,6 +79,7 @@ def _by_opcode(*functions):
 MEANINGS = _by_opcode(
     movement.dma_copy,
     movement.tensor_copy,
+    movement.dma_compute,
     movement.memset,
     movement.nc_transpose,
     movement.dma_transpose,
@@ -122,11 +89,10 @@ MEANINGS = _by_opcode(
     movement.tensor_copy_predicated,
     movement.select_reduce,
     movement.range_select,
-    movement.max8,
-    movement.nc_find_index8,
     movement.nc_n_gather,
     movement.local_gather,
     movement.register,
+    movement.register_move,
     movement.register_load,
     movement.register_store,
     movement.exchange,
@@ -141,8 +107,24 @@ MEANINGS = _by_opcode(
     arithmetic.tensor_tensor_scan,
     arithmetic.activation,
     arithmetic.activation_reduce,
+    arithmetic.activate2,
     arithmetic.exponential,
-    nc_matmul,
+    ordering.max8,
+    ordering.nc_find_index8,
+    ordering.nc_match_replace8,
+    ordering.topk,
+    ordering.nonzero_with_count,
+    ordering.sequence_bounds,
+    products.nc_matmul,
+    products.quantize_mx,
+    products.nc_matmul_mx,
+    products.nc_matmul_sparse,
+    chance.rng,
+    chance.rand2,
+    chance.dropout,
+    chance.set_rng_seed,
+    chance.rand_set_state,
+    chance.rand_get_state,
     bn_stats,
     bn_aggr,
 )

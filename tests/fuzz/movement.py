@@ -1,11 +1,11 @@
-"""What the instructions that move, choose and find write, told from AWS's pages in nki.isa."""
+"""What the instructions that move and choose write, and registers; from AWS's pages in nki.isa."""
 
 from __future__ import annotations
 
 import numpy as np
 from arithmetic import flat, reduced, word
 from formats import FLOAT32
-from intervals import Interval
+from intervals import Interval, summed
 from operators import BINARY, is_nonzero
 
 _FP32_MIN = -FLOAT32.largest
@@ -25,6 +25,14 @@ def tensor_copy(m, dst, src, engine=None):
         m.store(dst, m.load(src))
     else:
         m.put(dst, m.bits(src))
+
+
+def dma_compute(m, dst, srcs, reduce_op):
+    """The sum of the sources, element by element, in float32."""
+    del reduce_op
+    parts = [m.load(view).map(np.ravel) for view in srcs]
+    low, high = (np.stack([getattr(part, end) for part in parts]) for end in ("low", "high"))
+    m.store(dst, summed(Interval(low, high), 0).rounded())
 
 
 def memset(m, dst, value, **_):
@@ -158,40 +166,18 @@ def range_select(
         m.store(reduce_res, total)
 
 
-# Searches and gathers
+# Gathers
 
 
-def max8(m, dst, src):
-    """The eight largest, descending; the order statistics of both ends bound them."""
-    x = m.load(src)
-    m.need(~np.isnan(x.low) & ~x.unknown(), "AWS does not say where NaN is sorted")
-    m.store(dst, x.map(lambda v: -np.sort(-v, axis=1)[:, :8]))
-
-
-def nc_find_index8(m, dst, data, vals):
-    """The k-th of equal values finds the k-th occurrence; all ones where there is none."""
-    x, wanted = m.load(data), m.load(vals)
-    m.need(x.is_point and wanted.is_point, "equality is not known")
-    found = np.full(wanted.shape, m.format(dst).largest)
-    for row in range(len(found)):
-        taken = set()
-        for slot in range(8):
-            places = np.flatnonzero(x.low[row] == wanted.low[row, slot])
-            free = [place for place in places if place not in taken]
-            if free:
-                found[row, slot] = free[0]
-                taken.add(free[0])
-    m.put(dst, Interval(found))
-
-
-def _indices(m, view):
+def whole_numbers(m, view):
+    """What a tile of indices holds, as [P, F]."""
     x = m.bits(view)
     m.need(x.is_point, "the indices are not known")
     return x.low.reshape(x.shape[0], -1).astype(int)
 
 
 def nc_n_gather(m, dst, data, indices):
-    places = _indices(m, indices)
+    places = whole_numbers(m, indices)
     x = flat(m.bits(data))
     m.need(places < x.shape[1])
     m.put(dst, x.map(lambda v: np.take_along_axis(v, places, axis=1)))
@@ -199,7 +185,7 @@ def nc_n_gather(m, dst, data, indices):
 
 def local_gather(m, dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=None):
     """Each GpSimd core takes the indices of its own 16 partitions, column by column."""
-    x, own = flat(m.bits(src_buffer)), _indices(m, index)
+    x, own = flat(m.bits(src_buffer)), whole_numbers(m, index)
     parts = []
     for core in range(len(own) // 16):
         rows = slice(16 * core, 16 * core + 16)
@@ -217,6 +203,11 @@ def local_gather(m, dst, src_buffer, index, num_elem_per_idx=1, num_valid_indice
 def register(m, name, value):
     """What a register holds from here on."""
     m.variables[name] = value if isinstance(value, int) else m.variables[value]
+
+
+def register_move(m, name, value):
+    """A constant, or what another register holds."""
+    register(m, name, value)
 
 
 def register_load(m, name, src):

@@ -1,13 +1,13 @@
-"""Instructions that move, choose and find, and control: for each family a legal step of it.
+"""Instructions that move and choose: for each family a legal step of it.
 
 As `computing`.
 """
 
 from __future__ import annotations
 
-from formats import FLOATS, FORMATS, INTEGERS
-from kernel import At, Line, Loop, Name, Step, op
-from maker import ANY, SBUF, V3, binary, command, engine, one_in_psum
+from formats import FLOATS, FORMATS
+from kernel import Name, Step, op
+from maker import ANY, SBUF, V3, command, engine, one_in_psum
 from operators import COMPARISONS
 
 # Copies
@@ -32,6 +32,17 @@ def tensor_copy(g):
     memories = SBUF if named == "gpsimd" else ("sbuf", "psum")
     args = {"dst": g.write(P, F, g.formats, memories), "src": g.read(P, F, g.formats, memories)}
     g.do(Step("tensor_copy", args | ({"engine": engine(named)} if named else {})))
+
+
+def dma_compute(g):
+    """A sum of tensors in SBUF and HBM, in formats of their own."""
+    P, F = g.size()
+    srcs = [
+        g.read(P, F, ANY, SBUF) if g.chance(0.6) else g.array((P, F), g.pick(g.formats))
+        for _ in range(g.pick((1, 2, 2, 3)))
+    ]
+    args = {"dst": g.write(P, F, ANY, SBUF), "srcs": srcs, "reduce_op": op("add")}
+    g.do(Step("dma_compute", args))
 
 
 def memset(g):
@@ -149,16 +160,7 @@ def tensor_copy_predicated(g):
     g.do(Step("tensor_copy_predicated", args))
 
 
-# Searches, gathers, statistics
-
-
-def max8(g):
-    """And where the eight are, now and then."""
-    P, F = g.pick(g.partitions), g.pick((8, 9, 24, 64))
-    data, dst = g.filled((P, F), g.pick(FLOATS[:1] + INTEGERS)), g.alloc((P, 8), "float32")
-    if g.do(Step("max8", {"dst": dst, "src": data})) and g.chance(0.7):
-        found = g.alloc((P, 8), g.pick(("uint16", "uint32")))
-        g.do(Step("nc_find_index8", {"dst": found, "data": data, "vals": dst}))
+# Gathers and statistics
 
 
 def bn_stats(g):
@@ -172,23 +174,11 @@ def bn_stats(g):
     g.do(Step("bn_aggr", {"dst": g.write(P, 2, FLOATS), "data": stats}))
 
 
-def _indices(g, shape, name, limit):
-    """A tile of indices, below a limit."""
-    view = g.alloc(shape, name)
-    array = g.array(shape, name)
-    values = g.rng.integers(0, limit, shape).astype(name)
-    g.inputs[array.tensor] = (values, name)
-    tensor = g.oracle.tensors[array.tensor]
-    tensor.values = type(tensor.values)(values.reshape(-1).astype(float))
-    g.do(Step("dma_copy", {"dst": view, "src": array}))
-    return view
-
-
 def nc_n_gather(g):
     P, F = g.size()
     count = g.pick(g.columns)
     name = g.pick(g.formats)
-    args = {"data": g.read(P, F, (name,), SBUF), "indices": _indices(g, (P, count), "uint32", F)}
+    args = {"data": g.read(P, F, (name,), SBUF), "indices": g.indices((P, count), "uint32", F)}
     g.do(Step("nc_n_gather", {"dst": g.write(P, count, (name,), SBUF), **args}))
 
 
@@ -197,7 +187,7 @@ def local_gather(g):
     F = g.pick(g.columns) + each
     name = g.pick(f for f in g.formats if FORMATS[f].itemsize > 1)
     count = g.pick((16 * columns, 16 * columns - 5))
-    data, index = g.filled((P, F), name), _indices(g, (P, columns), "uint16", F - each + 1)
+    data, index = g.filled((P, F), name), g.indices((P, columns), "uint16", F - each + 1)
     first, second = (g.oracle.tensor(view).address or (0, 0) for view in (data, index))
     if first[0] != second[0]:
         return
@@ -209,68 +199,6 @@ def local_gather(g):
         "num_valid_indices": count,
     }
     g.do(Step("local_gather", args))
-
-
-# Control
-
-
-def loop(g):
-    """A loop over parts of a tile; its variable is a number or a register."""
-    P, F = g.size()
-    count = g.pick((2, 3, 4))
-    src = g.filled((P, count * F), g.pick(f for f in g.formats if f in ANY))
-    dst = (
-        src if g.chance(0.3) else g.alloc((P, count * F), g.pick(("float32", "bfloat16", "int32")))
-    )
-    kind = g.pick(("range", "nl.affine_range", "nl.static_range", "nl.dynamic_range"))
-    here = slice(0, P), At("i", F, F)
-    args = {"dst": dst.then("[]", *here), "data": src.then("[]", *here)}
-    args |= {"op0": op(binary(g)), "operand0": g.number(), "engine": engine("vector")}
-    g.do(Loop("i", count, kind, (Step("tensor_scalar", args),)))
-
-
-def register(g):
-    """A register, set by a number or from memory, that indexes a tile."""
-    P, F = g.size()
-    count, name = g.pick((2, 3)), g.name("r")
-    at = int(g.rng.integers(0, count))
-    g.do(Line(f"{name} = nisa.register_alloc({at})", "register", {"name": name, "value": at}))
-    if g.chance(0.5):
-        cell = _indices(g, (1, 1), "int32", count)
-        args = {"name": name, "src": cell}
-        g.do(Line(f"nisa.register_load({name}, {cell})", "register_load", args))
-    src, dst = g.filled((P, count * F), "float32"), g.write(P, F, ANY, SBUF)
-    part = src.then("[]", slice(0, P), At(name, F, F))
-    g.do(Step("tensor_copy", {"dst": dst, "src": part, "engine": engine("vector")}))
-    if g.chance(0.5):
-        cell = g.alloc((1, 1), g.pick(("int32", "float32")))
-        args = {"dst": cell, "name": name}
-        g.do(Line(f"nisa.register_store({cell}, {name})", "register_store", args))
-
-
-def exchange(g):
-    """Each core writes its half of a tensor in shared HBM, and reads the other's (LNC=2)."""
-    P, F = g.size()
-    name = g.pick(g.formats)
-    tile = g.filled((P, F), name)
-    text = f"""\
-rank = nl.program_id(0)
-mail = nl.ndarray((2, {P}, {F}), dtype=nl.{name}, buffer=nl.shared_hbm)
-nisa.dma_copy(dst=mail[rank], src={tile})
-nisa.core_barrier(mail, (0, 1))
-nisa.dma_copy(dst={tile}, src=mail[1 - rank])"""
-    g.do(Line(text, "exchange", {"tile": tile}))
-
-
-def gather(g):
-    """Rows of a tensor in HBM, by a column of indices in SBUF."""
-    if g.generation < V3:
-        return
-    P, F = g.size()
-    rows, name = g.pick(g.partitions), g.pick(f for f in g.formats if f != "tfloat32")
-    index = _indices(g, (P, 1), g.pick(("int32", "uint32")), rows)
-    source = g.array((rows, F), name).then("vector_select", 0, Name(str(index)))
-    g.do(Step("dma_copy", {"dst": g.alloc((P, F), name), "src": source}))
 
 
 def reinterpret(g):

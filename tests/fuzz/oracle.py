@@ -12,7 +12,12 @@ from math import prod
 import numpy as np
 from formats import FLOAT32, FORMATS
 from intervals import Interval
-from kernel import Alloc, At, Loop, View
+from kernel import Alloc, At, Claim, Loop, Name, View, While
+
+# Partitions that share the offsets of an indirect view (nki.language.NkiTensor.indirect).
+_LANE_GROUP = 16
+_ARRAY_GROUP = 32
+_LONGEST = 20
 
 
 class Refused(Exception):
@@ -52,11 +57,13 @@ class Oracle:
         tensors: by name; those that an overlapping one has replaced are gone.
         variables: loop variables and registers.
         accumulators: the registers of the Vector and the Scalar Engine, [P, 1], or None.
+        random: the state of each engine's generators, where it is known.
         generation: of the NeuronCore.
     """
 
     def __init__(self, target, inputs):
-        self.generation = {"trn1": 2, "trn2": 3, "trn3": 4}[target]
+        self.generation = GENERATIONS[target]
+        self.random = {}
         self.variables = {}
         self.accumulators = {"vector": None, "scalar": None}
         self.tensors = {}
@@ -70,10 +77,10 @@ class Oracle:
     def snapshot(self):
         """What `restore` takes back; arrays are never changed in place."""
         tensors = {name: tensor.__copy__() for name, tensor in self.tensors.items()}
-        return tensors, dict(self.variables), dict(self.accumulators)
+        return tensors, dict(self.variables), dict(self.accumulators), dict(self.random)
 
     def restore(self, snapshot):
-        self.tensors, self.variables, self.accumulators = snapshot
+        self.tensors, self.variables, self.accumulators, self.random = snapshot
 
     def run(self, steps, meanings):
         """Apply steps in order."""
@@ -84,11 +91,31 @@ class Oracle:
         if isinstance(step, Alloc):
             self._allocate(step)
         elif isinstance(step, Loop):
-            for i in range(step.count):
+            for i in step.values:
                 self.variables[step.variable] = i
                 self.run(step.body, meanings)
+        elif isinstance(step, While):
+            self._repeat(step, meanings)
+        elif isinstance(step, Claim):
+            self.run(step.body, meanings)
+            self._narrow(step)
         else:
+            self._group = _ARRAY_GROUP if step.opcode.startswith("nc_matmul") else _LANE_GROUP
             meanings[step.opcode](self, **step.args)
+
+    def _repeat(self, step, meanings):
+        self.variables[step.variable] = self.variables[step.start]
+        for _ in range(_LONGEST):
+            if self.variables[step.variable] == 0:
+                return
+            self.run(step.body, meanings)
+        raise Refused("the loop does not end")
+
+    def _narrow(self, claim):
+        values = self.bits(claim.view)
+        low, high = np.maximum(values.low, claim.low), np.minimum(values.high, claim.high)
+        self.need(low <= high, "the claim contradicts the intervals")
+        self.put(claim.view, Interval(low, high))
 
     def _allocate(self, step):
         made = Tensor(step.shape, step.dtype, step.buffer, step.address)
@@ -131,12 +158,28 @@ class Oracle:
             return places[tuple(self._index(index) for index in args)]
         if method == "vector_select":
             return places[self._rows(args[1].text)]
+        if method == "indirect":
+            return self._snake(places, *args)
         if method == "ap":
-            pattern, offset = args
-            steps = [np.arange(count) * step for step, count in pattern]
-            grids = np.ix_(*steps)
-            return places.reshape(-1)[0] + offset + sum(grids)
+            return self._pattern(places, *args)
         return _METHODS[method](places, *args)
+
+    def _pattern(self, places, pattern, offset, register=None, dim=0):
+        """From the first element on; a register counts steps of a dimension of the view."""
+        grids = np.ix_(*[np.arange(count) * step for step, count in pattern])
+        if register is not None:
+            row = prod(places.shape[dim + 1 :])
+            offset += self.variables[register.last] * row
+        return places.reshape(-1)[0] + offset + sum(grids)
+
+    def _snake(self, places, name, count):
+        """Element i of a partition: the column that index[i % G, i // G] of its group names."""
+        index = self.bits(View(name.text))
+        self.need(index.is_point, "the indices are not known")
+        groups = index.low.astype(int).reshape(-1, self._group, *index.shape[1:])
+        columns = groups.transpose(0, 2, 1).reshape(len(groups), -1)[:, :count]
+        rows = np.arange(len(places))
+        return places[rows[:, None], columns[rows // self._group]]
 
     def _rows(self, name):
         """What a column of indices holds."""
@@ -148,7 +191,7 @@ class Oracle:
         if isinstance(index, At):
             start = self.variables[index.variable] * index.scale
             return slice(start, start + index.size)
-        return index
+        return self.variables[index.last] if isinstance(index, Name) else index
 
     def bits(self, view):
         """The elements as stored, in the shape of the view.
@@ -216,6 +259,7 @@ class Oracle:
             raise Refused(why)
 
 
+GENERATIONS = {"trn1": 2, "inf2": 2, "trn2": 3, "trn3": 4}
 _CASTS = ("view", "reinterpret_cast")
 
 

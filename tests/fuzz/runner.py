@@ -14,7 +14,9 @@ from meanings import MEANINGS
 from oracle import Oracle, Refused
 
 import trnsim
+from trnsim import isa
 from trnsim.errors import EmulatorError, InternalError
+from trnsim.program import current_core
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def execute(kernel):
     Raises:
         EmulatorError: what trnsim refuses.
     """
-    names = {"nki": nki, "nisa": nisa, "nl": nl}
+    names = {"nki": nki, "nisa": nisa, "nl": nl, "np": np}
+    names |= {"isa": isa, "current_core": current_core}
     exec(compile(kernel.source(), file_name(kernel), "exec"), names)  # noqa: S102  it is the test
     made = names["kernel"]
     with warnings.catch_warnings():

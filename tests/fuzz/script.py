@@ -24,6 +24,8 @@ import nki.language as nl
 import numpy as np
 
 import trnsim
+from trnsim import isa
+from trnsim.program import current_core
 
 
 def array(text, dtype, shape):

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from generate import generate
-from kernel import Alloc, Kernel, Loop, Step, View, op
+from kernel import Alloc, Claim, Kernel, Loop, Step, View, While, op
 from meanings import MEANINGS
 from mutate import mutate
 from runner import check, check_refusal, expected, shrink
 from script import script
 
 from trnsim.dtypes import rounding
-from trnsim.isa import elementwise
+from trnsim.isa import elementwise, matmul_mx, xorwow
 from trnsim.isa.operators import ALU
 
 SEEDS = range(120)
@@ -23,7 +23,7 @@ GROUP = 20
 
 def opcodes(steps):
     for step in steps:
-        if isinstance(step, Loop):
+        if isinstance(step, Loop | While | Claim):
             yield from opcodes(step.body)
         elif not isinstance(step, Alloc):
             yield step.opcode
@@ -89,7 +89,28 @@ def forget_one_element(monkeypatch):
     monkeypatch.setitem(ALU, "add", forgetful)
 
 
-@pytest.mark.parametrize("break_it", [round_down, swap_operands, forget_one_element])
+def clear_a_bit(monkeypatch):
+    genuine = xorwow.RandomState.draw
+    monkeypatch.setattr(
+        xorwow.RandomState, "draw", lambda *lanes: genuine(*lanes) & np.uint32(0xFFFFFFFE)
+    )
+
+
+def halve_the_scales(monkeypatch):
+    genuine = matmul_mx.mx_dequantize
+    monkeypatch.setattr(matmul_mx, "mx_dequantize", lambda x, scale: genuine(x, scale) / 2)
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        round_down,
+        swap_operands,
+        forget_one_element,
+        clear_a_bit,
+        halve_the_scales,
+    ],
+)
 def test_a_mistake_of_values_is_seen_and_made_small(monkeypatch, break_it):
     kernel, failure = failing(monkeypatch, break_it)
     small = shrink(kernel, failure)

@@ -1,5 +1,7 @@
 """Tensor indirection on the Tensor Engine: values and legality."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,15 @@ def test_a_placed_index_starts_with_what_it_picks(bench, core_v4, data_start, in
         return
     with pytest.raises(IllegalInstruction, match=message):
         instruction.verify(core_v4)
+
+
+def test_an_index_as_views_make_it_is_shared_by_32_partitions(bench, core_v4):
+    """nki.language.NkiTensor.indirect: "32 for tensor engine"."""
+    work = bench(core_v4)
+    _, view = gathered(work, (32, 8), range(8))
+    narrow = replace(view.index, group_partitions=16)
+    stationary = Tile(view.storage, view.dtype, view.pattern, narrow)
+    dst = work.empty((8, 6), memory=PSUM)
+    made = NcMatmul(dst, stationary, work.empty((32, 6), BFLOAT16))
+    assert made.stationary.index.group_partitions == 32
+    assert made.dst is dst

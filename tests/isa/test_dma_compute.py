@@ -68,6 +68,7 @@ def test_its_constraints(bench, core_v4):
         ({"dst": (4, 7)}, "legal: equal numbers of elements"),
         ({"oob_mode": OobMode.skip}, "oob_mode skip without a vector_offset"),
         ({"dst": work.empty((4, 6), memory=PSUM)}, "`dst` is PSUM .*; legal: SBUF or HBM"),
+        ({"srcs": packed}, "`srcs` is Tile; legal: a list of tensors"),
         ({"srcs": (packed, packed)}, "legal: dtypes with values"),
     ):
         if isinstance(options.get("dst"), Tile):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from trnsim.dtypes import (
     BFLOAT16,
+    FLOAT8_E4M3FN_X4,
     FLOAT16,
     FLOAT32,
     INT8,
@@ -115,14 +116,17 @@ def test_bitvec_operators_run_on_the_vector_engine(bench):
     tile = work.empty((4, 4), INT32)
     assert TensorTensor(tile, tile, tile, "add").chosen_engine(work.core) is Engine.gpsimd
     assert TensorTensor(tile, tile, tile, "bitwise_or").chosen_engine(work.core) is Engine.vector
+    with pytest.raises(IllegalInstruction, match="bitwise_or on the GpSimd Engine; legal: the Vec"):
+        TensorTensor(tile, tile, tile, "bitwise_or", Engine.gpsimd).verify(work.core)
 
 
-def test_bitvec_operators_refuse_floats_on_any_side(bench):
-    work = bench()
-    whole, real = work.empty((4, 4), INT32), work.empty((4, 4), FLOAT32)
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT8_E4M3FN_X4])
+def test_bitvec_operators_refuse_what_is_no_integer_on_any_side(bench, core_v4, dtype):
+    work = bench(core_v4)
+    whole, real = work.empty((4, 4), INT32), work.empty((4, 4), dtype)
     TensorTensor(whole, whole, whole, "bitwise_and").verify(work.core)
     for operands in ((real, whole, whole), (whole, real, whole), (whole, whole, real)):
-        message = r"bitvec operator bitwise_and with .* float32; legal: integer dtypes"
+        message = rf"bitvec operator bitwise_and with .* {dtype}; legal: integer dtypes"
         with pytest.raises(IllegalInstruction, match=message) as caught:
             TensorTensor(*operands, "bitwise_and").verify(work.core)
         assert "view" in caught.value.fix

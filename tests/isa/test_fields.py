@@ -12,6 +12,7 @@ from trnsim.isa import (
     NcMatmul,
     TensorReduce,
     TensorScalar,
+    VirtualRegister,
 )
 from trnsim.isa.fields import wrong_field
 
@@ -37,6 +38,18 @@ def tile(bench):
         (lambda t: TensorScalar(t, t, 1.5), ("op0", "1.5", "an operator such as nl.add or None")),
         (lambda t: DmaCopy(t, t, "x"), ("priority", "'x'", "a whole number or None")),
         (lambda t: DmaTranspose(t, t, 3), ("axes", "3", "a tuple, each of it a whole number")),
+        (
+            lambda t: TensorReduce(t, "add", t, np.zeros(3)),
+            ("axis", repr(np.zeros(3)), "a whole number or a tuple"),
+        ),
+        (
+            lambda t: TensorReduce(t, "add", t, 1, np.zeros(3)),
+            ("negate", repr(np.zeros(3)), "True or False"),
+        ),
+        (
+            lambda t: TensorReduce(t, "add", t, VirtualRegister(1)),
+            ("axis", "VirtualRegister(1)", "a whole number"),
+        ),
         (lambda t: NcMatmul(t, t, t, accumulate="x"), ("accumulate", "'x'", "True or False or No")),
     ],
 )

@@ -195,3 +195,24 @@ def test_gpsimd_copies_no_indirect_view(bench, core_v4):
     for dst, src in ((tile, view), (view, tile)):
         with pytest.raises(IllegalInstruction, match="an indirect view; legal: vector, scalar"):
             TensorCopy(dst, src, Engine.gpsimd).verify(core_v4)
+
+
+def test_an_index_has_integers_in_sbuf_for_every_element(bench, core_v4):
+    work = bench(core_v4)
+
+    def copied(partitions, count, dtype=UINT32, memory=SBUF):
+        tile, index = work.empty((partitions, 64)), work.empty((partitions, 2), dtype, memory)
+        pattern = tile.pattern.slice(1, 0, count)
+        view = Tile(tile.storage, tile.dtype, pattern, SnakeIndex(index, 64, count, 16))
+        TensorCopy(work.empty((partitions, count)), view, Engine.vector).verify(core_v4)
+
+    copied(32, 32)
+    copied(20, 4)
+    for given, message in (
+        ((32, 33), "legal: up to 32 elements, as groups of 16 partitions share"),
+        ((20, 5), "legal: up to 4 elements"),
+        ((16, 8, FLOAT32), "legal: integers in SBUF"),
+        ((16, 8, UINT32, PSUM), "legal: integers in SBUF"),
+    ):
+        with pytest.raises(IllegalInstruction, match=message):
+            copied(*given)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT8
+from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN_X4, FLOAT32, INT32, UINT8
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import TensorPartitionReduce
 from trnsim.memory import Memory
@@ -63,12 +63,14 @@ def test_only_five_operators_reduce_partitions(bench):
     refused(bench(), "op multiply; legal: add", op="multiply")
 
 
-def test_bitvec_operators_take_integers(bench):
-    work = bench()
+def test_bitvec_operators_take_integers(bench, core_v4):
+    work = bench(core_v4)
     data, dst = work.empty((4, 5), UINT8), work.empty((1, 5), UINT8)
     TensorPartitionReduce(dst, "bitwise_or", data).verify(work.core)
     refused(work, "bitwise_or with SBUF .* float32", op="bitwise_or", data=data)
     refused(work, "bitwise_and with SBUF .* float32", op="bitwise_and", dst=dst)
+    packed = work.empty((4, 5), FLOAT8_E4M3FN_X4)
+    refused(work, "bitwise_or with SBUF .*_x4", op="bitwise_or", data=packed, dst=dst)
 
 
 def test_dst_is_one_partition_in_sbuf(bench):

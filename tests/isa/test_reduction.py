@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT8
+from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN_X4, FLOAT32, INT32, UINT8
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import TensorReduce
 from trnsim.memory import Memory
@@ -94,12 +94,14 @@ def test_an_operator_that_does_not_reduce_is_refused(bench):
     refused(bench(), "op exp; legal: add", op="exp")
 
 
-def test_bitvec_reductions_take_integers_and_do_not_negate(bench):
-    work = bench()
+def test_bitvec_reductions_take_integers_and_do_not_negate(bench, core_v4):
+    work = bench(core_v4)
     whole, dst = work.empty((4, 3, 5), UINT8), work.empty((4, 3), UINT8)
     TensorReduce(dst, "bitwise_or", whole, 2).verify(work.core)
     refused(work, "bitvec operator bitwise_or with .* float32", op="bitwise_or", dst=dst)
     refused(work, "bitvec operator bitwise_or with .* float32", op="bitwise_or", data=whole)
+    packed = work.empty((4, 3, 5), FLOAT8_E4M3FN_X4)
+    refused(work, "bitwise_or with .*_x4", op="bitwise_or", data=packed, dst=dst)
     refused(work, "with negate=True", op="bitwise_or", data=whole, dst=dst, negate=True)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior
+from trnsim.dtypes import FLOAT8_E4M3FN_X4
+from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior, Unspecified
 from trnsim.isa import (
     Engine,
     RegisterAlloc,
@@ -196,3 +197,46 @@ def test_a_moved_register_bounds_a_loop_without_values_too(random):
         for numerics in (True, False)
     }
     assert lengths == {1 + 2 + 3}
+
+
+def test_arithmetic_of_a_register_takes_integers_alone():
+    register = VirtualRegister(7)
+    for other in ("x", None, 2.5):
+        with pytest.raises(IllegalInstruction, match="legal: registers and integers"):
+            _ = register + other
+    for divided in (lambda: register // 0, lambda: register % VirtualRegister(0)):
+        with pytest.raises(UndefinedBehavior, match="a register is divided by zero"):
+            divided()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lambda r: r < 4, lambda r: r <= 4, lambda r: r / 2, lambda r: 3 & r, lambda r: -r, abs],
+)
+def test_a_register_has_no_other_operators(use):
+    with pytest.raises(IllegalInstruction, match=r"of a register; legal: \+ - \*") as caught:
+        use(VirtualRegister(7))
+    assert "register_load" in caught.value.fix
+
+
+@pytest.mark.parametrize("value", [2**32, -(2**31) - 1])
+def test_a_register_has_32_bits(bench, value):
+    for made in (RegisterAlloc(value), RegisterMove(VirtualRegister(0), value)):
+        with pytest.raises(IllegalInstruction, match=f"{value} in a register; legal: 32 bits"):
+            bench().context.issue(made)
+    bench().context.issue(RegisterAlloc(2**32 - 1))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 2.5])
+def test_how_a_register_rounds_is_unspecified(bench, value):
+    work, register = bench(), VirtualRegister()
+    with pytest.raises(Unspecified, match="AWS does not say how a register rounds"):
+        work.context.issue(RegisterLoad(register, work.tile(np.full((1, 1), value, np.float32))))
+    work.context.issue(RegisterLoad(register, work.tile(np.full((1, 1), -6, np.float32))))
+    assert register == -6
+
+
+def test_four_packed_numbers_are_no_number(bench, core_v4):
+    work = bench(core_v4)
+    with pytest.raises(IllegalInstruction, match="legal: a number of up to 32 bits"):
+        RegisterLoad(VirtualRegister(), work.empty((1, 1), FLOAT8_E4M3FN_X4)).verify(work.core)

@@ -148,6 +148,17 @@ def test_duplicates_take_their_occurrences_in_descending_order(bench):
     assert data.load()[0, 2] == 3
 
 
+def test_a_place_is_found_once_even_where_imm_is_a_value_that_is_looked_for(bench):
+    """ "Each occurrence of a duplicate in data is paired with a distinct column of dst_idx"."""
+    work = bench()
+    data = work.tile(np.array([[1, 8, 8, 2, 3, 4, 5, 6, 7]]), FLOAT32)
+    vals = work.tile(np.array([[8, 8, 1, 2, 3, 4, 5, 6]]), FLOAT32)
+    dst, places = work.empty((1, 9)), work.empty((1, 8), UINT32)
+    work.issue(NcMatchReplace8(dst, data, vals, 8.0, places))
+    assert places.array.tolist() == [[2, 1, 0, 3, 4, 5, 6, 7]]
+    assert dst.load().tolist() == [[8.0] * 8 + [7.0]]
+
+
 def test_it_may_replace_in_place_and_what_it_leaves_keeps_its_bits(bench):
     work = bench()
     data = work.tile(np.array([[2**24 + 1, *range(9)]]), INT32)

@@ -44,6 +44,15 @@ def test_of_equal_values_the_lower_index_counts_as_larger(bench):
     assert top(work, source, 16, 3)[1][0].tolist() == [2, 1, 0]
 
 
+def test_the_results_may_have_more_dimensions(bench):
+    work = bench()
+    source = work.tile(np.arange(16)[:, None], BFLOAT16)
+    values, places = work.empty((16, 1, 3), BFLOAT16), work.empty((16, 3, 1), UINT32)
+    work.context.issue(Topk(values, places, source, 16))
+    assert values.load()[0].tolist() == [[13, 14, 15]]
+    assert places.array[0].tolist() == [[13], [14], [15]]
+
+
 def test_columns_beyond_n_need_not_be_written(bench):
     work = bench()
     source = work.empty((16, 3), BFLOAT16)
@@ -95,6 +104,12 @@ def test_topk_has_limits_on_n_and_k(topk):
     Topk(**operands(16, k=32767, columns=2048, n=32768)).verify(work.core)
     wide = operands(16, k=32768, columns=2048, n=32768)
     refused(work, "K=32768, .*legal: 1 to 32767", Topk, wide)
+
+
+def test_topk_knows_n_when_it_is_compiled(topk):
+    work, operands = topk
+    with pytest.raises(IllegalInstruction, match=r"`n` is VirtualRegister\(16\); legal: "):
+        work.context.issue(Topk(**operands(n=VirtualRegister(16))))
 
 
 def test_topk_reads_whole_cores_with_room_for_n_values(topk):
@@ -251,7 +266,7 @@ def test_ends_are_exclusive_and_padding_is_an_empty_range(bench):
     assert dst.array.tolist() == [[[0, 0, 2, 4], [2, 2, 3, -1]]]
 
 
-@pytest.mark.parametrize("wrong", [-1.0, 0.5, np.nan])
+@pytest.mark.parametrize("wrong", [-1.0, 0.5, np.nan, np.inf])
 def test_segment_ids_are_whole_and_not_negative(bench, wrong):
     work = bench()
     ids = work.tile(np.array([[1.0, wrong]], np.float32))

@@ -7,7 +7,7 @@ from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.isa import VirtualRegister
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-from trnsim.nki.arguments import integers, lengths, tensor
+from trnsim.nki.arguments import boolean, integers, lengths, tensor
 
 pytestmark = pytest.mark.usefixtures("on_core")
 
@@ -131,3 +131,10 @@ def test_a_call_with_anything_else_is_refused_by_name(name):
         CALLS[name](tile)
     assert found.value.fix
     assert found.value.line.file == __file__
+
+
+@pytest.mark.parametrize("wrong", [None, "x", 2, 0.5, (1,), np.zeros(3)], ids=str)
+def test_a_flag_is_true_or_false(wrong):
+    assert [boolean("f", flag) for flag in (True, np.False_, 1, 0)] == [True, False, True, False]
+    with pytest.raises(IllegalInstruction, match="legal: True or False"):
+        boolean("f", wrong)

@@ -76,3 +76,78 @@ def test_an_index_is_read_when_an_instruction_runs(random):
 
     x = random((3, 5))
     np.testing.assert_array_equal(trnsim.run(kernel, x).outputs, x)
+
+
+@pytest.mark.usefixtures("on_core")
+def test_an_offset_is_a_register_or_a_tensor_of_integers():
+    tensor = nl.ndarray((4, 8), nl.float32, buffer=nl.hbm)
+    rows = [[8, 1], [1, 8]]
+    with pytest.raises(IllegalInstruction, match="scalar_offset of int; legal: a tensor"):
+        tensor.ap(rows, scalar_offset=3)
+    with pytest.raises(IllegalInstruction, match="vector_offset of str; legal: a tensor"):
+        tensor.vector_select(0, "x")
+    real = nl.ndarray((1, 1), nl.float32)
+    with pytest.raises(IllegalInstruction, match=r"scalar_offset is .*; legal: a tensor of integ"):
+        tensor.ap(rows, scalar_offset=real)
+
+
+@pytest.mark.usefixtures("on_core")
+def test_a_scalar_offset_is_one_element_in_sbuf_and_a_vector_offset_picks_rows():
+    tensor, rows = nl.ndarray((4, 8), nl.float32, buffer=nl.hbm), [[8, 1], [1, 8]]
+    for wrong in (nl.ndarray((4, 1), nl.int32), nl.ndarray((1, 1), nl.int32, buffer=nl.hbm)):
+        with pytest.raises(IllegalInstruction, match="legal: one element in SBUF, or a register"):
+            tensor.select(0, wrong)
+    with pytest.raises(IllegalInstruction, match="with indirect_dim=1; legal: 0"):
+        tensor.ap(rows, vector_offset=nl.ndarray((1, 1), nl.int32), indirect_dim=1)
+
+
+def picked(tile, columns, count, **options):
+    """Columns of a tile in the order of an index [P, K], through tensor indirection."""
+
+    @jit
+    def kernel(x, columns):
+        tile, index = nl.load(x), nl.load(columns)
+        out = nl.ndarray((x.shape[0], count), x.dtype)
+        nisa.tensor_copy(out, tile.indirect(index, **options), engine=nisa.engine.vector)
+        result = nl.ndarray(out.shape, x.dtype, buffer=nl.shared_hbm)
+        nl.store(result, out)
+        return result
+
+    return trnsim.run(kernel, tile, columns, target="trn3").outputs
+
+
+def test_an_index_of_16_partitions_names_a_column_for_each_of_its_elements(random):
+    x, columns = random((16, 8)), np.arange(16, dtype=np.int32)[:, None] % 8
+    np.testing.assert_array_equal(picked(x, columns, 16), x[:, columns[:, 0]])
+    np.testing.assert_array_equal(picked(x, columns, 3, num_elem=3), x[:, :3])
+
+
+@pytest.mark.usefixtures("on_core")
+def test_what_is_picked_is_a_flat_tile_by_an_index_of_its_partitions():
+    tile, index = nl.ndarray((16, 8), nl.float32), nl.ndarray((16, 1), nl.uint32)
+    for wrong in (tile.reshape((16, 2, 4)), nl.ndarray((16, 8), nl.float32, buffer=nl.hbm)):
+        with pytest.raises(IllegalInstruction, match=r"legal: a tile \[P, F\] in SBUF or PSUM"):
+            wrong.indirect(index)
+    with pytest.raises(IllegalInstruction, match="at least one element"):
+        tile.indirect(index, 0)
+    with pytest.raises(IllegalInstruction, match="legal: whole numbers"):
+        tile.indirect(index, 2.5)
+    with pytest.raises(IllegalInstruction, match="legal: a tensor"):
+        tile.indirect(3)
+    with pytest.raises(IllegalInstruction, match="legal: an index of 16 partitions"):
+        tile.indirect(nl.ndarray((32, 1), nl.uint32))
+
+
+@pytest.mark.usefixtures("on_core")
+def test_a_tensor_has_one_dynamic_index():
+    tile, index = nl.ndarray((16, 8), nl.float32), nl.ndarray((16, 1), nl.uint32)
+    register = VirtualRegister(0)
+    for second in (
+        lambda: tile.indirect(index, 4).indirect(index, 4),
+        lambda: tile[:, nl.ds(register, 4)].select(1, register),
+        lambda: tile[:, nl.ds(register, 4)].ap([[8, 16], [1, 4]], scalar_offset=register),
+    ):
+        with pytest.raises(IllegalInstruction, match="a second dynamic index"):
+            second()
+    moved = tile[:, nl.ds(register, 4)].ap([[8, 16], [1, 2]])
+    assert moved.is_indirect()

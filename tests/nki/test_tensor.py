@@ -91,6 +91,7 @@ WRONG_KEYS = {
     "too many": (np.s_[0, 0, 0, 0], r"4 indices for .* which has 3 dimensions"),
     "two ellipses": ((..., 0, ...), r"1 indices for .* which has 3 dimensions"),
     "a float": (np.s_[:, 0.5], r"an index of type float; legal: integers, slices, nl.ds, Ellipsis"),
+    "an array": (np.s_[:, np.zeros(3)], "an index of type ndarray"),
     "a new axis": (np.s_[:, None], "an index of type NoneType"),
 }
 

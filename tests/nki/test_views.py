@@ -210,3 +210,20 @@ def test_another_dtype_is_numpys_view_of_the_bytes(core_v3, data, shape, buffer,
         assert seen.shape == wanted.shape
         assert seen.array.tobytes() == wanted.tobytes()
         np.testing.assert_array_equal(seen.view(nl.int32).array, array)
+
+
+@pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize(
+    "seen",
+    [
+        lambda t: t[0:16, 0:2],
+        lambda t: t.slice(1, 0, 2),
+        lambda t: t.reshape((16, 2, 2)),
+        lambda t: t.ap([[8, 16], [1, 2]]),
+    ],
+)
+def test_columns_that_an_index_tensor_picks_have_no_further_views(seen):
+    tile = nl.ndarray((16, 8), nl.float32).indirect(nl.ndarray((16, 1), nl.uint32), 4)
+    with pytest.raises(IllegalInstruction, match="whose columns an index tensor picks") as caught:
+        seen(tile)
+    assert caught.value.fix

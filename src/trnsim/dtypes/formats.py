@@ -58,6 +58,11 @@ class Dtype:
         return self.family == "float"
 
     @property
+    def is_integer(self) -> bool:
+        """Whether it is whole numbers, of which bitvec operators take the bits; also booleans."""
+        return self.family in {"signed", "unsigned", "bool"}
+
+    @property
     def is_packed(self) -> bool:
         """Whether it is bytes that hold four numbers, with no arithmetic of its own."""
         return self.element is not None

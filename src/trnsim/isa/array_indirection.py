@@ -5,8 +5,10 @@ Source: nki.isa.nc_matmul and nki.isa.nc_matmul_mx, Tensor indirection.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from trnsim.isa.indirection import check_offsets
 from trnsim.memory import SnakeIndex, Tile
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from trnsim.isa.instruction import Instruction
 
 _FIRST_GENERATION = 4
+_GROUP_PARTITIONS = 32  # nki.language.NkiTensor.indirect
 
 
 def index_of(tile: object) -> SnakeIndex | None:
@@ -21,6 +24,15 @@ def index_of(tile: object) -> SnakeIndex | None:
     if isinstance(tile, Tile) and isinstance(tile.index, SnakeIndex):
         return tile.index
     return None
+
+
+def share_by_quadrant(instruction: Instruction, *names: str) -> None:
+    """The Tensor Engine's indices: 32 partitions share their offsets, not 16."""
+    for name in names:
+        tile, index = getattr(instruction, name), index_of(getattr(instruction, name))
+        if index is not None and index.group_partitions != _GROUP_PARTITIONS:
+            wide = replace(index, group_partitions=_GROUP_PARTITIONS)
+            setattr(instruction, name, Tile(tile.storage, tile.dtype, tile.pattern, wide))
 
 
 def check_array_indirection(
@@ -54,6 +66,7 @@ def check_array_indirection(
                 "copy the gathered tile with nisa.tensor_copy first",
                 source,
             )
+        check_offsets(instruction, name, getattr(instruction, name))
         _check_start(instruction, core, name, index.source)
         if partner:
             _check_partner(instruction, name, index.source, partner)

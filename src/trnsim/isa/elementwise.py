@@ -50,10 +50,10 @@ _EXACT_INTEGERS = (INT32, UINT32)
 
 def _check_bitvec(instruction: Instruction, operator: AluOperator, *tiles: Tile) -> None:
     """Bitvec operators work on integers as they are stored."""
-    floats = [tile for tile in tiles if tile.dtype.is_float]
-    if operator.is_bitvec and floats:
+    others = [tile for tile in tiles if not tile.dtype.is_integer]
+    if operator.is_bitvec and others:
         instruction.refuse(
-            f"bitvec operator {operator.name} with {floats[0]}; legal: integer dtypes",
+            f"bitvec operator {operator.name} with {others[0]}; legal: integer dtypes",
             "view the tile as an integer of the same size: tile.view(nl.int32)",
         )
 
@@ -97,7 +97,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
 
         - At most one of data1 and data2 is in PSUM; on GpSimd nothing is.
         - power runs on GpSimd.
-        - Bitvec operators take integers on all sides.
+        - Bitvec operators take integers on all sides, on the Vector Engine.
         """
         del n
         operator = operator_of(self, "op", core)
@@ -109,6 +109,12 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
             )
         _check_bitvec(self, operator, self.dst, self.data1, self.data2)
         check_one_in_psum(self, "data1", "data2")
+        if operator.is_bitvec and self.chosen_engine(core) is not Engine.vector:
+            self.refuse(
+                f"bitvec operator {self.op} on the {self.chosen_engine(core).label}; legal: the "
+                "Vector Engine",
+                "leave engine out",
+            )
         if self.op == "power" and self.chosen_engine(core) is not Engine.gpsimd:
             self.refuse(
                 f"op power on the {self.chosen_engine(core).label}; legal: the GpSimd Engine",

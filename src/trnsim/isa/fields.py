@@ -12,6 +12,8 @@ from enum import Enum
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
@@ -41,6 +43,11 @@ def are_tiles(*values: object) -> bool:
     return all(isinstance(value, Tile) for value in values)
 
 
+def is_whole(value: object) -> bool:
+    """Whether it is a number that is known when the kernel is compiled, and whole."""
+    return isinstance(value, int | np.bool_ | np.integer)
+
+
 def _hints(kind: type[Instruction]) -> tuple[tuple[str, Any], ...]:
     """Name and type of each field that is no operand."""
     if kind not in _known:
@@ -54,10 +61,8 @@ _known: dict[type[Instruction], tuple[tuple[str, Any], ...]] = {}
 
 
 def _fits(value: object, hint: Any) -> bool:
-    if hint is bool:
-        return value in (0, 1)
-    if hint is int:
-        return hasattr(value, "__index__")
+    if hint in {bool, int}:
+        return is_whole(value) and (hint is int or value in {0, 1})
     if hint is float:
         return isinstance(value, int | float)
     if isinstance(hint, type):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trnsim.isa.instruction import Instruction
 
 _V4 = 4
+_INDIRECT = "nki.language.NkiTensor.indirect"
 
 
 def check_indirection(instruction: Instruction, core: NeuronCore, written: str, read: str) -> None:
@@ -47,10 +48,39 @@ def check_indirection(instruction: Instruction, core: NeuronCore, written: str, 
                 f"`{name}` is an indirect view on {core.name}; legal from NeuronCore-v4 on",
                 "run it on trn3, or gather with nisa.dma_copy and a vector_offset",
             )
+        check_offsets(instruction, name, tile)
         _check_index_start(instruction, core, name, tile)
     if views:
         _check_scattered(instruction, core, views.get(written), written)
         _check_partners(instruction, views, written, read)
+
+
+def check_offsets(instruction: Instruction, name: str, tile: Tile) -> None:
+    """Refuse an index that is no tile of integers in SBUF, or has too few of them.
+
+    Raises:
+        IllegalInstruction: also for more elements than the last, shorter group of partitions has
+            offsets for.
+    """
+    index = tile.index
+    if not isinstance(index, SnakeIndex):
+        return
+    offsets, group = index.source, index.group_partitions
+    if offsets.memory is not Memory.SBUF or not offsets.dtype.is_integer:
+        instruction.refuse(
+            f"the index of `{name}` is {offsets}; legal: integers in SBUF",
+            "copy it to an integer tile in SBUF with nisa.tensor_copy",
+            _INDIRECT,
+        )
+    columns, rest = offsets.pattern.elements // offsets.partitions, offsets.partitions % group
+    legal = rest or group * columns
+    if index.count > legal:
+        instruction.refuse(
+            f"`{name}` is {tile} by an index {offsets}; legal: up to {legal} elements, as groups "
+            f"of {group} partitions share their offsets",
+            "pass num_elem, or an index of more columns and whole groups of partitions",
+            _INDIRECT,
+        )
 
 
 def _check_scattered(

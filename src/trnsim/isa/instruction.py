@@ -372,6 +372,8 @@ class Instruction:
         if operand.is_many and isinstance(value, tuple) and value:
             for tile in value:
                 self._verify_tile(core, name, operand, tile, n)
+        elif operand.is_many:
+            self._verify_number(name, operand, value)
         else:
             self._verify_tile(core, name, operand, value, n)
 

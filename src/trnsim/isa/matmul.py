@@ -16,7 +16,7 @@ from trnsim.dtypes import (
     TFLOAT32,
 )
 from trnsim.errors import Unspecified
-from trnsim.isa.array_indirection import check_array_indirection, index_of
+from trnsim.isa.array_indirection import check_array_indirection, index_of, share_by_quadrant
 from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.modes import Engine, MatmulPerfMode
 from trnsim.isa.movement import Movement, transposed_rows
@@ -83,6 +83,10 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
     tile_position: tuple[int, ...] = ()
     tile_size: tuple[int, ...] = ()
     perf_mode: MatmulPerfMode = MatmulPerfMode.none
+
+    def __post_init__(self) -> None:
+        """An index as the Tensor Engine reads it."""
+        share_by_quadrant(self, *_INDEX_PARTNERS)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
         """K and M up to 128, N up to 512; on v4 up to 4096, or 8192 with a bfloat16 dst.

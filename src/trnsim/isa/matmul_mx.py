@@ -21,7 +21,7 @@ from trnsim.dtypes import (
     unpack_x4,
 )
 from trnsim.errors import InternalError
-from trnsim.isa.array_indirection import check_array_indirection, index_of
+from trnsim.isa.array_indirection import check_array_indirection, index_of, share_by_quadrant
 from trnsim.isa.fields import are_tiles
 from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
@@ -56,6 +56,13 @@ _SCALE_STARTS = (0, 4, 8, 12)
 _SCALES = (FLOAT8_E8M0FNU, UINT8)
 _MX = (FLOAT8_E5M2_X4, FLOAT8_E4M3FN_X4, FLOAT4_E2M1FN_X4)
 _MX_FP8 = (FLOAT8_E5M2_X4, FLOAT8_E4M3FN_X4)
+_INDEX_PARTNERS = {
+    "stationary": "stationary",
+    "moving": "moving",
+    "stationary_scale": "",
+    "moving_scale": "",
+    "dst": "stationary",
+}
 _SCALE_LAYOUT = "mxfp-matmul.rst, Scale Tensor; Packing Scale Values"
 
 
@@ -237,6 +244,10 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
     tile_size: tuple[int, ...] | None = None
     accumulate: bool | None = None
 
+    def __post_init__(self) -> None:
+        """An index as the Tensor Engine reads it."""
+        share_by_quadrant(self, *_INDEX_PARTNERS)
+
     def check(self, core: NeuronCore, n: Dims) -> None:
         """From NeuronCore-v4 on: K a multiple of 32 up to 128, M even up to 128, N up to 4096.
 
@@ -299,14 +310,7 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
         return {"stationary_scale": self.stationary, "moving_scale": self.moving}
 
     def _check_indirect(self, core: NeuronCore) -> None:
-        partners = {
-            "stationary": "stationary",
-            "moving": "moving",
-            "stationary_scale": "",
-            "moving_scale": "",
-            "dst": "stationary",
-        }
-        check_array_indirection(self, core, partners, self.tile_position)
+        check_array_indirection(self, core, _INDEX_PARTNERS, self.tile_position)
         for name, data in self._scaled().items():
             if (index_of(data) is None) != (index_of(getattr(self, name)) is None):
                 self._refuse_pair(name)

@@ -165,5 +165,5 @@ def apply_along(
 
 def _is_whole(operand: Tile | float | None) -> bool:
     if isinstance(operand, Tile):
-        return not operand.dtype.is_float
+        return operand.dtype.is_integer
     return operand is None or float(operand).is_integer()

@@ -49,10 +49,10 @@ class TensorPartitionReduce(Instruction, engines=(Engine.gpsimd,)):
             self.refuse(
                 f"op {self.op}; legal: {', '.join(PARTITION_REDUCTIONS)}", "use one of them"
             )
-        floats = [tile for tile in (self.data, self.dst) if tile.dtype.is_float]
-        if self.op in _BITVEC and floats:
+        others = [tile for tile in (self.data, self.dst) if not tile.dtype.is_integer]
+        if self.op in _BITVEC and others:
             self.refuse(
-                f"bitvec operator {self.op} with {floats[0]}; legal: integer dtypes",
+                f"bitvec operator {self.op} with {others[0]}; legal: integer dtypes",
                 "view the tile as an integer of the same size: tile.view(nl.int32)",
             )
 

@@ -88,9 +88,9 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
 
     def _check_bitvec(self) -> None:
         """Bitvec operators reduce integers as they are stored, and do not negate."""
-        floats = [tile for tile in (self.data, self.dst) if tile.dtype.is_float]
-        if ALU[self.op].is_bitvec and (floats or self.negate):
-            what = floats[0] if floats else "negate=True"
+        others = [tile for tile in (self.data, self.dst) if not tile.dtype.is_integer]
+        if ALU[self.op].is_bitvec and (others or self.negate):
+            what = others[0] if others else "negate=True"
             self.refuse(
                 f"bitvec operator {self.op} with {what}; legal: integer dtypes, negate=False",
                 "view the tile as an integer of the same size: tile.view(nl.int32)",

@@ -6,11 +6,11 @@ offsets; here their values are known as soon as the instruction that sets them h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from trnsim.errors import NotModelled, UndefinedBehavior
+from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior, Unspecified
 from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.modes import Engine
 from trnsim.memory import Tile
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 _SOURCE = "nki.isa.VirtualRegister"
 _ONE = 1
+_SMALLEST = int(np.iinfo(np.int32).min)
+_LARGEST = int(np.iinfo(np.uint32).max)
+
+
+class UnsupportedOperator(IllegalInstruction, TypeError):
+    """An operator that registers lack: Python's own error of it, and what is legal."""
 
 
 class VirtualRegister:
@@ -99,7 +105,21 @@ class VirtualRegister:
 
 def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
     def apply(self: VirtualRegister, other: Any) -> VirtualRegister:
-        return VirtualRegister(getattr(self.value, name)(int(other)))
+        if not hasattr(other, "__index__"):
+            raise IllegalInstruction(
+                f"arithmetic of a register and {type(other).__name__}; legal: registers and "
+                "integers",
+                fix="load the value into a register with nisa.register_load",
+                source=_SOURCE,
+            )
+        try:
+            return VirtualRegister(getattr(self.value, name)(int(other)))
+        except ZeroDivisionError:
+            raise UndefinedBehavior(
+                "a register is divided by zero",
+                fix="test the divisor before, or start it from 1",
+                source=_SOURCE,
+            ) from None
 
     return apply
 
@@ -107,6 +127,26 @@ def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     for _side in ("__", "__r"):
         setattr(VirtualRegister, f"{_side}{_name}__", _operator(f"{_side}{_name}__"))
+
+
+def _refusing(name: str) -> Callable[[VirtualRegister, Any], NoReturn]:
+    def refuse(self: VirtualRegister, other: Any = None) -> NoReturn:
+        del self, other
+        raise UnsupportedOperator(
+            f"{name} of a register; legal: + - * // % and == with integers, and the "
+            "register itself as a condition",
+            fix="compare tiles, and load the result with nisa.register_load",
+            source=_SOURCE,
+        )
+
+    return refuse
+
+
+for _name in (
+    *("lt", "le", "gt", "ge", "truediv", "rtruediv", "and", "rand", "or", "ror", "xor", "rxor"),
+    *("neg", "pos", "abs", "invert", "lshift", "rlshift", "rshift", "rrshift", "pow", "rpow"),
+):
+    setattr(VirtualRegister, f"__{_name}__", _refusing(f"__{_name}__"))
 
 
 class RegisterInstruction(Instruction, engines=()):
@@ -122,6 +162,13 @@ class RegisterInstruction(Instruction, engines=()):
             self.refuse(
                 f"`{name}` is {type(register).__name__}; legal: a register",
                 "make one with nisa.register_alloc",
+            )
+
+    def _check_width(self, value: object) -> None:
+        if isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
+            self.refuse(
+                f"{value} in a register; legal: 32 bits, {_SMALLEST} to {_LARGEST}",
+                "keep counters and offsets within 32 bits",
             )
 
     def _check_single(self, name: str, tile: Tile) -> None:
@@ -145,6 +192,7 @@ class RegisterAlloc(RegisterInstruction, engines=(Engine.sync,)):
                 f"x is {type(self.x).__name__}; legal: an integer, or None",
                 "load a value from memory with nisa.register_load",
             )
+        self._check_width(self.x)
 
     def execute(self, machine: Machine) -> None:
         """Nothing but the register itself, which `result` makes."""
@@ -168,6 +216,7 @@ class RegisterMove(RegisterInstruction, engines=(Engine.sync,)):
         self._check_register("dst", self.dst)
         if not hasattr(self.src, "__index__"):
             self._check_register("src", self.src)
+        self._check_width(self.src)
 
     def execute(self, machine: Machine) -> None:
         """A copy of the integer."""
@@ -192,13 +241,25 @@ class RegisterLoad(RegisterInstruction, engines=(Engine.sync,)):
         del core, n
         self._check_register("dst", self.dst)
         self._check_single("src", self.src)
+        if self.src.dtype.is_packed:
+            self.refuse(
+                f"`src` is {self.src}; legal: a number of up to 32 bits",
+                "view it as an integer: tensor.view(nl.uint32)",
+            )
 
     def execute(self, machine: Machine) -> None:
-        """The element as an integer."""
+        """The element as an integer; how a fraction is rounded AWS does not say."""
         del machine
         if self.src.storage.data is None:
             self.dst.forget()
             return
+        value = float(self.src.load().reshape(-1)[0]) if self.src.dtype.is_float else 0.0
+        if not value.is_integer():
+            raise Unspecified(
+                f"register_load of {value:g}; AWS does not say how a register rounds",
+                fix="round to an integer first: nisa.tensor_copy into an int32 tile",
+                source=self.source,
+            )
         self.dst.put(int(self.src.bits().reshape(-1)[0]))
 
 

@@ -139,8 +139,8 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
         """Unreplaced elements keep their bits where the dtypes agree."""
         del machine
         values = _rows(self.data)
-        replaced = values.copy()
-        found = _find(replaced, _rows(self.vals), range(_EIGHT - 1, -1, -1), self.imm)
+        # A place that was found is found no more, even if imm is one of vals.
+        found = _find(values.copy(), _rows(self.vals), range(_EIGHT - 1, -1, -1), np.nan)
         if self.dst_idx is not None and (found == _NOT_FOUND).any():
             lane, slot = (int(i[0]) for i in np.nonzero(found == _NOT_FOUND))
             raise UndefinedBehavior(
@@ -149,13 +149,15 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
                 fix="take vals from data, for example with nisa.max8, or leave out dst_idx",
                 source=_OLDER,
             )
+        lanes, slots = np.nonzero(found != _NOT_FOUND)
+        places = lanes, found[lanes, slots]
         if self.dst.dtype == self.data.dtype:
             bits = self.data.bits().reshape(values.shape).copy()
-            lanes, slots = np.nonzero(found != _NOT_FOUND)
-            imm = round_to(np.asarray([self.imm], np.float64), self.dst.dtype)
-            bits[lanes, found[lanes, slots]] = imm[0]
+            bits[places] = round_to(np.asarray([self.imm], np.float64), self.dst.dtype)[0]
             self.dst.put(bits)
         else:
+            replaced = values.copy()
+            replaced[places] = self.imm
             self.dst.store(replaced)
         if self.dst_idx is not None:
             self.dst_idx.store(found)

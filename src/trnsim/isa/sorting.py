@@ -8,7 +8,7 @@ import numpy as np
 
 from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT32
 from trnsim.errors import Unspecified
-from trnsim.isa.fields import are_tiles
+from trnsim.isa.fields import are_tiles, is_whole
 from trnsim.isa.gather import GPSIMD_CORE_PARTITIONS
 from trnsim.isa.instruction import SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
@@ -96,7 +96,7 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """The columns of `src` beyond the n values are not read."""
         looked, changed = super().accesses()
-        if not hasattr(self.n, "__index__"):  # `verify` says so
+        if not is_whole(self.n):  # `verify` says so
             return looked, changed
         return [_first_columns(tile, -(-self.n // _CORE)) for tile in looked], changed
 
@@ -112,7 +112,8 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
                 fix="replace NaN before, for example with nisa.select_reduce",
                 source=self.source,
             )
-        last = np.argsort(-values, axis=1, kind="stable")[:, : self.val_dst.shape[1]]
+        wanted = self.val_dst.pattern.elements // self.val_dst.partitions
+        last = np.argsort(-values, axis=1, kind="stable")[:, :wanted]
         order = last[:, ::-1]
         largest = np.take_along_axis(values, order, axis=1)
         self.val_dst.store(np.repeat(largest, _CORE, axis=0))
@@ -213,7 +214,7 @@ class SequenceBounds(Instruction, engines=(Engine.gpsimd,)):
         """Places within the row; ids must be whole and not negative."""
         del machine
         ids: Array = self.segment_ids.load().reshape(-1)
-        wrong = ids[~((ids >= 0) & (ids == np.floor(ids)))]
+        wrong = ids[~((ids >= 0) & np.isfinite(ids) & (ids == np.floor(ids)))]
         if wrong.size:
             self.refuse(
                 f"segment id {wrong[0]:g}; legal: whole numbers of at least 0",

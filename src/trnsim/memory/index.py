@@ -94,8 +94,7 @@ class SnakeIndex:
         group = self.group_partitions
         place = np.arange(self.count)
         first = np.arange(partitions)[:, None] // group * group
-        lane = np.minimum(first + place % group, len(offsets) - 1)
-        columns: Indices = offsets[lane, place // group]
+        columns: Indices = offsets[first + place % group, place // group]
         return columns
 
 

@@ -6,6 +6,8 @@ import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
 from trnsim.memory import Tile
@@ -46,6 +48,19 @@ def lengths(what: str, values: Any, source: str = SOURCE) -> tuple[int, ...]:
     if not isinstance(values, Iterable):
         _refuse_sequence(what, values, source)
     return integers(what, *values, source=source)
+
+
+def boolean(what: str, value: Any, source: str = SOURCE) -> bool:
+    """True or False.
+
+    Raises:
+        IllegalInstruction: for anything else than these, 0 and 1.
+    """
+    if not isinstance(value, bool | int | np.bool_) or value not in {0, 1}:
+        raise IllegalInstruction(
+            f"{what}({value!r}); legal: True or False", fix="pass a boolean", source=source
+        )
+    return bool(value)
 
 
 def tensor(what: str, value: Any, source: str = SOURCE) -> Tile:

@@ -12,8 +12,8 @@ from typing import Any
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
-from trnsim.memory import AccessPattern, Index, Memory, ScalarIndex, Tile, VectorIndex
-from trnsim.nki.arguments import SOURCE, integers
+from trnsim.memory import AccessPattern, Index, Memory, ScalarIndex, SnakeIndex, Tile, VectorIndex
+from trnsim.nki.arguments import SOURCE, integers, tensor
 
 
 class MemoryRegion(Enum):
@@ -120,7 +120,7 @@ def located(index: Any, length: int) -> tuple[int, int, int, bool]:
         return start, start + size, 1, True
     try:
         at = int(index.__index__())
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise IllegalInstruction(
             f"an index of type {type(index).__name__}; legal: integers, slices, nl.ds, Ellipsis",
             fix="index with integers; tensors index through .ap(vector_offset=...)",
@@ -139,7 +139,7 @@ def dynamic_index(
     """The dynamic address that an `ap` names; its step is that of the tensor's dimension.
 
     Raises:
-        IllegalInstruction: for two addresses at once.
+        IllegalInstruction: for two addresses at once, or one that is no integer.
     """
     if scalar is not None and vector is not None:
         raise IllegalInstruction(
@@ -150,5 +150,63 @@ def dynamic_index(
     dim = pattern.axis(dim)
     step, limit = pattern.strides_bytes[dim], pattern.shape[dim]
     if vector is not None:
-        return VectorIndex(vector, step, limit)
-    return None if scalar is None else ScalarIndex(scalar, step, limit)
+        if dim:
+            raise IllegalInstruction(
+                f"a vector_offset with indirect_dim={dim}; legal: 0",
+                fix="permute the dimension to the front before storing it to HBM",
+                source="nki-aps.rst, Dynamic Access",
+            )
+        return VectorIndex(_offsets("vector_offset", vector), step, limit)
+    if scalar is None or isinstance(scalar, VirtualRegister):
+        return None if scalar is None else ScalarIndex(scalar, step, limit)
+    offset = _offsets("scalar_offset", scalar)
+    if offset.memory is not Memory.SBUF or offset.pattern.elements != 1:
+        raise IllegalInstruction(
+            f"scalar_offset is {offset}; legal: one element in SBUF, or a register",
+            fix="copy it to SBUF, and slice one element of it",
+            source=f"{SOURCE}.ap",
+        )
+    return ScalarIndex(offset, step, limit)
+
+
+def _offsets(what: str, index: Tile) -> Tile:
+    """A tensor of integers."""
+    offsets = tensor(what, index, f"{SOURCE}.ap")
+    if not offsets.dtype.is_integer:
+        raise IllegalInstruction(
+            f"{what} is {offsets}; legal: a tensor of integers",
+            fix="copy it to an int32 or uint32 tile with nisa.tensor_copy",
+            source=f"{SOURCE}.ap",
+        )
+    return offsets
+
+
+# The engines that work on partitions; the Tensor Engine's instructions share by 32.
+_SNAKE_PARTITIONS = 16
+_FLAT = 2
+
+
+def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
+    """The columns of `tile` [P, F] that an index [P, K] names, `count` of them.
+
+    Raises:
+        IllegalInstruction: for an index of another length, or a tile of another rank.
+    """
+    source = f"{SOURCE}.indirect"
+    offsets = tensor("indirect", index, source)
+    given = offsets.pattern.elements if count is None else count
+    (picked,) = integers("indirect", given, source=source)
+    if tile.memory is Memory.HBM or len(tile.shape) != _FLAT or picked < 1:
+        raise IllegalInstruction(
+            f"indirect of {tile}, num_elem={picked}; legal: a tile [P, F] in SBUF or PSUM, and at "
+            "least one element",
+            fix="reshape the tile to two dimensions first",
+            source=source,
+        )
+    if offsets.partitions != tile.partitions:
+        raise IllegalInstruction(
+            f"indirect of {tile} by {offsets}; legal: an index of {tile.partitions} partitions",
+            fix="allocate the index with as many partitions as the tile",
+            source=source,
+        )
+    return SnakeIndex(offsets, tile.shape[1], picked, _SNAKE_PARTITIONS)

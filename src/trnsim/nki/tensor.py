@@ -17,7 +17,6 @@ from trnsim.memory import (
     AccessPattern,
     Index,
     ScalarIndex,
-    SnakeIndex,
     Tile,
 )
 from trnsim.nki.arguments import SOURCE, integers, lengths
@@ -28,6 +27,7 @@ from trnsim.nki.indexing import (
     expanded,
     hashable,
     located,
+    snake_index,
     static_part,
 )
 from trnsim.nki.precision import reinterpreted
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["DynamicSlice", "MemoryRegion", "NkiTensor"]
 
 _PAIR = 2
-_SNAKE_PARTITIONS = 16  # 32 for the Tensor Engine: nki.language.NkiTensor.indirect
 
 
 class NkiTensor(TensorViews):
@@ -106,6 +105,7 @@ class NkiTensor(TensorViews):
 
     def _cut(self, keys: tuple[Any, ...]) -> NkiTensor:
         """The view that `keys` pick, one a dimension."""
+        self._guard_columns()
         pattern, found = self.pattern, self.index
         spans: list[tuple[int, int, int, bool]] = []
         # On chip the partition axis stays, and at least one free axis; in HBM one axis stays.
@@ -131,12 +131,7 @@ class NkiTensor(TensorViews):
         """The address of a dimension's elements from a register on."""
         pattern = self.pattern
         self._guard(dim, "a dynamic index")
-        if found is not None:
-            raise IllegalInstruction(
-                f"a second dynamic index of {self}; legal: one a tensor",
-                fix="index one dimension by a register and the others by integers",
-                source=f"{SOURCE}.select",
-            )
+        self._guard_second(found)
         size = place.size if isinstance(place, DynamicSlice) else 1
         return ScalarIndex(start, pattern.strides_bytes[dim], pattern.shape[dim] - size + 1)
 
@@ -156,6 +151,7 @@ class NkiTensor(TensorViews):
         (dim,) = integers("select", dim)
         self._guard(dim, "select")
         if isinstance(index, Tile | VirtualRegister):
+            self._guard_second(self.index)
             chosen = dynamic_index(self.pattern, index, None, dim)
             return NkiTensor(
                 self.storage, self.dtype, self.pattern.select(dim, 0), self.buffer, chosen
@@ -181,6 +177,11 @@ class NkiTensor(TensorViews):
         """
         new = self.dtype if dtype is None else reinterpreted(self.dtype, dtype)
         index = dynamic_index(self.pattern, scalar_offset, vector_offset, indirect_dim)
+        if self.index is not None:
+            self._guard_second(index)
+            self._guard_columns()
+            self._guard_rows(0, "ap")
+            index = self.index
         counts, (first, *rest) = _counts_and_strides(pattern)
         (start,) = integers("ap", offset or 0, source=f"{SOURCE}.ap")
         storage, first_bytes = self.storage, first * new.itemsize
@@ -202,30 +203,21 @@ class NkiTensor(TensorViews):
                 fix="permute the dimension to the front before storing it to HBM",
                 source=f"{SOURCE}.vector_select",
             )
+        index = dynamic_index(self.pattern, None, vector_offset, 0)
         rows = self.pattern._replace(
             shape=(vector_offset.pattern.elements, *self.pattern.shape[1:])
         )
-        return NkiTensor(
-            self.storage,
-            self.dtype,
-            rows,
-            self.buffer,
-            dynamic_index(self.pattern, None, vector_offset, 0),
-        )
+        return NkiTensor(self.storage, self.dtype, rows, self.buffer, index)
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
         """Column ``index[i % G, i // G]`` of each partition as element i (tensor indirection).
 
         G is 16 partitions; the Tensor Engine's operands use 32.
         """
-        count = index.size if num_elem is None else num_elem
-        columns = self.pattern.shape[-1]
-        flat = self.pattern._replace(
-            shape=(self.pattern.shape[0], count),
-            strides_bytes=(self.pattern.strides_bytes[0], self.pattern.strides_bytes[-1]),
-        )
-        snake = SnakeIndex(index, columns, count, _SNAKE_PARTITIONS)
-        return NkiTensor(self.storage, self.dtype, flat, self.buffer, snake)
+        self._guard_second(self.index)
+        snake = snake_index(self, index, num_elem)
+        picked = self.pattern._replace(shape=(self.pattern.shape[0], snake.count))
+        return NkiTensor(self.storage, self.dtype, picked, self.buffer, snake)
 
 
 def _counts_and_strides(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

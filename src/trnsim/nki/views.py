@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trnsim.dtypes import Dtype
 from trnsim.errors import IllegalInstruction
-from trnsim.memory import AccessPattern, Index, Layout, Memory, Storage, Tile, VectorIndex
+from trnsim.memory import (
+    AccessPattern,
+    Index,
+    Layout,
+    Memory,
+    SnakeIndex,
+    Storage,
+    Tile,
+    VectorIndex,
+)
 from trnsim.nki.arguments import SOURCE, integers, lengths
 from trnsim.nki.indexing import MemoryRegion
 from trnsim.nki.precision import reinterpreted
@@ -155,6 +164,7 @@ class TensorViews(Tile):
         return self.storage.memory is not Memory.HBM
 
     def _view(self, pattern: AccessPattern) -> Self:
+        self._guard_columns()
         return type(self)(self.storage, self.dtype, pattern, self.buffer, self.index)
 
     def _guard(self, dim: int, method: str) -> None:
@@ -169,6 +179,24 @@ class TensorViews(Tile):
                 f"{method} on dimension {dim} of {self}, whose rows an index tensor picks",
                 fix="slice the index tensor, or view the other dimensions",
                 source=f"{SOURCE}.vector_select",
+            )
+
+    def _guard_columns(self) -> None:
+        """What `.indirect()` gives is seen by instructions alone."""
+        if isinstance(self.index, SnakeIndex):
+            raise IllegalInstruction(
+                f"a view of {self}, whose columns an index tensor picks",
+                fix="slice and reshape the tensor before .indirect()",
+                source=f"{SOURCE}.indirect",
+            )
+
+    def _guard_second(self, index: Index | None) -> None:
+        """One dimension of a tensor has a dynamic index."""
+        if index is not None:
+            raise IllegalInstruction(
+                f"a second dynamic index of {self}; legal: one a tensor",
+                fix="index one dimension by a register and the others by integers",
+                source=f"{SOURCE}.select",
             )
 
     def _refuse_partition(self, what: str) -> None:

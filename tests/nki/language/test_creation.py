@@ -104,5 +104,7 @@ def test_a_seed_is_a_tile():
 
 def test_a_region_has_one_of_four_names():
     assert nl.is_hbm("hbm")
+    with pytest.raises(BadInput, match=r"buffer=array\(.*legal: nl\.sbuf"):
+        nl.ndarray((4, 8), nl.float32, buffer=np.zeros(3))
     with pytest.raises(BadInput, match="buffer='ddr'"):
         nl.is_hbm("ddr")

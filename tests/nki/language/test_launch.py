@@ -38,6 +38,16 @@ def test_there_is_no_second_axis(ask):
 
 
 @pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize("wrong", [np.zeros(3), "x", 0.5], ids=str)
+def test_an_axis_is_a_whole_number(wrong):
+    for ask in (nl.program_id, nl.num_programs):
+        with pytest.raises(IllegalInstruction, match="legal: whole numbers known when"):
+            ask(wrong)
+    with pytest.raises(IllegalInstruction, match="legal: whole numbers known when"):
+        nl.program_id((0,))
+
+
+@pytest.mark.usefixtures("on_core")
 def test_a_tensor_of_any_rank_is_printed(capsys):
     nl.device_print("x", nl.full((3,), 2, nl.int32, buffer=nl.hbm))
     assert capsys.readouterr().out == "x [2 2 2]\n"

@@ -56,6 +56,20 @@ def test_while_loop_runs_until_its_register_is_zero_and_not_at_all_for_zero():
     assert seen == [3, 2, 1]
 
 
+def test_the_registers_of_loops_with_a_body_are_passed_by_value():
+    """nki.language.fori_loop and while_loop: "passed by value"."""
+    start, seen = VirtualRegister(2), []
+
+    def body(register):
+        seen.append(int(register))
+        register.put(int(register) - 1)
+        return register
+
+    nl.while_loop(start, body)
+    nl.fori_loop(5, 7, body)
+    assert (seen, int(start)) == ([2, 1, 5, 6], 2)
+
+
 def test_while_loop_wants_a_register_back():
     with pytest.raises(IllegalInstruction, match="a condition of type NoneType"):
         nl.while_loop(VirtualRegister(1), lambda _: None)

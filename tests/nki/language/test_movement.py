@@ -66,6 +66,8 @@ def test_matmul_without_transpose_x_is_refused_unless_on_awss_simulator(computed
     with pytest.warns(SimulatorOnlyWarning, match="legal: transpose_x=True"):
         found = computed(nl.matmul, x, y, as_simulator=True)
     np.testing.assert_allclose(found, x.astype(np.float64) @ y, rtol=1e-4, atol=1e-4)
+    with pytest.raises(IllegalInstruction, match="legal: True or False"):
+        computed(nl.matmul, x, y, transpose_x=np.zeros(3))
 
 
 @pytest.mark.parametrize(

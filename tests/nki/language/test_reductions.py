@@ -87,3 +87,8 @@ def test_a_reduction_is_an_operator_for_instructions_too(random, name, exact):
 
 def test_a_reduction_prints_as_its_name():
     assert (repr(nl.max), nl.max.name) == ("nl.max", "maximum")
+
+
+def test_axes_are_kept_or_not(computed, random):
+    with pytest.raises(IllegalInstruction, match=r"nl\.sum, keepdims.*legal: True or False"):
+        computed(nl.sum, random((4, 4)), axis=1, keepdims=np.zeros(3))

@@ -39,7 +39,7 @@ def region(buffer: MemoryRegion | str) -> MemoryRegion:
     """
     if isinstance(buffer, MemoryRegion):
         return buffer
-    name = "private_hbm" if buffer == "hbm" else buffer
+    name = "private_hbm" if str(buffer) == "hbm" else str(buffer)
     try:
         return MemoryRegion(name)
     except ValueError:

@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from trnsim.errors import IllegalInstruction
+from trnsim.nki.arguments import integers
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import current_core
+
+_SOURCE = "nki.language.program_id"
 
 
 def program_id(axis: int = 0) -> int:
@@ -20,7 +23,7 @@ def program_id(axis: int = 0) -> int:
     Raises:
         IllegalInstruction: for an axis that no grid has.
     """
-    _check_axes(axis)
+    _check_axes((axis,))
     peer = current_core().peer
     return peer.rank if peer is not None else 0
 
@@ -49,9 +52,9 @@ def device_print(print_prefix: str, tensor: NkiTensor) -> None:
 
 def _check_axes(axes: int | tuple[int, ...] | None) -> None:
     for axis in axes if isinstance(axes, tuple) else (axes,):
-        if axis not in (0, None):
+        if axis is not None and integers("the launch grid", axis, source=_SOURCE) != (0,):
             raise IllegalInstruction(
                 f"axis {axis} of the launch grid; legal: 0",
                 fix="the grid of a logical core has one axis: kernel[2]",
-                source="nki.language.program_id",
+                source=_SOURCE,
             )

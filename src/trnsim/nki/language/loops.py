@@ -81,14 +81,19 @@ def dynamic_range(
 def fori_loop(
     lower: Bound, upper: Bound, body_fun: Callable[[VirtualRegister], object], step: int = 1
 ) -> None:
-    """`body_fun(i)` on the device for each i of range(lower, upper, step)."""
+    """`body_fun(i)` on the device for each i of range(lower, upper, step).
+
+    The register is passed by value: what the body writes there has no effect on the loop.
+    """
     _check_body("fori_loop", body_fun)
     for register in dynamic_range(lower, upper, step):
-        body_fun(register)
+        body_fun(VirtualRegister(register.value))
 
 
 def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], object]) -> None:
     """`register = body_fun(register)` on the device while the register is not zero.
+
+    The register is passed by value: `init` keeps what it holds.
 
     Raises:
         IllegalInstruction: where the body returns something else.
@@ -106,7 +111,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
             )
         if not condition:
             return
-        condition = body_fun(condition)
+        condition = body_fun(VirtualRegister(condition.value))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 from trnsim.dtypes import FLOAT32
 from trnsim.errors import IllegalInstruction
-from trnsim.nki.arguments import lengths, tensor
+from trnsim.nki.arguments import boolean, lengths, tensor
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, new_tile, spread
@@ -63,7 +63,7 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
     Without `transpose_x` it is ``x @ y``, which AWS's compiler refuses.
     """
     left, right = as_tile("nl.matmul", x), as_tile("nl.matmul", y)
-    if not transpose_x:
+    if not boolean("nl.matmul, transpose_x", transpose_x, "nki.language.matmul"):
         refuse_or_warn(
             "nl.matmul(transpose_x=False); legal: transpose_x=True",
             "lay x out with its contraction along the partitions: nl.matmul(xT, y, True)",

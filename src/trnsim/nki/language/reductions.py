@@ -10,7 +10,7 @@ from typing import Any
 
 from trnsim.dtypes import FLOAT32
 from trnsim.errors import IllegalInstruction
-from trnsim.nki.arguments import lengths
+from trnsim.nki.arguments import boolean, lengths
 from trnsim.nki.operators import OPERATORS, Composed, Operator
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, issue, matched, new_tile, spread
@@ -85,7 +85,8 @@ def all(x: NkiTensor, axis: Axes, dtype: Any = None) -> NkiTensor:
 def _reduce(op: str, what: str, x: Any, axis: Axes, dtype: Any, *, keepdims: bool) -> NkiTensor:
     tile = as_tile(what, x)
     first = _first_axis(what, tile, axis)
-    rest = (1,) * (tile.ndim - first) if keepdims else ()
+    is_kept = boolean(f"{what}, keepdims", keepdims, "nki.language, Reduction operations")
+    rest = (1,) * (tile.ndim - first) if is_kept else ()
     shape = (*tile.shape[:first], *rest)
     shape = shape if len(shape) > 1 else (*shape, 1)  # on chip one free axis stays
     result = new_tile(shape, tile.dtype if dtype is None else dtype)
