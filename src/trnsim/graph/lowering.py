@@ -17,8 +17,10 @@ from trnsim.errors import NotModelled
 from trnsim.graph.fusion import Group, groups
 from trnsim.graph.ir import Graph, Node, Value
 from trnsim.graph.kernels.fused import fused
+from trnsim.graph.kernels.indexing import gather, gather_in_rows, scatter
 from trnsim.graph.kernels.matmul import column_reduce, dot_general
-from trnsim.graph.kernels.movement import concatenate, gather, scatter, slice_, transpose
+from trnsim.graph.kernels.movement import concatenate, pad, slice_, transpose
+from trnsim.graph.kernels.rows import scan, top_k
 from trnsim.nki.kernel import Kernel
 from trnsim.run import Run, run
 
@@ -30,8 +32,12 @@ KERNELS: Final[Mapping[str, Callable[..., Any]]] = {
     "transpose": transpose,
     "concatenate": concatenate,
     "slice": slice_,
+    "pad": pad,
     "gather": gather,
+    "gather_in_rows": gather_in_rows,
     "scatter": scatter,
+    "top_k": top_k,
+    "scan": scan,
 }
 """The kernel of each operation that is not fused with others."""
 

@@ -48,6 +48,25 @@ def pieces(length: int, longest: int) -> Iterator[tuple[int, int]]:
         yield start, min(longest, length - start)
 
 
+def fill(tensor: Tensor, elements: int, number: float) -> None:
+    """Write a number to every element of a dense HBM tensor."""
+    widest = min(elements, _FILLED)
+    tile = new((P, widest), tensor.dtype)
+    whole = number if "float" in tensor.dtype.name else int(number)
+    nisa.memset(dst=tile, value=whole)
+    rest = elements - elements % widest
+    for start, length in pieces(rest, P * widest):
+        rows = length // widest
+        nisa.dma_copy(dst=strided(tensor, [(widest, rows), (1, widest)], start), src=tile[:rows])
+    if rest < elements:
+        view = strided(tensor, [(elements - rest, 1), (1, elements - rest)], rest)
+        nisa.dma_copy(dst=view, src=tile[:1, : elements - rest])
+
+
+_FILLED: Final = 2048
+"""Columns of a tile that fills: long enough to hide the fixed cost of a transfer."""
+
+
 def load(source: Tensor, dtype: Any = None) -> Tensor:
     """A tile with the values of HBM, cast on the way if asked."""
     tile = new(source.shape, source.dtype if dtype is None else dtype)

@@ -45,7 +45,7 @@ def stack(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
 
 def embedding(b: Build, table: Value, indices: Value, *_: Any, **__: Any) -> Value:
     """Rows of a table."""
-    return b.graph.add("gather", (table, indices), b.results[0])
+    return b.graph.gather(table, indices)
 
 
 def embedding_backward(
@@ -55,7 +55,7 @@ def embedding_backward(
     del count, padding
     if by_count:
         raise Unlowered("gradients scaled by frequency")
-    return b.graph.add("scatter", (grad, indices), b.results[0])
+    return b.graph.scatter(b.results[0], indices, grad)
 
 
 def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
@@ -63,9 +63,7 @@ def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
     rank = len(x.shape)
     order = [dim % rank, *(d for d in range(rank) if d != dim % rank)]
     rows = b.graph.transpose(x, order)
-    chosen = b.graph.add(
-        "gather", (rows, index), TensorType((*index.shape, *rows.shape[1:]), x.dtype)
-    )
+    chosen = b.graph.gather(rows, index)
     return b.graph.transpose(chosen, [order.index(d) for d in range(rank)])
 
 
@@ -76,7 +74,7 @@ def index(b: Build, x: Value, indices: Sequence[Value | None]) -> Value:
         raise Unlowered("indexing by several tensors or by a mask")
     dim, places = given[0]
     if dim == 0:
-        return b.graph.add("gather", (x, places), b.results[0])
+        return b.graph.gather(x, places)
     if len(places.shape) == 1:
         return index_select(b, x, dim, places)
     raise Unlowered("indexing an inner dimension by a matrix")
