@@ -47,9 +47,16 @@ def test_a_model_trains_alike_in_both_numerics():
 def test_what_has_no_kernel_is_left_to_the_host_and_counted():
     x = torch.randn(5, 5).to("neuron")
     with numerics("exact") as on_host:
-        values, _ = torch.sort(x)
-    assert torch.equal(values.cpu(), x.cpu().sort()[0])
-    assert list(on_host) == ["aten::sort.stable has no lowering to the chip's instructions yet"]
+        values = torch.linalg.eigvalsh(x)
+    assert torch.equal(values.cpu(), torch.linalg.eigvalsh(x.cpu()))
+    assert list(on_host) == ["aten::_linalg_eigh has no lowering to the chip's instructions yet"]
+
+
+def test_random_numbers_and_operators_on_nothing_are_no_gap():
+    with numerics("exact") as on_host:
+        torch.randn(3, device="neuron")
+        torch.empty(0, 4, device="neuron").exp()
+    assert not on_host
 
 
 def test_other_numerics_are_refused():

@@ -63,7 +63,7 @@ def groups(graph: Graph) -> list[Group]:
         if _is_brought(node, leaves) and node.result.number not in returned:
             leaves[node.result.number] = node
             # A slice reads HBM, so what made its operand must have ended.
-            ended = max((home.get(value.number, -1) + 1 for value in node.values), default=0)
+            ended = max((home.get(value.number, -1) + 1 for value in node.values), default=-1)
             home[node.result.number] = ended
             continue
         for value in _unbroken(node, leaves):

@@ -68,6 +68,7 @@ ELEMENTWISE: Final = frozenset(
         "select",
         "and",
         "or",
+        "xor",
         "not",
         "convert",
         "erf",

@@ -28,7 +28,7 @@ from trnsim.graph import evaluate
 from trnsim.torch.alias import host_alias
 from trnsim.torch.cores import target
 from trnsim.torch.importer.build import Unlowered, spec_of
-from trnsim.torch.importer.calls import build, call_of, tensors_in
+from trnsim.torch.importer.calls import build, call_of, no_matter, tensors_in
 
 if TYPE_CHECKING:
     from trnsim.torch.pytorch import Kernel
@@ -77,16 +77,18 @@ def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
     The host's call says which tensors the results are: fresh ones, or arguments written in place.
     """
-    before = [_as_it_lies(tensor) for tensor in _given(args, kwargs)]
+    before = [_as_it_lies(tensor) for tensor in _given(name, args, kwargs)]
     result = kernel(*args, **kwargs)
     is_list_in_place = result is None and name.startswith("aten::_foreach_")
     wanted = [t for t in tensors_in(args[0] if is_list_in_place else result) if t.numel()]
+    if not wanted:
+        if result is None:
+            mode.on_host[f"{name} returns nothing of what it writes"] += 1
+        return result  # an operator on nothing computes nothing
     try:
-        if not wanted:
-            raise Unlowered(f"{name} returns no elements")  # noqa: TRY301  counted as the others are
         graph = build(call_of(name, args, kwargs, result)).graph
         if any(node.name == "rng" for node in graph.nodes):
-            raise Unlowered(f"{name} draws random numbers")  # noqa: TRY301  likewise
+            return result  # the host's numbers stay
         found = evaluate(graph, before, target().name)
     except Unlowered as error:
         mode.on_host[error.reason] += 1
@@ -96,9 +98,10 @@ def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _given(args: Any, kwargs: Any) -> list[Tensor]:
+def _given(name: str, args: Any, kwargs: Any) -> list[Tensor]:
     """The tensors that a call's graph takes, in its order."""
-    values = [*args, *(value for key, value in kwargs.items() if key != "out")]
+    left_out = no_matter(name)
+    values = [*args, *(value for key, value in kwargs.items() if key not in left_out)]
     return [tensor for tensor in tensors_in(values) if not (tensor.is_cpu and not tensor.dim())]
 
 
