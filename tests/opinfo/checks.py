@@ -3,17 +3,18 @@
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import torch
 from samples import Copies, Tensor, difference, tensors, views
 
-from trnsim.errors import EmulatorError
 from trnsim.torch.exact import numerics
 from trnsim.torch.faults import DtypeRefused, OperatorNotModelled
 from trnsim.torch.policy import LACKING, set_policy
 
 FLOATS = (torch.float32, torch.bfloat16)
 OTHERS = (torch.int64, torch.bool, torch.complex64, torch.float64, torch.float16)
+SMALL = 4096  # elements that instructions compute quickly
 LAYOUTS = {
     "supports_sparse": torch.sparse_coo,
     "supports_sparse_csr": torch.sparse_csr,
@@ -226,22 +227,42 @@ def _refused(entry, samples, outcome, where, most):
             outcome.fail(where, words(error) if error else "not refused")
 
 
-def exact(entry, most=4, elements=4096):
-    """The first small samples, instruction by instruction, beside the host's whole operator."""
+def exact(entry, most=24):
+    """Small samples, instruction by instruction, beside the host's whole operator."""
     outcome = Outcome()
-    dtype = dtypes_of(entry)[0]
-    for number, sample in enumerate(entry.sample_inputs("cpu", dtype)):
-        if number == most:
-            break
+    dtypes = [] if undefined(entry) else dtypes_of(entry)[:1]
+    samples = chain.from_iterable(entry.sample_inputs("cpu", dtype) for dtype in dtypes)
+    for number, sample in enumerate(islice(samples, most)):
         expected, theirs, refusal = attempt(entry.op, sample, "cpu")
-        if refusal is not None or any(t.numel() > elements for t in tensors((expected, theirs))):
+        if refusal is not None or any(t.numel() > SMALL for t in tensors((expected, theirs))):
             outcome.skipped += 1
             continue
         with numerics("exact") as on_host:
             found, _, error = attempt(entry.op, sample, "neuron")
-        if isinstance(error, EmulatorError) or error is None:
-            said = words(error) if error else "; ".join(on_host) or _apart(found, expected)
-        else:
+        said = words(error) if error else "; ".join(on_host) or _apart(found, expected)
+        if said:
+            outcome.fail(f"sample {number}", said)
+        outcome.compared += 1
+    return outcome
+
+
+def exact_gradient(entry, most=4):
+    """Gradients of small samples, instruction by instruction, beside the host's."""
+    outcome = Outcome()
+    samples = entry.sample_inputs("cpu", torch.float32, requires_grad=True)
+    for number, sample in enumerate(islice(samples, most)):
+        try:
+            expected = _gradients(entry, sample, "cpu")
+        except Exception:  # noqa: BLE001  whatever an operator raises
+            outcome.skipped += 1
+            continue
+        if not tensors(expected) or any(t.numel() > SMALL for t in tensors(expected)):
+            continue
+        try:
+            with numerics("exact") as on_host:
+                found = _gradients(entry, sample, "neuron")
+            said = "; ".join(on_host) or _apart(found, expected)
+        except Exception as error:  # noqa: BLE001  likewise
             said = words(error)
         if said:
             outcome.fail(f"sample {number}", said)
@@ -261,12 +282,18 @@ def _apart(found, expected, bound=2.0**-12):
     return ""
 
 
-CHECKS = {"forward": forward, "gradient": gradient, "chip": chip, "exact": exact}
+CHECKS = {
+    "forward": forward,
+    "gradient": gradient,
+    "chip": chip,
+    "exact": exact,
+    "exact_gradient": exact_gradient,
+}
 
 
 def applies(kind, entry):
     """Whether a kind of check is about this entry at all."""
-    if kind == "gradient":
+    if kind.endswith("gradient"):
         return entry.supports_autograd and torch.float32 in entry.supported_backward_dtypes("cpu")
     return True
 
