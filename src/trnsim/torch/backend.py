@@ -46,6 +46,8 @@ def register() -> None:
     recurrent.register(_aten)
     kernels.register(_aten)
     _every_namespace.fallback(kernels.fallback, "PrivateUse1")
+    for layout in ("Sparse", "SparseCsr"):
+        _every_namespace.fallback(kernels.refuse_sparse, f"{layout}PrivateUse1")
     autocast.register(_aten, _every_namespace)
     collectives.register(_c10d)
     rng.register()

@@ -90,6 +90,23 @@ def fallback(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
     return _fallback_kernel(operator)(*args, **kwargs)
 
 
+def refuse_sparse(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What stands for every operator on sparse tensors of the device.
+
+    Raises:
+        OperatorNotModelled: always.
+    """
+    layouts = {leaf.layout for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+    layouts |= {leaf for leaf in tree_leaves(kwargs) if isinstance(leaf, torch.layout)}
+    named = sorted(str(layout) for layout in layouts - {torch.strided}) or ["torch.sparse_coo"]
+    raise OperatorNotModelled(
+        f"{read_contract(operator).name} of a neuron tensor of layout {', '.join(named)}; a "
+        "NeuronCore has dense tensors alone",
+        fix="use dense tensors, or compute this part on the CPU",
+        line=program_line(),
+    )
+
+
 @cache
 def _fallback_kernel(operator: OpOverload[..., Any]) -> Kernel:
     contract = read_contract(operator)
@@ -177,8 +194,10 @@ def _out_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         core, host_args, host_kwargs = to_host(contract, args, kwargs)
         # The host may not resize memory that it does not own, so it writes to tensors of its own.
+        # Those that draw numbers take the shape from it, and only them.
         for name in contract.outs:
-            host_kwargs[name] = torch.empty(0, dtype=kwargs[name].dtype, device=_CPU)
+            size = kwargs[name].shape if contract.generator else (0,)
+            host_kwargs[name] = torch.empty(size, dtype=kwargs[name].dtype, device=_CPU)
         _call(call, contract, core, host_args, host_kwargs)
         for name in contract.outs:
             write_out(kwargs[name], host_kwargs[name])
@@ -198,6 +217,8 @@ def write_out(out: Tensor, result: Tensor) -> None:
                 stacklevel=3,
             )
         out.resize_(result.shape)
+        if out.stride() != result.stride():
+            out.as_strided_(result.shape, result.stride())
     host_alias(out).copy_(result)
 
 

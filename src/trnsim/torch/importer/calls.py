@@ -117,7 +117,7 @@ def build(call: Call) -> Build:
         raise Unlowered(f"{call.name} has no lowering for these arguments: {error}") from None
     except ZeroDivisionError:
         raise Unlowered(f"{call.name} has no lowering for operands without elements") from None
-    b.graph.outputs = values_in(found)
+    b.graph.outputs = [value for value in values_in(found) if value.type.elements]
     b.graph.prune()
     if any(not value.type.elements for node in b.graph.nodes for value in node.values):
         raise Unlowered(f"{call.name} has no lowering for operands without elements")

@@ -53,9 +53,10 @@ def _of_weight(b: Build, weight: Value, groups: int, *, is_turned: bool) -> Valu
     return b.graph.reshape(parts, (*parts.shape[:2], parts.shape[2] * parts.shape[3]))
 
 
-def _forward(b: Build, x: Value, weight: Value, windows: Windows, groups: int) -> Value:
+def _forward(
+    b: Build, x: Value, weight: Value, windows: Windows, groups: int, places: Sizes
+) -> Value:
     """The products of weight ``[O, C / groups, *kernel]`` with what lies under its taps."""
-    places = windows.places(x.shape[2:])
     taps = windows.taps(b, windows.padded(b, x, places), places)
     if groups == x.shape[1] == weight.shape[0]:
         return _channel_by_channel(b, taps, weight)
@@ -135,11 +136,11 @@ def convolution(
     """The weight times the columns, plus the bias of each channel."""
     del output_padding  # the shape of the result says it
     windows = _windows(weight, stride, padding, dilation)
-    whole = _with_batch(b, x, windows)
+    whole, lengths = _with_batch(b, x, windows), b.results[0].shape[-windows.rank :]
     if transposed:
-        found = _backward(b, whole, weight, windows, groups, b.results[0].shape[-windows.rank :])
+        found = _backward(b, whole, weight, windows, groups, lengths)
     else:
-        found = _forward(b, whole, weight, windows, groups)
+        found = _forward(b, whole, weight, windows, groups, lengths)
     if bias is not None:
         found = b.ew("add", found, b.graph.broadcast_in_dim(bias, found.shape, (1,)))
     return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
@@ -169,7 +170,7 @@ def convolution_backward(
     found: list[Value | None] = [None, None, None]
     if mask[0]:
         back = (
-            _forward(b, grad, weight, windows, groups)
+            _forward(b, grad, weight, windows, groups, x.shape[2:])
             if transposed
             else _backward(b, grad, weight, windows, groups, x.shape[2:])
         )
