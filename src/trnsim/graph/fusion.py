@@ -44,7 +44,7 @@ class Group:
     @property
     def inputs(self) -> list[Value]:
         """What the group reads and does not make, in order of first use."""
-        made = {node.result.number for node in self.nodes}
+        made = {value.number for node in self.nodes for value in node.results}
         read = {value.number: value for node in self.nodes for value in node.values}
         return [value for number, value in read.items() if number not in made]
 
@@ -77,7 +77,7 @@ def groups(graph: Graph) -> list[Group]:
         place = _place(node, found, latest)
         if place == len(found):
             found.append(_alone(node))
-        home[node.result.number] = place
+        home.update({value.number: place for value in node.results})
         _bring(leaves, node, found[place])
     _mark_outputs(graph, found)
     return found
@@ -175,9 +175,15 @@ def _mark_outputs(graph: Graph, found: list[Group]) -> None:
 
     read = {origin(value.number) for value in graph.outputs}
     for group in found:
-        made = {node.result.number for node in group.nodes}
+        made = {value.number for node in group.nodes for value in node.results}
         read |= {origin(value.number) for value in group.inputs if origin(value.number) not in made}
         # A reshape of its own result is read from HBM like any other tensor.
         read |= {origin(v.number) for v in group.inputs if v.number in source}
     for group in found:
-        group.outputs = [node.result for node in group.nodes if node.result.number in read]
+        # A kernel of several results gives them all, read or not.
+        group.outputs = [
+            value
+            for node in group.nodes
+            for value in node.results
+            if node.more or value.number in read
+        ]

@@ -144,6 +144,12 @@ class Node:
     operands: tuple[Operand, ...]
     result: Value
     attributes: tuple[tuple[str, Hashable], ...] = ()
+    more: tuple[Value, ...] = ()
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """All that it gives; most operations give one tensor."""
+        return (self.result, *self.more)
 
     def attribute(self, name: str) -> Any:
         """The attribute of that name."""
@@ -346,12 +352,21 @@ class Graph:
         self.nodes.append(Node(name, tuple(operands), value, tuple(sorted(attributes.items()))))
         return value
 
+    def add_several(
+        self, name: str, operands: Sequence[Value], results: Sequence[TensorType], **attributes: Any
+    ) -> tuple[Value, ...]:
+        """An operation that gives several tensors."""
+        first, *more = (self._value(wanted.shape, wanted.dtype) for wanted in results)
+        options = tuple(sorted(attributes.items()))
+        self.nodes.append(Node(name, tuple(operands), first, options, tuple(more)))
+        return (first, *more)
+
     def prune(self) -> None:
         """Take away what no output depends on."""
         needed = {value.number for value in self.outputs}
         kept: list[Node] = []
         for node in reversed(self.nodes):
-            if node.result.number in needed:
+            if any(value.number in needed for value in node.results):
                 kept.append(node)
                 needed.update(value.number for value in node.values)
         self.nodes = kept[::-1]

@@ -217,7 +217,8 @@ def write_out(out: Tensor, result: Tensor) -> None:
                 stacklevel=3,
             )
         out.resize_(result.shape)
-        if out.stride() != result.stride():
+        reach = sum((n - 1) * step for n, step in zip(result.shape, result.stride(), strict=True))
+        if out.stride() != result.stride() and reach + 1 == out.numel():
             out.as_strided_(result.shape, result.stride())
     host_alias(out).copy_(result)
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph.fusion import Group
-from trnsim.graph.ir import Shape, Value
+from trnsim.graph.ir import Shape
 from trnsim.graph.kernels import tiles
 from trnsim.graph.kernels.tiles import BANK, P, Tensor, new, transposed
 from trnsim.nki import isa as nisa
@@ -20,7 +20,7 @@ def gather(inputs: list[Tensor], group: Group) -> Tensor:
     """Rows of a table [V, *D] by indices: ``[*I, *D]``."""
     (node,) = group.nodes
     out = tiles.output(node.result.shape, node.result.dtype)
-    table, indices = _by_operand(inputs, group)
+    table, indices = tiles.by_operand(inputs, group)
     count, width = node.values[1].type.elements, _row(node.values[0].shape)
     rows_of_table = tiles.flat(table, node.values[0].shape[0], width)
     for start, rows in tiles.pieces(count, P):
@@ -34,7 +34,7 @@ def gather_in_rows(inputs: list[Tensor], group: Group) -> Tensor:
     """Elements of each row by indices of its own, by the GpSimd Engine within its partition."""
     (node,) = group.nodes
     out = tiles.output(node.result.shape, node.result.dtype)
-    data, indices = _by_operand(inputs, group)
+    data, indices = tiles.by_operand(inputs, group)
     length, wanted = node.values[0].shape[-1], node.result.shape[-1]
     for start, rows in tiles.pieces(node.result.type.elements // wanted, P):
         view = tiles.strided(data, [(length, rows), (1, length)], start * length)
@@ -53,7 +53,7 @@ def scatter(inputs: list[Tensor], group: Group) -> Tensor:
     are equal; then all of them write the same. Assigned rows are written in order instead.
     """
     (node,) = group.nodes
-    updates, indices, *given = _by_operand(inputs, group)
+    updates, indices, *given = tiles.by_operand(inputs, group)
     shape, op = node.result.shape, node.attribute("op")
     width, count = _row(shape), node.values[1].type.elements
     is_assigned = op == "assign"
@@ -89,13 +89,6 @@ _OPERATORS: Final = {
 }
 # What changes no result of an operator; float32's largest stands for infinity.
 _NEUTRAL: Final = {nl.multiply: 1.0, nl.maximum: -3.4028235e38, nl.minimum: 3.4028235e38}
-
-
-def _by_operand(inputs: list[Tensor], group: Group) -> list[Tensor]:
-    """The tensors of a node's operands; one that is given twice arrives once."""
-    given = dict(zip((value.number for value in group.inputs), inputs, strict=True))
-    values: tuple[Value, ...] = group.nodes[0].values
-    return [given[value.number] for value in values]
 
 
 def _row(shape: Shape) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from trnsim.torch.importer import (
     activations,
+    attention,
     convolution,
     distances,
     drawing,
@@ -34,6 +35,7 @@ IMPORTERS: dict[str, Importer] = {
     **distances.IMPORTERS,
     **reductions.IMPORTERS,
     **products.IMPORTERS,
+    **attention.IMPORTERS,
     **convolution.IMPORTERS,
     **normalization.IMPORTERS,
     **movement.IMPORTERS,

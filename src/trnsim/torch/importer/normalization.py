@@ -209,6 +209,14 @@ def batch_norm(
     return (b.result(y), mean, rstd) if training else (b.result(y),)
 
 
+def batch_norm_of_batch(
+    b: Build, x: Value, weight: Value | None, bias: Value | None, training: bool,
+    momentum: float, eps: float,
+) -> tuple[Value, ...]:  # fmt: skip
+    """Normalized by the moments of the batch, of which none are kept."""
+    return batch_norm(b, x, weight, bias, None, None, training, momentum, eps)
+
+
 def batch_norm_of_moments(
     b: Build, x: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value,
     momentum: float, eps: float,
@@ -333,6 +341,12 @@ def _of_channel(b: Build, part: Value, x: Value) -> Value:
     return b.graph.broadcast_in_dim(part, x.shape, (1,))
 
 
+def native_batch_norm(b: Build, x: Value, *given: Any) -> tuple[Value, ...]:
+    """With running moments, or without."""
+    form = batch_norm_of_batch if isinstance(given[2], bool) else batch_norm
+    return form(b, x, *given)
+
+
 IMPORTERS: Final[dict[str, Importer]] = {
     "_softmax": softmax,
     "_safe_softmax": safe_softmax,
@@ -344,7 +358,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "_fused_rms_norm": rms_norm,
     "native_group_norm": group_norm,
     "native_batch_norm": batch_norm,
-    "_native_batch_norm_legit": batch_norm,
+    "_native_batch_norm_legit": native_batch_norm,
     "_native_batch_norm_legit_no_training": batch_norm_of_moments,
     "native_batch_norm_backward": batch_norm_backward,
     "native_group_norm_backward": group_norm_backward,
