@@ -11,20 +11,26 @@ import resource
 import signal
 import sys
 import time
+import warnings
+from contextlib import suppress
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 
 # One thread: a child made by fork has no others.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from checks import CHECKS, Outcome, applies, check
+from checks import CHECKS, Outcome, applies, check, dtypes_of
+from core import better, core_operators, direct_times, how, sampled_times
+from ops_page import page
+from remains import surprises
 from torch.testing._internal.common_methods_invocations import op_db
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "opinfo"
+PAGE = ROOT / "docs" / "torch-ops.md"
 LIMIT_S = 600
-LIMIT_BYTES = 6 * 1024**3
 
 
 def name_of(entry):
@@ -100,18 +106,38 @@ def run(kind, names, limit_s):
             print(f"{kind} {number}/{len(entries)} {name_of(entry)} {taken:.1f} s: {said}")
 
 
+def core_times():
+    """How each core operator gets its time, of direct calls and of the first samples."""
+    found = direct_times()
+    for entry in op_db:
+        for dtype in dtypes_of(entry)[:1]:
+            with suppress(Exception), warnings.catch_warnings():  # it has no samples here
+                warnings.simplefilter("ignore")
+                samples = islice(entry.sample_inputs("cpu", dtype), 4)
+                for name, kernels in sampled_times(entry, samples).items():
+                    found[name] = better(found.get(name), kernels)
+    return {name: how(name, found) for name in core_operators()}
+
+
 def main():
-    """Run the kinds of checks that were asked for."""
+    """Run the kinds of checks that were asked for, then write the page; 1 if it has surprises."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kinds", default=",".join(CHECKS), help="of the checks, by comma")
-    parser.add_argument("--entries", nargs="*", default=[], help="only these, again")
+    parser.add_argument("--entries", nargs="*", default=[], help="only these, and no page")
     parser.add_argument("--limit", type=int, default=LIMIT_S, help="seconds for one entry")
     given = parser.parse_args()
     torch.set_num_threads(1)
     sys.stdout.reconfigure(line_buffering=True)
     for kind in given.kinds.split(","):
         run(kind, given.entries, given.limit)
+    if given.entries:
+        return 0
+    outcomes = {kind: kept(kind) for kind in CHECKS}
+    PAGE.write_text(page(outcomes, core_times(), torch.__version__), encoding="utf-8")
+    found = surprises(outcomes)
+    print("\n".join(found) or f"as expected: {PAGE.relative_to(ROOT)}")
+    return int(bool(found))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
