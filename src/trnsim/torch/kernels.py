@@ -46,6 +46,7 @@ _HOST_ARGUMENTS: Final = frozenset(
 # would run step by step in Python here. Values are the same either way.
 _WHOLE: Final = frozenset(
     {
+        "aten::_grouped_mm",
         "aten::clone",
         "aten::convolution",
         "aten::convolution_backward",
