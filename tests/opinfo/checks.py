@@ -235,7 +235,7 @@ def _refused(entry, samples, outcome, where, most):
             outcome.fail(where, words(error) if error else "not refused")
 
 
-def exact(entry, most=24):
+def exact(entry, most=6):
     """Small samples, instruction by instruction, beside the host's whole operator."""
     outcome = Outcome()
     dtypes = [] if undefined(entry) else dtypes_of(entry)[:1]
@@ -254,7 +254,7 @@ def exact(entry, most=24):
     return outcome
 
 
-def exact_gradient(entry, most=4):
+def exact_gradient(entry, most=2):
     """Gradients of small samples, instruction by instruction, beside the host's."""
     outcome = Outcome()
     samples = entry.sample_inputs("cpu", torch.float32, requires_grad=True)

@@ -2,6 +2,7 @@
 
 SPARSE = "a NeuronCore has dense tensors alone, and the host computes none for it"
 ANOTHER_POLICY = "PyTorch chooses how precisely to accumulate by the device's name: not as on a CPU"
+NOT_IN_PLACE = "the solution is dense; the CPU's is a part of the right-hand side's memory"
 
 REMAINS = {
     "forward": {
@@ -9,6 +10,8 @@ REMAINS = {
         "sparse.mm.reduce": SPARSE,
         "to_sparse": SPARSE,
         "lu": "`out=` of this composition keeps the strides that it was given",
+        "linalg.lstsq": NOT_IN_PLACE,
+        "linalg.lstsq.grad_oriented": NOT_IN_PLACE,
         "mode": "PyTorch refuses `out=` by the device's name",
         "nn.functional.linear_cross_entropy.chunked": ANOTHER_POLICY,
         "nn.functional.linear_cross_entropy.chunked_none": ANOTHER_POLICY,
