@@ -35,5 +35,8 @@ def surprises(outcomes):
         failed = {name: one.failure for name, one in outcomes[kind].items() if one.failure}
         found += [f"{kind} {name}: {failed[name]}" for name in failed if name not in listed]
         passed = {name for name, one in outcomes[kind].items() if not one.failure}
-        found += [f"{kind} {name}: listed as a failure, and passes" for name in listed & passed]
+        found += [
+            f"{kind} {name}: listed as a failure, and passes"
+            for name in sorted(listed.keys() & passed)
+        ]
     return found
