@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream clients size clean
+.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream clients opinfo size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -79,6 +79,10 @@ upstream: .venv-upstream/.made ## run public suites from clones: make upstream U
 clients: .venv-clients/.made ## test accelerate and transformers on the device; writes docs/models.md
 	.venv-clients/bin/python -m pytest --quiet tests/clients
 	.venv-clients/bin/python tests/clients/models.py
+
+# An hour at most; what was checked stands in build/opinfo, and a stopped run goes on.
+opinfo: .venv/.test ## PyTorch's own samples of every operator on the device; writes docs/torch-ops.md
+	$(BIN)/python tests/opinfo/conform.py $(KINDS:%=--kinds %)
 
 size: ## lines of each room
 	@for d in src/trnsim/*/; do printf '%6d %s\n' $$(find $$d -name '*.py' | xargs cat | wc -l) $$d; done

@@ -1,4 +1,6 @@
-from trnsim.graph import Graph, groups
+import numpy as np
+
+from trnsim.graph import Graph, evaluate, groups
 
 
 def softmax(g, x):
@@ -54,3 +56,33 @@ def test_what_another_kernel_reads_is_made_before_it():
     g = Graph()
     g.outputs = [g.transpose(g.rng((4, 8)), (1, 0))]
     assert [group.name for group in groups(g)] == ["rng", "transpose"]
+
+
+def test_slices_are_read_where_they_lie_by_the_kernel_that_wants_them():
+    g = Graph()
+    x = g.input((4, 9), "float32")
+    parts = [g.slice(x, (0, at), (4, 3), (1, 3)) for at in range(3)]
+    g.outputs = [g.elementwise("maximum", g.elementwise("maximum", *parts[:2]), parts[2])]
+    (group,) = groups(g)
+    assert (group.name, group.inputs) == ("maximum", [x])
+    array = np.random.default_rng(0).standard_normal((4, 9)).astype(np.float32)
+    np.testing.assert_array_equal(evaluate(g, [array])[0], array.reshape(4, 3, 3).max(2))
+
+
+def test_a_slice_of_what_is_computed_waits_until_it_stands_in_hbm():
+    g = Graph()
+    doubled = g.elementwise("multiply", g.input((4, 8), "float32"), 2.0)
+    g.outputs = [g.elementwise("add", *(g.slice(doubled, (0, at), (4, 4)) for at in (0, 4)))]
+    assert [group.name for group in groups(g)] == ["multiply", "add"]
+    array = np.arange(32, dtype=np.float32).reshape(4, 8)
+    np.testing.assert_array_equal(evaluate(g, [array])[0], 2 * (array[:, :4] + array[:, 4:]))
+
+
+def test_what_no_fused_kernel_reads_in_place_is_copied_first():
+    g = Graph()
+    x = g.input((4, 8), "float32")
+    row = g.slice(x, (1, 0), (1, 8))
+    g.outputs = [g.elementwise("add", x, g.broadcast_in_dim(row, (4, 8), (0, 1)))]
+    assert [group.name for group in groups(g)] == ["slice", "add"]
+    array = np.arange(32, dtype=np.float32).reshape(4, 8)
+    np.testing.assert_array_equal(evaluate(g, [array])[0], array + array[1])

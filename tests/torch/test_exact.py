@@ -3,19 +3,89 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.errors import BadInput
-from trnsim.torch.exact import numerics
-
-K = 512
+from trnsim.torch.exact import FUNCTION_BOUND, FUNCTION_BOUNDS, numerics
 
 
-def test_a_sum_of_products_agrees_within_the_stated_bound():
-    torch.manual_seed(0)
-    a, b = torch.randn(40, K), torch.randn(K, 50)
-    with numerics("exact") as on_host:
-        found = (a.to("neuron") @ b.to("neuron")).cpu()
-    assert not on_host
-    bound = 2 * K * 2.0**-24 * (a.abs().double() @ b.abs().double())
-    assert ((found.double() - a.double() @ b.double()).abs() <= bound).all()
+def bound(a, b, K, dtype):
+    """One rounding of the output, and 2 K roundings of float32 in the sum of magnitudes."""
+    rounding = torch.finfo(dtype).eps * (a.double() @ b.double()).abs()
+    return rounding + 2 * K * 2.0**-24 * (a.abs().double() @ b.abs().double())
+
+
+def both(function, *given):
+    """What `exact` gives, and what `fast` does."""
+    found = []
+    for kind in ("exact", "fast"):
+        with numerics(kind) as on_host:
+            found.append(function(*(t.to("neuron") for t in given)).cpu().double())
+        assert not on_host
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("K", [1, 100, 512, 3000])
+def test_sums_of_products_agree_within_the_stated_bound(dtype, K):
+    torch.manual_seed(K)
+    a, b = torch.randn(40, K).to(dtype), torch.randn(K, 50).to(dtype)
+    exact, fast = both(torch.matmul, a, b)
+    assert ((exact - fast).abs() <= bound(a, b, K, dtype)).all()
+    assert ((exact - a.double() @ b.double()).abs() <= bound(a, b, K, dtype)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_sums_agree_within_the_stated_bound(dtype, dim):
+    x = torch.randn(700, 900).to(dtype)
+    exact, fast = both(lambda x: x.sum(dim), x)
+    K, size = x.shape[dim], x.abs().double().sum(dim)
+    assert ((exact - fast).abs() <= torch.finfo(dtype).eps * size + 2 * K * 2.0**-24 * size).all()
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_convolutions_agree_within_the_stated_bound(groups):
+    x, w = torch.randn(2, 4, 9, 9), torch.randn(8, 4 // groups, 3, 3)
+
+    def convolve(x, w):
+        return torch.nn.functional.conv2d(x, w, padding=1, groups=groups)
+
+    exact, fast = both(convolve, x, w)
+    size, K = convolve(x.abs().double(), w.abs().double()), 9 * 4 // groups
+    assert ((exact - fast).abs() <= 2.0**-23 * fast.abs() + 2 * K * 2.0**-24 * size).all()
+
+
+ANY, POSITIVE = torch.linspace(-8, 8, 4096), torch.logspace(-6, 6, 4096)
+SMALL = torch.linspace(-0.999, 0.999, 4096)
+aten, F = torch.ops.aten, torch.nn.functional
+FUNCTIONS = {
+    **{name: (getattr(torch, name), ANY) for name in (
+        "exp", "exp2", "expm1", "tanh", "sigmoid", "erf", "sin", "cos", "atan", "sinh", "cosh",
+        "asinh", "relu",
+    )},
+    **{name: (getattr(torch, name), POSITIVE) for name in (
+        "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal",
+    )},
+    **{name: (getattr(torch, name), SMALL) for name in ("tan", "asin", "acos", "atanh")},
+    **{name: (getattr(F, name), ANY) for name in (
+        "gelu", "silu", "mish", "softplus", "elu", "hardswish", "logsigmoid",
+    )},
+    "acosh": (torch.acosh, POSITIVE + 1),
+    "pow": (lambda x: torch.pow(x, 1.7), POSITIVE),
+    "gelu, tanh": (lambda x: F.gelu(x, approximate="tanh"), ANY),
+    "gelu_backward": (lambda x: aten.gelu_backward(torch.ones_like(x), x), ANY),
+    "silu_backward": (lambda x: aten.silu_backward(torch.ones_like(x), x), ANY),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_agrees_within_its_bound(name):
+    function, x = FUNCTIONS[name]
+    exact, fast = both(function, x)
+    largest = ((exact - fast).abs() / fast.abs().clamp(min=1)).max().item()
+    assert largest <= FUNCTION_BOUNDS.get(name, FUNCTION_BOUND)
+
+
+def test_no_bound_is_for_a_function_that_is_not_tested():
+    assert set(FUNCTION_BOUNDS) <= set(FUNCTIONS)
 
 
 def losses(kind):
@@ -47,9 +117,16 @@ def test_a_model_trains_alike_in_both_numerics():
 def test_what_has_no_kernel_is_left_to_the_host_and_counted():
     x = torch.randn(5, 5).to("neuron")
     with numerics("exact") as on_host:
-        values, _ = torch.sort(x)
-    assert torch.equal(values.cpu(), x.cpu().sort()[0])
-    assert list(on_host) == ["aten::sort.stable has no lowering to the chip's instructions yet"]
+        values = torch.linalg.eigvalsh(x)
+    assert torch.equal(values.cpu(), torch.linalg.eigvalsh(x.cpu()))
+    assert list(on_host) == ["aten::_linalg_eigh has no lowering to the chip's instructions yet"]
+
+
+def test_random_numbers_and_operators_on_nothing_are_no_gap():
+    with numerics("exact") as on_host:
+        torch.randn(3, device="neuron")
+        torch.empty(0, 4, device="neuron").exp()
+    assert not on_host
 
 
 def test_other_numerics_are_refused():

@@ -14,6 +14,8 @@ _LONGEST = 48
 _FREE = frozenset({"reshape"})
 LEAVES = frozenset({"constant", "iota", "rng"})
 """Operations without operands: each group that reads one makes its own."""
+VIEWS = frozenset({"broadcast_in_dim", "slice"})
+"""Operations that a fused kernel does not run: it reads their operand in HBM by other strides."""
 
 
 @dataclass
@@ -36,13 +38,13 @@ class Group:
     @property
     def name(self) -> str:
         """The operations in words."""
-        names = dict.fromkeys(node.name for node in self.nodes if node.name != "broadcast_in_dim")
-        return "+".join(names) or "broadcast_in_dim"
+        names = dict.fromkeys(node.name for node in self.nodes if node.name not in VIEWS)
+        return "+".join(names) or self.nodes[-1].name
 
     @property
     def inputs(self) -> list[Value]:
         """What the group reads and does not make, in order of first use."""
-        made = {node.result.number for node in self.nodes}
+        made = {value.number for node in self.nodes for value in node.results}
         read = {value.number: value for node in self.nodes for value in node.values}
         return [value for number, value in read.items() if number not in made]
 
@@ -58,14 +60,15 @@ def groups(graph: Graph) -> list[Group]:
     leaves: dict[int, Node] = {}
     returned = {value.number for value in graph.outputs}
     for node in graph.nodes:
-        if node.name in LEAVES and node.result.number not in returned:
+        if _is_brought(node, leaves) and node.result.number not in returned:
             leaves[node.result.number] = node
+            # A slice reads HBM, so what made its operand must have ended.
+            ended = max((home.get(value.number, -1) + 1 for value in node.values), default=-1)
+            home[node.result.number] = ended
             continue
-        if not _alone(node).is_fused:
-            for value in node.values:
-                if value.number in leaves:
-                    home[value.number] = len(found)
-                    found.append(_alone(leaves.pop(value.number)))
+        for value in _unbroken(node, leaves):
+            home[value.number] = len(found)
+            found.append(_alone(leaves.pop(value.number)))
         latest = max((home.get(value.number, -1) for value in node.values), default=-1)
         if node.name in _FREE:
             # Who reads it reads HBM, so its group must have ended.
@@ -74,10 +77,29 @@ def groups(graph: Graph) -> list[Group]:
         place = _place(node, found, latest)
         if place == len(found):
             found.append(_alone(node))
-        home[node.result.number] = place
+        home.update({value.number: place for value in node.results})
         _bring(leaves, node, found[place])
     _mark_outputs(graph, found)
     return found
+
+
+def _is_brought(node: Node, leaves: dict[int, Node]) -> bool:
+    """Whether each group that reads a node's result makes it anew: leaves, and slices of HBM."""
+    return node.name in LEAVES or (node.name == "slice" and node.values[0].number not in leaves)
+
+
+def _unbroken(node: Node, leaves: dict[int, Node]) -> list[Value]:
+    """What `node` reads that must stand in HBM and does not yet."""
+    read = [value for value in node.values if value.number in leaves]
+    if not _alone(node).is_fused:
+        return read
+    # A broadcast is a view already, and a slice of other shape does not suit the space.
+    return [
+        value
+        for value in read
+        if leaves[value.number].name == "slice"
+        and (node.name == "broadcast_in_dim" or value.shape != node.result.shape)
+    ]
 
 
 def _place(node: Node, found: list[Group], latest: int) -> int:
@@ -153,9 +175,15 @@ def _mark_outputs(graph: Graph, found: list[Group]) -> None:
 
     read = {origin(value.number) for value in graph.outputs}
     for group in found:
-        made = {node.result.number for node in group.nodes}
+        made = {value.number for node in group.nodes for value in node.results}
         read |= {origin(value.number) for value in group.inputs if origin(value.number) not in made}
         # A reshape of its own result is read from HBM like any other tensor.
         read |= {origin(v.number) for v in group.inputs if v.number in source}
     for group in found:
-        group.outputs = [node.result for node in group.nodes if node.result.number in read]
+        # A kernel of several results gives them all, read or not.
+        group.outputs = [
+            value
+            for node in group.nodes
+            for value in node.results
+            if node.more or value.number in read
+        ]

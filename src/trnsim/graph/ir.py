@@ -68,6 +68,7 @@ ELEMENTWISE: Final = frozenset(
         "select",
         "and",
         "or",
+        "xor",
         "not",
         "convert",
         "erf",
@@ -143,6 +144,12 @@ class Node:
     operands: tuple[Operand, ...]
     result: Value
     attributes: tuple[tuple[str, Hashable], ...] = ()
+    more: tuple[Value, ...] = ()
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """All that it gives; most operations give one tensor."""
+        return (self.result, *self.more)
 
     def attribute(self, name: str) -> Any:
         """The attribute of that name."""
@@ -242,6 +249,75 @@ class Graph:
         shape = tuple(value.shape[dim] for dim in order)
         return self.add("transpose", (value,), TensorType(shape, value.dtype), permutation=order)
 
+    def slice(
+        self, value: Value, starts: Sequence[int], shape: Sequence[int], strides: Sequence[int] = ()
+    ) -> Value:
+        """``shape[d]`` elements of dimension d from ``starts[d]``, every ``strides[d]``-th one."""
+        wanted, steps = tuple(shape), tuple(strides) or (1,) * len(value.shape)
+        if value.shape == wanted:
+            return value
+        return self.add(
+            "slice", (value,), TensorType(wanted, value.dtype), starts=tuple(starts), strides=steps
+        )
+
+    def pad(
+        self,
+        value: Value,
+        low: Sequence[int],
+        high: Sequence[int],
+        interior: Sequence[int] = (),
+        number: float = 0.0,
+    ) -> Value:
+        """`value` with a number before, after and between its elements; below 0 takes away."""
+        between = tuple(interior) or (0,) * len(value.shape)
+        shape = tuple(
+            before + n + max(n - 1, 0) * gap + after
+            for n, before, after, gap in zip(value.shape, low, high, between, strict=True)
+        )
+        if not any((*low, *high, *between)):
+            return value
+        return self.add(
+            "pad",
+            (value,),
+            TensorType(shape, value.dtype),
+            low=tuple(low),
+            interior=between,
+            number=float(number),
+        )
+
+    def gather(self, table: Value, indices: Value) -> Value:
+        """Rows of a table [V, *D] by indices [*I]: [*I, *D]."""
+        wanted = TensorType((*indices.shape, *table.shape[1:]), table.dtype)
+        return self.add("gather", (table, indices), wanted)
+
+    def gather_in_rows(self, rows: Value, indices: Value) -> Value:
+        """``rows[*, indices[*, i]]`` of [*R, N] and [*R, I]: StableHLO's gather with batches."""
+        return self.add("gather_in_rows", (rows, indices), TensorType(indices.shape, rows.dtype))
+
+    def scatter(
+        self, table: Value | TensorType, indices: Value, updates: Value, op: str = "add"
+    ) -> Value:
+        """A table [V, *D], or zeros of that type, with updates [*I, *D] in the rows of [*I].
+
+        `op` says what becomes of a row: add, multiply, maximum, minimum, or assign, where the last
+        of several updates of a row stays.
+        """
+        if isinstance(table, Value):
+            return self.add("scatter", (updates, indices, table), table.type, op=op)
+        return self.add("scatter", (updates, indices), table, op=op)
+
+    def top_k(self, value: Value, k: int) -> Value:
+        """Places of the k largest elements of each last dimension, the largest first, int32.
+
+        Of equal elements the first comes first. What CHLO's top_k gives as values are these places
+        gathered.
+        """
+        return self.add("top_k", (value,), TensorType((*value.shape[:-1], k), "int32"))
+
+    def scan(self, op: str, value: Value) -> Value:
+        """Running sums (add), products, maxima or minima along the last dimension (CHLO's scan)."""
+        return self.add("scan", (value,), value.type, op=op)
+
     def origin(self, value: Value) -> tuple[Value, Shape]:
         """What `value` is the transpose of, and the permutation; itself, in order, if none."""
         for node in reversed(self.nodes):
@@ -276,12 +352,21 @@ class Graph:
         self.nodes.append(Node(name, tuple(operands), value, tuple(sorted(attributes.items()))))
         return value
 
+    def add_several(
+        self, name: str, operands: Sequence[Value], results: Sequence[TensorType], **attributes: Any
+    ) -> tuple[Value, ...]:
+        """An operation that gives several tensors."""
+        first, *more = (self._value(wanted.shape, wanted.dtype) for wanted in results)
+        options = tuple(sorted(attributes.items()))
+        self.nodes.append(Node(name, tuple(operands), first, options, tuple(more)))
+        return (first, *more)
+
     def prune(self) -> None:
         """Take away what no output depends on."""
         needed = {value.number for value in self.outputs}
         kept: list[Node] = []
         for node in reversed(self.nodes):
-            if node.result.number in needed:
+            if any(value.number in needed for value in node.results):
                 kept.append(node)
                 needed.update(value.number for value in node.values)
         self.nodes = kept[::-1]

@@ -16,9 +16,12 @@ from trnsim import arch
 from trnsim.errors import NotModelled
 from trnsim.graph.fusion import Group, groups
 from trnsim.graph.ir import Graph, Node, Value
+from trnsim.graph.kernels.attention import attention, attention_backward, attention_flop
 from trnsim.graph.kernels.fused import fused
+from trnsim.graph.kernels.indexing import gather, gather_in_rows, scatter
 from trnsim.graph.kernels.matmul import column_reduce, dot_general
-from trnsim.graph.kernels.movement import concatenate, gather, scatter, slice_, transpose
+from trnsim.graph.kernels.movement import concatenate, pad, slice_, transpose
+from trnsim.graph.kernels.rows import scan, top_k
 from trnsim.nki.kernel import Kernel
 from trnsim.run import Run, run
 
@@ -26,12 +29,18 @@ Array = np.ndarray[Any, Any]
 
 KERNELS: Final[Mapping[str, Callable[..., Any]]] = {
     "dot_general": dot_general,
+    "attention": attention,
+    "attention_backward": attention_backward,
     "reduce": column_reduce,
     "transpose": transpose,
     "concatenate": concatenate,
     "slice": slice_,
+    "pad": pad,
     "gather": gather,
+    "gather_in_rows": gather_in_rows,
     "scatter": scatter,
+    "top_k": top_k,
+    "scan": scan,
 }
 """The kernel of each operation that is not fused with others."""
 
@@ -119,7 +128,7 @@ def _renumbered(group: Group) -> Hashable:
             node.name,
             # A number's value changes no time, and an optimizer's differ from step to step.
             tuple(number(o) if isinstance(o, Value) else "number" for o in node.operands),
-            number(node.result),
+            tuple(number(value) for value in node.results),
             node.attributes,
         )
         for node in group.nodes
@@ -128,10 +137,10 @@ def _renumbered(group: Group) -> Hashable:
 
 
 def _flop(node: Node) -> float:
-    if node.name != "dot_general":
-        return 0.0
-    contracted: int = node.values[0].shape[node.attribute("contracting")[0]]
-    return 2.0 * node.result.type.elements * contracted
+    if node.name == "dot_general":
+        contracted: int = node.values[0].shape[node.attribute("contracting")[0]]
+        return 2.0 * node.result.type.elements * contracted
+    return attention_flop(node) if node.name.startswith("attention") else 0.0
 
 
 def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool = True) -> Run:

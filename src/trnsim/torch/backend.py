@@ -7,6 +7,7 @@ from typing import Final
 from trnsim.errors import BadInput
 from trnsim.torch import (
     accelerator,
+    attention,
     autocast,
     collectives,
     device,
@@ -44,8 +45,11 @@ def register() -> None:
     storage.register()
     special.register(_aten)
     recurrent.register(_aten)
+    attention.register(_aten)
     kernels.register(_aten)
     _every_namespace.fallback(kernels.fallback, "PrivateUse1")
+    for layout in ("Sparse", "SparseCsr"):
+        _every_namespace.fallback(kernels.refuse_sparse, f"{layout}PrivateUse1")
     autocast.register(_aten, _every_namespace)
     collectives.register(_c10d)
     rng.register()

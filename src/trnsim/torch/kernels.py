@@ -46,6 +46,7 @@ _HOST_ARGUMENTS: Final = frozenset(
 # would run step by step in Python here. Values are the same either way.
 _WHOLE: Final = frozenset(
     {
+        "aten::_grouped_mm",
         "aten::clone",
         "aten::convolution",
         "aten::convolution_backward",
@@ -88,6 +89,23 @@ def fallback(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
         OperatorNotModelled: if the CPU has no kernel for it either, or if it makes a view.
     """
     return _fallback_kernel(operator)(*args, **kwargs)
+
+
+def refuse_sparse(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What stands for every operator on sparse tensors of the device.
+
+    Raises:
+        OperatorNotModelled: always.
+    """
+    layouts = {leaf.layout for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+    layouts |= {leaf for leaf in tree_leaves(kwargs) if isinstance(leaf, torch.layout)}
+    named = sorted(str(layout) for layout in layouts - {torch.strided}) or ["torch.sparse_coo"]
+    raise OperatorNotModelled(
+        f"{read_contract(operator).name} of a neuron tensor of layout {', '.join(named)}; a "
+        "NeuronCore has dense tensors alone",
+        fix="use dense tensors, or compute this part on the CPU",
+        line=program_line(),
+    )
 
 
 @cache
@@ -177,8 +195,10 @@ def _out_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         core, host_args, host_kwargs = to_host(contract, args, kwargs)
         # The host may not resize memory that it does not own, so it writes to tensors of its own.
+        # Those that draw numbers take the shape from it, and only them.
         for name in contract.outs:
-            host_kwargs[name] = torch.empty(0, dtype=kwargs[name].dtype, device=_CPU)
+            size = kwargs[name].shape if contract.generator else (0,)
+            host_kwargs[name] = torch.empty(size, dtype=kwargs[name].dtype, device=_CPU)
         _call(call, contract, core, host_args, host_kwargs)
         for name in contract.outs:
             write_out(kwargs[name], host_kwargs[name])
@@ -198,6 +218,9 @@ def write_out(out: Tensor, result: Tensor) -> None:
                 stacklevel=3,
             )
         out.resize_(result.shape)
+        reach = sum((n - 1) * step for n, step in zip(result.shape, result.stride(), strict=True))
+        if out.stride() != result.stride() and reach + 1 == out.numel():
+            out.as_strided_(result.shape, result.stride())
     host_alias(out).copy_(result)
 
 

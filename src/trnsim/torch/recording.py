@@ -24,6 +24,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.exact import exactly, mode
 from trnsim.torch.importer.calls import Call, call_of
 from trnsim.torch.memory import core_memory
+from trnsim.torch.rounding import rounding
 
 if TYPE_CHECKING:
     from trnsim.torch.collectives import Collective
@@ -120,6 +121,8 @@ def noted(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
             result = exactly(name, kernel, args, kwargs)
         elif mode.kind == "shapes" and shaped is not None:
             result = shaped(*args, **kwargs)
+        elif mode.is_stochastic:
+            result = rounding(name, kernel, args, kwargs)
         else:
             result = kernel(*args, **kwargs)
         for one in recordings:

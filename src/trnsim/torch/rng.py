@@ -5,9 +5,11 @@ The same seed gives the numbers that PyTorch's CPU generator gives; a NeuronCore
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from trnsim.torch.cores import Device, core_index, visible_cores
@@ -33,6 +35,22 @@ def _all_generators() -> list[Generator]:
 def generator(core: int) -> Generator:
     """The generator of neuron:`core`."""
     return _all_generators()[core_index(core)]
+
+
+def rounding_generator(core: int) -> np.random.Generator:
+    """The numbers by which neuron:`core` rounds; seeding the core's generator begins them anew.
+
+    Where NEURON_RT_STOCHASTIC_ROUNDING_SEED is set they begin there, whatever the core's seed is.
+    Source: torch-neuron-envvars.rst.
+    """
+    if core not in _rounding:
+        given = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_SEED")
+        seed = generator(core).initial_seed() if given is None else int(given)
+        _rounding[core] = np.random.default_rng([seed, core])
+    return _rounding[core]
+
+
+_rounding: dict[int, np.random.Generator] = {}
 
 
 def _device_of(generator: Generator) -> torch.device:
@@ -96,17 +114,20 @@ def drawing_from(core: int) -> Yields[None]:
 def manual_seed(seed: int) -> None:
     """Seed the current core's generator."""
     generator(0).manual_seed(seed)
+    _rounding.pop(0, None)
 
 
 def manual_seed_all(seed: int) -> None:
     """Seed every core's generator; `torch.manual_seed` calls it."""
     for own in _all_generators():
         own.manual_seed(seed)
+    _rounding.clear()
 
 
 def seed() -> None:
     """Seed the current core's generator with a number that differs from run to run."""
     generator(0).seed()
+    _rounding.pop(0, None)
 
 
 def seed_all() -> None:

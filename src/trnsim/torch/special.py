@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 
@@ -14,6 +14,7 @@ from trnsim.torch.exact import mode
 from trnsim.torch.memory import core_memory, place
 from trnsim.torch.policy import LACKING, admit
 from trnsim.torch.recording import note_transfer, recordings
+from trnsim.torch.rounding import ROUNDED, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,6 @@ _SAME_ON_EVERY_DEVICE: Final = (
     "_reshape_alias",
     "unfold",
     "view_as_real",
-    "view_as_complex",
     "is_set_to",
     "set_.source_Storage_storage_offset",
 )
@@ -63,6 +63,15 @@ def _redispatched(name: str) -> Kernel:
         return redispatch(pytorch.CPU_KEYS, *args, **kwargs)
 
     return kernel
+
+
+def view_as_complex(tensor: Tensor) -> Tensor:
+    """aten::view_as_complex, unless the policy refuses complex numbers."""
+    admit(tensor.dtype.to_complex())
+    return cast("Tensor", _as_complex(tensor))
+
+
+_as_complex: Final = _redispatched("view_as_complex")
 
 
 def _reserve(core: int, elements: int, dtype: torch.dtype | None) -> None:
@@ -141,7 +150,11 @@ def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -
     if mode.kind == "shapes" and not (source.is_cpu or destination.is_cpu):
         return destination
     onto = destination if destination.is_cpu else host_alias(destination)
-    onto.copy_(source if source.is_cpu else host_alias(source))
+    values = source if source.is_cpu else host_alias(source)
+    is_cast = source.dtype is torch.float32 and destination.dtype in ROUNDED
+    if mode.is_stochastic and is_cast and not (source.is_cpu or destination.is_cpu):
+        values = rounded(values.contiguous(), destination.dtype, destination.get_device())
+    onto.copy_(values)
     return destination
 
 
@@ -198,7 +211,8 @@ def can_exchange_data(tensor: Tensor, source: Tensor) -> bool:
 
 def histogram(tensor: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002  PyTorch's names
     """aten::histc, of integers too, which devices have and the CPU does not (experts count so)."""
-    counts = torch.histc(host_alias(tensor).float(), bins, min, max)
+    host = host_alias(tensor)
+    counts = torch.histc(host if host.is_floating_point() else host.float(), bins, min, max)
     return place(counts.to(tensor.dtype), tensor.get_device())
 
 
@@ -248,6 +262,7 @@ _KERNELS: Final[dict[str, Kernel]] = {
     "_has_compatible_shallow_copy_type": can_exchange_data,
     "_nested_tensor_from_mask_left_aligned": is_left_aligned,
     "histc": histogram,
+    "view_as_complex": view_as_complex,
     "resize_": resize,
     "set_.source_Tensor": set_to_tensor,
     "set_.source_Storage": set_to_storage,

@@ -32,19 +32,22 @@ def test_slices_with_steps(random):
     np.testing.assert_array_equal(evaluate(g, [x])[0], x[1:5, 2:8:2])
 
 
-@pytest.mark.parametrize("target", ["trn1", "trn2"])
-def test_rows_are_gathered_and_added_where_indices_repeat(random, target):
-    table, places = random((50, 64)), np.random.default_rng(0).integers(0, 50, 210, np.int32)
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+@pytest.mark.parametrize(
+    ("low", "high", "interior"),
+    [((1, 0), (0, 2), (0, 0)), ((0, 3), (1, 0), (2, 1)), ((-2, 1), (-1, -3), (0, 1))],
+)
+def test_padding_goes_around_and_between_elements_and_takes_away_below_zero(
+    dtype, low, high, interior
+):
+    x = np.arange(1, 29).reshape(4, 7).astype(dtype)
     g = Graph()
-    t, i = g.input(table.shape, "float32"), g.input(places.shape, "int32")
-    g.outputs = [g.add("gather", (t, i), TensorType((210, 64), "float32"))]
-    rows = evaluate(g, [table, places], target)[0]
-    np.testing.assert_array_equal(rows, table[places])
-    g = Graph()
-    u, i = g.input(rows.shape, "bfloat16"), g.input(places.shape, "int32")
-    g.outputs = [g.add("scatter", (u, i), TensorType((50, 64), "bfloat16"))]
-    updates = rows.astype(u.type.numpy_dtype())
-    expected = np.zeros((50, 64), np.float32)
-    np.add.at(expected, places, updates.astype(np.float32))
-    found = evaluate(g, [updates, places], target)[0].astype(np.float32)
-    np.testing.assert_allclose(found, expected, rtol=2**-7, atol=1e-3)
+    g.outputs = [g.pad(g.input(x.shape, dtype), low, high, interior, 9.0)]
+    size = [n + (n - 1) * gap for n, gap in zip(x.shape, interior, strict=True)]
+    wide = np.full(size, 9, dtype)
+    wide[:: interior[0] + 1, :: interior[1] + 1] = x
+    expected = np.pad(wide, [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)],
+                      constant_values=9)  # fmt: skip
+    cut = tuple(slice(max(-a, 0), n + max(a, 0) + b if b < 0 else None)
+                for a, b, n in zip(low, high, size, strict=True))  # fmt: skip
+    np.testing.assert_array_equal(evaluate(g, [x])[0], expected[cut])

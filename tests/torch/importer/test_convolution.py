@@ -32,18 +32,32 @@ def test_convolutions_and_their_gradients(agree, case):
     agree(lambda g, x, w: gradients(g, x, w, stride, padding), g, x, w, tolerance=2.0**-16)
 
 
-def test_a_stride_forward(agree):
-    x, w = torch.randn(2, 3, 9, 9), torch.randn(4, 3, 3, 3)
-    agree(lambda x, w: F.conv2d(x, w, stride=2, padding=1), x, w, tolerance=2.0**-16)
+FORMS = {
+    "stride": ((2, 4, 9, 8), (6, 4, 3, 3), {"stride": 2, "padding": 1}),
+    "grouped": ((2, 4, 6, 7), (6, 2, 3, 3), {"groups": 2, "padding": 1}),
+    "depthwise": ((2, 4, 6, 7), (4, 1, 3, 3), {"groups": 4, "padding": 1, "stride": 2}),
+    "dilated": ((2, 4, 8, 9), (3, 4, 3, 3), {"dilation": 2, "padding": 2, "stride": 3}),
+    "line": ((2, 4, 12), (4, 1, 4), {"groups": 4, "padding": 3}),
+    "volume": ((1, 2, 4, 5, 6), (3, 2, 2, 3, 2), {"stride": 2}),
+    "transposed": ((2, 4, 5, 6), (4, 3, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
+    "transposed, grouped": ((2, 4, 5, 6), (4, 2, 3, 3), {"groups": 2, "stride": 2}),
+    "transposed, depthwise": ((2, 4, 9), (4, 1, 4), {"groups": 4, "dilation": 2}),
+    "transposed line": ((2, 4, 9), (4, 3, 4), {"stride": 3}),
+}
 
 
-@pytest.mark.parametrize(
-    "convolve",
-    [
-        lambda x: F.conv2d(x, torch.ones(4, 1, 3, 3).to(x.device), groups=4),
-        lambda x: F.conv2d(x, torch.ones(4, 4, 3, 3).to(x.device), dilation=2),
-        lambda x: F.conv_transpose2d(x, torch.ones(4, 4, 3, 3).to(x.device)),
-    ],
-)
-def test_what_is_missing_is_named(agree, convolve):
-    agree(convolve, torch.randn(2, 4, 8, 8), is_lowered=False)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_and_all_its_gradients(agree, form):
+    size, kernel, how = FORMS[form]
+    kind = "conv_transpose" if "transposed" in form else "conv"
+    convolve = getattr(F, f"{kind}{len(size) - 2}d")
+    x, w = torch.randn(size), torch.randn(kernel)
+    outputs = kernel[1] * how.get("groups", 1) if "transposed" in form else kernel[0]
+
+    def both(x, w, bias):
+        leaves = [part.detach().requires_grad_() for part in (x, w, bias)]
+        result = convolve(*leaves, **how)
+        weights = torch.linspace(-1, 1, result.numel()).reshape(result.shape).to(x.device)
+        return [result.detach(), *torch.autograd.grad(result, leaves, weights)]
+
+    agree(both, x, w, torch.randn(outputs), tolerance=2.0**-16)

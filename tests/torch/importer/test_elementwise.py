@@ -86,28 +86,6 @@ def test_integers_stay_exact(agree):
     agree(torch.bitwise_not, whole > 0, tolerance=0)
 
 
-def test_gradients_of_activation_functions(agree):
-    agree(aten.tanh_backward, Y, X.tanh())
-    agree(aten.sigmoid_backward, Y, X.sigmoid())
-    agree(aten.threshold_backward, Y, X, 0)
-    agree(aten.silu_backward, Y, X, tolerance=2.0**-16)
-    agree(aten.gelu_backward, Y, X, tolerance=2.0**-12)
-    agree(lambda g, x: aten.gelu_backward(g, x, approximate="tanh"), Y, X, tolerance=2.0**-16)
-
-
-@pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_gelu(agree, approximate):
-    agree(lambda x: F.gelu(x, approximate=approximate), X, tolerance=2.0**-12)
-
-
-def test_activation_functions(agree):
-    agree(F.silu, X)
-    agree(F.mish, X, tolerance=2.0**-12)
-    agree(lambda x: F.leaky_relu(x, 0.1), X)
-    agree(F.softplus, X, tolerance=2.0**-16)
-    agree(lambda x: F.hardtanh(x, -1, 1), X)
-
-
 def test_choices(agree):
     agree(torch.where, X > 0, X, Y)
     agree(lambda x: x.masked_fill(x > 1, -7.0), X)
@@ -136,23 +114,41 @@ def test_in_place_forms_write_their_argument(agree):
     agree(lambda x, y: x.clone().mul_(y).add_(1), X, Y)
 
 
-def test_random_numbers_stay_the_hosts(agree):
-    def drop(x):
-        torch.manual_seed(0)
-        return F.dropout(x, 0.5)
-
-    agree(drop, X, is_lowered=False)
+def test_angles_in_every_quadrant(agree):
+    agree(torch.atan2, X, Y - 1, tolerance=2.0**-14)
 
 
-def test_dropout_and_normal_numbers_have_a_time():
-    from trnsim.torch.device_time import step_time  # noqa: PLC0415  torch is there by now
-    from trnsim.torch.recording import recording  # noqa: PLC0415  likewise
+@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor"])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.bool])
+def test_bits(agree, name, dtype):
+    x, y = (X * 20).abs().to(dtype), (Y * 20).to(dtype)
+    agree(getattr(torch, name), x, y, tolerance=0)
+    agree(getattr(torch, name), x, y[:, :1], tolerance=0)
+    if dtype is not torch.bool:
+        agree(lambda x: getattr(torch, name)(x, 6), x, tolerance=0)
 
-    x = X.to("neuron")
-    with recording() as found:
-        F.dropout(x, 0.5)
-        torch.randn(300, device="neuron")
-        torch.rand(300, device="neuron")
-    time = step_time(found, "trn2")
-    assert not time.missing
-    assert {name for name, _, _ in time.by("operation")} >= {"native_dropout", "normal_"}
+
+def test_what_is_not_finite_becomes_a_number(agree):
+    x = torch.tensor([[1.0, float("inf"), -float("inf"), -2.5]])
+    agree(lambda x: torch.nan_to_num(x, posinf=7.0, neginf=-8.0), x)
+
+
+FUNCTIONS = {
+    "frac": torch.frac,
+    "signbit": torch.signbit,
+    "copysign": lambda x: torch.copysign(x, -1.5),
+    "hypot": lambda x: torch.hypot(x, x + 1),
+    "heaviside": lambda x: torch.heaviside(x, x + 1),
+    "xlogy": lambda x: torch.xlogy(x, x.abs() + 0.1),
+    "logaddexp": lambda x: torch.logaddexp(x, 1 - x),
+    "logaddexp2": lambda x: torch.logaddexp2(x, 1 - x),
+    "logit": lambda x: torch.logit(x.abs() / 4, 0.1),
+    "sinc": torch.sinc,
+    "erfc": torch.erfc,
+    "deg2rad": torch.deg2rad,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_compositions(agree, name):
+    agree(FUNCTIONS[name], X, tolerance=2.0**-13)

@@ -2,6 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+import torch.nn.functional as F  # noqa: N812  its usual name
+
 aten = torch.ops.aten
 torch.manual_seed(0)
 SCORES = torch.log_softmax(torch.randn(40, 11), -1)
@@ -31,8 +33,36 @@ def test_the_squared_error_and_its_gradient(agree, reduction):
     )  # fmt: skip
 
 
-def test_weighted_classes_are_named_as_missing(agree):
+def test_classes_weigh_and_lie_in_images(agree):
+    weights = torch.rand(11)
     agree(
-        lambda x, t, w: aten.nll_loss_forward(x, t, w, 1, -100),
-        SCORES, CLASSES, torch.rand(11), is_lowered=False,
+        lambda x, t, w: aten.nll_loss_forward(x, t, w, 1, 4), SCORES, CLASSES.clamp(min=0), weights,
+        tolerance=2.0**-16,
     )  # fmt: skip
+    image, classes = torch.randn(2, 11, 3, 4).log_softmax(1), torch.randint(0, 11, (2, 3, 4))
+    for reduction in (0, 1, 2):
+        agree(
+            lambda x, t, w, r=reduction: aten.nll_loss2d_forward(x, t, w, r, -100),
+            image, classes, weights, tolerance=2.0**-16,
+        )  # fmt: skip
+
+
+LOSSES = {
+    "binary": lambda x, t: F.binary_cross_entropy(x.sigmoid(), t.sigmoid()),
+    "binary with logits": lambda x, t: F.binary_cross_entropy_with_logits(x, t.sigmoid()),
+    "smooth": lambda x, t: F.smooth_l1_loss(x, t, beta=0.7),
+    "huber": lambda x, t: F.huber_loss(x, t, delta=0.7),
+    "absolute": F.l1_loss,
+    "divergence": lambda x, t: F.kl_div(x.log_softmax(-1), t.softmax(-1), reduction="batchmean"),
+    "classes": lambda x, t: F.cross_entropy(x, t.argmax(-1), label_smoothing=0.1),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_and_their_gradients(agree, name):
+    def both(x, t):
+        leaf = x.detach().requires_grad_()
+        loss = LOSSES[name](leaf, t)
+        return [loss.detach(), *torch.autograd.grad(loss, leaf)]
+
+    agree(both, torch.randn(20, 11), torch.randn(20, 11), tolerance=2.0**-14)

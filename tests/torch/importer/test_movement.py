@@ -4,7 +4,6 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 aten = torch.ops.aten
 X = torch.arange(120.0).reshape(4, 5, 6)
-TABLE, PLACES = torch.randn(50, 16), torch.randint(0, 50, (3, 70))
 
 
 def test_copies(agree):
@@ -15,21 +14,6 @@ def test_copies(agree):
 def test_joining(agree):
     agree(lambda x: torch.cat([x, x + 1], 1), X, tolerance=0)
     agree(lambda x: torch.stack([x, x + 1], 1), X, tolerance=0)
-
-
-def test_rows_of_a_table_and_their_gradient(agree):
-    agree(torch.nn.functional.embedding, PLACES, TABLE, tolerance=0)
-    agree(
-        lambda g, i: aten.embedding_dense_backward(g, i, 50, -1, False),
-        torch.randn(3, 70, 16), PLACES, tolerance=2.0**-18,
-    )  # fmt: skip
-
-
-def test_indexing_by_a_tensor(agree):
-    agree(lambda t, i: t[i], TABLE, PLACES, tolerance=0)
-    agree(lambda t, i: torch.index_select(t, 1, i), TABLE, PLACES[0] % 16, tolerance=0)
-    agree(lambda t, i: t[:, i], TABLE, PLACES[0] % 16, tolerance=0)
-    agree(lambda t, i: t[i, i % 16], TABLE, PLACES, is_lowered=False, tolerance=0)
 
 
 @pytest.mark.parametrize("diagonal", [-1, 0, 2])
@@ -49,3 +33,18 @@ def test_padding_and_repeating(agree):
     agree(lambda x: torch.nn.functional.pad(x, (1, 2, 0, 3), value=7), X, tolerance=0)
     agree(lambda x: aten.slice_backward(x, [4, 9, 6], 1, 2, 7, 1), X, tolerance=0)
     agree(lambda x: aten.select_backward(x, [4, 7, 5, 6], 1, 3), X, tolerance=0)
+    agree(lambda x: aten.slice_backward(x, [4, 14, 6], 1, -13, 14, 3), X, tolerance=0)
+    agree(lambda x: torch.nn.functional.pad(x, (-1, 2, 3, -2)), X, tolerance=0)
+
+
+def test_a_part_replaced(agree):
+    agree(lambda x: torch.slice_scatter(x, x[:, :2] * 2, 1, 0, 4, 2), X, tolerance=0)
+    agree(lambda x: torch.select_scatter(x, x[:, 1] * 2, 1, -2), X, tolerance=0)
+
+
+def test_places_moved_round_and_channels_made_places(agree):
+    agree(lambda x: torch.roll(x, (1, -2), (0, 2)), X, tolerance=0)
+    agree(lambda x: torch.roll(x, 7), X, tolerance=0)
+    agree(lambda x: torch.pixel_shuffle(x.reshape(1, 4, 5, 6), 2), X, tolerance=0)
+    agree(lambda x: torch.pixel_unshuffle(x.reshape(5, 4, 6), 2), X, tolerance=0)
+    agree(lambda x: torch.linspace(-1, 2, 9, device=x.device), X, tolerance=2.0**-20)

@@ -55,3 +55,30 @@ def test_group_normalization(agree):
         lambda x, w: F.group_norm(x, 2, w, w),
         torch.randn(3, 4, 5, 6), torch.randn(4), tolerance=CLOSE,
     )  # fmt: skip
+
+
+NORMS = {
+    "batch": lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+    "batch, evaluated": lambda x, w, b: F.batch_norm(x, b.detach(), w.detach() ** 2, w, b),
+    "group": lambda x, w, b: F.group_norm(x, 2, w, b),
+    "instance": lambda x, w, b: F.instance_norm(x, weight=w, bias=b),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_normalizations_of_images_and_their_gradients(agree, name):
+    def both(*given):
+        leaves = [part.detach().requires_grad_() for part in given]
+        y = NORMS[name](*leaves)
+        weights = torch.linspace(-1, 1, y.numel()).reshape(y.shape).to(y.device)
+        return [y.detach(), *torch.autograd.grad(y, leaves, weights)]
+
+    agree(both, torch.randn(3, 4, 5, 6), torch.randn(4), torch.randn(4), tolerance=CLOSE)
+
+
+def test_the_gradient_of_rms_normalization(agree):
+    def both(x, w):
+        leaves = [x.detach().requires_grad_(), w.detach().requires_grad_()]
+        return torch.autograd.grad(F.rms_norm(leaves[0], (40,), leaves[1]).square().sum(), leaves)
+
+    agree(both, X, W, tolerance=CLOSE)

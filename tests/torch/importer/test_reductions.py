@@ -38,11 +38,25 @@ def test_truth_values(agree):
     agree(lambda x: (x > 0).all(-1), X, tolerance=0)
 
 
-def test_an_extreme_with_its_index_is_named_as_missing(agree):
-    agree(lambda x: torch.max(x, 1), X, is_lowered=False)
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("dim", [0, -1])
+def test_an_extreme_comes_with_its_first_place(agree, name, dim):
+    agree(lambda x: getattr(torch, name)(x.round(), dim), X, tolerance=0)
+
+
+@pytest.mark.parametrize("order", [0, 3, 0.5, -float("inf")])
+def test_other_norms(agree, order):
+    agree(lambda x: torch.linalg.vector_norm(x, order, dim=1), X, tolerance=2.0**-14)
+
+
+def test_moments_together_and_sums_of_some(agree):
+    agree(lambda x: torch.var_mean(x, 1), X, tolerance=2.0**-16)
+    agree(lambda x: torch.std_mean(x, (0, 2), correction=0), X, tolerance=2.0**-16)
+    agree(lambda x: torch.trace(x[0]), X, tolerance=2.0**-16)
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_sums_up_to_each_place(agree, dim):
     agree(lambda x: torch.cumsum(x, dim), X, tolerance=2.0**-16)
     agree(lambda x: torch.cumsum((x > 0).long(), dim), X, tolerance=0)
+    agree(lambda x: torch.cumprod(1 + x / 100, dim), X, tolerance=2.0**-16)

@@ -26,6 +26,8 @@ def apply(node: Node, operands: list[Operand]) -> Tensor:
         return _COMPOSED[node.name](node, dtype, *operands)
     if len(operands) == 1:
         return _unary(node.name, operands[0], dtype)
+    if dtype == nl.int32 and node.name in _BITWISE:
+        return _bit_by_bit(_BITWISE[node.name], *operands)
     return binary(_ALU[node.name], operands[0], operands[1], dtype)
 
 
@@ -39,6 +41,17 @@ def binary(op: Any, left: Operand, right: Operand, dtype: Any = nl.float32) -> T
         nisa.tensor_scalar(dst=result, data=data, op0=op, operand0=operand, reverse0=is_reversed)
     else:
         nisa.tensor_tensor(dst=result, data1=data, data2=other, op=op)
+    return result
+
+
+def _bit_by_bit(op: Any, left: Operand, right: Operand) -> Tensor:
+    """An operator on the bits of integers, which stay integers; columns are repeated."""
+    data, other = (left, right) if _is_wide(left, right) else (right, left)
+    result = new(data.shape, nl.int32)
+    if _is_number(other):
+        nisa.tensor_scalar(dst=result, data=data, op0=op, operand0=int(other))
+    else:
+        nisa.tensor_tensor(dst=result, data1=data, data2=_widened(other, data.shape[1]), op=op)
     return result
 
 
@@ -185,7 +198,10 @@ _ALU: Final = {
     "minimum": nl.minimum,
     "and": nl.logical_and,
     "or": nl.logical_or,
+    "xor": nl.logical_xor,
 }
+# StableHLO's: of integers bit by bit, of truth values as a whole.
+_BITWISE: Final = {"and": nl.bitwise_and, "or": nl.bitwise_or, "xor": nl.bitwise_xor}
 _DIRECTIONS: Final = {
     "EQ": nl.equal,
     "NE": nl.not_equal,

@@ -13,11 +13,11 @@ from math import prod
 from typing import Final
 
 from trnsim.errors import NotModelled
-from trnsim.graph.fusion import Group
+from trnsim.graph.fusion import VIEWS, Group
 from trnsim.graph.ir import Node, Value
 from trnsim.graph.kernels import tiles
 from trnsim.graph.kernels.elementwise import apply
-from trnsim.graph.kernels.space import PIECE, Space, spaces
+from trnsim.graph.kernels.space import PIECE, Space, first_elements, spaces
 from trnsim.graph.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -38,7 +38,7 @@ def fused(inputs: list[Tensor], group: Group) -> tuple[Tensor, ...]:
     """The outputs of a fused group, each a dense tensor in HBM."""
     given = dict(zip((value.number for value in group.inputs), inputs, strict=True))
     for node in group.nodes:
-        if node.name == "broadcast_in_dim" and node.values[0].number in given:
+        if node.name in VIEWS and node.values[0].number in given:
             given[node.result.number] = given[node.values[0].number]
     outputs = {value.number: tiles.output(value.shape, value.dtype) for value in group.outputs}
     for space in spaces(group):
@@ -68,6 +68,7 @@ class _Rows:
         self._place, self._count = place, count
         self._nodes = {n.result.number: n for n in group.nodes if n.result.number not in given}
         self._shared = shared
+        self._first = first_elements(group)
         self._kept: dict[int, Tensor] = {}
         self._of_piece: dict[int, Tensor] = {}
         self._pieces = self._cut()
@@ -170,6 +171,7 @@ class _Rows:
         """[step, count] of rows and columns, and the first element, in a tensor's elements."""
         rows, columns = self._space.rows, self._space.columns
         offset = self._space.offset if any(a.steps.get(key) for a in (*rows, *columns)) else 0
+        offset += self._first.get(key, 0)
         offset += sum(a.steps.get(key, 0) * at for a, at in zip(rows, self._place, strict=True))
         pattern = [(rows[-1].steps.get(key, 0), self._count)]
         is_leaf = key in self._nodes and self._nodes[key].name in _LEAVES

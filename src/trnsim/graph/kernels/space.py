@@ -114,6 +114,14 @@ def _strides(group: Group) -> dict[int, Strides]:
             found[node.result.number] = tuple(
                 int(dim == node.attribute("dim")) for dim in range(len(group.shape))
             )
+        elif node.name == "slice":
+            steps = [
+                own * stride
+                for own, stride in zip(
+                    dense(node.values[0].shape), node.attribute("strides"), strict=True
+                )
+            ]
+            found[node.result.number] = (*steps, *(0,) * (len(group.shape) - len(steps)))
         elif node.name != "broadcast_in_dim":
             reads = [value for value in node.values if value.number not in made]
             found.update({value.number: _of_space(value, group) for value in reads})
@@ -127,6 +135,20 @@ def _strides(group: Group) -> dict[int, Strides]:
             found[node.result.number] = tuple(steps)
     written = {-1 - value.number: _of_space(value, group) for value in group.outputs}
     return found | written
+
+
+def first_elements(group: Group) -> dict[int, int]:
+    """For each slice, the element of its operand at which it begins."""
+    return {
+        node.result.number: sum(
+            start * step
+            for start, step in zip(
+                node.attribute("starts"), dense(node.values[0].shape), strict=True
+            )
+        )
+        for node in group.nodes
+        if node.name == "slice"
+    }
 
 
 def _of_space(value: Value, group: Group) -> Strides:

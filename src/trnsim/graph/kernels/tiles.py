@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from trnsim.graph.fusion import Group
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
@@ -42,10 +43,35 @@ def flat(tensor: Tensor, rows: int, columns: int) -> Tensor:
     return strided(tensor, [(columns, rows), (1, columns)])
 
 
+def by_operand(inputs: list[Tensor], group: Group) -> list[Tensor]:
+    """The tensors of a node's operands; one that is given twice arrives once."""
+    given = dict(zip((value.number for value in group.inputs), inputs, strict=True))
+    return [given[value.number] for value in group.nodes[0].values]
+
+
 def pieces(length: int, longest: int) -> Iterator[tuple[int, int]]:
     """Start and length of each piece of a dimension."""
     for start in range(0, length, longest):
         yield start, min(longest, length - start)
+
+
+def fill(tensor: Tensor, elements: int, number: float) -> None:
+    """Write a number to every element of a dense HBM tensor."""
+    widest = min(elements, _FILLED)
+    tile = new((P, widest), tensor.dtype)
+    whole = number if "float" in tensor.dtype.name else int(number)
+    nisa.memset(dst=tile, value=whole)
+    rest = elements - elements % widest
+    for start, length in pieces(rest, P * widest):
+        rows = length // widest
+        nisa.dma_copy(dst=strided(tensor, [(widest, rows), (1, widest)], start), src=tile[:rows])
+    if rest < elements:
+        view = strided(tensor, [(elements - rest, 1), (1, elements - rest)], rest)
+        nisa.dma_copy(dst=view, src=tile[:1, : elements - rest])
+
+
+_FILLED: Final = 2048
+"""Columns of a tile that fills: long enough to hide the fixed cost of a transfer."""
 
 
 def load(source: Tensor, dtype: Any = None) -> Tensor:

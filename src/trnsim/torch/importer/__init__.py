@@ -7,14 +7,23 @@ gives the value or values that the operator returns. One table serves eager call
 from __future__ import annotations
 
 from trnsim.torch.importer import (
+    activations,
+    attention,
     convolution,
+    distances,
+    drawing,
     elementwise,
+    experts,
+    indexing,
     losses,
     movement,
     normalization,
     optimizers,
     products,
     reductions,
+    resampling,
+    sorting,
+    windows,
 )
 from trnsim.torch.importer.build import Build, Importer, Spec, Unlowered, spec_of
 
@@ -22,11 +31,20 @@ __all__ = ["IMPORTERS", "Build", "Importer", "Spec", "Unlowered", "spec_of"]
 
 IMPORTERS: dict[str, Importer] = {
     **elementwise.IMPORTERS,
+    **activations.IMPORTERS,
+    **drawing.IMPORTERS,
+    **distances.IMPORTERS,
     **reductions.IMPORTERS,
     **products.IMPORTERS,
+    **attention.IMPORTERS,
+    **experts.IMPORTERS,
     **convolution.IMPORTERS,
     **normalization.IMPORTERS,
     **movement.IMPORTERS,
+    **indexing.IMPORTERS,
+    **resampling.IMPORTERS,
+    **sorting.IMPORTERS,
+    **windows.IMPORTERS,
     **losses.IMPORTERS,
     **optimizers.IMPORTERS,
 }

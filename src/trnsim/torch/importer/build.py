@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -97,6 +98,10 @@ class Build:
         value = self.graph.transpose(value, back)
         return self.graph.broadcast_in_dim(value, spec.shape, range(len(kept)))
 
+    def widest(self, values: Sequence[Value]) -> tuple[int, ...]:
+        """The shape to which values broadcast."""
+        return np.broadcast_shapes(*(value.shape for value in values))
+
     def spread(self, value: Value, shape: Sequence[int]) -> Value:
         """`value` broadcast to `shape` by PyTorch's rules."""
         missing = len(shape) - len(value.shape)
@@ -105,10 +110,14 @@ class Build:
     def ew(self, name: str, *operands: Operand, dtype: str = "", **attributes: Any) -> Value:
         """An elementwise operation on operands of any shapes that broadcast."""
         tensors = [operand for operand in operands if isinstance(operand, Value)]
-        shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
+        shape = self.widest(tensors)
         ready = [self.spread(o, shape) if isinstance(o, Value) else o for o in operands]
         kind = dtype or _widest(tensors, operands)
         return self.graph.elementwise(name, *ready, dtype=kind, **attributes)
+
+    def total(self, terms: Sequence[Value], dtype: str = "") -> Value:
+        """The sum of one or more values, one after the other."""
+        return reduce(lambda one, other: self.ew("add", one, other, dtype=dtype), terms)
 
     def convert(self, value: Value, dtype: str) -> Value:
         """`value` in another dtype."""

@@ -10,11 +10,12 @@ from typing import Any
 from torch import Tensor
 
 from trnsim.graph import Graph, Value
+from trnsim.torch import pytorch
+from trnsim.torch.contracts import read_contract
 from trnsim.torch.importer import IMPORTERS
 from trnsim.torch.importer.build import Build, Spec, Unlowered, spec_of
 
 _REMEMBERED = 1 << 14
-_NO_MATTER = frozenset({"generator", "out"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,21 @@ def plain_name(name: str) -> str:
     return packet[:-1] if is_in_place else packet
 
 
+@lru_cache(_REMEMBERED)
+def no_matter(name: str) -> frozenset[str]:
+    """Arguments that change nothing of what an operator computes: where to, and whose numbers."""
+    operator = pytorch.overload(name)
+    outs = () if operator is None else read_contract(operator).outs
+    return frozenset({"generator", *outs})
+
+
 def call_of(name: str, args: Any, kwargs: Any, result: Any) -> Call:
     """A call without its values."""
+    left_out = no_matter(name)
     return Call(
         name,
         tuple(_frozen(value) for value in args),
-        tuple((key, _frozen(value)) for key, value in kwargs.items() if key not in _NO_MATTER),
+        tuple((key, _frozen(value)) for key, value in kwargs.items() if key not in left_out),
         tuple(spec_of(tensor) for tensor in tensors_in(args[0] if result is None else result)),
     )
 
@@ -105,8 +115,12 @@ def build(call: Call) -> Build:
         raise Unlowered(f"{call.name} has no lowering for {error.reason}") from None
     except TypeError as error:
         raise Unlowered(f"{call.name} has no lowering for these arguments: {error}") from None
-    b.graph.outputs = values_in(found)
+    except ZeroDivisionError:
+        raise Unlowered(f"{call.name} has no lowering for operands without elements") from None
+    b.graph.outputs = [value for value in values_in(found) if value.type.elements]
     b.graph.prune()
+    if any(not value.type.elements for node in b.graph.nodes for value in node.values):
+        raise Unlowered(f"{call.name} has no lowering for operands without elements")
     return b
 
 

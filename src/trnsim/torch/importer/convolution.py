@@ -1,51 +1,124 @@
-"""Convolutions as products: the elements under each place of the kernel become columns.
+"""Convolutions of 1, 2 and 3 dimensions as products: the elements under each tap become columns.
 
-The columns are written to HBM once, kernel size times as large as the input. Not here: groups,
-dilation, transposed convolutions, and gradients where places overlap with a stride.
+The columns are written to HBM once, kernel size times as large as the input. A gradient of the
+input, and a transposed convolution, are convolutions of a gradient with gaps of the stride, its
+taps in reverse. Where each channel has a kernel of its own, the Vector Engine multiplies and adds
+instead, as a product with one row would leave the Tensor Engine idle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
-from trnsim.torch.importer.build import Build, Importer, Unlowered
-from trnsim.torch.importer.movement import pad
+from trnsim.torch.importer.build import Build, Importer
+from trnsim.torch.importer.windows import Windows, spread
 
 Sizes = Sequence[int]
 
 
-def _check(dilation: Sizes, groups: int, *, transposed: bool) -> None:
-    if transposed or groups != 1 or any(step != 1 for step in dilation):
-        raise Unlowered("groups, dilation or transposition")
-
-
-def _spread(sizes: Sizes, rank: int) -> tuple[int, ...]:
-    return tuple(sizes) * rank if len(sizes) == 1 else tuple(sizes)
-
-
-def _columns(b: Build, x: Value, kernel: Sizes, stride: Sizes, padding: Sizes) -> Value:
-    """``[C * kernel, N * places]`` of x ``[N, C, *sizes]``."""
-    rank = len(kernel)
-    x = pad(b, x, [side for size in reversed(padding) for side in (size, size)])
-    x = b.graph.transpose(x, (1, 0, *range(2, 2 + rank)))
-    channels, batch, *sizes = x.shape
-    places = [(n - k) // s + 1 for n, k, s in zip(sizes, kernel, stride, strict=True)]
-    shape = (channels, batch, *places)
-    taps = [
-        b.graph.add(
-            "slice", (x,), TensorType(shape, x.dtype), starts=(0, 0, *tap), strides=(1, 1, *stride)
-        )
-        for tap in product(*(range(k) for k in kernel))
-    ]
+def _joined(b: Build, taps: Sequence[Value], groups: int) -> Value:
+    """``[groups, C / groups * taps, N * places]`` of taps ``[N, C, *places]``."""
+    batch, channels, *places = taps[0].shape
+    order = (1, 0, *range(2, len(places) + 2))
     flat = batch * prod(places)
-    rows = [b.graph.reshape(tap, (channels, 1, flat)) for tap in taps]
-    joined = TensorType((channels, len(rows), flat), x.dtype)
+    rows = [b.graph.reshape(b.graph.transpose(tap, order), (channels, 1, flat)) for tap in taps]
+    joined = TensorType((channels, len(rows), flat), taps[0].dtype)
     whole = b.graph.add("concatenate", rows, joined, dim=1) if len(rows) > 1 else rows[0]
-    return b.graph.reshape(whole, (channels * len(rows), flat))
+    return b.graph.reshape(whole, (groups, channels // groups * len(rows), flat))
+
+
+def _batch_first(b: Build, x: Value, batch: int, places: Sizes) -> Value:
+    """``[N, C, *places]`` of ``[groups, C / groups, N * places]``."""
+    channels = x.shape[0] * x.shape[1]
+    whole = b.graph.reshape(x, (channels, batch, *places))
+    return b.graph.transpose(whole, (1, 0, *range(2, len(places) + 2)))
+
+
+def _channels_first(b: Build, x: Value, groups: int) -> Value:
+    """``[groups, C / groups, N * places]`` of ``[N, C, *places]``."""
+    flat = b.graph.transpose(x, (1, 0, *range(2, len(x.shape))))
+    return b.graph.reshape(flat, (groups, x.shape[1] // groups, x.type.elements // x.shape[1]))
+
+
+def _of_weight(b: Build, weight: Value, groups: int, *, is_turned: bool) -> Value:
+    """``[groups, out, in * taps]`` of ``[groups * out, in, *kernel]``; turned, of in and out."""
+    outer, inner, *kernel = weight.shape
+    parts = b.graph.reshape(weight, (groups, outer // groups, inner, prod(kernel)))
+    if is_turned:
+        parts = b.graph.transpose(parts, (0, 2, 1, 3))
+    return b.graph.reshape(parts, (*parts.shape[:2], parts.shape[2] * parts.shape[3]))
+
+
+def _forward(
+    b: Build, x: Value, weight: Value, windows: Windows, groups: int, places: Sizes
+) -> Value:
+    """The products of weight ``[O, C / groups, *kernel]`` with what lies under its taps."""
+    taps = windows.taps(b, windows.padded(b, x, places), places)
+    if groups == x.shape[1] == weight.shape[0]:
+        return _channel_by_channel(b, taps, weight)
+    rows = _of_weight(b, weight, groups, is_turned=False)
+    last = len(rows.shape) - 1
+    found = b.graph.dot_general(rows, _joined(b, taps, groups), (last, last - 1), "float32")
+    return _batch_first(b, found, x.shape[0], places)
+
+
+def _backward(
+    b: Build, grad: Value, weight: Value, windows: Windows, groups: int, lengths: Sizes
+) -> Value:
+    """What `_forward` adds up, given back to an input of those lengths."""
+    gaps = [0, 0, *(step - 1 for step in windows.stride)]
+    reach = [(size - 1) * gap for size, gap in zip(windows.kernel, windows.dilation, strict=True)]
+    low = [far - pad for far, pad in zip(reach, windows.padding, strict=True)]
+    high = [
+        n + far - before - (count - 1) * step - 1
+        for n, far, before, count, step in zip(
+            lengths, reach, low, grad.shape[2:], windows.stride, strict=True
+        )
+    ]
+    wide = b.graph.pad(grad, [0, 0, *low], [0, 0, *high], gaps)
+    ones = (1,) * windows.rank
+    taps = replace(windows, stride=ones).taps(b, wide, lengths)[::-1]
+    if groups == grad.shape[1] == weight.shape[0] and weight.shape[1] == 1:
+        return _channel_by_channel(b, taps, weight)
+    rows = _of_weight(b, weight, groups, is_turned=True)
+    found = b.graph.dot_general(rows, _joined(b, taps, groups), (2, 1), "float32")
+    return _batch_first(b, found, grad.shape[0], lengths)
+
+
+def _channel_by_channel(b: Build, taps: Sequence[Value], weight: Value) -> Value:
+    """The sum over taps of each channel's own weight times its elements."""
+    numbers = b.graph.reshape(weight, (weight.shape[0], len(taps)))
+    numbers = b.graph.transpose(numbers, (1, 0))
+    terms: list[Value] = []
+    for number, tap in enumerate(taps):
+        row = b.graph.slice(numbers, (number, 0), (1, weight.shape[0]))
+        one = b.graph.reshape(row, (weight.shape[0],))
+        wide = b.graph.broadcast_in_dim(one, tap.shape, (1,))
+        terms.append(b.ew("multiply", tap, wide, dtype="float32"))
+    return b.total(terms)
+
+
+def _to_weight(
+    b: Build, grad: Value, x: Value, weight: Value, windows: Windows, groups: int
+) -> Value:
+    """The gradient of the weight ``[O, C / groups, *kernel]``."""
+    places = grad.shape[2:]
+    taps = windows.taps(b, windows.padded(b, x, places), places)
+    rows = _channels_first(b, grad, groups)
+    found = b.graph.dot_general(rows, _joined(b, taps, groups), (2, 2), "float32")
+    return b.convert(b.graph.reshape(found, weight.shape), weight.dtype)
+
+
+def _windows(weight: Value, stride: Sizes, padding: Sizes, dilation: Sizes) -> Windows:
+    kernel = weight.shape[2:]
+    rank = len(kernel)
+    return Windows(
+        tuple(kernel), spread(stride, rank), spread(padding, rank), spread(dilation, rank)
+    )
 
 
 def convolution(
@@ -61,19 +134,20 @@ def convolution(
     groups: int,
 ) -> Value:
     """The weight times the columns, plus the bias of each channel."""
-    del output_padding
-    _check(dilation, groups, transposed=transposed)
-    kernel = weight.shape[2:]
-    rank = len(kernel)
-    columns = _columns(b, x, kernel, _spread(stride, rank), _spread(padding, rank))
-    flat = b.graph.reshape(weight, (weight.shape[0], columns.shape[0]))
-    found = b.graph.dot_general(flat, columns, (1, 0), "float32")
-    batch, channels, *places = b.results[0].shape
-    found = b.graph.reshape(found, (channels, batch, *places))
-    found = b.graph.transpose(found, (1, 0, *range(2, 2 + rank)))
+    del output_padding  # the shape of the result says it
+    windows = _windows(weight, stride, padding, dilation)
+    whole, lengths = _with_batch(b, x, windows), b.results[0].shape[-windows.rank :]
+    if transposed:
+        found = _backward(b, whole, weight, windows, groups, lengths)
+    else:
+        found = _forward(b, whole, weight, windows, groups, lengths)
     if bias is not None:
         found = b.ew("add", found, b.graph.broadcast_in_dim(bias, found.shape, (1,)))
-    return b.result(found)
+    return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
+
+
+def _with_batch(b: Build, x: Value, windows: Windows) -> Value:
+    return b.graph.reshape(x, (1, *x.shape)) if len(x.shape) == windows.rank + 1 else x
 
 
 def convolution_backward(
@@ -92,70 +166,27 @@ def convolution_backward(
 ) -> tuple[Value | None, ...]:
     """Gradients of the input, the weight and the bias."""
     del bias_sizes, output_padding
-    _check(dilation, groups, transposed=transposed)
-    rank = len(weight.shape) - 2
-    stride, padding = _spread(stride, rank), _spread(padding, rank)
-    order = (1, 0, *range(2, 2 + rank))
-    flat = b.graph.transpose(grad, order)
-    flat = b.graph.reshape(flat, (flat.shape[0], prod(flat.shape[1:])))
-    rows = b.graph.reshape(weight, (weight.shape[0], prod(weight.shape[1:])))
+    windows = _windows(weight, stride, padding, dilation)
     found: list[Value | None] = [None, None, None]
     if mask[0]:
-        spread = b.graph.dot_general(rows, flat, (0, 0), x.dtype)
-        found[0] = _folded(b, spread, x, weight, grad.shape[2:], (stride, padding))
+        back = (
+            _forward(b, grad, weight, windows, groups, x.shape[2:])
+            if transposed
+            else _backward(b, grad, weight, windows, groups, x.shape[2:])
+        )
+        found[0] = b.convert(back, x.dtype)
     if mask[1]:
-        columns = _columns(b, x, weight.shape[2:], stride, padding)
-        product_ = b.graph.dot_general(flat, columns, (1, 1), weight.dtype)
-        found[1] = b.graph.reshape(product_, weight.shape)
+        sides = (x, grad) if transposed else (grad, x)
+        found[1] = _to_weight(b, *sides, weight, windows, groups)
     if mask[2]:
-        total = b.reduce("add", grad, [0, *range(2, 2 + rank)])
+        total = b.reduce("add", grad, [0, *range(2, len(grad.shape))])
         found[2] = b.convert(total, weight.dtype)
     return tuple(found)
 
 
-def _folded(
-    b: Build, spread: Value, x: Value, weight: Value, places: Sizes, how: tuple[Sizes, Sizes]
-) -> Value:
-    """Each column's gradient added where its element came from."""
-    stride, padding = how
-    kernel, rank = weight.shape[2:], len(places)
-    channels, batch = x.shape[1], x.shape[0]
-    if tuple(stride) == tuple(kernel) and not any(padding):
-        parts = b.graph.reshape(spread, (channels, *kernel, batch, *places))
-        order = [1 + rank, 0]
-        for dim in range(rank):
-            order += [2 + rank + dim, 1 + dim]
-        whole = b.graph.transpose(parts, order)
-        sizes = [n * k for n, k in zip(places, kernel, strict=True)]
-        whole = b.graph.reshape(whole, (batch, channels, *sizes))
-        rest = [n - size for n, size in zip(x.shape[2:], sizes, strict=True)]
-        return pad(b, whole, [side for size in reversed(rest) for side in (0, size)])
-    if any(step != 1 for step in stride):
-        raise Unlowered("the gradient of overlapping places with a stride")
-    parts = b.graph.reshape(spread, (channels, prod(kernel), batch, *places))
-    total: Value | None = None
-    for number, tap in enumerate(product(*(range(k) for k in kernel))):
-        shape = (channels, 1, batch, *places)
-        starts = (0, number, *(0 for _ in range(rank + 1)))
-        one = b.graph.add(
-            "slice", (parts,), TensorType(shape, x.dtype), starts=starts, strides=(1,) * len(shape)
-        )
-        one = b.graph.reshape(one, (channels, batch, *places))
-        sides = [s for k, at in zip(kernel, tap, strict=True) for s in (at, k - 1 - at)]
-        pairs = [sides[i : i + 2] for i in range(0, len(sides), 2)]
-        one = pad(b, one, [side for pair in reversed(pairs) for side in pair])
-        total = one if total is None else b.ew("add", total, one)
-    if total is None:
-        raise Unlowered("a kernel without elements")
-    inner = TensorType((channels, batch, *x.shape[2:]), x.dtype)
-    if any(padding):
-        total = b.graph.add(
-            "slice", (total,), inner, starts=(0, 0, *padding), strides=(1,) * (2 + rank)
-        )
-    return b.graph.transpose(total, (1, 0, *range(2, 2 + rank)))
-
-
 IMPORTERS: Final[dict[str, Importer]] = {
     "convolution": convolution,
+    "convolution_overrideable": convolution,
     "convolution_backward": convolution_backward,
+    "convolution_backward_overrideable": convolution_backward,
 }

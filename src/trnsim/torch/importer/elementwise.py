@@ -1,4 +1,4 @@
-"""Operators that compute each element from the elements at the same place, and their gradients."""
+"""Operators that compute each element from the elements at the same place."""
 
 from __future__ import annotations
 
@@ -43,10 +43,6 @@ _BINARY: Final = {
     "remainder": "remainder",
     "logical_and": "and",
     "logical_or": "or",
-    "__and__": "and",
-    "__or__": "or",
-    "bitwise_and": "and",
-    "bitwise_or": "or",
 }
 _COMPARISONS: Final = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 
@@ -144,11 +140,6 @@ def clamp_max(b: Build, x: Value, largest: Operand) -> Value:
     return clamp(b, x, None, largest)
 
 
-def hardtanh(b: Build, x: Value, smallest: float = -1.0, largest: float = 1.0) -> Value:
-    """Within -1 and 1."""
-    return clamp(b, x, smallest, largest)
-
-
 def to_copy(b: Build, x: Value, **_: Any) -> Value:
     """X in the dtype of the result."""
     return b.result(x)
@@ -168,65 +159,6 @@ def addcmul(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
 def addcdiv(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
     """``x + value * y / z``."""
     return b.result(b.ew("add", x, b.ew("multiply", b.ew("divide", y, z), float(value))))
-
-
-def gelu(b: Build, x: Value, *, approximate: str = "none") -> Value:
-    """The Scalar Engine's gelu, or its tanh approximation."""
-    return b.result(b.ew("gelu_tanh" if approximate == "tanh" else "gelu", x))
-
-
-def gelu_backward(b: Build, grad: Value, x: Value, *, approximate: str = "none") -> Value:
-    """The gradient times the derivative, which the Scalar Engine has for the exact gelu."""
-    if approximate == "none":
-        return b.result(b.ew("multiply", grad, b.ew("gelu_dx", x)))
-    cubic = b.ew("multiply", b.ew("square", x), _GELU_CUBE)
-    inner = b.ew("multiply", b.ew("multiply", x, b.ew("add", cubic, 1.0)), _GELU_SCALE)
-    t = b.ew("tanh", inner)
-    slope = b.ew("multiply", b.ew("add", b.ew("multiply", cubic, 3.0), 1.0), _GELU_SCALE)
-    one_minus = b.ew("subtract", 1.0, b.ew("square", t))
-    right = b.ew("multiply", b.ew("multiply", b.ew("multiply", x, one_minus), slope), 0.5)
-    left = b.ew("multiply", b.ew("add", t, 1.0), 0.5)
-    return b.result(b.ew("multiply", grad, b.ew("add", left, right)))
-
-
-_GELU_CUBE: Final = 0.044715  # torch.nn.functional.gelu, approximate="tanh"
-_GELU_SCALE: Final = math.sqrt(2 / math.pi)
-
-
-def silu_backward(b: Build, grad: Value, x: Value) -> Value:
-    """The gradient times the derivative, which the Scalar Engine has."""
-    return b.result(b.ew("multiply", grad, b.ew("silu_dx", x)))
-
-
-def tanh_backward(b: Build, grad: Value, y: Value) -> Value:
-    """``grad * (1 - y * y)``."""
-    return b.result(b.ew("multiply", grad, b.ew("subtract", 1.0, b.ew("square", y))))
-
-
-def sigmoid_backward(b: Build, grad: Value, y: Value) -> Value:
-    """``grad * y * (1 - y)``."""
-    slope = b.ew("multiply", y, b.ew("subtract", 1.0, y))
-    return b.result(b.ew("multiply", grad, slope))
-
-
-def threshold_backward(b: Build, grad: Value, x: Value, threshold: float) -> Value:
-    """The gradient where x is above the threshold, else 0."""
-    above = b.ew("compare", x, float(threshold), dtype="uint8", direction="GT")
-    return b.result(b.ew("select", above, grad, 0.0, dtype=grad.dtype))
-
-
-def leaky_relu(b: Build, x: Value, slope: float = 0.01) -> Value:
-    """X where positive, else ``slope * x``."""
-    above = b.ew("compare", x, 0.0, dtype="uint8", direction="GT")
-    return b.result(b.ew("select", above, x, b.ew("multiply", x, float(slope)), dtype=x.dtype))
-
-
-def softplus(b: Build, x: Value, beta: float = 1, threshold: float = 20) -> Value:
-    """``log(1 + exp(beta * x)) / beta``, and x itself where that is large."""
-    scaled = b.ew("multiply", x, float(beta))
-    soft = b.ew("multiply", b.ew("softplus", scaled), 1.0 / beta)
-    large = b.ew("compare", scaled, float(threshold), dtype="uint8", direction="GT")
-    return b.result(b.ew("select", large, x, soft, dtype=x.dtype))
 
 
 def isnan(b: Build, x: Value) -> Value:
@@ -323,43 +255,6 @@ def trunc(b: Build, x: Value) -> Value:
     return b.result(b.convert(b.convert(x, "int32"), x.dtype))
 
 
-def native_dropout(b: Build, x: Value, p: float, train: bool | None = True) -> tuple[Value, ...]:
-    """X / (1 - p) or 0, and which of the two, of the chip's own random numbers."""
-    if train is False:
-        return b.result(x), b.filled(1, b.results[1])
-    kept = b.ew("compare", b.graph.rng(x.shape), float(p), dtype="uint8", direction="GE")
-    scaled = b.ew("multiply", x, 1 / (1 - p) if p < 1 else 0.0)
-    return b.result(b.ew("multiply", scaled, kept)), kept
-
-
-def native_dropout_backward(b: Build, grad: Value, mask: Value, scale: float) -> Value:
-    """The gradient of what was kept, scaled."""
-    return b.result(b.ew("multiply", b.ew("multiply", grad, mask), float(scale)))
-
-
-def uniform(b: Build, x: Value, low: float = 0.0, high: float = 1.0, **_: Any) -> Value:
-    """Random numbers of [low, high)."""
-    drawn = b.ew("multiply", b.graph.rng(x.shape or (1,)), float(high - low))
-    return b.result(b.graph.reshape(b.ew("add", drawn, float(low)), x.shape))
-
-
-def bernoulli(b: Build, x: Value, p: float | None = None, **_: Any) -> Value:
-    """1 with probability p, or with the probability that x holds, else 0."""
-    bound: Operand = x if p is None else float(p)
-    drawn = b.graph.rng(x.shape)
-    return b.result(b.ew("compare", drawn, bound, dtype="uint8", direction="LT"))
-
-
-def normal(b: Build, x: Value, mean: float = 0.0, std: float = 1.0, **_: Any) -> Value:
-    """Normal random numbers by Box and Muller's transform."""
-    shape = x.shape or (1,)
-    radius = b.ew("negate", b.ew("log", b.ew("subtract", 1.0, b.graph.rng(shape))))
-    radius = b.ew("sqrt", b.ew("multiply", radius, 2.0))
-    angle = b.ew("multiply", b.ew("subtract", b.graph.rng(shape), 0.5), 2 * math.pi)
-    drawn = b.ew("multiply", b.ew("multiply", radius, b.ew("sine", angle)), float(std))
-    return b.result(b.graph.reshape(b.ew("add", drawn, float(mean)), x.shape))
-
-
 def fmod(b: Build, x: Operand, y: Operand) -> Value:
     """The remainder with the sign of x."""
     quotient = b.ew("divide", _number(x), _number(y), dtype="float32")
@@ -372,23 +267,10 @@ def round_(b: Build, x: Value) -> Value:
     return b.result(b.ew("floor", b.ew("add", x, 0.5)))
 
 
-def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
-    """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
-    above = b.ew("compare", x, 0.0, dtype="uint8", direction="GT")
-    grown = b.ew("exponential_minus_one", b.ew("multiply", x, float(input_scale)))
-    below = b.ew("multiply", grown, float(alpha))
-    return b.result(b.ew("multiply", b.ew("select", above, x, below, dtype=x.dtype), float(scale)))
-
-
 def logical_xor(b: Build, x: Value, y: Value) -> Value:
     """Whether one of the two is zero and the other is not."""
     held = [b.ew("compare", part, 0.0, dtype="float32", direction="NE") for part in (x, y)]
     return b.ew("compare", *held, dtype="uint8", direction="NE")
-
-
-def drawn(b: Build, *_: Any, **__: Any) -> Value:
-    """Random numbers of [0, 1) in a new tensor."""
-    return b.result(b.graph.reshape(b.graph.rng(b.results[0].shape or (1,)), b.results[0].shape))
 
 
 def bitwise_not(b: Build, x: Value) -> Value:
@@ -398,10 +280,156 @@ def bitwise_not(b: Build, x: Value) -> Value:
     return b.ew("subtract", -1.0, x)
 
 
+def atan2(b: Build, y: Value, x: Value) -> Value:
+    """The angle of (x, y): that of y / x, half a turn further where x is below 0."""
+    angle = b.convert(atan(b, b.ew("divide", y, x, dtype="float32")), "float32")
+    turn = b.ew("select", _is_below(b, y), -math.pi, math.pi, dtype="float32")
+    turned = b.ew("add", angle, turn)
+    return b.result(b.ew("select", _is_below(b, x), turned, angle, dtype="float32"))
+
+
+def _is_below(b: Build, x: Value) -> Value:
+    return b.ew("compare", x, 0.0, dtype="uint8", direction="LT")
+
+
+def _bitwise(name: str) -> Importer:
+    """Of truth values too, which are 0 and 1."""
+
+    def build(b: Build, x: Operand, y: Operand) -> Value:
+        both = [b.convert(o, "int32") if isinstance(o, Value) else float(o) for o in (x, y)]
+        return b.result(b.ew(name, *both, dtype="int32"))
+
+    return build
+
+
+def nan_to_num(
+    b: Build,
+    x: Value,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Value:
+    """Finite numbers in the place of NaN and infinities."""
+    is_nan = b.ew("compare", x, x, dtype="uint8", direction="NE")
+    found = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
+    for direction, bound, number in (("GT", _LARGEST, posinf), ("LT", -_LARGEST, neginf)):
+        is_beyond = b.ew("compare", found, bound, dtype="uint8", direction=direction)
+        put = bound if number is None else float(number)
+        found = b.ew("select", is_beyond, put, found, dtype=x.dtype)
+    return b.result(found)
+
+
+def frac(b: Build, x: Value) -> Value:
+    """What follows the point, with the sign of x."""
+    whole = b.convert(b.convert(x, "int32"), x.dtype)
+    return b.result(b.ew("subtract", x, whole))
+
+
+def signbit(b: Build, x: Value) -> Value:
+    """Whether x is below zero; -0 counts as zero."""
+    return _is_below(b, x)
+
+
+def copysign(b: Build, x: Value, y: Operand) -> Value:
+    """The magnitude of x with the sign of y."""
+    size = b.ew("abs", b.convert(x, b.results[0].dtype))
+    if not isinstance(y, Value):
+        return b.result(b.ew("multiply", size, math.copysign(1.0, y)))
+    return b.result(b.ew("select", _is_below(b, y), b.ew("negate", size), size, dtype=size.dtype))
+
+
+def hypot(b: Build, x: Value, y: Value) -> Value:
+    """``sqrt(x * x + y * y)``."""
+    return b.result(b.ew("sqrt", b.ew("add", b.ew("square", x), b.ew("square", y))))
+
+
+def heaviside(b: Build, x: Value, y: Value) -> Value:
+    """0 below zero, 1 above it, and y at zero."""
+    above = b.ew("compare", x, 0.0, dtype="float32", direction="GT")
+    is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
+    return b.result(b.ew("select", is_zero, y, above, dtype=x.dtype))
+
+
+def xlogy(b: Build, x: Operand, y: Operand) -> Value:
+    """``x * log(y)``, 0 where x is."""
+    if not isinstance(y, Value):
+        logarithm: Operand = math.log(y) if y > 0 else -math.inf
+    else:
+        logarithm = b.ew("log", y, dtype="float32")
+    times = b.ew("multiply", _number(x), logarithm, dtype="float32")
+    if not isinstance(x, Value):
+        return b.result(times) if x else b.result(b.ew("multiply", times, 0.0))
+    is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
+    return b.result(b.ew("select", is_zero, 0.0, times, dtype="float32"))
+
+
+def logaddexp(b: Build, x: Value, y: Value) -> Value:
+    """``log(exp(x) + exp(y))``, the larger taken out first."""
+    largest = b.ew("maximum", x, y)
+    apart = b.ew("negate", b.ew("abs", b.ew("subtract", x, y)))
+    return b.result(b.ew("add", largest, b.ew("log_plus_one", b.ew("exponential", apart))))
+
+
+def logaddexp2(b: Build, x: Value, y: Value) -> Value:
+    """``log2(2**x + 2**y)``, the larger taken out first."""
+    largest = b.ew("maximum", x, y)
+    apart = b.ew("multiply", b.ew("abs", b.ew("subtract", x, y)), -math.log(2))
+    grown = b.ew("log_plus_one", b.ew("exponential", apart))
+    return b.result(b.ew("add", largest, b.ew("multiply", grown, 1 / math.log(2))))
+
+
+def logit(b: Build, x: Value, eps: float | None = None) -> Value:
+    """``log(x / (1 - x))``, x kept away from 0 and 1 where asked."""
+    if eps is not None:
+        x = b.ew("minimum", b.ew("maximum", x, float(eps)), 1.0 - eps)
+    odds = b.ew("divide", x, b.ew("subtract", 1.0, x), dtype="float32")
+    return b.result(b.ew("log", odds))
+
+
+def sinc(b: Build, x: Value) -> Value:
+    """``sin(pi x) / (pi x)``, 1 at zero."""
+    is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
+    angle = b.ew("multiply", b.ew("select", is_zero, 1.0, x, dtype="float32"), math.pi)
+    turns = b.ew("floor", b.ew("add", b.ew("multiply", angle, 1 / math.tau), 0.5))
+    wave = b.ew("sine", b.ew("subtract", angle, b.ew("multiply", turns, math.tau)))
+    return b.result(b.ew("select", is_zero, 1.0, b.ew("divide", wave, angle), dtype="float32"))
+
+
+def _scaled(factor: float) -> Importer:
+    def build(b: Build, x: Value) -> Value:
+        return b.result(b.ew("multiply", x, factor, dtype=_floating(b, x)))
+
+    return build
+
+
+def erfc(b: Build, x: Value) -> Value:
+    """``1 - erf(x)``."""
+    return b.result(b.ew("subtract", 1.0, b.ew("erf", x, dtype="float32")))
+
+
 IMPORTERS: Final[dict[str, Importer]] = {
     **{name: _unary(operation) for name, operation in _UNARY.items()},
     **{name: _binary(operation) for name, operation in _BINARY.items()},
     **{name: _comparison(direction) for name, direction in _COMPARISONS.items()},
+    **{f"bitwise_{name}": _bitwise(name) for name in ("and", "or", "xor")},
+    **{f"__{name}__": _bitwise(name) for name in ("and", "or", "xor")},
+    "atan2": atan2,
+    "nan_to_num": nan_to_num,
+    "frac": frac,
+    "signbit": signbit,
+    "copysign": copysign,
+    "hypot": hypot,
+    "heaviside": heaviside,
+    "xlogy": xlogy,
+    "logaddexp": logaddexp,
+    "logaddexp2": logaddexp2,
+    "logit": logit,
+    "sinc": sinc,
+    "erfc": erfc,
+    "special_erfc": erfc,
+    "deg2rad": _scaled(math.pi / 180),
+    "rad2deg": _scaled(180 / math.pi),
+    "positive": to_copy,
     "add": add,
     "sub": sub,
     "rsub": rsub,
@@ -412,19 +440,10 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "clamp": clamp,
     "clamp_min": clamp,
     "clamp_max": clamp_max,
-    "hardtanh": hardtanh,
     "_to_copy": to_copy,
     "lerp": lerp,
     "addcmul": addcmul,
     "addcdiv": addcdiv,
-    "gelu": gelu,
-    "gelu_backward": gelu_backward,
-    "silu_backward": silu_backward,
-    "tanh_backward": tanh_backward,
-    "sigmoid_backward": sigmoid_backward,
-    "threshold_backward": threshold_backward,
-    "leaky_relu": leaky_relu,
-    "softplus": softplus,
     "isnan": isnan,
     "isneginf": isneginf,
     "isposinf": isposinf,
@@ -444,15 +463,8 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "asinh": _inverse_hyperbolic(1.0),
     "acosh": _inverse_hyperbolic(-1.0),
     "trunc": trunc,
-    "native_dropout": native_dropout,
-    "native_dropout_backward": native_dropout_backward,
-    "uniform": uniform,
-    "bernoulli": bernoulli,
-    "normal": normal,
     "bitwise_not": bitwise_not,
     "fmod": fmod,
     "round": round_,
-    "elu": elu,
     "logical_xor": logical_xor,
-    "rand": drawn,
 }

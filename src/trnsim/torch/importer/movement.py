@@ -1,4 +1,4 @@
-"""Operators that move, choose, repeat or make elements: copies, joins, indexing, filling."""
+"""Operators that move, choose, repeat or make elements: copies, joins, slices, filling."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scalar(b: Build, number: float, **_: Any) -> Value:
 def cat(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
     """Tensors one after the other along `dim`."""
     wanted = b.results[0]
-    parts = [b.convert(part, wanted.dtype) for part in tensors if part.shape != (0,)]
+    parts = [b.convert(part, wanted.dtype) for part in tensors if part.type.elements]
     return b.graph.add("concatenate", parts, wanted, dim=dim % len(wanted.shape))
 
 
@@ -41,45 +41,6 @@ def stack(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
     place = dim % len(b.results[0].shape)
     parts = [b.graph.reshape(x, (*x.shape[:place], 1, *x.shape[place:])) for x in tensors]
     return cat(b, parts, place)
-
-
-def embedding(b: Build, table: Value, indices: Value, *_: Any, **__: Any) -> Value:
-    """Rows of a table."""
-    return b.graph.add("gather", (table, indices), b.results[0])
-
-
-def embedding_backward(
-    b: Build, grad: Value, indices: Value, count: int, padding: int = -1, by_count: bool = False
-) -> Value:
-    """Each row's gradient, added to its row of a table of zeros."""
-    del count, padding
-    if by_count:
-        raise Unlowered("gradients scaled by frequency")
-    return b.graph.add("scatter", (grad, indices), b.results[0])
-
-
-def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
-    """Rows along `dim`."""
-    rank = len(x.shape)
-    order = [dim % rank, *(d for d in range(rank) if d != dim % rank)]
-    rows = b.graph.transpose(x, order)
-    chosen = b.graph.add(
-        "gather", (rows, index), TensorType((*index.shape, *rows.shape[1:]), x.dtype)
-    )
-    return b.graph.transpose(chosen, [order.index(d) for d in range(rank)])
-
-
-def index(b: Build, x: Value, indices: Sequence[Value | None]) -> Value:
-    """``x[i]`` by one tensor of integers, along any dimension."""
-    given = [(dim, i) for dim, i in enumerate(indices) if i is not None]
-    if len(given) != 1 or given[0][1].dtype == "uint8":
-        raise Unlowered("indexing by several tensors or by a mask")
-    dim, places = given[0]
-    if dim == 0:
-        return b.graph.add("gather", (x, places), b.results[0])
-    if len(places.shape) == 1:
-        return index_select(b, x, dim, places)
-    raise Unlowered("indexing an inner dimension by a matrix")
 
 
 def filled(b: Build, x: Any = None, number: Any = 0, **_: Any) -> Value:
@@ -126,22 +87,10 @@ def _triangle(direction: str) -> Importer:
 
 
 def pad(b: Build, x: Value, padding: Sequence[int], number: float = 0) -> Value:
-    """X with a number around it."""
-    for place, (before, after) in enumerate(zip(padding[::2], padding[1::2], strict=True)):
-        dim = len(x.shape) - 1 - place
-        if before < 0 or after < 0:
-            raise Unlowered("padding that takes away")
-        sides = [
-            b.filled(float(number), TensorType((*x.shape[:dim], n, *x.shape[dim + 1 :]), x.dtype))
-            if n
-            else None
-            for n in (before, after)
-        ]
-        parts = [part for part in (sides[0], x, sides[1]) if part is not None]
-        if len(parts) > 1:
-            shape = (*x.shape[:dim], x.shape[dim] + before + after, *x.shape[dim + 1 :])
-            x = b.graph.add("concatenate", parts, TensorType(shape, x.dtype), dim=dim)
-    return x
+    """X with a number around it, last dimension first; a negative padding takes away."""
+    missing = len(x.shape) - len(padding) // 2
+    low, high = ([0] * missing + list(padding[at::2])[::-1] for at in (0, 1))
+    return b.graph.pad(x, low, high, number=float(number))
 
 
 def repeat(b: Build, x: Value, times: Sequence[int]) -> Value:
@@ -192,7 +141,7 @@ def _cut(b: Build, x: Value, dim: int, start: int, step: int, result: TensorType
         return x
     starts = tuple(start if d == dim else 0 for d in range(len(x.shape)))
     strides = tuple(step if d == dim else 1 for d in range(len(x.shape)))
-    return b.graph.add("slice", (x,), result, starts=starts, strides=strides)
+    return b.graph.slice(x, starts, result.shape, strides)
 
 
 def select(b: Build, x: Value, dim: int, place: int) -> Value:
@@ -217,21 +166,102 @@ def split(b: Build, x: Value, sizes: int | Sequence[int], dim: int = 0) -> tuple
 def slice_backward(
     b: Build, grad: Value, sizes: Sequence[int], dim: int, start: int, end: int, step: int
 ) -> Value:
-    """The gradient in its place, zeros around it."""
-    if step != 1:
-        raise Unlowered("the gradient of a slice with a step")
+    """The gradient in its places, zeros around and between them."""
+    return _in_place(b, grad, sizes, dim, start, end, step)
+
+
+def _in_place(
+    b: Build, x: Value, sizes: Sequence[int], dim: int, start: int | None, end: Any, step: int
+) -> Value:
+    """`x` at the places of a slice of zeros."""
     del end
-    dim %= len(sizes)
-    after = sizes[dim] - start - grad.shape[dim]
-    return pad(b, grad, [0, 0] * (len(sizes) - 1 - dim) + [start, after])
+    dim, length = dim % len(sizes), sizes[dim]
+    first = min(max((start or 0) + (length if (start or 0) < 0 else 0), 0), length)
+    taken = first + (x.shape[dim] - 1) * step + 1
+    low, high, between = ([0] * len(sizes) for _ in range(3))
+    low[dim], high[dim], between[dim] = first, length - taken, step - 1
+    return b.graph.pad(x, low, high, between)
+
+
+def slice_scatter(
+    b: Build,
+    x: Value,
+    part: Value,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Value:
+    """X with a slice of it replaced."""
+    if not part.type.elements:
+        return b.ew("convert", x)
+    held = _in_place(
+        b, b.filled(1, TensorType(part.shape, "uint8")), x.shape, dim, start, end, step
+    )
+    placed = _in_place(b, b.convert(part, x.dtype), x.shape, dim, start, end, step)
+    return b.result(b.ew("select", held, placed, x, dtype=x.dtype))
+
+
+def select_scatter(b: Build, x: Value, part: Value, dim: int, place: int) -> Value:
+    """X with one place along `dim` replaced."""
+    dim %= len(x.shape)
+    wide = b.graph.reshape(part, (*part.shape[:dim], 1, *part.shape[dim:]))
+    start = place % x.shape[dim]
+    return slice_scatter(b, x, wide, dim, start, start + 1)
 
 
 def select_backward(b: Build, grad: Value, sizes: Sequence[int], dim: int, place: int) -> Value:
     """The gradient in its place, zeros around it."""
     dim %= len(sizes)
-    shape = (*grad.shape[:dim], 1, *grad.shape[dim:])
+    wide = b.graph.reshape(grad, (*grad.shape[:dim], 1, *grad.shape[dim:]))
     start = place % sizes[dim]
-    return slice_backward(b, b.graph.reshape(grad, shape), sizes, dim, start, start + 1, 1)
+    return _in_place(b, wide, sizes, dim, start, start + 1, 1)
+
+
+def roll(b: Build, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
+    """Dimensions moved round; the last places become the first."""
+    shape = x.shape
+    if not dims:
+        x, dims = b.graph.reshape(x, (x.type.elements,)), [0]
+    for shift, dim in zip(shifts, dims, strict=True):
+        at, length = dim % len(x.shape), x.shape[dim]
+        if not length or not shift % length:
+            continue
+        cut = length - shift % length
+        parts = [
+            _cut(b, x, at, start, 1, TensorType((*x.shape[:at], n, *x.shape[at + 1 :]), x.dtype))
+            for start, n in ((cut, length - cut), (0, cut))
+        ]
+        x = b.graph.add("concatenate", parts, x.type, dim=at)
+    return b.graph.reshape(x, shape)
+
+
+def linspace(b: Build, start: Any, end: Any, steps: int, **_: Any) -> Value:
+    """Evenly spaced numbers, both ends among them."""
+    if isinstance(start, Value) or isinstance(end, Value):
+        raise Unlowered("ends that are computed")
+    step = (end - start) / max(steps - 1, 1)
+    count = b.convert(b.graph.iota(b.results[0].shape, 0), "float32")
+    return b.result(b.ew("add", b.ew("multiply", count, float(step)), float(start)))
+
+
+def pixel_shuffle(b: Build, x: Value, factor: int) -> Value:
+    """Channels as places: [*, C * r * r, H, W] becomes [*, C, H * r, W * r]."""
+    *outer, channels, height, width = x.shape
+    rank, shape = len(outer), (channels // factor**2, factor, factor, height, width)
+    whole = b.graph.reshape(x, (*outer, *shape))
+    order = [*range(rank), *(rank + at for at in (0, 3, 1, 4, 2))]
+    return b.graph.reshape(b.graph.transpose(whole, order), b.results[0].shape)
+
+
+def pixel_unshuffle(b: Build, x: Value, factor: int) -> Value:
+    """Places as channels, the inverse of `pixel_shuffle`."""
+    *outer, channels, height, width = x.shape
+    rank = len(outer)
+    shape = (channels, height // factor, factor, width // factor, factor)
+    whole = b.graph.reshape(x, (*outer, *shape))
+    order = [*range(rank), *(rank + at for at in (0, 2, 4, 1, 3))]
+    return b.graph.reshape(b.graph.transpose(whole, order), b.results[0].shape)
 
 
 IMPORTERS: Final[dict[str, Importer]] = {
@@ -240,10 +270,6 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "copy": copied_onto,
     "cat": cat,
     "stack": stack,
-    "embedding": embedding,
-    "embedding_dense_backward": embedding_backward,
-    "index_select": index_select,
-    "index": index,
     "fill": filled,
     "zero": _constant(0.0),
     "zeros": _constant(0.0),
@@ -273,6 +299,12 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "split_with_sizes": split,
     "slice_backward": slice_backward,
     "select_backward": select_backward,
+    "slice_scatter": slice_scatter,
+    "select_scatter": select_scatter,
+    "roll": roll,
+    "linspace": linspace,
+    "pixel_shuffle": pixel_shuffle,
+    "pixel_unshuffle": pixel_unshuffle,
     "alias": expand,
     "detach": expand,
 }

@@ -209,9 +209,142 @@ def batch_norm(
     return (b.result(y), mean, rstd) if training else (b.result(y),)
 
 
+def batch_norm_of_batch(
+    b: Build, x: Value, weight: Value | None, bias: Value | None, training: bool,
+    momentum: float, eps: float,
+) -> tuple[Value, ...]:  # fmt: skip
+    """Normalized by the moments of the batch, of which none are kept."""
+    return batch_norm(b, x, weight, bias, None, None, training, momentum, eps)
+
+
+def batch_norm_of_moments(
+    b: Build, x: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value,
+    momentum: float, eps: float,
+) -> tuple[Value, ...]:  # fmt: skip
+    """Normalized by moments that are given."""
+    return batch_norm(
+        b, x, weight, bias, mean, variance, training=False, momentum=momentum, eps=eps
+    )
+
+
+def batch_norm_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    weight: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    mean: Value | None,
+    rstd: Value | None,
+    train: bool,
+    eps: float,
+    mask: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    """Gradients of the input, the weight and the bias; moments of a batch have a part in it."""
+    if not train:
+        if running_mean is None or running_var is None:
+            raise Unlowered("batch normalization without running moments")
+        mean, rstd = running_mean, b.ew("rsqrt", b.ew("add", running_var, float(eps)))
+    if mean is None or rstd is None:
+        raise Unlowered("batch normalization without the moments of the batch")
+    others = [dim for dim in range(len(x.shape)) if dim != 1]
+    apart = b.ew("subtract", x, _of_channel(b, mean, x), dtype="float32")
+    hat = b.ew("multiply", apart, _of_channel(b, rstd, x))
+    grads = b.convert(grad, "float32")
+    to_weight = b.reduce("add", b.ew("multiply", grads, hat), others)
+    to_bias = b.reduce("add", grads, others)
+    scale = rstd if weight is None else b.ew("multiply", rstd, weight, dtype="float32")
+    inner = grads
+    if train:
+        count = x.type.elements // x.shape[1]
+        first = _of_channel(b, b.ew("multiply", to_bias, 1 / count), x)
+        second = b.ew("multiply", hat, _of_channel(b, b.ew("multiply", to_weight, 1 / count), x))
+        inner = b.ew("subtract", b.ew("subtract", grads, first), second)
+    to_input = b.ew("multiply", inner, _of_channel(b, scale, x))
+    parts = (to_input, to_weight, to_bias)
+    return _asked(b, parts, mask)
+
+
+def _asked(b: Build, parts: Sequence[Value], mask: Sequence[bool]) -> tuple[Value | None, ...]:
+    """The gradients that are asked for, in the dtypes that PyTorch returns."""
+    wanted = iter(b.results)
+    return tuple(
+        b.convert(b.graph.reshape(part, (to := next(wanted)).shape), to.dtype) if asked else None
+        for part, asked in zip(parts, mask, strict=True)
+    )
+
+
+def group_norm_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    mean: Value,
+    rstd: Value,
+    weight: Value | None,
+    batch: int,
+    channels: int,
+    places: int,
+    groups: int,
+    mask: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    """Gradients of the input, the weight and the bias of each channel."""
+    shape = (batch, groups, channels // groups, places)
+    grads, parts = (b.convert(b.graph.reshape(side, shape), "float32") for side in (grad, x))
+    means, rstds = (
+        b.graph.broadcast_in_dim(b.graph.reshape(part, (batch, groups)), shape, (0, 1))
+        for part in (mean, rstd)
+    )
+    hat = b.ew("multiply", b.ew("subtract", parts, means), rstds, dtype="float32")
+    times = b.ew("multiply", grads, hat)
+    to_weight, to_bias = (
+        b.graph.reshape(b.reduce("add", side, (0, 3)), (channels,)) for side in (times, grads)
+    )
+    inner = grads
+    if weight is not None:
+        of_group = b.graph.reshape(weight, shape[1:3])
+        inner = b.ew("multiply", grads, b.graph.broadcast_in_dim(of_group, shape, (1, 2)))
+    count = channels // groups * places
+    first, second = (
+        b.graph.broadcast_in_dim(
+            b.ew("multiply", b.reduce("add", side, (2, 3)), 1 / count), shape, (0, 1)
+        )
+        for side in (inner, b.ew("multiply", inner, hat))
+    )
+    centred = b.ew("subtract", b.ew("subtract", inner, first), b.ew("multiply", hat, second))
+    to_input = b.ew("multiply", centred, rstds)
+    return _asked(b, (to_input, to_weight, to_bias), mask)
+
+
+def rms_norm_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    shape: Sequence[int],
+    rstd: Value,
+    weight: Value | None,
+    mask: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    """Gradients of the input and the weight."""
+    grads, rows = (b.convert(_rows(b, side, shape), "float32") for side in (grad, x))
+    count, columns = rows.shape
+    rstds = b.graph.broadcast_in_dim(b.graph.reshape(rstd, (count,)), rows.shape, (0,))
+    hat = b.ew("multiply", rows, rstds, dtype="float32")
+    inner = _affine(b, grads, weight, None)
+    share = b.ew("multiply", _by_row(b, "add", b.ew("multiply", inner, hat)), 1 / columns)
+    to_input = b.ew("multiply", b.ew("subtract", inner, b.ew("multiply", hat, share)), rstds)
+    to_weight = b.graph.reduce("add", b.ew("multiply", grads, hat), (0,))
+    return _asked(b, (to_input, to_weight), [bool(asked) for asked in mask])
+
+
 def _of_channel(b: Build, part: Value, x: Value) -> Value:
     """One number to a channel, repeated along everything else."""
     return b.graph.broadcast_in_dim(part, x.shape, (1,))
+
+
+def native_batch_norm(b: Build, x: Value, *given: Any) -> tuple[Value, ...]:
+    """With running moments, or without."""
+    form = batch_norm_of_batch if isinstance(given[2], bool) else batch_norm
+    return form(b, x, *given)
 
 
 IMPORTERS: Final[dict[str, Importer]] = {
@@ -225,5 +358,9 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "_fused_rms_norm": rms_norm,
     "native_group_norm": group_norm,
     "native_batch_norm": batch_norm,
-    "_native_batch_norm_legit": batch_norm,
+    "_native_batch_norm_legit": native_batch_norm,
+    "_native_batch_norm_legit_no_training": batch_norm_of_moments,
+    "native_batch_norm_backward": batch_norm_backward,
+    "native_group_norm_backward": group_norm_backward,
+    "_fused_rms_norm_backward": rms_norm_backward,
 }

@@ -7,7 +7,8 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.torch.importer.build import Build, Importer, Unlowered
+from trnsim.torch.importer.build import Build, Importer
+from trnsim.torch.importer.indexing import moved
 
 Dims = int | Sequence[int] | None
 
@@ -15,15 +16,20 @@ Dims = int | Sequence[int] | None
 def _all(x: Value, dim: Dims) -> list[int]:
     """The dimensions meant: all where none is named."""
     rank = len(x.shape)
-    if dim is None or (not isinstance(dim, int) and not len(dim)):
+    if dim is None or not rank or (not isinstance(dim, int) and not len(dim)):
         return list(range(rank))
-    return [one % rank if rank else 0 for one in ([dim] if isinstance(dim, int) else dim)]
+    return [one % rank for one in ([dim] if isinstance(dim, int) else dim)]
 
 
 def _reduction(op: str) -> Importer:
-    def build(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
+    def build(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Any:
         if len(b.results) > 1:
-            raise Unlowered("an extreme with its index")
+            place = _place(b, op, x, dim if isinstance(dim, int) else 0)
+            best = b.reduce(op, x, _all(x, dim))
+            return tuple(
+                b.convert(b.graph.reshape(part, wanted.shape), wanted.dtype)
+                for part, wanted in zip((best, place), b.results, strict=True)
+            )
         return b.result(b.reduce(op, b.convert(x, _summed(x)), _all(x, dim), is_kept=keepdim))
 
     return build
@@ -73,16 +79,21 @@ def std(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
 def norm(
     b: Build, x: Value, p: float | None = 2, dim: Dims = None, keepdim: bool = False, **_: Any
 ) -> Value:
-    """The 1-, 2- or maximum norm."""
+    """The norm of any order; of order 0, how many are not zero."""
     dims, order = _all(x, dim), 2.0 if p is None else float(p)
     if order == 2:  # noqa: PLR2004  the Euclidean norm
         total = b.reduce("add", b.ew("square", x), dims, is_kept=keepdim)
         return b.result(b.ew("sqrt", total))
     if order == 1:
         return b.result(b.reduce("add", b.ew("abs", x), dims, is_kept=keepdim))
-    if order == float("inf"):
-        return b.result(b.reduce("maximum", b.ew("abs", x), dims, is_kept=keepdim))
-    raise Unlowered(f"the norm of order {order}")
+    if abs(order) == float("inf"):
+        extreme = "maximum" if order > 0 else "minimum"
+        return b.result(b.reduce(extreme, b.ew("abs", x), dims, is_kept=keepdim))
+    if order == 0:
+        differs = b.ew("compare", x, 0.0, dtype="float32", direction="NE")
+        return b.result(b.reduce("add", differs, dims, is_kept=keepdim))
+    total = b.reduce("add", b.ew("power", b.ew("abs", x), order), dims, is_kept=keepdim)
+    return b.result(b.ew("power", total, 1 / order))
 
 
 def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
@@ -95,44 +106,73 @@ def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
     return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
 
 
+def _place(b: Build, op: str, x: Value, dim: int) -> Value:
+    """The first place along `dim` at which the row holds its extreme; `dim` goes away."""
+    rows = moved(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
+    last = len(rows.shape) - 1
+    best = b.reduce(op, rows, [last], is_kept=False)
+    spread = b.graph.broadcast_in_dim(best, rows.shape, range(last))
+    is_best = b.ew("compare", rows, spread, dtype="uint8", direction="EQ")
+    place = b.convert(b.graph.iota(rows.shape, last), "float32")
+    candidates = b.ew("select", is_best, place, float(rows.shape[last]), dtype="float32")
+    return b.graph.reduce("minimum", candidates, (last,))
+
+
 def _place_of(op: str) -> Importer:
     """argmax, argmin: the first place at which the row holds its extreme."""
 
     def build(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-        if dim is None:
-            x, dim = b.graph.reshape(x, (x.type.elements,)), 0
-        rank = len(x.shape)
-        order = [d for d in range(rank) if d != dim % rank] + [dim % rank]
-        rows = b.graph.transpose(x, order)
-        last = rank - 1
-        best = b.reduce(op, rows, [last], is_kept=False)
-        spread = b.graph.broadcast_in_dim(best, rows.shape, range(last))
-        is_best = b.ew("compare", rows, spread, dtype="uint8", direction="EQ")
-        place = b.convert(b.graph.iota(rows.shape, last), "float32")
-        candidates = b.ew("select", is_best, place, float(rows.shape[last]), dtype="float32")
-        found = b.graph.reduce("minimum", candidates, (last,))
         del keepdim
+        row = b.graph.reshape(x, (x.type.elements,)) if dim is None else x
+        found = _place(b, op, row, dim or 0)
         return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
 
     return build
 
 
-def cumsum(b: Build, x: Value, dim: int, **_: Any) -> Value:
-    """Sums up to each place: a product with ones above the diagonal."""
-    rank = len(x.shape)
-    order = [d for d in range(rank) if d != dim % rank] + [dim % rank]
-    moved = b.graph.transpose(b.convert(x, "float32"), order)
-    length = moved.shape[-1]
-    if length > _LONGEST_SUM:
-        raise Unlowered(f"sums over {length} places")
-    rows = b.graph.reshape(moved, (moved.type.elements // length, length))
-    before, after = (b.graph.iota((length, length), d) for d in (0, 1))
-    ones = b.ew("compare", before, after, dtype="float32", direction="LE")
-    sums = b.graph.reshape(b.graph.dot_general(rows, ones, (1, 0)), moved.shape)
-    return b.result(b.graph.transpose(sums, [order.index(d) for d in range(rank)]))
+def _running(op: str) -> Importer:
+    """cumsum, cumprod: results up to each place along a dimension."""
+
+    def build(b: Build, x: Value, dim: int, **_: Any) -> Value:
+        rows = moved(b, b.convert(b.graph.reshape(x, x.shape or (1,)), "float32"), dim, -1)
+        found = moved(b, b.graph.scan(op, rows), -1, dim)
+        return b.result(b.graph.reshape(found, x.shape))
+
+    return build
 
 
-_LONGEST_SUM: Final = 8192
+def var_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
+    """The variance, and the mean."""
+    wanted = b.results
+    first = var(b, x, *args, **kwargs)
+    dims = _all(x, args[0] if args and not isinstance(args[0], bool) else kwargs.get("dim"))
+    b.results = wanted[1:]
+    total = b.reduce("add", b.convert(x, "float32"), dims)
+    count = max(prod(x.shape[dim] for dim in dims), 1)
+    second = b.graph.reshape(b.ew("multiply", total, 1 / count), wanted[1].shape)
+    b.results = wanted
+    return first, b.convert(second, wanted[1].dtype)
+
+
+def std_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
+    """The deviation, and the mean."""
+    first, second = var_mean(b, x, *args, **kwargs)
+    return b.ew("sqrt", first), second
+
+
+def trace(b: Build, x: Value) -> Value:
+    """The sum of the diagonal."""
+    row, column = (b.graph.iota(x.shape, dim) for dim in (0, 1))
+    on_it = b.ew("compare", row, column, dtype="uint8", direction="EQ")
+    kept = b.ew("select", on_it, x, 0.0, dtype="float32")
+    return b.result(b.reduce("add", kept, (0, 1)))
+
+
+def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
+    """The sum of what is a number."""
+    is_nan = b.ew("compare", x, x, dtype="uint8", direction="NE")
+    kept = b.ew("select", is_nan, 0.0, x, dtype=_summed(x))
+    return b.result(b.reduce("add", kept, _all(x, dim), is_kept=keepdim))
 
 
 def any_(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
@@ -163,6 +203,11 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "argmax": _place_of("maximum"),
     "argmin": _place_of("minimum"),
     "any": any_,
-    "cumsum": cumsum,
+    "cumsum": _running("add"),
+    "cumprod": _running("multiply"),
+    "var_mean": var_mean,
+    "std_mean": std_mean,
+    "trace": trace,
+    "nansum": nansum,
     "all": all_,
 }

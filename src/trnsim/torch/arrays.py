@@ -1,0 +1,36 @@
+"""Host tensors as arrays and back, in the formats that numpy does not have too."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+import torch
+from torch import Tensor
+
+Array = np.ndarray[Any, Any]
+
+_BITS: Final = {1: (torch.uint8, np.uint8), 2: (torch.int16, np.int16)}
+
+
+def array_of(tensor: Tensor) -> Array:
+    """A host tensor's elements as the device stores them: int64 as int32, truth values as uint8."""
+    if tensor.dtype is torch.int64:
+        tensor = tensor.to(torch.int32)
+    if tensor.dtype is torch.bool:
+        tensor = tensor.to(torch.uint8)
+    own = getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch."), None)
+    if own is None:
+        return tensor.numpy()
+    bits = _BITS[tensor.element_size()]
+    return tensor.view(bits[0]).numpy().view(own)
+
+
+def tensor_of(array: Array) -> Tensor:
+    """An array as a host tensor of the same format."""
+    if getattr(ml_dtypes, str(array.dtype), None) is None:
+        return torch.from_numpy(np.ascontiguousarray(array))
+    dtype: torch.dtype = getattr(torch, str(array.dtype))
+    bits = np.ascontiguousarray(array).view(_BITS[array.itemsize][1])
+    return torch.from_numpy(bits).view(dtype)

@@ -1,0 +1,153 @@
+"""Attention as one operator, where the CPU has one: its values are the host's flash attention.
+
+PyTorch's `scaled_dot_product_attention` chooses a form by the device, in C++, and takes products
+and a softmax for a device that it does not know. Where the CPU would take its fused form, this
+device takes the one that PyTorch has for other backends; elsewhere (a mask that is learned,
+dropout, heads that share keys) attention stays what PyTorch makes of it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.torch import pytorch
+from trnsim.torch.alias import host_alias
+from trnsim.torch.contracts import read_contract
+from trnsim.torch.memory import place
+from trnsim.torch.recording import noted
+from trnsim.torch.shapes import shape_kernel
+
+if TYPE_CHECKING:
+    from trnsim.torch.pytorch import Kernel, Library
+
+_aten: Final[Any] = torch.ops.aten
+_FORWARD: Final = "_scaled_dot_product_fused_attention_overrideable"
+
+
+def register(library: Library) -> None:
+    """Register the choice of a form, and the form."""
+    for key in ("AutogradPrivateUse1", "PrivateUse1"):
+        library.impl("scaled_dot_product_attention", attend, key)
+    for name, kernel in {_FORWARD: attention, f"{_FORWARD}_backward": attention_backward}.items():
+        library.impl(name, _noted(name, kernel), "PrivateUse1")
+
+
+def _noted(name: str, kernel: Kernel) -> Kernel:
+    operator = pytorch.overload(f"aten::{name}")
+    if operator is None:
+        raise AttributeError(name)
+    return noted(f"aten::{name}", kernel, shape_kernel(operator, read_contract(operator), kernel))
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """aten::scaled_dot_product_attention: the fused form where the CPU takes its own."""
+    is_plain = not (dropout_p or (is_causal and attn_mask is not None))
+    if is_plain and _is_dense(query, key, value) and _is_given(attn_mask):
+        bias = attn_mask
+        if bias is not None and bias.dtype is torch.bool:
+            hidden = bias.logical_not()
+            bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(hidden, -math.inf)
+        fused = getattr(_aten, _FORWARD)
+        return fused(query, key, value, bias, dropout_p, is_causal, scale=scale)[0]
+    composed = _aten.scaled_dot_product_attention.default.decompose
+    options = {"scale": scale, "enable_gqa": enable_gqa}
+    return composed(query, key, value, attn_mask, dropout_p, is_causal, **options)
+
+
+def _is_dense(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether the CPU's fused form takes such queries, keys and values."""
+    given = (query, key, value)
+    return (
+        all(t.dim() == _DIMENSIONS and t.numel() and t.stride(-1) == 1 for t in given)
+        and len({(t.shape[0], t.shape[1], t.shape[3], t.dtype) for t in given}) == 1
+        and query.dtype in _DTYPES
+    )
+
+
+def _is_given(mask: Tensor | None) -> bool:
+    """Whether the CPU's fused form takes such a mask: it has no gradient for one."""
+    return mask is None or (not mask.requires_grad and mask.dim() in (2, _DIMENSIONS))
+
+
+_DIMENSIONS: Final = 4  # batch, heads, places, width
+_DTYPES: Final = frozenset({torch.float32, torch.bfloat16, torch.float16})
+
+
+def _host(tensor: Tensor) -> Tensor:
+    return tensor if tensor.is_cpu else host_alias(tensor)
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """aten::_scaled_dot_product_fused_attention_overrideable: the result, logarithms, and padding.
+
+    What other devices keep for dropout and for lengths of their own is empty.
+    """
+    del return_debug_mask
+    core = query.get_device()
+    mask = None if attn_bias is None else _host(attn_bias)
+    out, logs = _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001  likewise
+        *(host_alias(tensor) for tensor in (query, key, value)),
+        dropout_p,
+        is_causal,
+        attn_mask=mask,
+        scale=scale,
+    )
+    empty = [place(torch.empty(0, dtype=torch.int64), core) for _ in range(5)]
+    lengths = query.shape[-2], key.shape[-2]
+    return place(out, core), place(logs, core), *empty[:2], *lengths, *empty[2:]
+
+
+def attention_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None,
+    mask: Any,
+    out: Tensor,
+    logsumexp: Tensor,
+    cum_seq_q: Tensor,
+    cum_seq_k: Tensor,
+    max_q: int,
+    max_k: int,
+    dropout_p: float,
+    is_causal: bool,
+    philox_seed: Tensor,
+    philox_offset: Tensor,
+    *,
+    scale: float | None = None,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of queries, keys and values; a mask has none."""
+    del mask, cum_seq_q, cum_seq_k, max_q, max_k, philox_seed, philox_offset
+    found = _aten._scaled_dot_product_flash_attention_for_cpu_backward(  # noqa: SLF001  likewise
+        *(host_alias(tensor) for tensor in (grad, query, key, value, out, logsumexp)),
+        dropout_p,
+        is_causal,
+        attn_mask=None if attn_bias is None else _host(attn_bias),
+        scale=scale,
+    )
+    return (*(place(part, query.get_device()) for part in found), None)

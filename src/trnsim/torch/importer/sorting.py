@@ -1,0 +1,88 @@
+"""Orders: sort, top-k, and random permutations.
+
+The Vector Engine finds eight elements at a time, in float32: integers beyond 2**24 may be taken for
+one another.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from trnsim.graph import Value
+from trnsim.torch.importer.build import Build, Importer
+from trnsim.torch.importer.indexing import along_rows, moved
+
+
+def _ordered(b: Build, x: Value, k: int, dim: int, *, is_descending: bool) -> tuple[Value, Value]:
+    """The first k elements in order along `dim`, and their places."""
+    wide = moved(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
+    keys = wide if is_descending else b.ew("negate", b.convert(wide, "float32"))
+    places = b.graph.top_k(keys, k)
+    values = along_rows(b, wide, places)
+    return moved(b, values, -1, dim), moved(b, places, -1, dim)
+
+
+def _shaped(b: Build, values: Value, places: Value) -> tuple[Value, Value]:
+    """In the shapes and dtypes that PyTorch returns."""
+    first, second = b.results
+    return (
+        b.convert(b.graph.reshape(values, first.shape), first.dtype),
+        b.convert(b.graph.reshape(places, second.shape), second.dtype),
+    )
+
+
+def sort(
+    b: Build, x: Value, dim: int = -1, descending: bool = False, **named: Any
+) -> tuple[Value, Value]:
+    """All elements in order, equal ones as they were, and where each came from."""
+    dim, descending = named.get("dim", dim), named.get("descending", descending)
+    length = x.shape[dim] if x.shape else 1
+    return _shaped(b, *_ordered(b, x, length, dim, is_descending=descending))
+
+
+def topk(
+    b: Build, x: Value, k: int, dim: int = -1, largest: bool = True, is_sorted: bool = True
+) -> tuple[Value, Value]:
+    """The k largest or smallest elements, in order, and their places."""
+    del is_sorted
+    return _shaped(b, *_ordered(b, x, k, dim, is_descending=largest))
+
+
+def kthvalue(b: Build, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Value, ...]:
+    """The k-th smallest element and its place."""
+    del keepdim
+    found = _ordered(b, x, k, dim, is_descending=False)
+    return _shaped(b, *(_last(b, part, dim) for part in found))
+
+
+def median(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower of the two middle elements, with its place where a dimension is named."""
+    del keepdim
+    if dim is None:
+        row = b.graph.reshape(x, (x.type.elements,))
+        values, _ = _ordered(b, row, (x.type.elements + 1) // 2, 0, is_descending=False)
+        return b.graph.reshape(_last(b, values, 0), ())
+    length = x.shape[dim] if x.shape else 1
+    return kthvalue(b, x, (length + 1) // 2, dim)
+
+
+def _last(b: Build, x: Value, dim: int) -> Value:
+    """The last place along `dim`."""
+    dim %= len(x.shape)
+    starts = [n - 1 if d == dim else 0 for d, n in enumerate(x.shape)]
+    return b.graph.slice(x, starts, [1 if d == dim else n for d, n in enumerate(x.shape)])
+
+
+def randperm(b: Build, count: int, **_: Any) -> Value:
+    """The order of random numbers."""
+    drawn = b.graph.rng((1, count))
+    return b.result(b.graph.reshape(b.graph.top_k(drawn, count), (count,)))
+
+
+IMPORTERS: Final[dict[str, Importer]] = {
+    "sort": sort,
+    "topk": topk,
+    "kthvalue": kthvalue,
+    "median": median,
+    "randperm": randperm,
+}

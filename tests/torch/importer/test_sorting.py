@@ -1,0 +1,44 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+torch.manual_seed(0)
+X = torch.randint(-9, 9, (3, 20, 4)).float()
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_sorts_keep_equal_elements_as_they_were(agree, dim, descending):
+    agree(lambda x: torch.sort(x, dim=dim, descending=descending, stable=True), X, tolerance=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int32])
+def test_other_dtypes_are_sorted_too(agree, dtype):
+    agree(lambda x: torch.sort(x, dim=1, stable=True), X.to(dtype), tolerance=0)
+
+
+@pytest.mark.parametrize("largest", [False, True])
+def test_the_k_largest_and_smallest(agree, largest):
+    agree(lambda x: torch.topk(x, 3, 1, largest), torch.randn(3, 20, 4), tolerance=0)
+
+
+def test_experts_are_chosen_among_few(agree):
+    agree(lambda x: torch.topk(x, 2), torch.randn(30, 4), tolerance=0)
+
+
+def test_middles(agree):
+    x = torch.randn(3, 20)
+    agree(lambda x: torch.kthvalue(x, 4), x, tolerance=0)
+    agree(lambda x: torch.median(x, 0), x, tolerance=0)
+    agree(torch.median, x, tolerance=0)
+
+
+def test_a_random_permutation_has_a_time():
+    from trnsim.torch.device_time import step_time  # noqa: PLC0415  torch is there by now
+    from trnsim.torch.recording import recording  # noqa: PLC0415  likewise
+
+    with recording() as found:
+        torch.randperm(64, device="neuron")
+    step = step_time(found, "trn2")
+    assert not step.missing
+    assert step.device_time_s > 0

@@ -1,0 +1,47 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+import torch.nn.functional as F  # noqa: N812  its usual name
+
+torch.manual_seed(0)
+LINE, IMAGE, VOLUME = torch.randn(2, 3, 13), torch.randn(2, 3, 9, 12), torch.randn(1, 2, 5, 6, 4)
+OF_RANK = {1: LINE, 2: IMAGE, 3: VOLUME}
+
+
+@pytest.mark.parametrize("rank", OF_RANK)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"kernel_size": 3, "stride": 2, "padding": 1},
+        {"kernel_size": 2, "ceil_mode": True},
+        {"kernel_size": 2, "stride": 1, "dilation": 2},
+    ],
+    ids=str,
+)
+def test_maximum_pools_say_where_the_maximum_was(agree, rank, how):
+    pool = getattr(F, f"max_pool{rank}d")
+    agree(lambda x: pool(x, return_indices=True, **how), OF_RANK[rank], tolerance=0)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_the_gradient_goes_where_the_maximum_was(agree, rank):
+    pool = getattr(F, f"max_pool{rank}d")
+
+    def gradient(x):
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(pool(leaf, 3, 2, 1).square().sum(), leaf)[0]
+
+    agree(gradient, OF_RANK[rank], tolerance=2.0**-20)
+
+
+def test_adaptive_maxima_where_lengths_divide(agree):
+    agree(lambda x: F.adaptive_max_pool2d(x, (3, 4), return_indices=True), IMAGE, tolerance=0)
+    agree(lambda x: F.adaptive_max_pool2d(x, 5), IMAGE, is_lowered=False, tolerance=0)
+
+
+@pytest.mark.parametrize("how", [{"padding": 1, "stride": 2}, {"dilation": 2}], ids=str)
+def test_patches_as_columns_and_back(agree, how):
+    agree(lambda x: F.unfold(x, 3, **how), IMAGE, tolerance=0)
+    columns = F.unfold(IMAGE, 3, **how)
+    agree(lambda x: F.fold(x, (9, 12), 3, **how), columns, tolerance=2.0**-20)
