@@ -47,9 +47,12 @@ class _Write:
         return self.pattern.elements * self.itemsize == area_bytes
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Loop:
-    """A running loop: the number of the first write in it, and of that in this iteration."""
+    """A running loop: the number of the first write in it, and of that in this iteration.
+
+    Two loops that begin at one write are two.
+    """
 
     first: int
     iteration_first: int
