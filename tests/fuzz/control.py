@@ -108,11 +108,11 @@ def while_loop(g):
 
 
 def nested(g):
-    """A loop on the device within another one, over the columns of a tile."""
+    """A loop within another one, over the columns of a tile."""
     P, F = g.size()
     rows, columns = g.pick((1, 2, 3)), g.pick((1, 2))
     src, dst = (g.filled((P, rows, columns * F), "float32") for _ in range(2))
-    kinds = g.pick(_DYNAMIC), g.pick(_UNROLLED)
+    kinds = g.pick(_DYNAMIC + _UNROLLED), g.pick(_UNROLLED)
     inner = slice(0, P), Name("i"), At("j", F, F)
     args = {"dst": dst.then("[]", *inner), "data": src.then("[]", *inner)}
     args |= {"op0": op("add"), "operand0": g.number(), "engine": engine("vector")}

@@ -183,6 +183,16 @@ def test_a_loop_that_is_left_early_is_over():
     assert warnings(body, range) == ()
 
 
+def test_loops_that_begin_at_one_write_are_told_apart():
+    """The inner one ends before the outer one's next iteration."""
+
+    def body(i, tile, state):
+        for _ in nl.affine_range(1):
+            independent(i, tile, state)
+
+    assert warnings(body) == ()
+
+
 def test_a_warning_of_a_loop_is_no_race():
     @nki.jit
     def kernel(a):

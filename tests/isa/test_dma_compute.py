@@ -91,6 +91,14 @@ def test_a_scalar_index_is_no_compile_time_address(bench, random):
 # Read-modify-write
 
 
+def test_what_is_no_tensor_is_named_beside_one_that_is_indexed(bench, random):
+    work = bench()
+    table, index = work.tile(random((6, 4)), memory=HBM), work.tile(np.array([[2]], np.int32))
+    row = Tile(table.storage, FLOAT32, table.pattern.slice(0, 0, 1), VectorIndex(index, 16, 6))
+    with pytest.raises(IllegalInstruction, match="`dst` is int; legal: a tensor"):
+        work.issue(DmaCompute(0, (work.tile(random((1, 4))), row), "add"))
+
+
 def rows_of(work, table, indices):
     source = work.tile(np.array(indices, np.int32).reshape(-1, 1), INT32)
     pattern = type(table.pattern)(

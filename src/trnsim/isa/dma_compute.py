@@ -9,6 +9,7 @@ import numpy as np
 from trnsim.dtypes import BFLOAT16, FLOAT32, Float32Array, round_to, to_float32
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.dma import check_rows, check_vector_index, count_descriptors, transfer_cost
+from trnsim.isa.fields import are_tiles
 from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, reads_many, writes
 from trnsim.isa.modes import DgeMode, Engine, OobMode
 from trnsim.memory import ScalarIndex, SnakeIndex, Tile, VectorIndex
@@ -89,7 +90,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
 
     def resolved(self) -> Instruction | None:
         """No scalar index is legal here, so there is none to apply."""
-        for tile in (self.dst, *self.srcs):
+        for tile in filter(are_tiles, (self.dst, *self.srcs)):
             self._check_addressing(tile)
         return super().resolved()
 
