@@ -15,7 +15,7 @@ import numpy as np
 from trnsim import arch
 from trnsim.errors import NotModelled
 from trnsim.graph.fusion import Group, groups
-from trnsim.graph.ir import Graph, Node, Value
+from trnsim.graph.ir import CUSTOM_CALL, Graph, Node, Value
 from trnsim.graph.kernels.fused import fused
 from trnsim.graph.kernels.matmul import column_reduce, dot_general
 from trnsim.graph.kernels.movement import concatenate, gather, scatter, slice_, transpose
@@ -91,6 +91,9 @@ _cost_of: dict[Hashable, Cost] = {}
 
 
 def _cost(group: Group, target: str) -> Cost:
+    if group.nodes[0].name == CUSTOM_CALL:
+        found: Cost = group.nodes[0].attribute("call").outline(target).cost
+        return found
     key = (_renumbered(group), target)
     if key not in _cost_of:
         inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in group.inputs]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from trnsim.errors import EmulatorError
 from trnsim.graph import Cost, costs
 from trnsim.torch.compiler import CompiledGraph
-from trnsim.torch.importer.calls import Call, graph_of
-from trnsim.torch.recording import Event, Recording
+from trnsim.torch.importer.calls import graph_of
+from trnsim.torch.nki_calls import KernelCall
+from trnsim.torch.recording import Event, Recorded, Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,11 @@ class CallTime:
         return sum(kernel.flop for kernel in self.kernels)
 
 
-def time_of(call: Call | CompiledGraph, target: str) -> CallTime:
+def time_of(call: Recorded, target: str) -> CallTime:
     """The time of one call on a chip, or why it has none."""
     try:
+        if isinstance(call, KernelCall):
+            return CallTime((call.outline(target).cost,))
         if isinstance(call, CompiledGraph):
             return CallTime(costs(call.graph, target), "; ".join(call.missing), is_one_launch=True)
         return CallTime(costs(graph_of(call), target))
@@ -65,7 +68,7 @@ class StepTime:
     """
 
     target: str
-    times: dict[Call | CompiledGraph, CallTime]
+    times: dict[Recorded, CallTime]
     events: tuple[Event, ...]
 
     @property

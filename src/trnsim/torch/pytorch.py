@@ -6,6 +6,7 @@ Everything else in this room uses public names only, or these.
 
 from __future__ import annotations
 
+import copy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from torch._ops import OpOverload
 from torch.utils import backend_registration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import Tensor
 
@@ -118,15 +119,46 @@ def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
     return make(store, rank, size, timeout)
 
 
-def split_by_autograd(forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
-    """PyTorch's compiler of a forward and a backward graph of core ATen operators."""
-    from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
+def split_by_autograd(
+    forward: Callable[..., Any], backward: Callable[..., Any], is_kept: Callable[[str], bool]
+) -> Any:
+    """PyTorch's compiler of a forward and a backward graph.
+
+    Operators are those of core ATen, and those whose name `is_kept`.
+    """
     from torch._dynamo.backends.common import aot_autograd  # noqa: PLC0415  takes a second
+    from torch._inductor import config  # noqa: PLC0415  likewise
 
     split: Any = aot_autograd
-    return split(
-        fw_compiler=forward, bw_compiler=backward, decompositions=core_aten_decompositions()
+    with_kernels = split(
+        fw_compiler=forward, bw_compiler=backward, decompositions=decompositions(is_kept)
     )
+
+    def compile_it(module: Any, inputs: Any) -> Any:
+        # The second version hides what a kernel writes behind views of a common base.
+        with config.patch(enable_auto_functionalized_v2=False):
+            return with_kernels(module, inputs)
+
+    return compile_it
+
+
+def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., Any]]:
+    """PyTorch's decompositions into core ATen, but for operators whose name `is_kept`."""
+    from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
+
+    found: dict[Any, Callable[..., Any]] = core_aten_decompositions()
+    return {op: how for op, how in found.items() if not is_kept(op.name())}
+
+
+def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:
+    """`module` with the results that its nodes have for arguments of these sizes."""
+    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415  takes a second
+    from torch.fx.passes.fake_tensor_prop import FakeTensorProp  # noqa: PLC0415  likewise
+
+    sized = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    fakes = FakeTensorMode(allow_non_fake_inputs=True)
+    FakeTensorProp(sized, fakes).propagate(*args)
+    return sized
 
 
 def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,3 +173,46 @@ def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) 
     graph: Any = torch.autograd.graph
     public: Any = torch.autograd
     graph._engine_run_backward = public._engine_run_backward = wrapped(graph._engine_run_backward)
+
+
+def opaque(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, which PyTorch's compiler puts in its graph as it is instead of tracing it."""
+    hide: Any = torch.compiler.allow_in_graph
+    hidden: Callable[..., Any] = hide(function)
+    return hidden
+
+
+def is_traced(tensors: Sequence[Tensor]) -> bool:
+    """Whether a program is being traced: with tensors that have no values, or under a mode."""
+    plain = (torch.Tensor, torch.nn.Parameter)
+    return bool(torch._C._len_torch_dispatch_stack()) or any(type(t) not in plain for t in tensors)
+
+
+def custom_operator(
+    name: str,
+    function: Callable[..., Any],
+    mutates: Sequence[str],
+    schema: str | None,
+    devices: tuple[str, ...],
+) -> Any:
+    """A custom operator of PyTorch that runs `function` on tensors of `devices`."""
+    make: Any = torch.library.custom_op
+    return make(name, function, mutates_args=mutates, device_types=devices, schema=schema)
+
+
+def trace_through(operator: Any, function: Callable[..., Any]) -> None:
+    """Let PyTorch's compiler see the operators inside `operator`; an exported program keeps it."""
+    from torch._subclasses.functional_tensor import (  # noqa: PLC0415  takes a second
+        FunctionalTensorMode,
+    )
+    from torch.export import _trace  # noqa: PLC0415  likewise
+
+    is_exporting: Any = _trace.custom_triton_ops_decomposition_disabled
+
+    def inside(mode: Any, called: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if is_exporting():
+            return mode.__torch_dispatch__(called, types, args, kwargs)
+        with mode:
+            return function(*args, **kwargs)
+
+    operator.register_torch_dispatch(FunctionalTensorMode, inside)

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 import torch.optim.optimizer as optimizers
@@ -28,7 +28,12 @@ from trnsim.torch.memory import core_memory
 if TYPE_CHECKING:
     from trnsim.torch.collectives import Collective
     from trnsim.torch.compiler import CompiledGraph
+    from trnsim.torch.nki_calls import KernelCall
     from trnsim.torch.pytorch import Kernel
+
+
+Recorded: TypeAlias = "Call | CompiledGraph | KernelCall"
+"""An operator, a compiled graph or an NKI kernel."""
 
 
 class Phase(Enum):
@@ -44,13 +49,13 @@ class Event:
     """A call on the device.
 
     Attributes:
-        call: the operator and its shapes.
+        call: the operator, graph or kernel, and its shapes.
         module: the module that it belongs to ("encoder.layers.0"), or "".
         phase: the part of the step.
         live_bytes: the HBM in use on core 0 when it returned.
     """
 
-    call: Call | CompiledGraph
+    call: Recorded
     module: str
     phase: Phase
     live_bytes: int
@@ -73,7 +78,7 @@ class Recording:
         call = call_of(name, args, kwargs, result)
         self.note_call(self._calls.setdefault(call, call))
 
-    def note_call(self, call: Call | CompiledGraph) -> None:
+    def note_call(self, call: Recorded) -> None:
         """Write down what is known already."""
         module, phase = self._place()
         self.events.append(Event(call, module, phase, core_memory(0).live_bytes))
@@ -212,6 +217,8 @@ def _watch_modules() -> list[Any]:
 
 def _enter(module: nn.Module, inputs: Any) -> None:
     del inputs
+    if torch.compiler.is_compiling():  # a compiled graph is one event, and traced but once
+        return
     if not _state.modules:
         root = type(module).__name__
         for name, part in module.named_modules():
@@ -221,6 +228,8 @@ def _enter(module: nn.Module, inputs: Any) -> None:
 
 def _leave(module: nn.Module, inputs: Any, outputs: Any) -> None:
     del inputs, outputs
+    if torch.compiler.is_compiling():
+        return
     if _state.modules and _state.modules[-1] is module:
         _state.modules.pop()
 
