@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
@@ -48,12 +49,12 @@ class MemoryPlan:
     held: tuple[Held, ...]
     kernels: tuple[str, ...]
 
-    @property
+    @cached_property
     def input_bytes(self) -> int:
         """What the caller brings."""
         return sum(one.type.nbytes for one in self.held if one.first < 0)
 
-    @property
+    @cached_property
     def in_use_bytes(self) -> list[int]:
         """The bytes that are held while each kernel runs."""
         change = [0] * (len(self.kernels) + 1)
@@ -68,14 +69,14 @@ class MemoryPlan:
         use = self.in_use_bytes
         return use.index(max(use)) if use else 0
 
-    @property
+    @cached_property
     def at_peak(self) -> list[Held]:
         """What is held then, the largest first."""
         place = self.peak_at
         alive = [one for one in self.held if one.first <= place <= one.last or not self.kernels]
         return sorted(alive, key=lambda one: -one.type.nbytes)
 
-    @property
+    @cached_property
     def peak_bytes(self) -> int:
         """The most bytes at once, inputs included."""
         return sum(one.type.nbytes for one in self.at_peak)

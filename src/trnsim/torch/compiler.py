@@ -11,21 +11,22 @@ Values are computed as in eager mode, by the host: see `host_run`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from torch import Tensor, fx
 
-from trnsim.graph import Graph, MemoryPlan, memory_plan
+from trnsim.graph import memory_plan
 from trnsim.profile.words import bytes_words
 from trnsim.torch import pytorch
+from trnsim.torch.compiled_graph import CompiledGraph
 from trnsim.torch.cores import target
 from trnsim.torch.exact import mode
 from trnsim.torch.faults import OutOfDeviceMemory, program_line
 from trnsim.torch.fx_import import Imported, has_importer, import_graph
 from trnsim.torch.host_run import on_host
 from trnsim.torch.importer.build import Spec
+from trnsim.torch.launches import in_graph
 from trnsim.torch.memory import core_memory
 from trnsim.torch.recording import recordings, without_recording
 
@@ -33,34 +34,6 @@ _ADVICE: Final = (
     "every new shape is compiled again, which takes AWS's compiler minutes: pad inputs to a few\n"
     "lengths (buckets). torch._dynamo.mark_dynamic spares PyTorch's tracing, not this compilation."
 )
-
-
-@dataclass(frozen=True, eq=False)
-class CompiledGraph:
-    """A graph that was compiled.
-
-    Attributes:
-        name: "forward-0", "backward-0" ...
-        inputs: the shapes and dtypes that it was compiled for.
-        graph: what it does.
-        plan: what lies in HBM when.
-        operators: the operators of PyTorch's graph, in order.
-        missing: operators without a lowering, which run on the host, with the reason for each.
-        reason: why it was compiled.
-    """
-
-    name: str
-    inputs: tuple[Spec, ...]
-    graph: Graph = field(repr=False)
-    plan: MemoryPlan = field(repr=False)
-    operators: tuple[str, ...]
-    missing: tuple[str, ...]
-    reason: str
-
-    @property
-    def operation(self) -> str:
-        """Its name."""
-        return self.name
 
 
 _graphs: list[CompiledGraph] = []
@@ -89,8 +62,19 @@ def report() -> str:
     return "\n".join(lines) or "nothing was compiled"
 
 
-def compile_graph(module: fx.GraphModule, inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
-    """What `torch.compile(backend="neuron")` calls; PyTorch finds it by its entry point."""
+def __getattr__(name: str) -> Callable[..., Any]:
+    """The entry point, which PyTorch asks for before it traces anything for us.
+
+    Only then may its compiler be loaded, which takes a second, and told what not to trace.
+    """
+    if name != "compile_graph":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    pytorch.make_opaque(in_graph)
+    return _compile_graph
+
+
+def _compile_graph(module: fx.GraphModule, inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
+    """What `torch.compile(backend="neuron")` calls."""
     split: Any = pytorch.split_by_autograd(
         partial(_compiled, kind="forward"), partial(_compiled, kind="backward"), has_importer
     )

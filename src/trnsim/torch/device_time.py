@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trnsim.errors import EmulatorError
 from trnsim.graph import Cost, costs
-from trnsim.torch.compiler import CompiledGraph
+from trnsim.torch.compiled_graph import CompiledGraph
 from trnsim.torch.importer.calls import graph_of
 from trnsim.torch.nki_calls import KernelCall
 from trnsim.torch.recording import Event, Recorded, Recording

@@ -63,7 +63,6 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     return _run(*call_of_kernel(kernel, args, kwargs))[0]
 
 
-@pytorch.opaque
 def in_graph(number: int, args: Any, kwargs: Any) -> Any:
     """The call in a graph that PyTorch's compiler makes: one node, whatever the kernel does."""
     return _as_operator(Kernel.numbered[number], args, kwargs)

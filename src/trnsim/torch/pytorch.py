@@ -175,11 +175,10 @@ def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) 
     graph._engine_run_backward = public._engine_run_backward = wrapped(graph._engine_run_backward)
 
 
-def opaque(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, which PyTorch's compiler puts in its graph as it is instead of tracing it."""
+def make_opaque(function: Callable[..., Any]) -> None:
+    """Let PyTorch's compiler put `function` in its graph as it is, instead of tracing it."""
     hide: Any = torch.compiler.allow_in_graph
-    hidden: Callable[..., Any] = hide(function)
-    return hidden
+    hide(function)
 
 
 def is_traced(tensors: Sequence[Tensor]) -> bool:

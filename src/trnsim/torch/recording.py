@@ -27,7 +27,7 @@ from trnsim.torch.memory import core_memory
 
 if TYPE_CHECKING:
     from trnsim.torch.collectives import Collective
-    from trnsim.torch.compiler import CompiledGraph
+    from trnsim.torch.compiled_graph import CompiledGraph
     from trnsim.torch.nki_calls import KernelCall
     from trnsim.torch.pytorch import Kernel
 
