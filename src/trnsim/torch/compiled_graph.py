@@ -1,4 +1,4 @@
-"""What `torch.compile` made of one of PyTorch's graphs: recordings name it, and time is asked of it."""
+"""What `torch.compile` made of one of PyTorch's graphs: what recordings name and time is asked of."""
 
 from __future__ import annotations
 
