@@ -1,4 +1,4 @@
-"""What `torch.compile` made of one of PyTorch's graphs: what recordings name and time is asked of."""
+"""What `torch.compile` made of one of PyTorch's graphs."""
 
 from __future__ import annotations
 

@@ -160,4 +160,7 @@ def _loaded(path: Path) -> torch.export.ExportedProgram:
         except (RuntimeError, ValueError, KeyError) as error:
             reason = str(error).splitlines()[0]
             raise BadInput(f"{path} is no exported program: {reason}", fix=_EXPORT) from error
-        return program.run_decompositions(pytorch.decompositions(has_importer))
+        lowered: torch.export.ExportedProgram = program.run_decompositions(
+            pytorch.decompositions(has_importer)
+        )
+        return lowered

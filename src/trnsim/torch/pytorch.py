@@ -7,6 +7,7 @@ Everything else in this room uses public names only, or these.
 from __future__ import annotations
 
 import copy
+import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -117,6 +118,22 @@ def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
     make: Any = getattr(distributed_c10d, "ProcessGroupGloo")  # noqa: B009  the stub leaves it out
     return make(store, rank, size, timeout)
+
+
+def silent_ranks(ranks: Sequence[int], wait_s: float) -> list[int]:
+    """Sign in the store that all processes share, and say who of `ranks` does not within a time."""
+    import torch.distributed as dist  # noqa: PLC0415  only programs that start processes need it
+
+    keys = {rank: f"trnsim/signed/{rank}" for rank in ranks}
+    try:
+        store: Any = dist.distributed_c10d._get_default_store()
+        store.set(keys[dist.get_rank()], str(time.time()))
+        time.sleep(wait_s)
+        signed = [r for r in ranks if store.check([keys[r]])]
+        recent = [r for r in signed if time.time() - float(store.get(keys[r])) < 2 * wait_s]
+    except RuntimeError:  # the store went with the process that held it, rank 0
+        return [0] if 0 in ranks else []
+    return [rank for rank in ranks if rank not in recent]
 
 
 def split_by_autograd(
