@@ -119,7 +119,7 @@ def _report_device(folder: Path | None, chip: arch.Target, tell: Callable[[str],
     tell("PyTorch step: device time")
     write_step: Any = importlib.import_module("trnsim.torch.report").write_step
     typer.echo(write_step(recording, folder or _FOLDER, chip.name, collective_time))
-    typer.echo(f"  report  {(folder or _FOLDER) / 'step.txt'}")
+    typer.echo(f"  report  {(folder or _FOLDER) / 'step.html'}")
 
 
 def _write(

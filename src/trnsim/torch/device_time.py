@@ -34,10 +34,17 @@ class CallTime:
         return sum(kernel.device_time_s for kernel in self.kernels)
 
     @property
+    def launches_s(self) -> list[float]:
+        """The fixed cost of starting each kernel; of a compiled graph, the first one alone."""
+        return [
+            0.0 if place and self.is_one_launch else kernel.launch_s
+            for place, kernel in enumerate(self.kernels)
+        ]
+
+    @property
     def launch_s(self) -> float:
         """The fixed cost of starting the kernels."""
-        started = self.kernels[:1] if self.is_one_launch else self.kernels
-        return sum(kernel.launch_s for kernel in started)
+        return sum(self.launches_s)
 
     @property
     def flop(self) -> float:

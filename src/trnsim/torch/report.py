@@ -19,6 +19,7 @@ from trnsim.profile.words import bytes_words
 from trnsim.text import aligned
 from trnsim.torch.device_time import StepTime, step_time
 from trnsim.torch.recording import Event, Phase, Recording
+from trnsim.torch.step_page import step_page
 
 TARGETS: Final = ("trn1", "inf2", "trn2", "trn3")
 _ROWS: Final = 12
@@ -94,17 +95,20 @@ def write_step(
 ) -> str:
     """Write the report of the last step to `folder`; its text.
 
-    `step.txt` and `step.json` have the step on every chip, `step-<target>.trace.json` has the
-    timeline and the HBM in use, in Chrome's format, which Perfetto opens.
+    `step.txt`, `step.html` and `step.json` have the step on every chip, `step-<target>.trace.json`
+    has the timeline and the HBM in use, in Chrome's format, which Perfetto opens.
     """
     events = last_step(recording)
     names = [target, *(name for name in TARGETS if name != target)]
     steps = [step_time(events, name) for name in names]
-    text = step_text(steps)
-    if collectives is not None and recording.collectives:
-        text += "\n\n" + collectives_text(recording, target, collectives)
+    exchanged = ""
+    if collectives is not None:
+        exchanged = collectives_text(recording, target, collectives)
+    text = "\n\n".join(part for part in (step_text(steps), exchanged) if part)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "step.txt").write_text(text + "\n", encoding="utf-8")
+    page = step_page(steps, [mfu(step) for step in steps], exchanged)
+    (folder / "step.html").write_text(page, encoding="utf-8")
     found = [_as_dict(step) for step in steps]
     (folder / "step.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
     trace = folder / f"step-{target}.trace.json"
