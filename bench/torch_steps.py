@@ -59,14 +59,14 @@ def operators():
         print(f"{name:<12} {cpu:>8.2f} {ours:>10.2f} {ours - cpu:>9.2f}")
 
 
-def training_step(device, *, is_compiled):
+def training_step(device, sequences, *, is_compiled):
     """A function that makes a training step of a 2-layer transformer."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True, dropout=0.0)
     model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).to(device)
     forward = torch.compile(model, backend="neuron") if is_compiled else model
     optimizer = torch.optim.AdamW(model.parameters())
-    x = torch.randn(8, 64, 128).to(device)
+    x = torch.randn(sequences, 32, 128).to(device)
 
     def step():
         optimizer.zero_grad()
@@ -76,12 +76,12 @@ def training_step(device, *, is_compiled):
     return step
 
 
-def steps():
-    """A training step on the device, as a ratio to the CPU's."""
+def steps(sequences):
+    """A 2-layer transformer's training step on the device, as a ratio to the CPU's."""
     made = {
-        "CPU": training_step("cpu", is_compiled=False),
-        "eager": training_step("neuron", is_compiled=False),
-        "compiled": training_step("neuron", is_compiled=True),
+        "CPU": training_step("cpu", sequences, is_compiled=False),
+        "eager": training_step("neuron", sequences, is_compiled=False),
+        "compiled": training_step("neuron", sequences, is_compiled=True),
     }
     taken = {name: [] for name in made}
     for number in range(ROUNDS + 2):
@@ -90,7 +90,8 @@ def steps():
             step()
             if number > 1:
                 taken[name].append(time.perf_counter() - start)
-    print(f"\n{'2-layer step':<12} {'best ms':>8} {'ratio':>7} {'median':>7} {'at most':>8}")
+    title = f"{32 * sequences} tokens"
+    print(f"\n{title:<12} {'best ms':>8} {'ratio':>7} {'median':>7} {'at most':>8}")
     for name, times in taken.items():
         ratio = min(times) / min(taken["CPU"])
         median = statistics.median(a / b for a, b in zip(times, taken["CPU"], strict=True))
@@ -130,5 +131,6 @@ if __name__ == "__main__":
         time_model(sys.argv[1])
     else:
         operators()
-        steps()
+        for sequences in (4, 16):
+            steps(sequences)
         large()
