@@ -39,8 +39,9 @@ check: .venv/.test ## format, lint, types, layers, spelling, and the tests a new
 tiny: .venv/.test ## the tests that a newcomer runs first, under 10 s
 	$(BIN)/python -m pytest tests/test_tiny.py
 
-bench: .venv/.test ## time the emulator against plain numpy, as ratios in one run
+bench: .venv/.test ## time the emulator against plain numpy and PyTorch, as ratios in one run
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/torch_steps.py
 
 SEED ?= 0
 KERNELS ?= 10000

@@ -1,5 +1,7 @@
 """NeuronCores, and a bench on which instructions are issued to one of them."""
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -9,6 +11,9 @@ from trnsim.dtypes import FLOAT32, as_dtype
 from trnsim.memory import Memory, Tile
 from trnsim.program import CoreContext, issuing_to
 from trnsim.timing import Scheduler, Timeline
+
+# A time that one test run computed is no proof of what the next one computes.
+os.environ["TRNSIM_CACHE"] = "off"
 
 settings.register_profile("trnsim", max_examples=40, deadline=None)
 settings.load_profile("trnsim")

@@ -89,6 +89,10 @@ class EmulatorError(Exception):
             parts.append(f"at {self.line}")
         return "\n  ".join(parts)
 
+    def __repr__(self) -> str:
+        # PyTorch's compiler prints this of an error that it wraps, and the line must be in it.
+        return f"{type(self).__name__}({str(self)!r})"
+
 
 class IllegalInstruction(EmulatorError):
     """The hardware or the compiler rejects it."""

@@ -1,3 +1,4 @@
+import datetime as dt
 import os
 import socket
 
@@ -8,6 +9,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 import torch.distributed as dist
 from torch import multiprocessing, nn
 
+from trnsim.torch.faults import PeerLost
 from trnsim.torch.recording import recording
 
 PROCESSES = 2
@@ -135,14 +137,36 @@ def test_a_parallel_model_trains_as_one_process_on_the_cpu(body):
     assert found.tolist() == pytest.approx(expected, rel=1e-4)
 
 
-def killed_peer(rank):
-    if rank:
-        os._exit(3)
+def killed_peer(rank, port, results):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
+    import torch_neuron  # noqa: F401, PLC0415  each process loads the device
+
+    wait = dt.timedelta(seconds=30)
+    dist.init_process_group("neuron", rank=rank, world_size=PROCESSES + 1, timeout=wait)
     dist.all_reduce(torch.ones(3, device="neuron"))
+    if rank == 1:
+        os._exit(3)
+    try:
+        dist.all_reduce(torch.ones(3, device="neuron"))
+    except PeerLost as error:
+        results.put((rank, str(error), (torch.ones(3, device="neuron") + 1).tolist()))
 
 
-def test_a_killed_peer_is_an_error_and_no_hang():
-    with pytest.raises(
-        (multiprocessing.ProcessExitedException, multiprocessing.ProcessRaisedException)
-    ):
-        together(killed_peer)
+def test_a_killed_peer_is_named_where_others_wait_for_it_and_these_go_on():
+    context = multiprocessing.get_context("spawn")
+    results, port = context.Queue(), free_port()
+    started = [
+        context.Process(target=killed_peer, args=(rank, port, results))
+        for rank in range(PROCESSES + 1)
+    ]
+    for process in started:
+        process.start()
+    found = sorted(results.get(timeout=120) for _ in range(PROCESSES))
+    for process in started:
+        process.join(timeout=30)
+        process.kill()
+    assert [rank for rank, _, _ in found] == [0, 2]
+    for _, message, after in found:
+        assert "allreduce of ranks [0, 1, 2] failed: rank 1 did not answer" in message
+        assert __file__ in message
+        assert after == [2, 2, 2]

@@ -6,6 +6,7 @@ from torch import nn
 
 from trnsim.torch import compiler
 from trnsim.torch.device_time import step_time
+from trnsim.torch.memory import core_memory
 from trnsim.torch.recording import recording
 
 pytestmark = [
@@ -19,7 +20,6 @@ pytestmark = [
 def nothing_compiled(monkeypatch):
     torch._dynamo.reset()
     monkeypatch.setattr(compiler, "_graphs", [])
-    monkeypatch.setattr(compiler, "_operators", {})
 
 
 def block():
@@ -75,6 +75,57 @@ def test_a_new_shape_is_compiled_anew_and_the_report_says_why():
     assert len(compiler.graphs()) == 2
     assert "float32[16, 32] in forward-0 and is float32[8, 32] here" in compiler.report()
     assert "the first of its kind" in compiler.report()
+
+
+def test_a_graph_of_symbolic_sizes_has_a_time_for_each_size():
+    model = torch.compile(block().to("neuron"), backend="neuron", dynamic=True)
+    times = []
+    for rows in (16, 128, 1024):
+        with recording() as found:
+            model(torch.randn(rows, 32).to("neuron"))
+        times += [step_time(found, "trn2").device_time_s]
+    assert len(compiler.graphs()) == 3
+    assert times == sorted(times)
+    assert times[0] < times[-1] / 2
+    assert "float32[128, 32] in forward-1 and is float32[1024, 32] here" in compiler.report()
+    assert "buckets" in compiler.report()
+
+
+def test_a_graphs_memory_is_planned():
+    model = compiled(block().to("neuron"))
+    x = torch.randn(16, 32).to("neuron")
+    model(x).sum().backward()
+    forward, backward = compiler.graphs()
+    weights = sum(parameter.nbytes for parameter in model.parameters())
+    assert forward.plan.input_bytes == weights + x.nbytes
+    assert forward.plan.peak_bytes > forward.plan.input_bytes
+    assert "KiB at most" in compiler.report()
+    assert backward.plan.fresh_bytes > 0
+
+
+def test_a_graph_that_has_no_room_is_refused_with_what_it_holds(monkeypatch):
+    model = compiled(block().to("neuron"))
+    x = torch.randn(4096, 32).to("neuron")
+    memory = core_memory(0)
+    monkeypatch.setattr(memory, "capacity_bytes", memory.live_bytes + (1 << 20))
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        model(x)
+    message = str(caught.value)
+    assert "forward-0 needs" in message
+    assert "tensor<4096x64xfloat32>" in message
+    assert "a smaller batch" in message
+    monkeypatch.undo()
+    assert model(x).shape == (4096, 32)
+
+
+def test_a_recording_does_not_look_into_what_is_compiled():
+    model = block().to("neuron")
+    with recording() as found:
+        compiled(model)(torch.randn(16, 32).to("neuron"))
+        model(torch.randn(16, 32).to("neuron"))
+    names = [(event.call.operation, event.module) for event in found.events]
+    assert names[0] == ("forward-0", "OptimizedModule")
+    assert ("addmm", "1") in names
 
 
 def test_an_operator_without_a_lowering_is_named_and_the_rest_is_timed():

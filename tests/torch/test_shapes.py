@@ -40,3 +40,17 @@ def test_in_place_results_are_the_argument_itself():
     with numerics("shapes"):
         assert x.mul_(2) is x
         assert torch.add(x, 1).shape == (3,)
+
+
+def test_out_takes_the_shape_of_the_result():
+    x, out = torch.ones(3, 4, device="neuron"), torch.empty(0, device="neuron")
+    with numerics("shapes"):
+        assert torch.tril(x, out=out) is out
+    assert out.shape == (3, 4)
+
+
+def test_equal_numbers_of_another_type_are_told_apart():
+    x = torch.ones(3, dtype=torch.int32, device="neuron")
+    with numerics("shapes"):
+        assert (x * 2).dtype == torch.int32
+        assert (x * 2.0).dtype == torch.float32

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from trnsim.cli import assess, claims, demo, explain, plan, profile, run
+from trnsim.cli import compile as compile_
 from trnsim.errors import EmulatorError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def trnsim() -> None:
 
 app.command("demo")(demo.demo)
 app.command("run", context_settings=run.SETTINGS)(run.run_script)
+app.command("compile")(compile_.compile_model)
 app.command("explain")(explain.explain)
 app.command("assess")(assess.assess)
 app.command("claims")(claims.claims)

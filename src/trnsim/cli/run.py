@@ -26,6 +26,7 @@ from trnsim.profile import advise, write_report, write_traces
 from trnsim.profile.tables.parquet import EXTRA
 from trnsim.run import Launchable, Run, collecting, watching
 from trnsim.run import run as run_kernel
+from trnsim.system.collectives import collective_time
 
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 """What follows the script belongs to the script."""
@@ -117,8 +118,8 @@ def _report_device(folder: Path | None, chip: arch.Target, tell: Callable[[str],
         return
     tell("PyTorch step: device time")
     write_step: Any = importlib.import_module("trnsim.torch.report").write_step
-    typer.echo(write_step(recording, folder or _FOLDER, chip.name))
-    typer.echo(f"  report  {(folder or _FOLDER) / 'step.txt'}")
+    typer.echo(write_step(recording, folder or _FOLDER, chip.name, collective_time))
+    typer.echo(f"  report  {(folder or _FOLDER) / 'step.html'}")
 
 
 def _write(

@@ -8,11 +8,13 @@ each readable on its own, and not what AWS's compiler would make.
 from trnsim.graph.fusion import Group, groups
 from trnsim.graph.ir import Graph, Node, TensorType, Value
 from trnsim.graph.lowering import Cost, costs, evaluate, launch
+from trnsim.graph.memory import MemoryPlan, memory_plan
 
 __all__ = [
     "Cost",
     "Graph",
     "Group",
+    "MemoryPlan",
     "Node",
     "TensorType",
     "Value",
@@ -20,4 +22,5 @@ __all__ = [
     "evaluate",
     "groups",
     "launch",
+    "memory_plan",
 ]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trnsim.graph.ir import ELEMENTWISE, Graph, Node, Shape, Value
+from trnsim.graph.ir import ELEMENTWISE, TUPLE_ELEMENT, Graph, Node, Shape, Value
 
 _LONGEST = 48
-_FREE = frozenset({"reshape"})
+FREE = frozenset({"reshape", TUPLE_ELEMENT})
+"""Operations that move nothing and belong to no group."""
 LEAVES = frozenset({"constant", "iota", "rng"})
 """Operations without operands: each group that reads one makes its own."""
 VIEWS = frozenset({"broadcast_in_dim", "slice"})
@@ -70,7 +71,7 @@ def groups(graph: Graph) -> list[Group]:
             home[value.number] = len(found)
             found.append(_alone(leaves.pop(value.number)))
         latest = max((home.get(value.number, -1) for value in node.values), default=-1)
-        if node.name in _FREE:
+        if node.name in FREE:
             # Who reads it reads HBM, so its group must have ended.
             home[node.result.number] = latest + 1
             continue
@@ -165,7 +166,7 @@ def _joins(node: Node, group: Group) -> bool:
 def _mark_outputs(graph: Graph, found: list[Group]) -> None:
     """Write down what leaves each group, looking through reshapes."""
     source = {
-        node.result.number: node.values[0].number for node in graph.nodes if node.name in _FREE
+        node.result.number: node.values[0].number for node in graph.nodes if node.name in FREE
     }
 
     def origin(number: int) -> int:

@@ -87,6 +87,12 @@ ELEMENTWISE: Final = frozenset(
 )
 """Operations that compute each element of the result from the elements at the same place."""
 
+CUSTOM_CALL: Final = "custom_call"
+"""A kernel of the user's own; its attribute `call` knows what it takes."""
+
+TUPLE_ELEMENT: Final = "get_tuple_element"
+"""One of the further results of such a kernel."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:

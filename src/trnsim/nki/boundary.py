@@ -25,9 +25,14 @@ _NO_NUMPY = ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2")
 
 
 class Boundary:
-    """What one launch has taken in, and how it hands back."""
+    """What one launch has taken in, and how it hands back.
+
+    Attributes:
+        entered: the arrays that came in, in order, as the kernel sees them.
+    """
 
     def __init__(self, context: CoreContext) -> None:
+        self.entered: list[NkiTensor] = []
         self._context = context
         self._copies: list[tuple[Array, Array]] = []
         self._on_device: list[tuple[Any, Array]] = []
@@ -105,7 +110,8 @@ class Boundary:
         if dense is not array and self._context.has_values:
             self._copies.append((array, dense))
         storage, pattern = self._context.memory.adopt(dense, name)
-        return NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm)
+        self.entered.append(NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm))
+        return self.entered[-1]
 
     def _as_array(self, value: Any) -> Array | None:
         if isinstance(value, np.ndarray):

@@ -31,7 +31,7 @@ class Simulated:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the kernel returns, as the kind of array that went in."""
         target = default_target(*self._variables)
-        return emulate(self._kernel, args, kwargs, target=target, is_simulator=True)
+        return emulate(self._kernel, args, kwargs, target=target, is_simulator=True).outputs
 
 
 def simulate(kernel: Any) -> Simulated:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, NoReturn
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
+from weakref import WeakValueDictionary
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.nki.boundary import Boundary
@@ -22,7 +24,7 @@ from trnsim.nki.environment import (
 from trnsim.nki.notices import as_simulator, warn_of_races, warn_of_spills
 from trnsim.nki.precision import widening
 from trnsim.program import Team, has_current_core
-from trnsim.run import run
+from trnsim.run import Launchable, Run, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,17 +33,32 @@ __all__ = ["TARGET_VARIABLE", "Kernel", "default_target", "emulate", "jit"]
 
 _LOGICAL_CORES = (1, 2)
 
+Launcher: TypeAlias = "Callable[[Kernel, Any, Any], Any]"
+"""Gives what a kernel returns for these arguments, or NotImplemented where they are not its own."""
+
 
 class Kernel:
-    """A function that issues NeuronCore instructions (a `trnsim.run.Launchable`)."""
+    """A function that issues NeuronCore instructions (a `trnsim.run.Launchable`).
+
+    Attributes:
+        cores: NeuronCores that run it together.
+        options: what `@nki.jit` was given.
+        number: its own, by which a traced graph can name it.
+    """
+
+    numbered: ClassVar[WeakValueDictionary[int, Kernel]] = WeakValueDictionary()
+    """Every kernel by its number."""
 
     def __init__(
         self, function: Callable[..., Any], options: Mapping[str, Any], cores: int = 1
     ) -> None:
         self.cores = cores
         self.options = dict(options)
+        self.number = next(_numbers)
         self._function = function
+        self._grids: dict[int, Kernel] = {}
         functools.update_wrapper(self, function)
+        Kernel.numbered[self.number] = self
 
     @property
     def title(self) -> str:
@@ -53,12 +70,16 @@ class Kernel:
 
         It is what a chip would run, unless NKI_SIMULATOR asks for AWS's simulator.
         """
+        for launcher in launchers:
+            found = launcher(self, args, kwargs)
+            if found is not NotImplemented:
+                return found
         if has_current_core():
             return self._function(*args, **kwargs)
         check_logical_cores(self.title, self.cores)
         return emulate(
             self, args, kwargs, target=default_target(), is_simulator=asks_for_simulator()
-        )
+        ).outputs
 
     def __getitem__(self, grid: Any) -> Kernel:
         """The kernel for a launch grid: `kernel[2]` runs on the two cores of a logical core.
@@ -73,16 +94,24 @@ class Kernel:
                 fix="the launch grid is the number of NeuronCores of a logical core",
                 source="nki.jit",
             )
-        return Kernel(self._function, self.options, cores=int(degree))
+        if degree not in self._grids:
+            self._grids[degree] = Kernel(self._function, self.options, cores=int(degree))
+        return self._grids[degree]
 
     def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Issue the kernel's instructions to `team`; outputs as the caller's kind of array."""
-        bound = self._bind(args, kwargs)
         boundary = Boundary(team.contexts[0])
+        return boundary.leave(self.issue(team, boundary, args, kwargs))
+
+    def issue(
+        self, team: Team, boundary: Boundary, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> object:
+        """Issue the kernel's instructions to `team`; what it returned, as the kernel knows it."""
+        bound = self._bind(args, kwargs)
         given = {name: boundary.enter(name, value) for name, value in bound.items()}
         result, *_ = team.run(lambda: self._call(given))
         boundary.write_back()
-        return boundary.leave(result)
+        return result
 
     def with_schedule(self, *args: Any, **kwargs: Any) -> NoReturn:
         """The vendor's scheduling hints.
@@ -116,15 +145,21 @@ class Kernel:
         return self._function(*bound.args, **bound.kwargs)
 
 
+_numbers = count()
+launchers: Final[list[Launcher]] = []
+"""Who launches kernels on tensors of a device."""
+
+
 def emulate(
-    kernel: Kernel,
+    kernel: Launchable,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     *,
     target: str,
     is_simulator: bool,
-) -> Any:
-    """What `kernel` returns on `target`, called through one of AWS's entry points.
+    numerics: bool = True,
+) -> Run:
+    """A run of `kernel` on `target`, called through one of AWS's entry points.
 
     Races are warnings there; on AWS's simulator, which knows no time, so is what its compiler
     spills, and what only its compiler refuses.
@@ -134,13 +169,14 @@ def emulate(
             kernel,
             *args,
             target=target,
+            numerics=numerics,
             races="warn",
             capacity="warn" if is_simulator else "raise",
             kernel_kwargs=kwargs,
         )
     warn_of_races(result.races)
     warn_of_spills(result.overfull)
-    return result.outputs
+    return result
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -12,6 +12,8 @@ rounding, no flushed denormals. TRNSIM_NUMERICS=exact computes them instruction 
 
 A device is one logical NeuronCore. NEURON_RT_VISIBLE_CORES says which ones this process has, and
 NEURON_PLATFORM_TARGET_OVERRIDE of which chip (trn2, unless it says otherwise).
+
+`nki` and `nki_op` are for kernels of one's own in a model.
 """
 
 from __future__ import annotations
@@ -19,10 +21,28 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.errors import EmulatorError
 
-__all__ = ["autoload"]
+if TYPE_CHECKING:
+    from trnsim import nki
+    from trnsim.torch.custom_ops import nki_op
+
+__all__ = ["autoload", "nki", "nki_op"]
+
+SUBMODULES: Final = {"nki": "trnsim.nki"}
+"""What `import torch_neuronx.nki` finds: the finder of last resort reads this."""
+
+_LATER: Final = {"nki": "trnsim.nki", "nki_op": "trnsim.torch.custom_ops"}
+
+
+def __getattr__(name: str) -> Any:
+    """What needs PyTorch whole: while PyTorch imports this package it is not."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(_LATER[name])
+    return module if name == "nki" else getattr(module, name)
 
 
 def autoload() -> None:

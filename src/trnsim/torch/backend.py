@@ -12,6 +12,7 @@ from trnsim.torch import (
     collectives,
     device,
     kernels,
+    launches,
     pytorch,
     recording,
     recurrent,
@@ -54,5 +55,6 @@ def register() -> None:
     collectives.register(_c10d)
     rng.register()
     accelerator.register()
+    launches.register()
     recording.record_whole_program()
     _is_registered.append(True)

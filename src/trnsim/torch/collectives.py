@@ -18,7 +18,7 @@ from torch import Tensor
 
 from trnsim.torch import pytorch, recording
 from trnsim.torch.alias import host_alias
-from trnsim.torch.faults import MixedDevices, program_line
+from trnsim.torch.faults import MixedDevices, PeerLost, program_line
 from trnsim.torch.importer.calls import tensors_in
 from trnsim.torch.pytorch import DEVICE_TYPE
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from trnsim.torch.pytorch import Kernel, Library
 
 _NAMESPACE: Final = "c10d::"
+# Every call on the device has finished when it returns; but of these one side must not wait for the
+# other, which may not have come there yet.
+_PAIRED: Final = frozenset({"send", "recv", "recv_any_source"})
+_ANSWER_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +84,37 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
         for one in recording.recordings:
             one.collectives.append(_described(kind, args, group))
         named = {name: _on_host(value, kind) for name, value in kwargs.items()}
-        found = operator(*(_on_host(value, kind) for value in args), **named)
+        hosts = [_on_host(value, kind) for value in args]
+        try:
+            found = operator(*hosts, **named)
+            if kind not in _PAIRED:
+                (found[-1] if gives_tensors else found).wait()
+        except RuntimeError as error:
+            raise _lost(kind, group, error) from error
         return (args[0], found[-1]) if gives_tensors else found
 
     return kernel
+
+
+def _lost(kind: str, group: Any, error: RuntimeError) -> PeerLost:
+    """The error for a collective that some process did not take part in.
+
+    The host's transport knows no ranks. Whoever is alive fails at the same time and signs in the
+    store that all processes share, so that who has not signed is who is missing.
+    """
+    ranks = _ranks(group)
+    silent = pytorch.silent_ranks(ranks, _ANSWER_S)
+    who = f"rank {', '.join(map(str, silent))} did not answer" if silent else "a rank stopped"
+    return PeerLost(
+        f"{kind} of ranks {list(ranks)} failed: {who} ({str(error).splitlines()[0]})",
+        fix="look for the first error in the output of that process; this one is what followed",
+        line=program_line(),
+    )
+
+
+def _ranks(group: Any) -> tuple[int, ...]:
+    unboxed: Any = torch.distributed.ProcessGroup.unbox(group)
+    return tuple(dist.get_process_group_ranks(unboxed))
 
 
 def _on_host(value: Any, kind: str) -> Any:
@@ -103,5 +134,4 @@ def _on_host(value: Any, kind: str) -> Any:
 
 def _described(kind: str, args: Any, group: Any) -> Collective:
     sides = (sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args)
-    unboxed: Any = torch.distributed.ProcessGroup.unbox(group)
-    return Collective(kind, max(sides, default=0), tuple(dist.get_process_group_ranks(unboxed)))
+    return Collective(kind, max(sides, default=0), _ranks(group))

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from trnsim.errors import EmulatorError
 from trnsim.graph import Cost, costs
-from trnsim.torch.compiler import CompiledGraph
-from trnsim.torch.importer.calls import Call, graph_of
-from trnsim.torch.recording import Event, Recording
+from trnsim.torch.compiled_graph import CompiledGraph
+from trnsim.torch.importer.calls import graph_of
+from trnsim.torch.nki_calls import KernelCall
+from trnsim.torch.recording import Event, Recorded, Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,17 @@ class CallTime:
         return sum(kernel.device_time_s for kernel in self.kernels)
 
     @property
+    def launches_s(self) -> list[float]:
+        """The fixed cost of starting each kernel; of a compiled graph, the first one alone."""
+        return [
+            0.0 if place and self.is_one_launch else kernel.launch_s
+            for place, kernel in enumerate(self.kernels)
+        ]
+
+    @property
     def launch_s(self) -> float:
         """The fixed cost of starting the kernels."""
-        started = self.kernels[:1] if self.is_one_launch else self.kernels
-        return sum(kernel.launch_s for kernel in started)
+        return sum(self.launches_s)
 
     @property
     def flop(self) -> float:
@@ -44,9 +52,11 @@ class CallTime:
         return sum(kernel.flop for kernel in self.kernels)
 
 
-def time_of(call: Call | CompiledGraph, target: str) -> CallTime:
+def time_of(call: Recorded, target: str) -> CallTime:
     """The time of one call on a chip, or why it has none."""
     try:
+        if isinstance(call, KernelCall):
+            return CallTime((call.outline(target).cost,))
         if isinstance(call, CompiledGraph):
             return CallTime(costs(call.graph, target), "; ".join(call.missing), is_one_launch=True)
         return CallTime(costs(graph_of(call), target))
@@ -65,7 +75,7 @@ class StepTime:
     """
 
     target: str
-    times: dict[Call | CompiledGraph, CallTime]
+    times: dict[Recorded, CallTime]
     events: tuple[Event, ...]
 
     @property

@@ -36,8 +36,15 @@ class OperatorNotModelled(NotModelled, NotImplementedError):
     """An operator, or a form of it, that the device does not have yet."""
 
 
-class DtypeRefused(BadInput, TypeError):
-    """A dtype that no NeuronCore has, under the policy that refuses it."""
+class PeerLost(BadInput, RuntimeError):
+    """A process of a group that stopped, so that a collective cannot end."""
+
+
+class DtypeRefused(BadInput, RuntimeError):
+    """A dtype that no NeuronCore has, under the policy that refuses it.
+
+    No TypeError: `x * 1j` would turn that into Python's "unsupported operand".
+    """
 
 
 def program_line() -> SourceLine | None:

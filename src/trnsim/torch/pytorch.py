@@ -6,6 +6,8 @@ Everything else in this room uses public names only, or these.
 
 from __future__ import annotations
 
+import copy
+import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +16,7 @@ from torch._ops import OpOverload
 from torch.utils import backend_registration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import Tensor
 
@@ -118,15 +120,62 @@ def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
     return make(store, rank, size, timeout)
 
 
-def split_by_autograd(forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
-    """PyTorch's compiler of a forward and a backward graph of core ATen operators."""
-    from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
+def silent_ranks(ranks: Sequence[int], wait_s: float) -> list[int]:
+    """Sign in the store that all processes share, and say who of `ranks` does not within a time."""
+    import torch.distributed as dist  # noqa: PLC0415  only programs that start processes need it
+
+    keys = {rank: f"trnsim/signed/{rank}" for rank in ranks}
+    try:
+        store: Any = dist.distributed_c10d._get_default_store()
+        store.set(keys[dist.get_rank()], str(time.time()))
+        time.sleep(wait_s)
+        signed = [r for r in ranks if store.check([keys[r]])]
+        recent = [r for r in signed if time.time() - float(store.get(keys[r])) < 2 * wait_s]
+    except RuntimeError:  # the store went with the process that held it, rank 0
+        return [0] if 0 in ranks else []
+    return [rank for rank in ranks if rank not in recent]
+
+
+def split_by_autograd(
+    forward: Callable[..., Any], backward: Callable[..., Any], is_kept: Callable[[str], bool]
+) -> Any:
+    """PyTorch's compiler of a forward and a backward graph.
+
+    Operators are those of core ATen, and those whose name `is_kept`.
+    """
     from torch._dynamo.backends.common import aot_autograd  # noqa: PLC0415  takes a second
+    from torch._inductor import config  # noqa: PLC0415  likewise
 
     split: Any = aot_autograd
-    return split(
-        fw_compiler=forward, bw_compiler=backward, decompositions=core_aten_decompositions()
+    with_kernels = split(
+        fw_compiler=forward, bw_compiler=backward, decompositions=decompositions(is_kept)
     )
+
+    def compile_it(module: Any, inputs: Any) -> Any:
+        # The second version hides what a kernel writes behind views of a common base.
+        with config.patch(enable_auto_functionalized_v2=False):
+            return with_kernels(module, inputs)
+
+    return compile_it
+
+
+def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., Any]]:
+    """PyTorch's decompositions into core ATen, but for operators whose name `is_kept`."""
+    from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
+
+    found: dict[Any, Callable[..., Any]] = core_aten_decompositions()
+    return {op: how for op, how in found.items() if not is_kept(op.name())}
+
+
+def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:
+    """`module` with the results that its nodes have for arguments of these sizes."""
+    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415  takes a second
+    from torch.fx.passes.fake_tensor_prop import FakeTensorProp  # noqa: PLC0415  likewise
+
+    sized = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    fakes = FakeTensorMode(allow_non_fake_inputs=True)
+    FakeTensorProp(sized, fakes).propagate(*args)
+    return sized
 
 
 def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,3 +190,45 @@ def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) 
     graph: Any = torch.autograd.graph
     public: Any = torch.autograd
     graph._engine_run_backward = public._engine_run_backward = wrapped(graph._engine_run_backward)
+
+
+def make_opaque(function: Callable[..., Any]) -> None:
+    """Let PyTorch's compiler put `function` in its graph as it is, instead of tracing it."""
+    hide: Any = torch.compiler.allow_in_graph
+    hide(function)
+
+
+def is_traced(tensors: Sequence[Tensor]) -> bool:
+    """Whether a program is being traced: with tensors that have no values, or under a mode."""
+    plain = (torch.Tensor, torch.nn.Parameter)
+    return bool(torch._C._len_torch_dispatch_stack()) or any(type(t) not in plain for t in tensors)
+
+
+def custom_operator(
+    name: str,
+    function: Callable[..., Any],
+    mutates: Sequence[str],
+    schema: str | None,
+    devices: tuple[str, ...],
+) -> Any:
+    """A custom operator of PyTorch that runs `function` on tensors of `devices`."""
+    make: Any = torch.library.custom_op
+    return make(name, function, mutates_args=mutates, device_types=devices, schema=schema)
+
+
+def trace_through(operator: Any, function: Callable[..., Any]) -> None:
+    """Let PyTorch's compiler see the operators inside `operator`; an exported program keeps it."""
+    from torch._subclasses.functional_tensor import (  # noqa: PLC0415  takes a second
+        FunctionalTensorMode,
+    )
+    from torch.export import _trace  # noqa: PLC0415  likewise
+
+    is_exporting: Any = _trace.custom_triton_ops_decomposition_disabled
+
+    def inside(mode: Any, called: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if is_exporting():
+            return mode.__torch_dispatch__(called, types, args, kwargs)
+        with mode:
+            return function(*args, **kwargs)
+
+    operator.register_torch_dispatch(FunctionalTensorMode, inside)

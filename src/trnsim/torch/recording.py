@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 import torch.optim.optimizer as optimizers
@@ -28,8 +28,13 @@ from trnsim.torch.rounding import rounding
 
 if TYPE_CHECKING:
     from trnsim.torch.collectives import Collective
-    from trnsim.torch.compiler import CompiledGraph
+    from trnsim.torch.compiled_graph import CompiledGraph
+    from trnsim.torch.nki_calls import KernelCall
     from trnsim.torch.pytorch import Kernel
+
+
+Recorded: TypeAlias = "Call | CompiledGraph | KernelCall"
+"""An operator, a compiled graph or an NKI kernel."""
 
 
 class Phase(Enum):
@@ -45,13 +50,13 @@ class Event:
     """A call on the device.
 
     Attributes:
-        call: the operator and its shapes.
+        call: the operator, graph or kernel, and its shapes.
         module: the module that it belongs to ("encoder.layers.0"), or "".
         phase: the part of the step.
         live_bytes: the HBM in use on core 0 when it returned.
     """
 
-    call: Call | CompiledGraph
+    call: Recorded
     module: str
     phase: Phase
     live_bytes: int
@@ -74,7 +79,7 @@ class Recording:
         call = call_of(name, args, kwargs, result)
         self.note_call(self._calls.setdefault(call, call))
 
-    def note_call(self, call: Call | CompiledGraph) -> None:
+    def note_call(self, call: Recorded) -> None:
         """Write down what is known already."""
         module, phase = self._place()
         self.events.append(Event(call, module, phase, core_memory(0).live_bytes))
@@ -215,6 +220,8 @@ def _watch_modules() -> list[Any]:
 
 def _enter(module: nn.Module, inputs: Any) -> None:
     del inputs
+    if torch.compiler.is_compiling():  # a compiled graph is one event, and traced but once
+        return
     if not _state.modules:
         root = type(module).__name__
         for name, part in module.named_modules():
@@ -224,6 +231,8 @@ def _enter(module: nn.Module, inputs: Any) -> None:
 
 def _leave(module: nn.Module, inputs: Any, outputs: Any) -> None:
     del inputs, outputs
+    if torch.compiler.is_compiling():
+        return
     if _state.modules and _state.modules[-1] is module:
         _state.modules.pop()
 

@@ -7,14 +7,19 @@ listed apart: whether they show depends on how far the host is ahead of the devi
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 from trnsim import arch
 from trnsim.profile.metrics import peak_flop_per_s
+from trnsim.profile.words import bytes_words
+from trnsim.text import aligned
 from trnsim.torch.device_time import StepTime, step_time
 from trnsim.torch.recording import Event, Phase, Recording
+from trnsim.torch.step_page import step_page
 
 TARGETS: Final = ("trn1", "inf2", "trn2", "trn3")
 _ROWS: Final = 12
@@ -58,18 +63,52 @@ def mfu(step: StepTime) -> float:
     return step.flop / (step.device_time_s * peak) if step.device_time_s else 0.0
 
 
-def write_step(recording: Recording, folder: Path, target: str) -> str:
+CollectiveTimes = Callable[[str, int, int, str], Any]
+"""The time of a collective of a kind, of so many bytes and ranks, on a chip; None if it has none.
+
+The rooms above this one know the links between chips, so who asks for a report brings it.
+"""
+
+
+def collectives_text(recording: Recording, target: str, time_of: CollectiveTimes) -> str:
+    """The collectives of the program: how often, bytes, time; "" where there were none."""
+    alike = Counter(recording.collectives)
+    if not alike:
+        return ""
+    rows: list[list[str]] = []
+    origins: list[str] = []
+    for one, number in sorted(alike.items(), key=lambda row: -row[0].nbytes * row[1]):
+        found = time_of(one.kind, one.nbytes, len(one.ranks), target)
+        took = "not timed" if found is None else f"{number * found.time_s * _MS:.3f}"
+        origins += [] if found is None else [found.origin]
+        rows.append([one.kind, str(number), bytes_words(one.nbytes), str(len(one.ranks)), took])
+    table = aligned(["collective", "calls", "bytes each", "ranks", "ms"], rows)
+    return "\n".join([f"collectives of the whole program on {target}", table, *_unique(origins)])
+
+
+def _unique(origins: list[str]) -> list[str]:
+    return [f"  from {origin}" for origin in dict.fromkeys(origins)]
+
+
+def write_step(
+    recording: Recording, folder: Path, target: str, collectives: CollectiveTimes | None = None
+) -> str:
     """Write the report of the last step to `folder`; its text.
 
-    `step.txt` and `step.json` have the step on every chip, `step-<target>.trace.json` has the
-    timeline and the HBM in use, in Chrome's format, which Perfetto opens.
+    `step.txt`, `step.html` and `step.json` have the step on every chip, `step-<target>.trace.json`
+    has the timeline and the HBM in use, in Chrome's format, which Perfetto opens.
     """
     events = last_step(recording)
     names = [target, *(name for name in TARGETS if name != target)]
     steps = [step_time(events, name) for name in names]
-    text = step_text(steps)
+    exchanged = ""
+    if collectives is not None:
+        exchanged = collectives_text(recording, target, collectives)
+    text = "\n\n".join(part for part in (step_text(steps), exchanged) if part)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "step.txt").write_text(text + "\n", encoding="utf-8")
+    page = step_page(steps, [mfu(step) for step in steps], exchanged)
+    (folder / "step.html").write_text(page, encoding="utf-8")
     found = [_as_dict(step) for step in steps]
     (folder / "step.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
     trace = folder / f"step-{target}.trace.json"

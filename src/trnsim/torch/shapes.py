@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trnsim.torch.pytorch import Kernel
 
 _META = torch.device("meta")
+_REMEMBERED = 4096
 
 
 def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Kernel) -> Kernel:
@@ -25,14 +26,26 @@ def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Ker
 
     Where PyTorch has no shape function for it, `kernel` computes it after all.
     """
+    known: dict[Any, Any] = {}
+
+    def results_on_meta(args: Any, kwargs: Any) -> Any:
+        """What PyTorch's shape function says, which takes longer than to look it up."""
+        key = (_key(args), _key(tuple(sorted(kwargs.items()))))
+        if key not in known:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[key] = operator(*_on_meta(args), **_named_on_meta(kwargs))
+        return known[key]
 
     def shaped(*args: Any, **kwargs: Any) -> Any:
-        if contract.outs or not contract.returned:
-            return None if not contract.returned else kernel(*args, **kwargs)
-        if all(slot is not None for slot in contract.returned):
-            return _arguments(contract, args, kwargs)
+        if not contract.returned:
+            return None
         try:
-            found = operator(*_on_meta(args), **_named_on_meta(kwargs))
+            if contract.outs:
+                return _sized(contract, operator, args, kwargs)
+            if all(slot is not None for slot in contract.returned):
+                return _arguments(contract, args, kwargs)
+            found = results_on_meta(args, kwargs)
         except (NotImplementedError, RuntimeError):  # no shape function, or it depends on values
             return kernel(*args, **kwargs)
         core = _core(args, kwargs)
@@ -46,6 +59,28 @@ def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Ker
         )
 
     return shaped
+
+
+def _key(value: Any) -> Any:
+    """What a shape function can know of an argument."""
+    if isinstance(value, Tensor):
+        return value.shape, value.stride(), value.dtype
+    if isinstance(value, list | tuple):
+        return tuple(_key(part) for part in value)
+    # 1 == 1.0 == True, which give results of different dtypes.
+    return type(value), value if value.__hash__ is not None else repr(value)
+
+
+def _sized(contract: Contract, operator: OpOverload[..., Any], args: Any, kwargs: Any) -> Any:
+    """The tensors of `out=`, of the shape that the results would have."""
+    moved = _named_on_meta(kwargs)
+    operator(*_on_meta(args), **moved)
+    outs: tuple[Tensor, ...] = tuple(kwargs[name] for name in contract.outs)
+    for out, name in zip(outs, contract.outs, strict=True):
+        if out.shape != moved[name].shape:
+            out.resize_(moved[name].shape)
+    first, *others = outs
+    return outs if others else first
 
 
 def _arguments(contract: Contract, args: Any, kwargs: Any) -> Any:

@@ -1,0 +1,51 @@
+"""`trnsim compile`: an exported PyTorch program on the chip, without running it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trnsim import arch
+from trnsim.cli.progress import progress
+from trnsim.errors import BadInput
+
+
+def compile_model(
+    model: Annotated[Path, typer.Argument(help="A program that torch.export.save wrote (.pt2).")],
+    on: Annotated[
+        str, typer.Option(help="Chip: trn1, inf2, trn2 or trn3; several, separated by commas.")
+    ] = "trn2",
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write the text, the figures (JSON) and a trace to this folder."),
+    ] = None,
+) -> None:
+    """Lower an exported PyTorch program to a NeuronCore: its time by operator, and its memory.
+
+    Prints how long the graph takes and which kernels take it, the most HBM it needs and what holds
+    it then, and which operators have no lowering. Nothing is computed, so the weights may be any.
+
+    To export a model: torch.export.save(torch.export.export(model.eval(), (x,)), "model.pt2").
+    Shapes are those of x; another batch size is another program.
+
+    Example: trnsim compile model.pt2 --on trn2,trn3 --report out
+    """
+    chips = [arch.target(name.strip()).name for name in on.split(",")]
+    with progress() as tell:
+        for chip in chips:
+            tell(f"{model.name} for {chip}")
+            compiled = _room().compile_program(model, chip)
+            files = compiled.write(report) if report is not None else []
+            typer.echo("\n".join([compiled.text(), *(f"  report  {file}" for file in files), ""]))
+
+
+def _room() -> Any:
+    """`trnsim.torch.exported`, imported here, since other commands need no PyTorch."""
+    try:
+        import_module("torch")
+    except ImportError as error:
+        raise BadInput("trnsim compile needs PyTorch", fix="pip install 'trnsim[torch]'") from error
+    return import_module("trnsim.torch.exported")

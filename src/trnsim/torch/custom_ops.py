@@ -1,0 +1,49 @@
+"""`@nki_op`: operators of PyTorch made of NKI kernels, with gradients if one is registered.
+
+Source: aws-neuron-sdk nki/get-started/about/index.rst, Working with NKI Kernels;
+frameworks/torch/pytorch-native-overview.rst, FAQs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from trnsim.torch import pytorch
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+
+def nki_op(
+    name: str,
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: Iterable[str] = (),
+    schema: str | None = None,
+) -> Any:
+    """The operator `name` ("mylib::my_op") that runs `function` on neuron tensors.
+
+    `function` calls NKI kernels and PyTorch's operators, and has type annotations. What comes back
+    is PyTorch's own custom operator: `register_autograd` gives it a gradient. A compiled graph sees
+    the kernels inside.
+
+    Args:
+        name: namespace and name.
+        function: what it does; without, a decorator.
+        mutates_args: the names of the arguments that it writes.
+        schema: its signature in PyTorch's words, where annotations do not say it.
+    """
+    if function is None:
+        return functools.partial(_made, name, mutates_args=tuple(mutates_args), schema=schema)
+    return _made(name, function, mutates_args=tuple(mutates_args), schema=schema)
+
+
+def _made(
+    name: str, function: Callable[..., Any], *, mutates_args: tuple[str, ...], schema: str | None
+) -> Any:
+    made = pytorch.custom_operator(name, function, mutates_args, schema, (DEVICE_TYPE,))
+    # The kernels inside give shapes without values, so the function is its own shape function.
+    made.register_fake(function)
+    pytorch.trace_through(made, function)
+    return made

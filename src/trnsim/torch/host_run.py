@@ -1,0 +1,151 @@
+"""The values of a compiled graph: PyTorch's graph run by the host on the tensors' own memory.
+
+No operator of the graph passes through the device, so that nothing but the host's arithmetic is
+paid for. What the graph returns is put on the device again: an input as that input, a view of one
+as a view of it, anything else as a fresh tensor.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx
+from torch._ops import OpOverload
+
+from trnsim.torch import pytorch
+from trnsim.torch.alias import host_alias
+from trnsim.torch.contracts import read_contract
+from trnsim.torch.memory import place
+from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.rng import drawing_from
+
+_CPU: Final = torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """Where a result of the graph comes from.
+
+    Attributes:
+        argument: the place of the argument that it is, or is a view of; -1 for a fresh tensor.
+        is_argument: whether it is the argument itself.
+        is_on_device: whether it lives on the device.
+    """
+
+    argument: int
+    is_argument: bool
+    is_on_device: bool
+
+
+def on_host(module: fx.GraphModule) -> Callable[..., Any]:
+    """`module` as a function of neuron tensors that the host computes on their memory.
+
+    A graph with an operator that the CPU has not is `module` itself.
+    """
+    if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
+        return module.forward
+    host = _moved(module)
+    results, is_single = _results(module)
+    written = _written(module)
+    seeded = any(_contract_of(node).is_seeded for node in _operators(module))
+    run: Callable[..., Any] = host.forward
+
+    def computed(*args: Any) -> Any:
+        core = 0
+        aliases: list[Any] = []
+        for argument in args:
+            is_ours = isinstance(argument, Tensor) and argument.device.type == DEVICE_TYPE
+            aliases.append(host_alias(argument) if is_ours else argument)
+            core = argument.get_device() if is_ours else core
+        if seeded:
+            with drawing_from(core):
+                found = run(*aliases)
+        else:
+            found = run(*aliases)
+        for position in written:
+            torch.autograd.graph.increment_version(args[position])
+        parts = (found,) if is_single else found
+        back = [
+            _back(result, part, args, core) for result, part in zip(results, parts, strict=True)
+        ]
+        return back[0] if is_single else back
+
+    return computed
+
+
+def _back(result: _Result, part: Any, args: tuple[Any, ...], core: int) -> Any:
+    if result.is_argument:
+        return args[result.argument]
+    if not result.is_on_device or not isinstance(part, Tensor):
+        return part
+    if result.argument >= 0:
+        base = args[result.argument]
+        offset = base.storage_offset() + part.storage_offset()
+        return base.as_strided(part.shape, part.stride(), offset)
+    return place(part, core)
+
+
+def _moved(module: fx.GraphModule) -> fx.GraphModule:
+    """The graph with the CPU in the place of the device."""
+    moved = fx.GraphModule(module, copy.deepcopy(module.graph))
+    for node in moved.graph.nodes:
+        if "device" in node.kwargs:
+            node.kwargs = {**node.kwargs, "device": _CPU}
+        node.args = tuple(_CPU if isinstance(a, torch.device) else a for a in node.args)
+    for name, tensor in [*module.named_buffers(), *module.named_parameters()]:
+        if tensor.device.type == DEVICE_TYPE:
+            owner, _, attribute = name.rpartition(".")
+            setattr(moved.get_submodule(owner), attribute, host_alias(tensor.detach()))
+    moved.recompile()
+    return moved
+
+
+def _results(module: fx.GraphModule) -> tuple[list[_Result], bool]:
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    returned: Any = output.args[0]
+    is_single = not isinstance(returned, tuple | list)
+    places = {
+        node: place
+        for place, node in enumerate(n for n in module.graph.nodes if n.op == "placeholder")
+    }
+    found: list[_Result] = []
+    for node in (returned,) if is_single else returned:
+        source = _source(node)
+        value = node.meta.get("val") if isinstance(node, fx.Node) else None
+        is_on_device = isinstance(value, Tensor) and value.device.type == DEVICE_TYPE
+        found.append(_Result(places.get(source, -1), node in places, is_on_device))
+    return found, is_single
+
+
+def _source(node: Any) -> Any:
+    """What `node` is a view of, or itself."""
+    while isinstance(node, fx.Node) and node.op == "call_function":
+        if not isinstance(node.target, OpOverload) or not _contract_of(node).is_view:
+            break
+        node = node.args[0]
+    return node
+
+
+def _written(module: fx.GraphModule) -> list[int]:
+    """The places of the arguments that the graph writes in place."""
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    written: list[Any] = [
+        node.args[slot[0]]
+        for node in _operators(module)
+        for slot in _contract_of(node).returned
+        if slot is not None and slot[0] < len(node.args)
+    ]
+    return [place for place, node in enumerate(placeholders) if node in written]
+
+
+def _operators(module: fx.GraphModule) -> list[fx.Node]:
+    return [n for n in module.graph.nodes if isinstance(n.target, OpOverload)]
+
+
+def _contract_of(node: fx.Node) -> Any:
+    target: Any = node.target
+    return read_contract(target)

@@ -1,0 +1,178 @@
+"""One call of an NKI kernel: on tensors of which shapes, what it writes and returns, what it takes.
+
+All but the values of a kernel depends on its arguments' shapes alone, so calls that are equal share
+one outline for each chip, made by a run: one that computes values, or one without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from trnsim.errors import NotModelled
+from trnsim.graph import Cost
+from trnsim.nki.boundary import Boundary
+from trnsim.nki.kernel import Kernel, emulate
+from trnsim.nki.tensor import NkiTensor
+from trnsim.profile.traffic import Totals
+from trnsim.run import Run, collecting
+from trnsim.torch.importer.build import STORED, Spec, spec_of
+
+if TYPE_CHECKING:
+    from trnsim.program import Team
+
+_DTYPES: Final = {name: dtype for dtype, name in reversed(STORED.items())} | {
+    "uint8": torch.uint8,
+    "int32": torch.int32,
+}
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A kernel without its values.
+
+    Attributes:
+        written: which of its tensors it writes, by position.
+        results: a tensor without memory for each that it returns, nested as they are.
+        cost: what it takes.
+    """
+
+    written: tuple[int, ...]
+    results: Any
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A kernel with what its instructions depend on: calls that are equal take the same time.
+
+    Attributes:
+        kernel: the kernel, for its launch grid.
+        leaves: its arguments in order, tensors as specs.
+        tree: how they are nested.
+    """
+
+    kernel: Kernel
+    leaves: tuple[Hashable, ...]
+    tree: pytree.TreeSpec
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, in the way of an operator's."""
+        return f"nki::{self.kernel.title}"
+
+    @property
+    def operation(self) -> str:
+        """The kernel's name."""
+        return self.kernel.title
+
+    @property
+    def specs(self) -> tuple[Spec, ...]:
+        """Its tensors."""
+        return tuple(leaf for leaf in self.leaves if isinstance(leaf, Spec))
+
+    def arguments(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The call's arguments, `tensors` in the place of its specs."""
+        given = iter(tensors)
+        leaves = [next(given) if isinstance(leaf, Spec) else leaf for leaf in self.leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self.tree)
+        return args, kwargs
+
+    def run(self, tensors: Sequence[Tensor], chip: str) -> tuple[Any, Outline]:
+        """Its results on CPU tensors, which it may write in place; and its outline."""
+        watched = _Watched(self.kernel)
+        args, kwargs = self.arguments(tensors)
+        found = emulate(watched, args, kwargs, target=chip, is_simulator=False)
+        key = (self, chip)
+        if key not in _outlines:
+            _outlines[key] = _outline(watched, found)
+        return found.outputs, _outlines[key]
+
+    def outline(self, chip: str) -> Outline:
+        """What it writes, returns and takes on a chip.
+
+        Raises:
+            EmulatorError: what that chip would refuse, at the kernel's own line.
+        """
+        key = (self, chip)
+        if key not in _outlines:
+            watched = _Watched(self.kernel)
+            arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
+            args, kwargs = self.arguments(arrays)
+            with collecting():  # the user launched nothing, so no report lists this run
+                found = emulate(
+                    watched, args, kwargs, target=chip, is_simulator=False, numerics=False
+                )
+            _outlines[key] = _outline(watched, found)
+        return _outlines[key]
+
+
+_outlines: Final[dict[tuple[KernelCall, str], Outline]] = {}
+
+
+def call_of_kernel(kernel: Kernel, args: Any, kwargs: Any) -> tuple[KernelCall, list[Tensor]]:
+    """A call without its values, and its tensors."""
+    leaves, tree = pytree.tree_flatten((args, kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    frozen = tuple(spec_of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves)
+    return KernelCall(kernel, frozen, tree), tensors
+
+
+class _Watched:
+    """A kernel that keeps hold of what entered it and of what it returned."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.title = kernel.title
+        self.cores = kernel.cores
+        self.entered: list[NkiTensor] = []
+        self.returned: Any = None
+
+    def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+        """Issue the kernel's instructions; outputs as the caller's kind of array."""
+        boundary = Boundary(team.contexts[0])
+        self.returned = self.kernel.issue(team, boundary, args, kwargs)
+        self.entered = boundary.entered
+        return boundary.leave(self.returned)
+
+
+def _outline(watched: _Watched, found: Run) -> Outline:
+    written_serials = {
+        serial
+        for timeline in found.timelines
+        for serial, use in timeline.program.uses.items()
+        if use.written_bytes
+    }
+    written = tuple(
+        position
+        for position, tensor in enumerate(watched.entered)
+        if tensor.storage.serial in written_serials
+    )
+    results = pytree.tree_map_only(NkiTensor, _without_memory, watched.returned)
+    timeline = found.timeline
+    totals = [Totals(one.program) for one in found.timelines]
+    cost = Cost(
+        found.title,
+        timeline.device_time_s,
+        timeline.launch_s,
+        sum(len(one) for one in found.timelines),
+        float(sum(total.of("flops") - total.of("transpose_flops") for total in totals)),
+        sum(total.of("hbm_read_bytes") + total.of("hbm_write_bytes") for total in totals),
+    )
+    return Outline(written, results, cost)
+
+
+def _without_memory(tensor: NkiTensor) -> Tensor:
+    dtype = _DTYPES.get(str(tensor.dtype))
+    if dtype is None:
+        raise NotModelled(
+            f"a kernel that returns a tensor of {tensor.dtype}, which PyTorch has not",
+            fix="return it in a dtype of PyTorch",
+        )
+    return torch.empty(tuple(tensor.shape), dtype=dtype, device="meta")

@@ -1,0 +1,94 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from torch import nn
+
+from trnsim.torch.exact import numerics
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled():
+    torch._dynamo.reset()
+
+
+def compiled(function):
+    return torch.compile(function, backend="neuron", fullgraph=True)
+
+
+def test_results_live_on_the_device_and_are_those_of_eager_calls():
+    def function(x):
+        return x.matmul(x.t()).softmax(-1), torch.arange(3, device="neuron") + x[0, 0]
+
+    x = torch.randn(4, 4).to("neuron")
+    for found, expected in zip(compiled(function)(x), function(x), strict=True):
+        assert found.device == expected.device
+        assert torch.equal(found.cpu(), expected.cpu())
+
+
+def test_an_input_that_is_written_in_place_is_written():
+    def function(x):
+        x.mul_(2)
+        return x + 1
+
+    x = torch.ones(4, device="neuron")
+    version = x._version
+    result = compiled(function)(x)
+    assert (x.tolist(), result.tolist()) == ([2] * 4, [3] * 4)
+    assert x._version > version
+
+
+def test_running_statistics_move():
+    model = nn.BatchNorm1d(4).to("neuron")
+    twin = nn.BatchNorm1d(4)
+    x = torch.randn(16, 4)
+    compiled(model)(x.to("neuron"))
+    twin(x)
+    assert torch.allclose(model.running_mean.cpu(), twin.running_mean)
+
+
+def test_a_view_of_an_input_shares_its_memory():
+    x = torch.zeros(4, 4, device="neuron")
+    view = compiled(lambda x: x.t()[1:])(x)
+    x.fill_(5)
+    assert view.cpu().unique().tolist() == [5]
+
+
+def test_what_backward_keeps_of_the_inputs_is_not_held_twice():
+    model = compiled(nn.Linear(256, 256).to("neuron"))
+    x = torch.randn(256, 256).to("neuron").requires_grad_()
+    model(x)
+    before = torch.neuron.memory_allocated()
+    kept = model(x)
+    assert torch.neuron.memory_allocated() - before == kept.nbytes
+
+
+def test_random_numbers_are_the_devices():
+    function = compiled(lambda x: nn.functional.dropout(x, 0.5))
+    x = torch.ones(1000, device="neuron")
+    torch.neuron.manual_seed(3)
+    first = function(x).cpu()
+    state = torch.get_rng_state()
+    second = function(x).cpu()
+    torch.neuron.manual_seed(3)
+    assert torch.equal(function(x).cpu(), first)
+    assert not torch.equal(first, second)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_constants_of_the_graph_are_found():
+    table = torch.arange(4.0, device="neuron")
+    assert compiled(lambda x: x + table)(torch.ones(4, device="neuron")).tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["exact", "shapes"])
+def test_other_numerics_hold_in_a_compiled_graph_too(kind):
+    x = torch.randn(8, 8).to("neuron")
+    function = compiled(lambda x: (x * 3).tanh())
+    with numerics(kind):
+        found = function(x)
+    assert found.shape == x.shape
+    if kind == "exact":
+        assert torch.allclose(found.cpu(), (x.cpu() * 3).tanh(), atol=1e-5)
