@@ -123,6 +123,6 @@ def core(times):
     number = Counter(kind for kind, _ in times.values())
     lines = CORE.format(all=len(times), **number).splitlines()
     for name, (kind, what) in times.items():
-        short = what if len(what) <= 100 else what[:97] + "..."
+        short = what if len(what) <= 100 else what[:97].rpartition(", ")[0] + ", ..."
         lines.append(f"| `{name.removeprefix('aten::')}` | {kind} | {short} |")
     return [*lines, ""]
