@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "torch-ops.md"
 ENTRIES = {entry.full_name: entry for entry in op_db}
 SAMPLE = [
     "add", "mul", "matmul", "sum", "cat", "where", "sort", "topk", "gather", "index_put", "to",
-    "nn.functional.conv2d", "nn.functional.max_pool2d", "nn.functional.layer_norm", "cumsum",
+    "nn.functional.conv2d", "nn.functional.avg_pool2d", "nn.functional.layer_norm", "cumsum",
     "as_strided.partial_views", "fft.fft", "bernoulli", "linalg.qr", "T", "lu", "to_sparse",
 ]  # fmt: skip
 
