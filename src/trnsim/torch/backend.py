@@ -11,6 +11,7 @@ from trnsim.torch import (
     collectives,
     device,
     kernels,
+    lightning,
     pytorch,
     recording,
     recurrent,
@@ -50,5 +51,6 @@ def register() -> None:
     collectives.register(_c10d)
     rng.register()
     accelerator.register()
+    lightning.register()
     recording.record_whole_program()
     _is_registered.append(True)
