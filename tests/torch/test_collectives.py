@@ -85,7 +85,8 @@ def shard(rank, whole):
 
 def data_parallel(rank):
     model, inputs, targets = data_and_model()
-    parallel = nn.parallel.DistributedDataParallel(model.to("neuron"))
+    # accelerate counts the devices of the machine; each process has its own neuron:0 all the same.
+    parallel = nn.parallel.DistributedDataParallel(model.to("neuron"), [rank], rank)
     return losses_of(parallel, shard(rank, inputs), shard(rank, targets))
 
 

@@ -161,24 +161,3 @@ def test_the_accelerator_tells_the_memory():
     assert (accelerator.name(), accelerator.is_available()) == ("neuron", True)
     assert accelerator.auto_device_count() == torch.neuron.device_count()
     accelerator.teardown()
-
-
-def test_lightning_is_served_when_the_program_imports_it(tmp_path, monkeypatch):
-    served = []
-    place = tmp_path / "pytorch_lightning" / "trainer" / "connectors"
-    place.mkdir(parents=True)
-    (place / "accelerator_connector.py").write_text("IS_THEIRS = True\n")
-    for folder in (place, place.parent, place.parent.parent):
-        (folder / "__init__.py").touch()
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pytorch_lightning"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(lightning, "serve", served.append)
-    from pytorch_lightning.trainer.connectors import (  # noqa: PLC0415  the import is what is tested
-        accelerator_connector,
-    )
-
-    assert accelerator_connector.IS_THEIRS
-    assert served == [accelerator_connector]
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pytorch_lightning"]:
-        monkeypatch.delitem(sys.modules, name)

@@ -16,6 +16,7 @@ from trnsim.torch import (
     recording,
     recurrent,
     rng,
+    safetensors,
     special,
     storage,
 )
@@ -52,5 +53,6 @@ def register() -> None:
     rng.register()
     accelerator.register()
     lightning.register()
+    safetensors.register()
     recording.record_whole_program()
     _is_registered.append(True)

@@ -1,9 +1,9 @@
 """PyTorch Lightning on the device: `Trainer(accelerator="neuron")`, and "auto" finds it.
 
 Lightning knows no Neuron device: with `devices=1` it would train on the CPU without a word, and
-mixed precision would cast for CUDA. This file imports no Lightning. It waits until the program
-does, as `lightning.pytorch` or under its older name, and then registers an accelerator and two
-strategies there. `lightning.fabric` alone is not served.
+mixed precision would cast for CUDA. This file imports no Lightning. When the program does, as
+`lightning.pytorch` or under its older name, an accelerator and two strategies are registered there.
+`lightning.fabric` alone is not served.
 
 Source: lightning 2.6.6, pytorch/trainer/connectors/accelerator_connector.py.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -22,12 +21,11 @@ import torch
 from trnsim.errors import BadInput
 from trnsim.torch.cores import core_index, visible_cores
 from trnsim.torch.faults import program_line
+from trnsim.torch.imports import when_imported
 from trnsim.torch.memory import memory_stats
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
     from types import ModuleType
 
 _PLACE: Final = ".trainer.connectors.accelerator_connector"
@@ -36,34 +34,9 @@ _DESCRIPTION: Final = "AWS NeuronCores, emulated"
 
 
 def register() -> None:
-    """Serve Lightning where it is imported already, else as soon as it is."""
+    """Serve Lightning when it is imported."""
     for name in _CONNECTORS:
-        if name in sys.modules:
-            serve(sys.modules[name])
-    sys.meta_path.insert(0, _Watcher())
-
-
-class _Watcher:
-    """An import finder that finds nothing of its own: it serves Lightning once it is loaded."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: object = None
-    ) -> ModuleSpec | None:
-        """What Python's own finder answers, for the one module that chooses accelerators."""
-        del target
-        if fullname not in _CONNECTORS:
-            return None
-        spec = PathFinder.find_spec(fullname, path)
-        loader: Any = spec.loader if spec else None
-        if loader is not None:
-            load = loader.exec_module
-
-            def load_and_serve(module: ModuleType) -> None:
-                load(module)
-                serve(module)
-
-            loader.exec_module = load_and_serve
-        return spec
+        when_imported(name, serve)
 
 
 def serve(connector: ModuleType) -> None:
