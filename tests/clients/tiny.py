@@ -14,7 +14,7 @@ from transformers import PreTrainedConfig
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-MOST_PARAMETERS = 120_000_000
+MOST_PARAMETERS = 50_000_000
 WORDS, BATCH, LENGTH = 128, 2, 12
 LARGEST_IMAGE = 1024  # words
 SMALLEST_WORD, LARGEST_WORD = 5, 60  # no special token is met by chance
