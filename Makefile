@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream clients opinfo size clean
+.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream clients models opinfo size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -77,8 +77,10 @@ upstream: .venv-upstream/.made ## run public suites from clones: make upstream U
 		--constraint constraints.txt --editable '.[torch,test,clients]'
 	@touch $@
 
-clients: .venv-clients/.made ## test accelerate and transformers on the device; writes docs/models.md
+clients: .venv-clients/.made ## test released programs that know the device: transformers, Lightning, TRL and others
 	.venv-clients/bin/python -m pytest --quiet tests/clients
+
+models: .venv-clients/.made ## write docs/models.md: every architecture of transformers; a stopped run goes on
 	.venv-clients/bin/python tests/clients/models.py
 
 # An hour at most; what was checked stands in build/opinfo, and a stopped run goes on.

@@ -1,164 +1,243 @@
-"""Tiny, randomly initialised models of transformers on the device; as a program, docs/models.md."""
+"""docs/models.md: every architecture of the installed transformers, tiny, on the device.
 
+Each runs in a process of its own with a time limit. What is known already is kept in
+build/models.jsonl, so that a stopped run goes on where it stopped: delete it to begin anew.
+"""
+
+import copy
+import json
+import logging
+import multiprocessing
+import os
+import resource
+import signal
 import warnings
-from dataclasses import dataclass
+from collections import Counter
+from multiprocessing.connection import wait
 from pathlib import Path
 
+import tiny
 import torch
 import transformers
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from trnsim.torch.device_time import step_time
+from trnsim.torch.faults import OperatorNotModelled
 from trnsim.torch.recording import recording
 
-SIZES = {
-    "vocab_size": 64,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-}
-IMAGES = {"image_size": 16, "patch_size": 4}
-NO_TEXT = {name: size for name, size in SIZES.items() if name != "vocab_size"}
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+ROOT = Path(__file__).parents[2]
+PAGE, KNOWN = ROOT / "docs" / "models.md", ROOT / "build" / "models.jsonl"
+AT_ONCE = max(os.cpu_count() or 1, 2)
+LIMIT_S = 20  # of one processor; a machine that has other work to do loses nothing by it
+LONGEST_WAIT = 20  # limits, for one that waits and does not compute
+GRADIENT = "gradient of "
+NOTHING = 1e-6  # below this the largest number of a tensor counts as zero
 
 
-@dataclass(frozen=True)
-class Tiny:
-    """A model class with a configuration small enough to run in a second."""
-
-    config: str
-    model: str
-    options: dict
-    inputs: str = "tokens"
-
-    def build(self):
-        torch.manual_seed(0)
-        config = getattr(transformers, self.config)(**self.options)
-        return getattr(transformers, self.model)(config).eval()
-
-
-MODELS = {
-    "Llama": Tiny("LlamaConfig", "LlamaForCausalLM", SIZES | {"num_key_value_heads": 2}),
-    "Mistral": Tiny("MistralConfig", "MistralForCausalLM", SIZES | {"num_key_value_heads": 2}),
-    "Qwen3": Tiny(
-        "Qwen3Config", "Qwen3ForCausalLM", SIZES | {"num_key_value_heads": 2, "head_dim": 8}
-    ),
-    "Gemma": Tiny(
-        "GemmaConfig", "GemmaForCausalLM", SIZES | {"num_key_value_heads": 2, "head_dim": 8}
-    ),
-    "Mixtral": Tiny(
-        "MixtralConfig",
-        "MixtralForCausalLM",
-        SIZES | {"num_key_value_heads": 2, "num_local_experts": 4},
-    ),
-    "GPT-2": Tiny(
-        "GPT2Config", "GPT2LMHeadModel", {"vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 4}
-    ),
-    "GPT-NeoX": Tiny("GPTNeoXConfig", "GPTNeoXForCausalLM", SIZES),
-    "BERT": Tiny("BertConfig", "BertForMaskedLM", SIZES),
-    "RoBERTa": Tiny("RobertaConfig", "RobertaForMaskedLM", SIZES),
-    "ESM": Tiny(
-        "EsmConfig",
-        "EsmForMaskedLM",
-        SIZES | {"pad_token_id": 1, "position_embedding_type": "rotary"},
-    ),
-    "T5 encoder": Tiny(
-        "T5Config",
-        "T5EncoderModel",
-        {"vocab_size": 64, "d_model": 32, "d_ff": 64, "num_layers": 2, "num_heads": 4, "d_kv": 8},
-    ),
-    "Mamba": Tiny(
-        "MambaConfig",
-        "MambaForCausalLM",
-        {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4},
-    ),
-    "ViT": Tiny("ViTConfig", "ViTForImageClassification", NO_TEXT | IMAGES, "pixels"),
-    "CLIP": Tiny(
-        "CLIPConfig",
-        "CLIPModel",
-        {
-            "text_config": SIZES | {"max_position_embeddings": 32, "eos_token_id": 2},
-            "vision_config": NO_TEXT | IMAGES,
-            "projection_dim": 16,
-        },
-        "both",
-    ),
-}
-
-
-def inputs_of(kind):
-    own = torch.Generator().manual_seed(1)
-    found = {}
-    if kind in ("tokens", "both"):
-        found["input_ids"] = torch.randint(3, 60, (2, 12), generator=own)
-    if kind in ("pixels", "both"):
-        found["pixel_values"] = torch.randn(2, 3, 16, 16, generator=own)
+def outputs_and_gradients(built, device):
+    """Every output, and the gradient of their mean squares by every parameter, on the CPU."""
+    model = copy.deepcopy(built.model).to(device)
+    outputs = tiny.Built(model, built.inputs).forward(device)
+    loss = sum(one.float().square().mean() for one in outputs.values() if one.requires_grad)
+    if isinstance(loss, torch.Tensor):
+        loss.backward()
+    found = {name: value.detach().cpu() for name, value in outputs.items()}
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None and parameter.numel():
+            found[GRADIENT + name] = parameter.grad.cpu()
     return found
 
 
-def result(output):
-    for name in ("logits", "logits_per_image", "last_hidden_state"):
-        if getattr(output, name, None) is not None:
-            return getattr(output, name)
-    raise AttributeError(output)
+def difference(found, expected):
+    """The largest difference, relative to the largest number of the tensor that it is in.
+
+    A gradient that is zero but for rounding is measured by a thousandth of the model's largest.
+    """
+    largest = {name: value.nan_to_num(0).abs().max().item() for name, value in expected.items()}
+    steepest = max((size for name, size in largest.items() if name.startswith(GRADIENT)), default=0)
+    worst = 0.0
+    for name, value in expected.items():
+        mine, theirs = found[name].double(), value.double()
+        if not torch.equal(mine.isnan(), theirs.isnan()):
+            return float("inf")
+        least = steepest / 1000 if name.startswith(GRADIENT) else 0
+        scale = max(largest[name], least, NOTHING)
+        worst = max(worst, (mine - theirs).nan_to_num(0).abs().max().item() / scale)
+    return worst
 
 
-def gradients(tiny, device):
-    """The output, and the gradient of its mean square by every parameter, on the CPU."""
-    model = tiny.build().to(device)
-    inputs = {name: value.to(device) for name, value in inputs_of(tiny.inputs).items()}
-    found = result(model(**inputs))
-    found.float().pow(2).mean().backward()
-    grads = [p.grad.cpu() for p in model.parameters() if p.grad is not None]
-    return found.detach().cpu(), grads
-
-
-def row(name, tiny):
-    """What became of a model, as a row of the page."""
+def outcome(kind):
+    """What became of an architecture, as a row of the page."""
     try:
-        expected, _ = gradients(tiny, "cpu")
+        name, built = tiny.build(kind)
+        expected = outputs_and_gradients(built, "cpu")
+    except tiny.CannotBuild as error:
+        return {"kind": kind, "end": "not built", "why": _line(error)}
+    except Exception as error:  # noqa: BLE001  the CPU's own backward pass may fail
+        return {"kind": kind, "end": "not built", "why": f"on the CPU: {_line(error)}"}
+    row = {"kind": kind, "class": name, "inputs": list(built.inputs)}
+    try:
         with recording() as calls:
-            found, grads = gradients(tiny, "neuron")
-    except (RuntimeError, NotImplementedError) as error:
-        return f"| {name} | `{tiny.model}` | no: {str(error).splitlines()[0]} | | |"
-    time = step_time(calls, "trn2")
-    missing = sorted({why.split(" ")[0] for why in time.missing})
-    apart = (found - expected).abs().max().item()
-    assert grads
-    return (
-        f"| {name} | `{tiny.model}` | {apart:.0e} | {time.device_time_s * 1e6:.0f} | "
-        f"{', '.join(f'`{one}`' for one in missing) or 'none'} |"
-    )
+            found = outputs_and_gradients(built, "neuron")
+    except OperatorNotModelled as error:
+        return row | {"end": "operator missing", "why": _line(error)}
+    except Exception as error:  # noqa: BLE001  whatever it is stands on the page
+        return row | {"end": "fails", "why": f"{type(error).__name__}: {_line(error)}"}
+    times = step_time(calls, "trn2").times
+    return row | {
+        "end": "runs",
+        "difference": difference(found, expected),
+        "gradients": sum(one.startswith(GRADIENT) for one in expected),
+        "untimed": sorted({call.name for call, time in times.items() if time.missing}),
+        "refused": sorted(torch.neuron.host_fallbacks()),
+    }
 
 
-def page():
-    rows = [row(name, tiny) for name, tiny in MODELS.items()]
+def _line(error):
+    return " ".join(str(error).split())[:160]
+
+
+def _answer(kind, pipe):
+    """The child: one architecture, answered through the pipe."""
+    torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, 2 * LIMIT_S))
+    signal.alarm(LONGEST_WAIT * LIMIT_S)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    pipe.send(outcome(kind))
+
+
+def run(kinds):
+    """The rows of all `kinds`, those in the file first, each written there as it is known."""
+    rows = {}
+    if KNOWN.exists():
+        rows = {row["kind"]: row for row in map(json.loads, KNOWN.read_text().splitlines())}
+    KNOWN.parent.mkdir(exist_ok=True)
+    left = [kind for kind in kinds if kind not in rows]
+    context, running = multiprocessing.get_context("fork"), {}
+    with KNOWN.open("a") as file:
+        while left or running:
+            while left and len(running) < AT_ONCE:
+                pipe, theirs = context.Pipe(duplex=False)
+                child = context.Process(target=_answer, args=(left[0], theirs))
+                child.start()
+                theirs.close()
+                running[pipe] = (left.pop(0), child)
+            for row in _finished(running):
+                rows[row["kind"]] = row
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                print(f"{len(rows)} of {len(kinds)}: {row['kind']} {row['end']}", flush=True)
+    return [rows[kind] for kind in kinds]
+
+
+def _finished(running):
+    """The rows of children that have answered, or ended without a word."""
+    for pipe in wait(list(running), timeout=1):
+        kind, child = running.pop(pipe)
+        try:
+            row = pipe.recv()
+        except EOFError:
+            row = None
+        child.join()
+        if child.exitcode in (-signal.SIGXCPU, -signal.SIGALRM):
+            row = {"kind": kind, "end": "not built", "why": f"takes longer than {LIMIT_S} s"}
+        yield row or {"kind": kind, "end": "fails", "why": f"process ended: {child.exitcode}"}
+
+
+def load_what_all_need():
+    """The modules of a first model, once, before the processes part.
+
+    No backward pass: after one, PyTorch refuses another in a forked process.
+    """
+    torch.set_num_threads(1)
+    _, built = tiny.build("llama")
+    with torch.no_grad(), recording() as calls:
+        tiny.Built(built.model.to("neuron"), built.inputs).forward("neuron")
+    step_time(calls, "trn2")
+
+
+def kinds_with_a_class():
+    """The architectures that have a model class; the others are parts of these."""
+    return [kind for kind in CONFIG_MAPPING_NAMES if tiny.classes_of(kind)]
+
+
+def page(rows):
+    """The page."""
+    ends = Counter(row["end"] for row in rows)
+    runs = [row for row in rows if row["end"] == "runs"]
+    refused = [row for row in runs if row["refused"]]
+    untimed = Counter(name for row in runs for name in row["untimed"])
     return "\n".join(
         [
-            "# Models",
+            HEAD.format(
+                version=transformers.__version__,
+                all=len(rows),
+                runs=ends["runs"],
+                whole=sum(not row["untimed"] for row in runs),
+                refused=len(refused),
+                missing=ends["operator missing"] + ends["fails"],
+                unbuilt=ends["not built"],
+            ),
+            "| architecture | class | inputs | difference | the chip lacks | without a time |",
+            "|---|---|---|---|---|---|",
+            *(_ran(row) for row in runs),
             "",
-            (
-                f"Tiny, randomly initialised models of transformers {transformers.__version__}, "
-                "forward and backward on the device (`make clients` writes this page)."
-            ),
-            (
-                "The difference is the largest of any output from the CPU's. The time is what the "
-                "device needs, operator by operator, without launches, on trn2; operators"
-            ),
-            "without a lowering are computed by the host and their time is missing from it.",
+            "## Operators without a time",
             "",
-            (
-                "| model | class | difference from the CPU | forward and backward, us | "
-                "operators without a time |"
+            "| operator | architectures |",
+            "|---|---|",
+            *(f"| `{name}` | {number} |" for name, number in untimed.most_common()),
+            "",
+            "## What does not run",
+            "",
+            "| architecture | | why |",
+            "|---|---|---|",
+            *(
+                f"| {row['kind']} | {row['end']} | {_plain(row['why'])} |"
+                for row in rows
+                if row["end"] != "runs"
             ),
-            "|---|---|---|---|---|",
-            *rows,
             "",
         ]
     )
 
 
+HEAD = """# Models
+
+Every architecture of transformers {version} that has a model class, built tiny with random
+weights by rules over the names in its configuration, forward and backward on the device
+(`make models` writes this page).
+
+Of {all} architectures, {runs} run, {whole} of them with a time for every operator; {missing} fail
+or miss an operator. {unbuilt} were not built: the rules make no tiny model that PyTorch's CPU runs,
+or their package is not installed. With TRNSIM_POLICY=chip, {refused} are refused by name, for the
+dtypes in the column "the chip lacks".
+
+The difference from the CPU is the largest of all outputs and gradients, relative to the largest
+number of its tensor; a gradient that is zero but for rounding is measured by a thousandth of the
+model's largest. Where it exceeds 1e-4, the CPU's own result is as far from float64's. Operators
+without a time are computed by the host.
+"""
+
+
+def _ran(row):
+    lacks = ", ".join(row["refused"])
+    names = ", ".join(f"`{name.removeprefix('aten::')}`" for name in row["untimed"])
+    return (
+        f"| {row['kind']} | `{row['class']}` | {', '.join(row['inputs'])} | "
+        f"{row['difference']:.0e} | {lacks} | {names} |"
+    )
+
+
+def _plain(why):
+    """A message that a table can hold."""
+    return f"`{why.replace('|', '/').replace('`', '')}`"
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    PAGE.write_text(page(), encoding="utf-8")
+    logging.disable(logging.WARNING)
+    transformers.logging.set_verbosity_error()
+    load_what_all_need()
+    PAGE.write_text(page(run(kinds_with_a_class())), encoding="utf-8")
     print(f"wrote {PAGE.name}")

@@ -97,6 +97,19 @@ def test_a_core_that_does_not_exist_is_named(use):
     assert isinstance(caught.value, RuntimeError)
 
 
+def test_a_launched_process_calls_its_one_core_by_its_rank(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    torch.neuron.set_device(3)
+    found = torch.ones(2).to("neuron:3") + torch.ones(2, device=torch.device("neuron", 3))
+    assert (found.device, found.tolist()) == (torch.device("neuron:0"), [2, 2])
+    with pytest.raises(NoSuchCore, match="neuron:2 does not exist"):
+        torch.empty(2, device="neuron:2")
+    monkeypatch.setenv("NEURON_RT_VISIBLE_CORES", "4-5")
+    cores.visible_cores.cache_clear()
+    with pytest.raises(NoSuchCore, match="neuron:3 does not exist"):
+        cores.core_index(3)
+
+
 def test_two_cores_in_one_process(monkeypatch):
     monkeypatch.setenv("NEURON_RT_VISIBLE_CORES", "4-5")
     done = subprocess.run(

@@ -29,9 +29,13 @@ def test_what_programs_ask_first():
 
 def test_the_properties_are_those_of_a_trn2_core():
     properties = torch.neuron.get_device_properties("neuron:0")
-    assert properties.name == torch.neuron.get_device_name() == "NeuronCore-v3 (trn2)"
+    assert properties.name == "trn2"
     assert properties.total_memory == 24 * 1024**3
     assert torch.neuron.get_device_capability() == (3, 0)
+
+
+def test_the_name_is_the_devices_and_the_properties_name_the_chip():
+    assert torch.neuron.get_device_name() == torch.neuron.get_device_name("neuron:0") == "neuron:0"
 
 
 def test_the_current_device_in_a_context():

@@ -13,10 +13,12 @@ from trnsim.torch import (
     device,
     kernels,
     launches,
+    lightning,
     pytorch,
     recording,
     recurrent,
     rng,
+    safetensors,
     special,
     storage,
 )
@@ -56,5 +58,7 @@ def register() -> None:
     rng.register()
     accelerator.register()
     launches.register()
+    lightning.register()
+    safetensors.register()
     recording.record_whole_program()
     _is_registered.append(True)

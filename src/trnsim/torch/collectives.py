@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from trnsim.torch import pytorch, recording
 from trnsim.torch.alias import host_alias
@@ -23,6 +24,8 @@ from trnsim.torch.importer.calls import tensors_in
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch._ops import OpOverload
 
     from trnsim.torch.pytorch import Kernel, Library
@@ -55,6 +58,8 @@ def register(library: Library) -> None:
         return
     backend: Any = dist.Backend
     backend.register_backend(DEVICE_TYPE, _process_group, devices=["cpu", DEVICE_TYPE])
+    parallel: Any = nn.parallel.DistributedDataParallel
+    parallel.__init__ = _on_own_device(parallel.__init__)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")
         for name in pytorch.operators():
@@ -63,6 +68,25 @@ def register(library: Library) -> None:
                 if operator is not None:
                     short = name.removeprefix(_NAMESPACE)
                     library.impl(short, _kernel(operator), "PrivateUse1", allow_override=True)
+
+
+def _on_own_device(init: Callable[..., None]) -> Callable[..., None]:
+    """DistributedDataParallel without `device_ids` where its module is on neuron.
+
+    accelerate and others give the rank on this machine, which counts the machine's devices. Here
+    each process has its own core, neuron:0, and the module lies on it already.
+    """
+
+    @wraps(init)
+    def made(
+        self: Any, module: nn.Module, device_ids: Any = None, output_device: Any = None,
+        *args: Any, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        if any(parameter.device.type == DEVICE_TYPE for parameter in module.parameters()):
+            device_ids = output_device = None
+        init(self, module, device_ids, output_device, *args, **kwargs)
+
+    return made
 
 
 def _process_group(store: Any, rank: int, size: int, timeout: Any) -> Any:

@@ -22,6 +22,7 @@ DEFAULT_TARGET: Final = "trn2"
 _TARGET: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 _VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
 _COUNT: Final = "NEURON_RT_NUM_CORES"
+_LOCAL_RANK: Final = "LOCAL_RANK"  # set by torchrun and accelerate launch
 _SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-configurable-parameters.rst"
 
 
@@ -74,6 +75,9 @@ def _unreadable(named: str) -> BadInput:
 def core_index(device: Device = None) -> int:
     """The index that a device, its name or a number stands for; 0 where none is given.
 
+    Launchers give each process its rank on the machine (LOCAL_RANK), and programs take that for
+    the index of their device. Where a process has one core, its rank means this core too.
+
     Raises:
         NoSuchCore: if there is no core of that index.
         BadInput: if the device is not a neuron device.
@@ -85,9 +89,11 @@ def core_index(device: Device = None) -> int:
             raise BadInput(f"{device} is not a neuron device", line=program_line())
         device = device.index
     index = device or 0
-    if not 0 <= index < len(visible_cores()):
-        raise no_such_core(index)
-    return index
+    if 0 <= index < len(visible_cores()):
+        return index
+    if len(visible_cores()) == 1 and os.environ.get(_LOCAL_RANK) == str(index):
+        return 0
+    raise no_such_core(index)
 
 
 def no_such_core(index: int) -> NoSuchCore:

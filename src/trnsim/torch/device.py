@@ -26,6 +26,7 @@ from trnsim.torch.memory import (
     reset_peak_memory_stats,
 )
 from trnsim.torch.policy import host_fallbacks, set_policy
+from trnsim.torch.pytorch import DEVICE_TYPE
 from trnsim.torch.rng import (
     get_rng_state,
     get_rng_state_all,
@@ -105,7 +106,7 @@ class DeviceProperties:
     """What one logical NeuronCore is.
 
     Attributes:
-        name: the core's name and the chip's.
+        name: the chip's ("trn2"), by which torchtitan and TRL look it up.
         total_memory: bytes of HBM that it can address.
         major: the NeuronCore's generation (3 is v3).
         minor: 0.
@@ -207,7 +208,7 @@ def get_device_properties(device: Device = None) -> DeviceProperties:
     memory = core_memory(core_index(device))
     chip = target()
     return DeviceProperties(
-        name=f"{chip.core.name} ({chip.name})",
+        name=chip.name,
         total_memory=memory.capacity_bytes,
         major=chip.core.generation,
         minor=0,
@@ -217,8 +218,11 @@ def get_device_properties(device: Device = None) -> DeviceProperties:
 
 
 def get_device_name(device: Device = None) -> str:
-    """The core's name and the chip's: "NeuronCore-v3 (trn2)"."""
-    return get_device_properties(device).name
+    """The device's own name ("neuron:0"): clients ask the properties for the chip.
+
+    Source: torchtitan 0.3.0 tools/utils.py; trl 1.16.0 scripts/env.py.
+    """
+    return f"{DEVICE_TYPE}:{core_index(device)}"
 
 
 def get_device_capability(device: Device = None) -> tuple[int, int]:

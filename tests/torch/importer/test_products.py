@@ -38,3 +38,8 @@ def test_vectors(agree):
 
 def test_bfloat16_is_accumulated_in_float32_and_rounded_once(agree):
     agree(torch.mm, A.bfloat16(), B.bfloat16(), tolerance=2.0**-8)
+
+
+def test_a_product_over_nothing_is_zeros(agree):
+    agree(torch.mm, torch.ones(3, 0), torch.ones(0, 4))
+    agree(torch.addmm, torch.ones(3, 4), torch.ones(3, 0), torch.ones(0, 4))

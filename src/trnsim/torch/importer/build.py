@@ -167,6 +167,9 @@ class Build:
     def dot(self, lhs: Value, rhs: Value, dtype: str = "") -> Value:
         """``lhs @ rhs`` of [*B, M, K] and [*B, K, N]; a transposed side is read as it lies."""
         rank = len(lhs.shape)
+        if not lhs.shape[-1]:  # an expert that no token chose: a sum of nothing
+            shape = (*lhs.shape[:-1], rhs.shape[-1])
+            return self.filled(0, TensorType(shape, dtype or lhs.dtype))
         left, right = self._untransposed(lhs), self._untransposed(rhs)
         contracting = (
             rank - 1 if left is lhs else rank - 2,

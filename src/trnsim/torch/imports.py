@@ -1,0 +1,53 @@
+"""Packages that must know the device and do not: they are served as soon as they are imported.
+
+Nothing here imports them. A finder stands first in `sys.meta_path`, lets Python's own find the
+module, and has it served when its own code has run, before anybody can take names from it.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+    Serve = Callable[[ModuleType], None]
+
+
+class _Watcher:
+    """An import finder that finds nothing of its own."""
+
+    def __init__(self, name: str, serve: Serve) -> None:
+        self._name = name
+        self._serve = serve
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: object = None
+    ) -> ModuleSpec | None:
+        """What Python's own finder answers, for this one module."""
+        del target
+        if fullname != self._name:
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        loader: Any = spec.loader if spec else None
+        if loader is not None:
+            load = loader.exec_module
+
+            def load_and_serve(module: ModuleType) -> None:
+                load(module)
+                self._serve(module)
+
+            loader.exec_module = load_and_serve
+        return spec
+
+
+def when_imported(name: str, serve: Serve) -> None:
+    """Call `serve(module)` for the module `name`: now if it is imported, else once it is."""
+    if name in sys.modules:
+        serve(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Watcher(name, serve))
