@@ -77,15 +77,29 @@ def _axes(dims: Iterable[int], shape: Shape, strides: dict[int, Strides]) -> lis
 
 
 def _spread(axis: Axis) -> list[Space]:
-    """One long axis over 128 rows, and what remains in a row of its own."""
-    found: list[Space] = []
-    even = axis.length // P * P
-    for length, lanes, offset in ((even, P, 0), (axis.length - even, 1, even)):
-        if length:
-            columns = length // lanes
-            across = {n: step * columns for n, step in axis.steps.items()}
-            found.append(Space((Axis(lanes, across),), (Axis(columns, axis.steps),), offset))
-    return found
+    """One long axis over 128 rows, and what remains in a row of its own.
+
+    What fills more than one tile is cut into rows of a tile's width, so that each tile is one
+    stretch of HBM.
+    """
+    rows, rest = axis.length // PIECE, axis.length % PIECE
+    if rows <= P:
+        return _over_lanes(axis, 0)
+    found = [_rows(axis, rows, PIECE, 0)]
+    return found + (_over_lanes(Axis(rest, axis.steps), rows * PIECE) if rest else [])
+
+
+def _over_lanes(axis: Axis, offset: int) -> list[Space]:
+    """An axis over 128 rows, and what remains in a row of its own."""
+    columns, rest = axis.length // P, axis.length % P
+    found = [_rows(axis, P, columns, offset)] if columns else []
+    return found + ([_rows(axis, 1, rest, offset + P * columns)] if rest else [])
+
+
+def _rows(axis: Axis, rows: int, columns: int, offset: int) -> Space:
+    """Part of an axis as so many rows."""
+    across = {n: step * columns for n, step in axis.steps.items()}
+    return Space((Axis(rows, across),), (Axis(columns, axis.steps),), offset)
 
 
 def _split(axes: list[Axis]) -> Space:
