@@ -92,3 +92,21 @@ def test_other_numerics_hold_in_a_compiled_graph_too(kind):
     assert found.shape == x.shape
     if kind == "exact":
         assert torch.allclose(found.cpu(), (x.cpu() * 3).tanh(), atol=1e-5)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_trains_in_a_graph_as_on_the_cpu(is_causal):
+    def loss(query, key, value):
+        attend = nn.functional.scaled_dot_product_attention
+        return attend(query, key, value, is_causal=is_causal).square().mean()
+
+    torch.manual_seed(0)
+    given = [torch.randn(1, 2, 8, 16, requires_grad=True) for _ in range(3)]
+    ours = [tensor.detach().to("neuron").requires_grad_() for tensor in given]
+    expected = loss(*given)
+    expected.backward()
+    found = compiled(loss)(*ours)
+    found.backward()
+    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+    for one, other in zip(ours, given, strict=True):
+        assert torch.allclose(one.grad.cpu(), other.grad, atol=1e-6)

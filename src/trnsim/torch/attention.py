@@ -22,6 +22,8 @@ from trnsim.torch.recording import noted
 from trnsim.torch.shapes import shape_kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trnsim.torch.pytorch import Kernel, Library
 
 _aten: Final[Any] = torch.ops.aten
@@ -87,11 +89,32 @@ _DIMENSIONS: Final = 4  # batch, heads, places, width
 _DTYPES: Final = frozenset({torch.float32, torch.bfloat16, torch.float16})
 
 
-def _host(tensor: Tensor) -> Tensor:
-    return tensor if tensor.is_cpu else host_alias(tensor)
+def attention(query: Tensor, *rest: Any, **options: Any) -> tuple[Any, ...]:
+    """aten::_scaled_dot_product_fused_attention_overrideable: the result, logarithms, and padding.
+
+    What other devices keep for dropout and for lengths of their own is empty.
+    """
+    return _through_host(host_attention, query, *rest, **options)
 
 
-def attention(
+def attention_backward(grad: Tensor, *rest: Any, **options: Any) -> tuple[Any, ...]:
+    """The gradients of queries, keys and values; a mask has none."""
+    return _through_host(host_attention_backward, grad, *rest, **options)
+
+
+def _through_host(compute: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, ...]:
+    """`compute` on the memory of neuron tensors, its results on the device."""
+    core = args[0].get_device()
+    found = compute(*(_host(argument) for argument in args), **options)
+    return tuple(place(part, core) if isinstance(part, Tensor) else part for part in found)
+
+
+def _host(argument: Any) -> Any:
+    is_ours = isinstance(argument, Tensor) and not argument.is_cpu
+    return host_alias(argument) if is_ours else argument
+
+
+def host_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -102,26 +125,16 @@ def attention(
     *,
     scale: float | None = None,
 ) -> tuple[Any, ...]:
-    """aten::_scaled_dot_product_fused_attention_overrideable: the result, logarithms, and padding.
-
-    What other devices keep for dropout and for lengths of their own is empty.
-    """
+    """`attention` of the host's tensors."""
     del return_debug_mask
-    core = query.get_device()
-    mask = None if attn_bias is None else _host(attn_bias)
     out, logs = _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001  likewise
-        *(host_alias(tensor) for tensor in (query, key, value)),
-        dropout_p,
-        is_causal,
-        attn_mask=mask,
-        scale=scale,
+        query, key, value, dropout_p, is_causal, attn_mask=attn_bias, scale=scale
     )
-    empty = [place(torch.empty(0, dtype=torch.int64), core) for _ in range(5)]
-    lengths = query.shape[-2], key.shape[-2]
-    return place(out, core), place(logs, core), *empty[:2], *lengths, *empty[2:]
+    empty = [torch.empty(0, dtype=torch.int64) for _ in range(5)]
+    return out, logs, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]
 
 
-def attention_backward(
+def host_attention_backward(
     grad: Tensor,
     query: Tensor,
     key: Tensor,
@@ -141,13 +154,17 @@ def attention_backward(
     *,
     scale: float | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of queries, keys and values; a mask has none."""
+    """`attention_backward` of the host's tensors."""
     del mask, cum_seq_q, cum_seq_k, max_q, max_k, philox_seed, philox_offset
     found = _aten._scaled_dot_product_flash_attention_for_cpu_backward(  # noqa: SLF001  likewise
-        *(host_alias(tensor) for tensor in (grad, query, key, value, out, logsumexp)),
-        dropout_p,
-        is_causal,
-        attn_mask=None if attn_bias is None else _host(attn_bias),
-        scale=scale,
-    )
-    return (*(place(part, query.get_device()) for part in found), None)
+        grad, query, key, value, out, logsumexp, dropout_p, is_causal,
+        attn_mask=attn_bias, scale=scale,
+    )  # fmt: skip
+    return (*found, None)
+
+
+HOST_FORMS: Final = {
+    f"aten::{_FORWARD}": host_attention,
+    f"aten::{_FORWARD}_backward": host_attention_backward,
+}
+"""What computes these operators of a graph that the host runs; the CPU has none for them."""

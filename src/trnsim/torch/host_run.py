@@ -18,6 +18,7 @@ from torch._ops import OpOverload
 
 from trnsim.torch import pytorch
 from trnsim.torch.alias import host_alias
+from trnsim.torch.attention import HOST_FORMS
 from trnsim.torch.contracts import read_contract
 from trnsim.torch.memory import place
 from trnsim.torch.pytorch import DEVICE_TYPE
@@ -93,6 +94,8 @@ def _moved(module: fx.GraphModule) -> fx.GraphModule:
     """The graph with the CPU in the place of the device."""
     moved = fx.GraphModule(module, copy.deepcopy(module.graph))
     for node in moved.graph.nodes:
+        if isinstance(node.target, OpOverload):
+            node.target = HOST_FORMS.get(_contract_of(node).name, node.target)
         if "device" in node.kwargs:
             node.kwargs = {**node.kwargs, "device": _CPU}
         node.args = tuple(_CPU if isinstance(a, torch.device) else a for a in node.args)
