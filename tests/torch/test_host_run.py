@@ -110,3 +110,18 @@ def test_attention_trains_in_a_graph_as_on_the_cpu(is_causal):
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
     for one, other in zip(ours, given, strict=True):
         assert torch.allclose(one.grad.cpu(), other.grad, atol=1e-6)
+
+
+def test_a_transformer_layer_trains_in_a_graph_as_on_the_cpu():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    twin = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    twin.load_state_dict(layer.state_dict())
+    twin.to("neuron")
+    ours = compiled(twin)
+    for batch in (2, 4):  # another batch makes a graph of symbolic sizes
+        x = torch.randn(batch, 8, 16)
+        layer(x).square().mean().backward()
+        ours(x.to("neuron")).square().mean().backward()
+    for one, other in zip(twin.parameters(), layer.parameters(), strict=True):
+        assert torch.allclose(one.grad.cpu(), other.grad, atol=1e-6)

@@ -73,11 +73,13 @@ def attend(
 def _is_dense(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Whether the CPU's fused form takes such queries, keys and values."""
     given = (query, key, value)
-    return (
-        all(t.dim() == _DIMENSIONS and t.numel() and t.stride(-1) == 1 for t in given)
-        and len({(t.shape[0], t.shape[1], t.shape[3], t.dtype) for t in given}) == 1
-        and query.dtype in _DTYPES
+    if not all(t.dim() == _DIMENSIONS and t.numel() and t.stride(-1) == 1 for t in given):
+        return False
+    # One by one: sizes that are symbols can be compared, and cannot be hashed.
+    is_alike = all(
+        t.shape[dim] == query.shape[dim] for t in (key, value) for dim in (0, 1, _DIMENSIONS - 1)
     )
+    return is_alike and key.dtype == value.dtype == query.dtype and query.dtype in _DTYPES
 
 
 def _is_given(mask: Tensor | None) -> bool:
@@ -131,7 +133,7 @@ def host_attention(
         query, key, value, dropout_p, is_causal, attn_mask=attn_bias, scale=scale
     )
     empty = [torch.empty(0, dtype=torch.int64) for _ in range(5)]
-    return out, logs, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]
+    return _laid_like(query, out), logs, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]
 
 
 def host_attention_backward(
@@ -160,7 +162,13 @@ def host_attention_backward(
         grad, query, key, value, out, logsumexp, dropout_p, is_causal,
         attn_mask=attn_bias, scale=scale,
     )  # fmt: skip
-    return (*found, None)
+    return (*map(_laid_like, (query, key, value), found), None)
+
+
+def _laid_like(like: Tensor, tensor: Tensor) -> Tensor:
+    """`tensor` with the strides that PyTorch promises for this form, those of `like`."""
+    laid = torch.empty_like(like)
+    return tensor if laid.stride() == tensor.stride() else laid.copy_(tensor)
 
 
 HOST_FORMS: Final = {
