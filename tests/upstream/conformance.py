@@ -2,7 +2,7 @@
 
 FOLDER holds the clones, named as in suites.py; nothing of theirs is kept. The outcome of each case
 is kept in build/conformance as the case ends: a run that was stopped goes on where it stopped, as
-long as neither the clone nor our src has another commit. The page has every suite that has run.
+long as neither the clone nor the emulator has another commit. The page has all that has run.
 """
 
 import argparse
@@ -17,6 +17,8 @@ from page import Result, page
 from suites import NOT_YET, ROOT, SUITES
 
 KEPT = ROOT / "build" / "conformance"
+ABOVE_KERNELS = ("cli", "graph", "price", "profile", "screen", "system", "torch")
+"""Rooms of our src that no kernel of a suite runs through."""
 PAGE = ROOT / "docs" / "conformance.md"
 
 
@@ -32,9 +34,10 @@ def commit(folder, clone):
 
 
 def emulator():
-    """The last commit of our source, and whether it has been edited since."""
-    edited = git(ROOT, "status", "--porcelain", "--", "src")
-    return git(ROOT, "log", "-1", "--format=%h", "--", "src") + ("+" if edited else "")
+    """The last commit of the rooms that kernels run through, and whether they were edited since."""
+    rooms = ["src", *(f":!src/trnsim/{room}" for room in ABOVE_KERNELS)]
+    edited = git(ROOT, "status", "--porcelain", "--", *rooms)
+    return git(ROOT, "log", "-1", "--format=%h", "--", *rooms) + ("+" if edited else "")
 
 
 def opened(suite, folder):
