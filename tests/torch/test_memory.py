@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 import gc
 
 from trnsim.errors import NotModelled, OutOfMemory
-from trnsim.torch.memory import CoreMemory
+from trnsim.torch.memory import CoreMemory, place
 
 GIB = 1024**3
 
@@ -107,3 +107,13 @@ def test_the_figures_that_programs_log():
 def test_sparse_tensors_are_refused_by_name():
     with pytest.raises(NotModelled, match="sparse_coo"):
         torch.eye(3, device="neuron").to_sparse()
+
+
+def test_several_tensors_over_one_storage_of_the_host_count_once(held):
+    host = torch.zeros(64, 16)
+    whole, part = place(host, 0), place(host[:8], 0)
+    assert held() == 4096
+    del host, whole
+    assert (held(), part.shape) == (4096, (8, 16))
+    del part
+    assert held() == 0

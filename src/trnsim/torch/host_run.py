@@ -17,10 +17,12 @@ from torch import Tensor, fx
 from torch._ops import OpOverload
 
 from trnsim.torch import pytorch
-from trnsim.torch.alias import host_alias
+from trnsim.torch.alias import host_alias, neuron_alias
 from trnsim.torch.attention import HOST_FORMS
 from trnsim.torch.contracts import read_contract
-from trnsim.torch.memory import place
+from trnsim.torch.host_graph import callable_of
+from trnsim.torch.memory import core_memory, place
+from trnsim.torch.policy import LACKING
 from trnsim.torch.pytorch import DEVICE_TYPE
 from trnsim.torch.rng import drawing_from
 
@@ -35,11 +37,13 @@ class _Result:
         argument: the place of the argument that it is, or is a view of; -1 for a fresh tensor.
         is_argument: whether it is the argument itself.
         is_on_device: whether it lives on the device.
+        is_plain: whether nothing has to be looked at before it is put there.
     """
 
     argument: int
     is_argument: bool
     is_on_device: bool
+    is_plain: bool
 
 
 def on_host(module: fx.GraphModule) -> Callable[..., Any]:
@@ -49,11 +53,10 @@ def on_host(module: fx.GraphModule) -> Callable[..., Any]:
     """
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
         return module.forward
-    host = _moved(module)
     results, is_single = _results(module)
     written = _written(module)
     seeded = any(_contract_of(node).is_seeded for node in _operators(module))
-    run: Callable[..., Any] = host.forward
+    run = callable_of(_moved(module))
 
     def computed(*args: Any) -> Any:
         core = 0
@@ -79,6 +82,9 @@ def on_host(module: fx.GraphModule) -> Callable[..., Any]:
 
 
 def _back(result: _Result, part: Any, args: tuple[Any, ...], core: int) -> Any:
+    if result.is_plain:
+        core_memory(core).hold(part)
+        return neuron_alias(part, core)
     if result.is_argument:
         return args[result.argument]
     if not result.is_on_device or not isinstance(part, Tensor):
@@ -103,7 +109,6 @@ def _moved(module: fx.GraphModule) -> fx.GraphModule:
         if tensor.device.type == DEVICE_TYPE:
             owner, _, attribute = name.rpartition(".")
             setattr(moved.get_submodule(owner), attribute, host_alias(tensor.detach()))
-    moved.recompile()
     return moved
 
 
@@ -120,8 +125,15 @@ def _results(module: fx.GraphModule) -> tuple[list[_Result], bool]:
         source = _source(node)
         value = node.meta.get("val") if isinstance(node, fx.Node) else None
         is_on_device = isinstance(value, Tensor) and value.device.type == DEVICE_TYPE
-        found.append(_Result(places.get(source, -1), node in places, is_on_device))
+        is_plain = is_on_device and source not in places and _is_plain(value)
+        found.append(_Result(places.get(source, -1), node in places, is_on_device, is_plain))
     return found, is_single
+
+
+def _is_plain(value: Any) -> bool:
+    if not isinstance(value, Tensor) or value.layout is not torch.strided:
+        return False
+    return value.dtype not in LACKING and not value.is_complex() and not value.is_neg()
 
 
 def _source(node: Any) -> Any:

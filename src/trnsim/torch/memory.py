@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -29,15 +29,16 @@ _LINE_FROM_BYTES: Final = _MIB
 _ROWS: Final = 12
 
 
-class Allocation(weakref.ref["Tensor"]):
+class Allocation(weakref.ref["torch.UntypedStorage"]):
     """One storage in HBM.
 
-    A weak reference to the CPU tensor under it: PyTorch keeps that tensor until the last neuron
-    tensor over the storage is gone, so its death is the release.
+    A weak reference to the CPU storage under it: PyTorch keeps that until the last neuron tensor
+    over it is gone, so its death is the release.
     """
 
-    __slots__ = ("dtype", "line", "nbytes", "shape")
+    __slots__ = ("dtype", "key", "line", "nbytes", "shape")
 
+    key: int
     nbytes: int
     shape: torch.Size
     dtype: torch.dtype
@@ -75,22 +76,27 @@ class CoreMemory:
         )
 
     def hold(self, host: Tensor) -> None:
-        """Count the storage under `host` until it dies."""
-        nbytes = host.untyped_storage().nbytes()
+        """Count the storage under `host` until it dies; once, whatever tensors lie in it."""
+        storage = host.untyped_storage()
+        key = id(storage)
+        if key in self.allocations:
+            return
+        nbytes = storage.nbytes()
         if self.live_bytes + nbytes > self.capacity_bytes:
             self.require(nbytes)
-        allocation = Allocation(host, self._release)
+        allocation = Allocation(storage, self._release)
+        allocation.key = key
         allocation.nbytes = nbytes
         allocation.shape = host.shape
         allocation.dtype = host.dtype
         allocation.line = program_line() if nbytes >= _LINE_FROM_BYTES else None
-        self.allocations[id(allocation)] = allocation
+        self.allocations[key] = allocation
         # Without a call in between no other thread runs: updates cannot be lost under the GIL.
         self.live_bytes += nbytes
         self.peak_bytes = max(self.peak_bytes, self.live_bytes)
 
-    def _release(self, allocation: weakref.ref[Tensor]) -> None:
-        self.live_bytes -= self.allocations.pop(id(allocation)).nbytes
+    def _release(self, allocation: Any) -> None:
+        self.live_bytes -= self.allocations.pop(allocation.key).nbytes
 
     def table(self) -> str:
         """What holds the memory: tensors alike are one row, the largest rows first."""

@@ -34,6 +34,11 @@ from_dlpack: Final[Callable[[object], Tensor]] = torch._C._from_dlpack
 CPU_KEYS: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 _KEY: Final[Any] = torch._C.DispatchKey  # the stub leaves some keys out
 AUTOCAST_KEYS: Final = torch._C.DispatchKeySet(_KEY.AutocastPrivateUse1)
+AUTOGRAD_KEYS: Final = (
+    torch._C.DispatchKeySet(_KEY.ADInplaceOrView)
+    | torch._C.DispatchKeySet(_KEY.AutogradCPU)
+    | torch._C.DispatchKeySet(_KEY.AutogradOther)
+)
 without_dispatch_keys: Final = torch._C._ExcludeDispatchKeyGuard
 fallthrough: Final = torch.library.fallthrough_kernel
 negative_view: Final = torch._neg_view  # pyright: ignore[reportPrivateImportUsage]
@@ -83,6 +88,12 @@ def overload(name: str) -> OpOverload[..., Any] | None:
     except (AttributeError, RuntimeError):  # dunder names and operators of TorchScript alone
         return None
     return found if isinstance(found, OpOverload) else None
+
+
+def function_under(operator: OpOverload[..., Any]) -> Callable[..., Any]:
+    """What an operator's Python object calls."""
+    function: Callable[..., Any] = operator._op
+    return function
 
 
 def is_multithreaded() -> bool:
