@@ -8,7 +8,7 @@ without a compiler: it dispatches to our kernels, has a real storage, and keeps 
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -16,6 +16,8 @@ from trnsim.errors import InternalError
 from trnsim.torch.pytorch import from_dlpack, negative_view, to_dlpack
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
 # DLTensor begins {void* data; int32 device_type; int32 device_id; ...} in the unversioned capsule
@@ -57,6 +59,27 @@ def host_alias(tensor: Tensor) -> Tensor:
     if tensor.is_conj():
         host = host.conj()
     return negative_view(host) if tensor.is_neg() else host
+
+
+def host_aliases(tensors: Sequence[Any], core: int) -> list[Tensor] | None:
+    """`host_alias` of each operand in a list; None where one is no tensor on neuron:`core`.
+
+    No bits are looked for: PyTorch resolves those of lists before they reach a device. Source:
+    pytorch aten/src/ATen/ConjugateFallback.cpp and NegateFallback.cpp, which except no operator
+    that takes a list.
+    """
+    expected = core << _INDEX_SHIFT | _NEURON
+    hosts: list[Tensor] = []
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            return None
+        capsule = to_dlpack(tensor)
+        label = _int64_at(_int64_at(id(capsule) + _POINTER_OFFSET).value + _LABEL_OFFSET)
+        if label.value != expected:
+            return None
+        label.value = _CPU
+        hosts.append(from_dlpack(capsule))
+    return hosts
 
 
 def _foreign(tensor: Tensor) -> InternalError:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from trnsim.torch import pytorch
-from trnsim.torch.alias import host_alias
+from trnsim.torch.alias import host_alias, host_aliases
 from trnsim.torch.contracts import Contract, Slot, read_contract
 from trnsim.torch.cores import core_index
 from trnsim.torch.faults import MixedDevices, OperatorNotModelled, program_line
@@ -296,7 +296,12 @@ def _list_to_host(
     kwargs: Keywords,
 ) -> tuple[int, list[Any]]:
     """A list of tensors, numbers and lists of them as the host takes it."""
-    host: list[Any] = []
+    if core == _NOWHERE and values and isinstance(values[0], Tensor):
+        core = values[0].get_device()
+    host: list[Any] | None = host_aliases(values, core) if core >= 0 else None
+    if host is not None:
+        return core, host
+    host = []
     for value in values:
         taken = value
         if isinstance(value, Tensor):
