@@ -14,6 +14,7 @@ from trnsim.torch import (
     kernels,
     launches,
     lightning,
+    profiling,
     pytorch,
     recording,
     recurrent,
@@ -60,5 +61,6 @@ def register() -> None:
     launches.register()
     lightning.register()
     safetensors.register()
+    profiling.register()
     recording.record_whole_program()
     _is_registered.append(True)

@@ -17,6 +17,7 @@ from torch.utils import backend_registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from torch import Tensor
 
@@ -24,6 +25,9 @@ Kernel = Any
 """A callable with the signature of the operator that it implements."""
 Library = Any
 """A `torch.library.Library`, whose methods have no types."""
+
+KinetoEvent = Any
+"""An event of PyTorch's profiler, whose questions the stub does not have in full."""
 
 DEVICE_TYPE: Final = "neuron"
 _UNCLAIMED: Final = "privateuseone"
@@ -232,3 +236,30 @@ def trace_through(operator: Any, function: Callable[..., Any]) -> None:
             return function(*args, **kwargs)
 
     operator.register_torch_dispatch(FunctionalTensorMode, inside)
+
+
+_profiler: Final[Any] = getattr(torch._C, "_profiler")  # noqa: B009  the stub leaves it out
+_DeviceType: Final[Any] = getattr(torch.autograd, "DeviceType")  # noqa: B009  likewise
+PROFILED_DEVICE: Final = _DeviceType.PrivateUse1
+"""The device of an event of PyTorch's profiler."""
+PROFILED_ACTIVITY: Final = torch.profiler.ProfilerActivity.PrivateUse1
+"""What a program asks PyTorch's profiler for, to see the device."""
+
+
+def profiler_scope(name: str) -> AbstractContextManager[None]:
+    """A scope that PyTorch's profiler shows, where one watches; else next to nothing."""
+    scope: AbstractContextManager[None] = _profiler._RecordFunctionFast(name)
+    return scope
+
+
+def is_on_host(event: KinetoEvent) -> bool:
+    """Whether an event of PyTorch's profiler began and ended in one thread of the host."""
+    is_async = event.is_async() or event.start_thread_id() != event.end_thread_id()
+    return event.device_type() == _DeviceType.CPU and not is_async
+
+
+def watch_through_kineto(profile: Any) -> None:
+    """Take Kineto where a profiler would call timers of the device in C++, which there are not."""
+    if profile.profiler_kind == _profiler.ProfilerState.KINETO_PRIVATEUSE1_FALLBACK:
+        profile.profiler_kind = _profiler.ProfilerState.KINETO_PRIVATEUSE1
+        profile.kineto_activities.add(PROFILED_ACTIVITY)
