@@ -56,6 +56,7 @@ def register() -> None:
         _every_namespace.fallback(kernels.refuse_sparse, f"{layout}PrivateUse1")
     autocast.register(_aten, _every_namespace)
     collectives.register(_c10d)
+    pytorch.print_from_host()
     rng.register()
     accelerator.register()
     launches.register()

@@ -202,6 +202,20 @@ def make_opaque(function: Callable[..., Any]) -> None:
     hide(function)
 
 
+def print_from_host() -> None:
+    """Print a tensor of the device from a copy on the host, as PyTorch does for XLA's devices.
+
+    Its digits are chosen by operators in float64, which no chip has and no program asked for.
+    """
+    printer: Any = import_module("torch._tensor_str")
+    original: Callable[[Tensor, int], str] = printer._tensor_str
+
+    def shown(tensor: Tensor, indent: int) -> str:
+        return original(tensor.cpu() if tensor.device.type == DEVICE_TYPE else tensor, indent)
+
+    printer._tensor_str = shown
+
+
 def is_traced(tensors: Sequence[Tensor]) -> bool:
     """Whether a program is being traced: with tensors that have no values, or under a mode."""
     plain = (torch.Tensor, torch.nn.Parameter)
