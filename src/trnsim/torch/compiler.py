@@ -56,6 +56,7 @@ def report() -> str:
             f"  memory   {bytes_words(plan.peak_bytes)} at most, "
             f"{bytes_words(plan.input_bytes)} of it inputs"
         )
+        lines.append(f"  arena    {plan.arena_words()}")
         lines += [f"  on host  {why}" for why in one.missing]
     if any(" is " in one.reason for one in _graphs):
         lines += ["", _ADVICE]
