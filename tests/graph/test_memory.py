@@ -76,6 +76,23 @@ def test_the_table_has_the_largest_first_and_joins_what_is_alike():
     assert rows[3].split() == ["3", "KiB", "3", "tensor<16x16xfloat32>", "input"]
 
 
+def test_what_dies_inside_shares_an_arena_and_what_the_caller_has_does_not():
+    g = Graph()
+    x = g.input(TILE, "float32")
+    chain = [product(g, x)]
+    for _ in range(4):
+        chain.append(product(g, chain[-1]))
+    kept = g.reshape(chain[1], (256,))
+    g.outputs = [kept, chain[-1]]
+    plan = memory_plan(g)
+    assert [one.is_returned for one in plan.held] == [False, False, True, False, False, True]
+    assert [(one.first, one.last) for one in plan.inside] == [(0, 1), (2, 3), (3, 4)]
+    assert plan.arena.offsets_bytes == (0, 0, KIB)
+    assert (plan.arena.nbytes, plan.arena.least_bytes) == (2 * KIB, 2 * KIB)
+    words = "2 KiB for 3 tensors that die inside; at least 2 KiB wherever they lie"
+    assert plan.arena_words() == words
+
+
 @pytest.mark.parametrize("has_input", [False, True])
 def test_a_graph_without_kernels_holds_its_inputs(has_input):
     g = Graph()
@@ -83,3 +100,4 @@ def test_a_graph_without_kernels_holds_its_inputs(has_input):
     plan = memory_plan(g)
     assert plan.peak_bytes == KIB * has_input
     assert "bytes" in plan.table()
+    assert plan.arena.nbytes == 0

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from trnsim.errors import EmulatorError
 from trnsim.torch.device_time import step_time
 from trnsim.torch.exact import numerics
-from trnsim.torch.faults import DtypeRefused, MixedDevices, OutOfDeviceMemory
+from trnsim.torch.faults import DtypeRefused, MixedDevices, OperatorNotModelled, OutOfDeviceMemory
 from trnsim.torch.policy import set_policy
 from trnsim.torch.recording import recording
 from trnsim.torch.report import step_text
@@ -88,6 +88,33 @@ def test_an_operator_without_a_lowering_is_counted_in_exact_mode_and_has_no_time
     text = step_text([step_time(found, "trn2")])
     assert "without a time, so missing above: 1 calls" in text
     assert "linalg_cholesky" in text
+
+
+def test_an_operator_without_a_lowering_is_refused_where_only_the_chip_may_compute():
+    x = torch.eye(4, device="neuron")
+    set_policy("chip")
+    try:
+        with numerics("exact"):
+            refused(
+                OperatorNotModelled,
+                lambda: torch.linalg.cholesky(x),
+                "aten::linalg_cholesky_ex has no lowering",
+                "called on float32[4, 4] in exact numerics",
+                "TRNSIM_POLICY=host",
+            )
+    finally:
+        set_policy("host")
+
+
+def test_an_operator_without_a_lowering_is_refused_in_the_middle_of_a_backward_pass():
+    x = torch.eye(4, device="neuron", requires_grad=True)
+    loss = torch.linalg.cholesky(x).sum()
+    set_policy("chip")
+    try:
+        with numerics("exact"), pytest.raises(OperatorNotModelled, match="has no lowering"):
+            loss.backward()
+    finally:
+        set_policy("host")
 
 
 def test_an_operator_that_the_host_lacks_too():

@@ -62,6 +62,13 @@ def collectives(rank):
         swapped = torch.empty_like(mine)
         dist.all_to_all_single(swapped, mine)
         dist.barrier()
+        gathered = [torch.empty_like(mine) for _ in range(2)] if rank == 0 else None
+        dist.gather(mine, gathered, dst=0)
+        scattered = torch.empty(2, device="neuron")
+        dist.scatter(scattered, list(mine.split(2)) if rank == 1 else None, src=1)
+        dist.reduce(mine.clone(), dst=0)
+    found["gathered"] = [part.tolist() for part in gathered or []]
+    found["scattered"] = scattered.tolist()
     for name, value in (("total", total), ("whole", whole), ("half", half), ("sent", sent)):
         assert value.device.type == "neuron"
         found[name] = value.tolist()
@@ -207,6 +214,11 @@ def test_collectives_exchange_values_and_are_written_down():
     assert kinds[:3] == ["allreduce", "allgather", "allgather_base"]
     assert {ranks for _, _, ranks in first["written"]} == {(0, 1)}
     assert [nbytes for _, nbytes, _ in first["written"]][:3] == [16, 32, 32]
+    assert first["gathered"] == [[0, 1, 2, 3], [10, 11, 12, 13]]
+    assert (first["scattered"], second["scattered"]) == ([10, 11], [12, 13])
+    for one in (first, second):  # the message is the same, whoever has the whole of it
+        nbytes_of = {kind: nbytes for kind, nbytes, _ in one["written"]}
+        assert (nbytes_of["gather"], nbytes_of["scatter"], nbytes_of["reduce"]) == (32, 16, 16)
 
 
 @pytest.mark.parametrize("processes", [2, 4, 8])

@@ -3,7 +3,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.errors import BadInput
+from trnsim.torch import policy
 from trnsim.torch.exact import FUNCTION_BOUND, FUNCTION_BOUNDS, numerics
+from trnsim.torch.faults import OperatorNotModelled
+from trnsim.torch.policy import HostFallback, set_policy
 
 
 def bound(a, b, K, dtype):
@@ -114,12 +117,63 @@ def test_a_model_trains_alike_in_both_numerics():
     assert not any("layer_norm" in reason or "mm" in reason for reason in on_host)
 
 
-def test_what_has_no_kernel_is_left_to_the_host_and_counted():
+@pytest.fixture
+def chip():
+    set_policy("chip")
+    yield
+    set_policy("host")
+
+
+def test_what_has_no_kernel_is_left_to_the_host_counted_and_warned_of(monkeypatch):
+    monkeypatch.setattr(policy, "state", policy._State())
     x = torch.randn(5, 5).to("neuron")
-    with numerics("exact") as on_host:
-        values = torch.linalg.eigvalsh(x)
-    assert torch.equal(values.cpu(), torch.linalg.eigvalsh(x.cpu()))
-    assert list(on_host) == ["aten::_linalg_eigh has no lowering to the chip's instructions yet"]
+    with numerics("exact") as on_host, pytest.warns(HostFallback) as caught:
+        values = [torch.linalg.eigvalsh(x) for _ in range(2)]
+    assert torch.equal(values[1].cpu(), torch.linalg.eigvalsh(x.cpu()))
+    reason = "aten::_linalg_eigh has no lowering to the chip's instructions yet"
+    assert on_host == {reason: 2}
+    assert torch.neuron.host_fallbacks() == {"aten::_linalg_eigh": 2}
+    assert len(caught) == 1
+    assert str(caught[0].message).startswith(
+        f"aten::_linalg_eigh runs on the host, not instruction by instruction: {reason}; "
+        f"TRNSIM_POLICY=chip refuses it (at {__file__}:"
+    )
+
+
+@pytest.mark.usefixtures("chip")
+def test_the_chip_refuses_by_name_what_has_no_kernel():
+    x = torch.randn(5, 5).to("neuron")
+    with numerics("exact") as on_host, pytest.raises(OperatorNotModelled) as caught:
+        torch.masked_select(x, x > 0)
+    reason, fix, source, line = str(caught.value).splitlines()
+    assert reason == (
+        "aten::masked_select has no lowering to the chip's instructions yet; it was called on "
+        "float32[5, 5], bool[5, 5] in exact numerics; operators of a like name that have one: "
+        "masked_scatter, masked_fill, index_select"
+    )
+    assert fix == (
+        "  fix: compute this part on the CPU, or let the host compute it on the device's tensors "
+        "and count it: TRNSIM_POLICY=host, or torch.neuron.set_policy('host')"
+    )
+    assert source == "  source: docs/torch-ops.md: which operators have a lowering"
+    assert line.startswith(f"  at {__file__}")
+    assert caught.value.line.file == __file__
+    assert isinstance(caught.value, NotImplementedError)
+    assert sum(on_host.values()) == 1
+
+
+@pytest.mark.usefixtures("chip")
+def test_a_refused_form_leaves_what_it_would_have_written_as_it_was():
+    x = torch.arange(12.0).reshape(3, 4).t().to("neuron")
+    with numerics("exact"), pytest.raises(OperatorNotModelled, match="a mask as an index"):
+        x.index_put_((x > 5,), torch.zeros(6, device="neuron"))
+    assert torch.equal(x.cpu(), torch.arange(12.0).reshape(3, 4).t())
+
+
+@pytest.mark.usefixtures("chip")
+def test_the_chip_takes_what_has_a_kernel_and_fast_numerics_refuses_no_operator():
+    losses("exact")
+    assert torch.eye(3, device="neuron").nonzero().shape == (3, 2)
 
 
 def test_random_numbers_and_operators_on_nothing_are_no_gap():

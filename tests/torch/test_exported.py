@@ -39,6 +39,7 @@ def test_the_text_says_where_time_and_memory_go(program):
     assert text.startswith("model.pt2 on trn2: ")
     assert "dot_general" in text
     assert "HBM at the peak" in text
+    assert "wherever they lie" in text
     assert "no lowering" not in text
 
 
@@ -63,6 +64,9 @@ def test_files_hold_the_same(program, tmp_path):
     assert sum(spans) == pytest.approx(found.device_time_s * 1e6)
     peak = max(event["args"]["bytes"] for event in events if event["ph"] == "C")
     assert peak == found.plan.peak_bytes
+    arena = json.loads(figures.read_text())["arena"]
+    assert arena["bytes"] == found.plan.arena.nbytes >= arena["at_least_bytes"]
+    assert [one["offset_bytes"] for one in arena["tensors"]] == [*found.plan.arena.offsets_bytes]
 
 
 def test_a_program_that_does_not_fit_is_refused_with_what_it_holds(tmp_path):

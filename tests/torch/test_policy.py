@@ -32,6 +32,14 @@ def test_the_host_takes_it_counts_it_and_warns_once():
     assert torch.neuron.host_fallbacks()["float64"] >= 2
 
 
+def test_a_tensor_is_printed_without_asking_the_chip_for_what_it_lacks():
+    torch.neuron.set_policy("chip")
+    x = torch.tensor([[1.5, -2.0], [float("nan"), 1e6]]).to("neuron")
+    assert str(x).replace(", device='neuron:0'", "") == str(x.cpu())
+    assert repr(torch.nn.Parameter(x)).endswith("device='neuron:0', requires_grad=True)")
+    assert "grad_fn=<MulBackward0>" in str(torch.nn.Parameter(x) * 2)
+
+
 def test_indices_of_64_bits_are_accepted():
     torch.neuron.set_policy("chip")
     assert torch.arange(3, device="neuron").dtype is torch.int64

@@ -2,7 +2,8 @@
 
 A tensor lives from the kernel that writes it to the last one that reads it; inputs and outputs
 belong to the caller and live from the beginning, or to the end. What a fused kernel keeps on chip
-takes no HBM. Addresses are not assigned: holes between tensors are not counted.
+takes no HBM. What lives and dies inside the graph shares one arena (`arena`), which has holes: the
+bytes at once are what no placement can do without, the arena is what one placement takes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
+from trnsim.graph.arena import Arena, Block, arena
 from trnsim.graph.fusion import FREE, Group, groups
 from trnsim.graph.ir import CUSTOM_CALL, TUPLE_ELEMENT, Graph, TensorType, Value
 from trnsim.profile.words import bytes_words
@@ -29,12 +31,19 @@ class Held:
         type: its shape and dtype.
         first: the kernel from which it lives, by place; -1 for an input.
         last: the kernel with which it dies.
+        is_returned: whether it is an output, which the caller keeps.
     """
 
     what: str
     type: TensorType
     first: int
     last: int
+    is_returned: bool = False
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it lives and dies inside the graph, so that it has a place in the arena."""
+        return self.first >= 0 and not self.is_returned
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,23 @@ class MemoryPlan:
         """The most bytes at once that the caller did not bring."""
         return self.peak_bytes - self.input_bytes
 
+    @cached_property
+    def inside(self) -> tuple[Held, ...]:
+        """What lives and dies inside the graph, in the order of the arena's offsets."""
+        return tuple(one for one in self.held if one.is_inside)
+
+    @cached_property
+    def arena(self) -> Arena:
+        """Where in one stretch of HBM each tensor of `inside` lies."""
+        return arena([Block(one.type.nbytes, one.first, one.last) for one in self.inside])
+
+    def arena_words(self) -> str:
+        """The arena's size, and what no arena can do without."""
+        return (
+            f"{bytes_words(self.arena.nbytes)} for {len(self.inside)} tensors that die inside; "
+            f"at least {bytes_words(self.arena.least_bytes)} wherever they lie"
+        )
+
     def table(self) -> str:
         """What holds the memory at the peak: tensors alike are one row, the largest rows first."""
         alike: dict[tuple[str, str], tuple[int, int]] = {}
@@ -122,6 +148,7 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
     for place, group in enumerate(found):
         last |= {origin(value.number): place for value in group.inputs}
     last |= {origin(value.number): end for value in graph.outputs}
+    returned = {origin(value.number) for value in graph.outputs}
     named = names or {}
     held = [
         Held(named.get(value.number, f"input {place}"), value.type, -1, end)
@@ -129,8 +156,9 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
     ]
     for place, group in enumerate(found):
         for value in [*group.outputs, *_further_results(graph, group)]:
-            died = last.get(origin(value.number), place)
-            held.append(Held(group.name, value.type, place, died))
+            number = origin(value.number)
+            died = last.get(number, place)
+            held.append(Held(group.name, value.type, place, died, number in returned))
     return MemoryPlan(tuple(held), tuple(group.name for group in found))
 
 

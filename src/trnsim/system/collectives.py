@@ -1,33 +1,43 @@
-"""The time of one collective over NeuronLink: rings of chips, in closed form.
+"""The time of one collective over NeuronLink: a ring of chips, in closed form.
 
-A ring passes shares of the message on, one hop at a time; an all-reduce goes round twice. Ranks are
-taken for neighbours on their own links: two logical cores of one chip would be nearer, and links
-that several rings share would be slower. Kinds without a closed form here have no time.
+A ring passes shares of the message on, one hop at a time, and every link carries at once. AWS
+describes the ring of all-gather, reduce-scatter and all-reduce; the others are composed here of the
+same steps and say that they are assumed. Ranks are taken for neighbours on their own links: two
+logical cores of one chip would be nearer, and links that several rings share would be slower. What
+AWS's library chooses for small messages instead (mesh, recursive doubling) is faster there.
 
 Source: aws-neuron-sdk, intranode-collective-comm.rst.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trnsim.facts import Kind, Provenance
 from trnsim.system.platform import platform
 
 if TYPE_CHECKING:
     from trnsim.facts import Rate
 
-_ROUNDS: Final = {
-    "allreduce": 2,
-    "allreduce_coalesced": 2,
-    "allgather": 1,
-    "allgather_base": 1,
-    "allgather_into_tensor_coalesced": 1,
-    "reduce_scatter": 1,
-    "reduce_scatter_base": 1,
-    "reduce_scatter_tensor_coalesced": 1,
-}
-"""How often the whole message goes round the ring, by PyTorch's name of the collective."""
+Ranks = Callable[[int], float]
+"""A figure that depends on the number of ranks alone."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a collective of n ranks, whose message is cut into n shares, goes round the ring.
+
+    Attributes:
+        steps: hops, one after the other.
+        shares: shares that pass the busiest link.
+        provenance: who says that it goes so.
+    """
+
+    steps: Ranks
+    shares: Ranks
+    provenance: Provenance
 
 
 @dataclass(frozen=True)
@@ -36,27 +46,93 @@ class CollectiveTime:
 
     Attributes:
         time_s: seconds.
+        form: who says how it goes round the ring.
         facts: bandwidth and latency of the links, with their provenance.
     """
 
     time_s: float
+    form: Provenance
     facts: tuple[Rate, Rate]
 
     @property
     def origin(self) -> str:
-        """Where the facts come from, in words."""
-        return "; ".join(f"{f.provenance.kind.value}: {f.provenance.source}" for f in self.facts)
+        """Where form and facts come from, in words."""
+        found = (self.form, *(fact.provenance for fact in self.facts))
+        return "; ".join(f"{one.kind.value}: {one.source}" for one in found)
 
 
 def collective_time(kind: str, nbytes: int, ranks: int, target: str) -> CollectiveTime | None:
-    """``rounds (n-1) (bytes / n / bandwidth + hop)``, or None for a kind without a closed form.
+    """``steps hop + shares (bytes / n) / bandwidth``, or None for a kind without a closed form.
 
-    `nbytes` are those of the whole message: of the largest side that a rank gives or takes.
+    Zero for one rank. `nbytes` are those of the whole message: of the largest side that a rank
+    gives or takes. An all-to-all of unequal parts is timed as if they were equal.
     """
-    rounds = _ROUNDS.get(kind)
-    if rounds is None:
+    form = FORMS.get(kind)
+    if form is None:
         return None
     facts = platform(target).facts
     link, hop = facts["chip-to-chip bytes/s"], facts["chip-to-chip hop s"]
-    steps = rounds * (ranks - 1)
-    return CollectiveTime(steps * (nbytes / ranks / link + hop), (link, hop))
+    time_s = form.steps(ranks) * hop + form.shares(ranks) * nbytes / ranks / link
+    return CollectiveTime(time_s if ranks > 1 else 0.0, form.provenance, (link, hop))
+
+
+def _once(ranks: int) -> float:
+    return ranks - 1
+
+
+def _twice(ranks: int) -> float:
+    return 2 * (ranks - 1)
+
+
+def _every_distance(ranks: int) -> float:
+    """1 + 2 + ... + (n-1): the share for the k-th neighbour passes k links."""
+    return ranks * (ranks - 1) / 2
+
+
+def _documented(algorithm: str) -> Provenance:
+    return Provenance(
+        Kind.DOCUMENTED, f"{algorithm} (aws-neuron-sdk, intranode-collective-comm.rst)"
+    )
+
+
+def _assumed(how: str) -> Provenance:
+    return Provenance(Kind.ASSUMED, f"{how}; AWS describes no ring for it")
+
+
+_GATHER: Final = Form(_once, _once, _documented("ring all-gather: every share goes round once"))
+_SCATTER: Final = Form(
+    _once, _once, _documented("ring reduce-scatter: every share goes round once")
+)
+_ALL_REDUCE: Final = Form(
+    _twice, _twice, _documented("ring all-reduce: reduce-scatter, then all-gather")
+)
+_ALL_TO_ALL: Final = Form(
+    _once, _every_distance, _assumed("each share goes round to its rank, k links to the k-th")
+)
+_ONE_HOP: Final = Form(
+    lambda _: 1.0, lambda ranks: ranks, _assumed("the message goes to a neighbour as a whole")
+)
+
+FORMS: Final[dict[str, Form]] = {
+    **dict.fromkeys(("allreduce", "allreduce_coalesced"), _ALL_REDUCE),
+    **dict.fromkeys(
+        (
+            "allgather",
+            "allgather_base",
+            "allgather_coalesced",
+            "allgather_into_tensor_coalesced",
+        ),
+        _GATHER,
+    ),
+    **dict.fromkeys(
+        ("reduce_scatter", "reduce_scatter_base", "reduce_scatter_tensor_coalesced"), _SCATTER
+    ),
+    "broadcast": Form(_twice, _twice, _assumed("scatter, then all-gather")),
+    "reduce": Form(_twice, _twice, _assumed("reduce-scatter, then gather")),
+    "gather": Form(_once, _once, _assumed("shares go on to the root, the nearest first")),
+    "scatter": Form(_once, _once, _assumed("shares leave the root, the farthest first")),
+    **dict.fromkeys(("alltoall", "alltoall_base"), _ALL_TO_ALL),
+    **dict.fromkeys(("send", "recv", "recv_any_source"), _ONE_HOP),
+    "barrier": Form(_twice, lambda _: 0.0, _assumed("an all-reduce of nothing")),
+}
+"""By PyTorch's name of the collective, without underscores."""

@@ -14,6 +14,7 @@ from trnsim.torch import (
     kernels,
     launches,
     lightning,
+    profiling,
     pytorch,
     recording,
     recurrent,
@@ -55,10 +56,12 @@ def register() -> None:
         _every_namespace.fallback(kernels.refuse_sparse, f"{layout}PrivateUse1")
     autocast.register(_aten, _every_namespace)
     collectives.register(_c10d)
+    pytorch.print_from_host()
     rng.register()
     accelerator.register()
     launches.register()
     lightning.register()
     safetensors.register()
+    profiling.register()
     recording.record_whole_program()
     _is_registered.append(True)

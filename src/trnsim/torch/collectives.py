@@ -35,6 +35,8 @@ _NAMESPACE: Final = "c10d::"
 # other, which may not have come there yet.
 _PAIRED: Final = frozenset({"send", "recv", "recv_any_source"})
 _ANSWER_S: Final = 2.0
+_SHARES: Final = {"gather": 1, "scatter": 0}
+"""Which argument is a process's own share, where the root alone has the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Collective:
 
     Attributes:
         kind: PyTorch's name without underscores ("allreduce").
-        nbytes: bytes of the largest side that this process gives or takes.
+        nbytes: bytes of the whole message: of the largest side that a process gives or takes.
         ranks: the processes of the group.
     """
 
@@ -157,5 +159,8 @@ def _on_host(value: Any, kind: str) -> Any:
 
 
 def _described(kind: str, args: Any, group: Any) -> Collective:
-    sides = (sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args)
-    return Collective(kind, max(sides, default=0), _ranks(group))
+    ranks = _ranks(group)
+    sides = [sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args]
+    if kind in _SHARES:  # the whole is at the root alone, a share at every process
+        return Collective(kind, sides[_SHARES[kind]] * len(ranks), ranks)
+    return Collective(kind, max(sides, default=0), ranks)

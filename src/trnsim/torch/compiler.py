@@ -56,6 +56,7 @@ def report() -> str:
             f"  memory   {bytes_words(plan.peak_bytes)} at most, "
             f"{bytes_words(plan.input_bytes)} of it inputs"
         )
+        lines.append(f"  arena    {plan.arena_words()}")
         lines += [f"  on host  {why}" for why in one.missing]
     if any(" is " in one.reason for one in _graphs):
         lines += ["", _ADVICE]
@@ -106,11 +107,13 @@ def _runner(
 
     def run(*args: Any) -> Any:
         one = graph_for(args)
-        _require_memory(one, args)
-        with without_recording():
-            found = (whole if mode.kind == "fast" else module)(*args)
-        for recording in recordings:
-            recording.note_call(one)
+        core = next((a.get_device() for a in args if isinstance(a, Tensor) and not a.is_cpu), 0)
+        _require_memory(one, core)
+        with pytorch.profiler_scope(one.name):
+            with without_recording():
+                found = (whole if mode.kind == "fast" else module)(*args)
+            for recording in recordings:
+                recording.note_call(one, core)
         return found
 
     return run
@@ -131,13 +134,12 @@ def _made(imported: Imported, kind: str) -> CompiledGraph:
     return one
 
 
-def _require_memory(one: CompiledGraph, args: tuple[Any, ...]) -> None:
+def _require_memory(one: CompiledGraph, core: int) -> None:
     """Refuse a graph whose tensors the core has no room for, beside all that lives there.
 
     Raises:
         OutOfDeviceMemory: with the table of what the graph holds at its peak.
     """
-    core = next((a.get_device() for a in args if isinstance(a, Tensor) and not a.is_cpu), 0)
     memory = core_memory(core)
     needed = memory.live_bytes + one.plan.fresh_bytes
     memory.peak_bytes = max(memory.peak_bytes, min(needed, memory.capacity_bytes))

@@ -3,7 +3,8 @@
 `fast`, the default, lets the host compute an operator as a whole and rounds once. `exact` runs the
 operator's kernel, so that sums are added in the order of the tiles and functions are those of the
 engines. Random numbers are the host's either way. An operator without a kernel is computed by the
-host in both; `exact` counts these. `shapes` computes no values: a step has its calls, its memory
+host in both; `exact` counts these and warns, or refuses them under the policy `chip`, the tensors
+as they were. `shapes` computes no values: a step has its calls, its memory
 and its time, and reading a number gives whatever lies in memory.
 
 The two agree within one rounding of the output plus ``2 * K * 2**-24 * sum(abs(a) * abs(b))`` for a
@@ -17,6 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import torch
@@ -27,8 +29,18 @@ from trnsim.graph import evaluate
 from trnsim.torch.alias import host_alias
 from trnsim.torch.arrays import array_of, tensor_of
 from trnsim.torch.cores import target
+from trnsim.torch.faults import OperatorNotModelled
+from trnsim.torch.importer import IMPORTERS
 from trnsim.torch.importer.build import Unlowered, spec_of
-from trnsim.torch.importer.calls import build, call_of, no_matter, tensors_in
+from trnsim.torch.importer.calls import (
+    NO_LOWERING,
+    build,
+    call_of,
+    no_matter,
+    plain_name,
+    tensors_in,
+)
+from trnsim.torch.policy import leave_to_host
 
 if TYPE_CHECKING:
     from trnsim.torch.arrays import Array
@@ -90,26 +102,68 @@ def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
     """The host's `kernel` called, and its results overwritten by those of the operator's kernel.
 
     The host's call says which tensors the results are: fresh ones, or arguments written in place.
+
+    Raises:
+        OperatorNotModelled: for an operator without a kernel, under the policy `chip`.
     """
-    before = [_as_it_lies(tensor) for tensor in _given(name, args, kwargs)]
+    given = _given(name, args, kwargs)
+    if plain_name(name) not in IMPORTERS and any(tensor.numel() for tensor in given):
+        _leave_to_host(name, given, NO_LOWERING.format(name))
+        return kernel(*args, **kwargs)
+    before = [_as_it_lies(tensor) for tensor in given]
     result = kernel(*args, **kwargs)
+    try:
+        _overwrite(name, args, kwargs, result, before)
+    except Unlowered as error:
+        with _restoring(given, before):
+            _leave_to_host(name, given, error.reason)
+    return result
+
+
+def _overwrite(name: str, args: Any, kwargs: Any, result: Any, before: list[Array]) -> None:
+    """Put what the operator's kernel makes of `before` into the results of a call.
+
+    Raises:
+        Unlowered: if it has no kernel.
+    """
     is_list_in_place = result is None and name.startswith("aten::_foreach_")
+    if result is None and not is_list_in_place:
+        raise Unlowered(f"{name} returns nothing of what it writes")
     wanted = [t for t in tensors_in(args[0] if is_list_in_place else result) if t.numel()]
     if not wanted:
-        if result is None:
-            mode.on_host[f"{name} returns nothing of what it writes"] += 1
-        return result  # an operator on nothing computes nothing
-    try:
-        graph = build(call_of(name, args, kwargs, result)).graph
-        if any(node.name == "rng" for node in graph.nodes):
-            return result  # the host's numbers stay
-        found = evaluate(graph, before, target().name)
-    except Unlowered as error:
-        mode.on_host[error.reason] += 1
-        return result
+        return  # an operator on nothing computes nothing
+    graph = build(call_of(name, args, kwargs, result)).graph
+    if any(node.name == "rng" for node in graph.nodes):
+        return  # the host's numbers stay
+    found = evaluate(graph, before, target().name)
     for tensor, array in zip(wanted, found, strict=True):
         host_alias(tensor).copy_(tensor_of(array).reshape(tensor.shape))
-    return result
+
+
+def _leave_to_host(name: str, given: list[Tensor], reason: str) -> None:
+    """Count an operator that the host computes.
+
+    Raises:
+        OperatorNotModelled: under the policy `chip`.
+    """
+    mode.on_host[reason] += 1
+    tensors = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in given)
+    near = () if plain_name(name) in IMPORTERS else get_close_matches(plain_name(name), IMPORTERS)
+    leave_to_host(name, reason, f"on {tensors}" if tensors else "without tensors", near)
+
+
+@contextmanager
+def _restoring(given: list[Tensor], before: list[Array]) -> Generator[None]:
+    """Inside, an error leaves the tensors of a call as they were."""
+    try:
+        yield
+    except OperatorNotModelled:
+        for tensor, array in zip(given, before, strict=True):
+            spec = spec_of(tensor)
+            if not (tensor.is_cpu or spec.repeated):  # neither is written in place
+                host = host_alias(tensor).permute(spec.order)
+                host.copy_(tensor_of(array).reshape(host.shape))
+        raise
 
 
 def _given(name: str, args: Any, kwargs: Any) -> list[Tensor]:

@@ -62,6 +62,7 @@ class CompiledProgram:
             f"{self.title} on {self.target}: {operators} operators, {flop / 1e9:.3g} GFLOP",
             f"  time    {time_words(time_s)} of the device, {time_words(launch_s)} to launch",
             f"  memory  {bytes_words(peak)} at most, {bytes_words(given)} of it inputs and weights",
+            f"  arena   {self.plan.arena_words()}",
             "",
             self._by_kernel(),
             "",
@@ -105,10 +106,23 @@ class CompiledProgram:
             "device_time_s": self.device_time_s,
             "peak_hbm_bytes": self.plan.peak_bytes,
             "input_bytes": self.plan.input_bytes,
+            "arena": self._arena(),
             "missing": list(self.imported.missing),
             "kernels": [
                 {"name": kernel.name, "device_time_s": kernel.device_time_s, "flop": kernel.flop}
                 for kernel in self.kernels
+            ],
+        }
+
+    def _arena(self) -> dict[str, Any]:
+        found = self.plan.arena
+        tensors = zip(self.plan.inside, found.offsets_bytes, strict=True)
+        return {
+            "bytes": found.nbytes,
+            "at_least_bytes": found.least_bytes,
+            "tensors": [
+                {"type": str(one.type), "first": one.first, "last": one.last, "offset_bytes": place}
+                for one, place in tensors
             ],
         }
 

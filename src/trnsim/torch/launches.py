@@ -22,7 +22,7 @@ from trnsim.torch.cores import target
 from trnsim.torch.exact import mode
 from trnsim.torch.faults import MixedDevices, program_line
 from trnsim.torch.memory import core_memory, place
-from trnsim.torch.nki_calls import KernelCall, call_of_kernel
+from trnsim.torch.nki_calls import KernelCall, Outline, call_of_kernel
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
@@ -76,22 +76,30 @@ def kernel_call(name: str) -> KernelCall | None:
 def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
     """The kernel's results on the device, and the tensors that it wrote in place."""
     core = _core(call, tensors)
-    if mode.kind == "shapes":
-        outline = call.outline(target().name)
-        results = pytree.tree_map_only(Tensor, lambda like: _made(like, core), outline.results)
-    else:
-        hosts = [host_alias(tensor.detach()) for tensor in tensors]
-        found, outline = call.run(hosts, target().name)
-        given = {host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)}
-        results = pytree.tree_map_only(
-            Tensor, lambda host: given.get(host.data_ptr()) or place(host, core), found
-        )
+    with pytorch.profiler_scope(call.name):
+        results, outline = _computed(call, tensors, core)
+        for one in recording.recordings:
+            one.note_call(call, core)
     written = [tensors[position] for position in outline.written]
     for tensor in written:
         torch.autograd.graph.increment_version(tensor)
-    for one in recording.recordings:
-        one.note_call(call)
     return results, written
+
+
+def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[Any, Outline]:
+    """The kernel's results on the device, with values if they are asked for."""
+    if mode.kind == "shapes":
+        outline = call.outline(target().name)
+        return pytree.tree_map_only(
+            Tensor, lambda like: _made(like, core), outline.results
+        ), outline
+    hosts = [host_alias(tensor.detach()) for tensor in tensors]
+    found, outline = call.run(hosts, target().name)
+    given = {host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)}
+    results = pytree.tree_map_only(
+        Tensor, lambda host: given.get(host.data_ptr()) or place(host, core), found
+    )
+    return results, outline
 
 
 def _made(like: Tensor, core: int) -> Tensor:

@@ -1,8 +1,9 @@
 """What PyTorch allows and the chip does not: refused by name, or left to the host and counted.
 
-TRNSIM_POLICY=chip refuses a tensor of a dtype that no NeuronCore has; host, the default, keeps its
-values right by computing them on the host, warns once for each dtype, and counts. Integers of 64
-bits are no such case: PyTorch's indices have them, and the device takes them as 32.
+TRNSIM_POLICY=chip refuses a tensor of a dtype that no NeuronCore has, and in exact numerics an
+operator that has no lowering to the chip's instructions; host, the default, computes either on the
+host, warns once for each, and counts. Integers of 64 bits are no such case: PyTorch's indices have
+them, and the device takes them as 32.
 
 Source: nki.api.shared.rst, Supported Data Types.
 """
@@ -12,12 +13,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import torch
 
 from trnsim.errors import BadInput
-from trnsim.torch.faults import DtypeRefused, program_line
+from trnsim.torch.faults import DtypeRefused, OperatorNotModelled, program_line
 
 Policy = Literal["chip", "host"]
 
@@ -30,11 +32,11 @@ LACKING: Final = frozenset(
 
 
 class HostFallback(UserWarning):
-    """A tensor that the chip could not hold; the host computes with it instead."""
+    """What the chip could not hold or compute; the host computes it instead."""
 
 
 class _State:
-    """The policy in force, and how many tensors of each dtype it let pass."""
+    """The policy in force, and how many tensors of each dtype and which calls it let pass."""
 
     def __init__(self) -> None:
         self.policy = _checked(os.environ.get(_VARIABLE, "host"))
@@ -53,12 +55,16 @@ state: Final = _State()
 
 
 def set_policy(policy: Policy) -> None:
-    """Choose what happens to tensors that the chip cannot hold: "chip" or "host"."""
+    """Choose what happens to what the chip cannot hold or compute: "chip" or "host"."""
     state.policy = _checked(policy)
 
 
 def host_fallbacks() -> dict[str, int]:
-    """How many tensors of each dtype that the chip lacks were made on the device."""
+    """How often the host stood in for the chip.
+
+    By dtype ("float64") the tensors made on the device; by operator ("aten::nonzero") the calls of
+    exact numerics.
+    """
     return dict(state.on_host)
 
 
@@ -75,12 +81,42 @@ def admit(dtype: torch.dtype) -> None:
             source=_SOURCE,
             line=program_line(),
         )
-    name = str(dtype).removeprefix("torch.")
-    state.on_host[name] += 1
-    if state.on_host[name] == 1:
+    _left_to_host(
+        str(dtype).removeprefix("torch."),
+        f"{dtype} runs on the host: a NeuronCore has no such format, so it has no device time",
+    )
+
+
+def leave_to_host(name: str, reason: str, tensors: str, near: Sequence[str] = ()) -> None:
+    """Let the host compute an operator that exact numerics has no kernel for, or refuse it.
+
+    Args:
+        name: the operator's full name.
+        reason: why it has no kernel.
+        tensors: what it was called on, in words ("on float32[4]").
+        near: operators of a like name that have one.
+
+    Raises:
+        OperatorNotModelled: under the policy `chip`.
+    """
+    if state.policy == "chip":
+        like = f"; operators of a like name that have one: {', '.join(near)}" if near else ""
+        raise OperatorNotModelled(
+            f"{reason}; it was called {tensors} in exact numerics{like}",
+            fix="compute this part on the CPU, or let the host compute it on the device's tensors "
+            f"and count it: {_VARIABLE}=host, or torch.neuron.set_policy('host')",
+            source="docs/torch-ops.md: which operators have a lowering",
+            line=program_line(),
+        )
+    _left_to_host(name, f"{name} runs on the host, not instruction by instruction: {reason}")
+
+
+def _left_to_host(key: str, message: str) -> None:
+    """Count it, and warn of the first."""
+    state.on_host[key] += 1
+    if state.on_host[key] == 1:
         warnings.warn(
-            f"{dtype} runs on the host: a NeuronCore has no such format, so it has no device time; "
-            f"{_VARIABLE}=chip refuses it (at {program_line()})",
+            f"{message}; {_VARIABLE}=chip refuses it (at {program_line()})",
             HostFallback,
-            stacklevel=3,
+            stacklevel=4,
         )

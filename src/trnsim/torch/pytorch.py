@@ -17,6 +17,7 @@ from torch.utils import backend_registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from torch import Tensor
 
@@ -24,6 +25,9 @@ Kernel = Any
 """A callable with the signature of the operator that it implements."""
 Library = Any
 """A `torch.library.Library`, whose methods have no types."""
+
+KinetoEvent = Any
+"""An event of PyTorch's profiler, whose questions the stub does not have in full."""
 
 DEVICE_TYPE: Final = "neuron"
 _UNCLAIMED: Final = "privateuseone"
@@ -209,6 +213,20 @@ def make_opaque(function: Callable[..., Any]) -> None:
     hide(function)
 
 
+def print_from_host() -> None:
+    """Print a tensor of the device from a copy on the host, as PyTorch does for XLA's devices.
+
+    Its digits are chosen by operators in float64, which no chip has and no program asked for.
+    """
+    printer: Any = import_module("torch._tensor_str")
+    original: Callable[[Tensor, int], str] = printer._tensor_str
+
+    def shown(tensor: Tensor, indent: int) -> str:
+        return original(tensor.cpu() if tensor.device.type == DEVICE_TYPE else tensor, indent)
+
+    printer._tensor_str = shown
+
+
 def is_traced(tensors: Sequence[Tensor]) -> bool:
     """Whether a program is being traced: with tensors that have no values, or under a mode."""
     plain = (torch.Tensor, torch.nn.Parameter)
@@ -243,3 +261,30 @@ def trace_through(operator: Any, function: Callable[..., Any]) -> None:
             return function(*args, **kwargs)
 
     operator.register_torch_dispatch(FunctionalTensorMode, inside)
+
+
+_profiler: Final[Any] = getattr(torch._C, "_profiler")  # noqa: B009  the stub leaves it out
+_DeviceType: Final[Any] = getattr(torch.autograd, "DeviceType")  # noqa: B009  likewise
+PROFILED_DEVICE: Final = _DeviceType.PrivateUse1
+"""The device of an event of PyTorch's profiler."""
+PROFILED_ACTIVITY: Final = torch.profiler.ProfilerActivity.PrivateUse1
+"""What a program asks PyTorch's profiler for, to see the device."""
+
+
+def profiler_scope(name: str) -> AbstractContextManager[None]:
+    """A scope that PyTorch's profiler shows, where one watches; else next to nothing."""
+    scope: AbstractContextManager[None] = _profiler._RecordFunctionFast(name)
+    return scope
+
+
+def is_on_host(event: KinetoEvent) -> bool:
+    """Whether an event of PyTorch's profiler began and ended in one thread of the host."""
+    is_async = event.is_async() or event.start_thread_id() != event.end_thread_id()
+    return event.device_type() == _DeviceType.CPU and not is_async
+
+
+def watch_through_kineto(profile: Any) -> None:
+    """Take Kineto where a profiler would call timers of the device in C++, which there are not."""
+    if profile.profiler_kind == _profiler.ProfilerState.KINETO_PRIVATEUSE1_FALLBACK:
+        profile.profiler_kind = _profiler.ProfilerState.KINETO_PRIVATEUSE1
+        profile.kineto_activities.add(PROFILED_ACTIVITY)

@@ -22,7 +22,7 @@ from torch.nn.modules import module as hooks
 
 from trnsim.torch import pytorch
 from trnsim.torch.exact import exactly, mode
-from trnsim.torch.importer.calls import Call, call_of
+from trnsim.torch.importer.calls import Call, call_of, tensors_in
 from trnsim.torch.memory import core_memory
 from trnsim.torch.rounding import rounding
 
@@ -77,10 +77,11 @@ class Recording:
     def note(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Write down a call."""
         call = call_of(name, args, kwargs, result)
-        self.note_call(self._calls.setdefault(call, call))
+        self.note_call(self._calls.setdefault(call, call), _core(args, kwargs, result))
 
-    def note_call(self, call: Recorded) -> None:
-        """Write down what is known already."""
+    def note_call(self, call: Recorded, core: int) -> None:
+        """Write down what is known already, and on which core it ran."""
+        del core
         module, phase = self._place()
         self.events.append(Event(call, module, phase, core_memory(0).live_bytes))
 
@@ -98,6 +99,12 @@ class Recording:
             self._starts.append(max(number - 1, 0))
             self._modules.append(module)
         return module, Phase.forward
+
+
+def _core(*values: Any) -> int:
+    """The core of the first neuron tensor in a call."""
+    given = (list(value.values()) if isinstance(value, dict) else value for value in values)
+    return next((tensor.get_device() for tensor in tensors_in([*given]) if not tensor.is_cpu), 0)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from torch import Tensor
 
@@ -16,6 +16,8 @@ from trnsim.torch.importer import IMPORTERS
 from trnsim.torch.importer.build import Build, Spec, Unlowered, spec_of
 
 _REMEMBERED = 1 << 14
+NO_LOWERING: Final = "{} has no lowering to the chip's instructions yet"
+"""Why an operator has no kernel, whatever its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def build(call: Call) -> Build:
     """
     importer = IMPORTERS.get(call.operation)
     if importer is None:
-        raise Unlowered(f"{call.name} has no lowering to the chip's instructions yet")
+        raise Unlowered(NO_LOWERING.format(call.name))
     b = Build()
     try:
         args = [_entered(b, value) for value in call.args]

@@ -1,0 +1,93 @@
+"""Addresses for tensors that live for a while: one arena, in which places are used again.
+
+Greedy, the largest first: each tensor takes the smallest hole between those that live at the same
+time and are placed already, or the place behind them. To find the smallest arena there is would be
+a packing problem; `least_bytes` says how far from it this one may be, at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.facts import Kind, count
+
+ALIGNMENT_BYTES: Final = count(
+    512,
+    "no document gives one for HBM; what PyTorch's allocators of other devices round to",
+    Kind.ASSUMED,
+)
+"""Offsets are multiples of this, and sizes are rounded up to it."""
+
+_Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A tensor that needs a place.
+
+    Attributes:
+        nbytes: its bytes.
+        first: the kernel from which it lives, by place.
+        last: the kernel with which it dies.
+    """
+
+    nbytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """Where blocks lie.
+
+    Attributes:
+        offsets_bytes: the place of each block, in the order in which they came.
+        nbytes: where the last one ends.
+        least_bytes: the most that live at once; no arena is smaller.
+    """
+
+    offsets_bytes: tuple[int, ...]
+    nbytes: int
+    least_bytes: int
+
+
+def arena(blocks: Sequence[Block], alignment_bytes: int = ALIGNMENT_BYTES) -> Arena:
+    """Places for `blocks`, such that no two that live at the same time overlap."""
+    first, last, sizes = (
+        np.array([getattr(block, name) for block in blocks], np.int64)
+        for name in ("first", "last", "nbytes")
+    )
+    sizes = -(-sizes // alignment_bytes) * alignment_bytes
+    order = np.lexsort((first, -sizes))
+    offsets = np.zeros(len(blocks), np.int64)
+    for number, block in enumerate(order):
+        placed = order[:number]
+        rivals = placed[(first[placed] <= last[block]) & (last[placed] >= first[block])]
+        offsets[block] = _smallest_hole(offsets[rivals], sizes[rivals], int(sizes[block]))
+    return Arena(
+        tuple(offsets.tolist()),
+        int((offsets + sizes).max(initial=0)),
+        _most_at_once(first, last, sizes),
+    )
+
+
+def _smallest_hole(starts: _Numbers, sizes: _Numbers, wanted_bytes: int) -> int:
+    """The start of the smallest hole that has room; behind all if none has."""
+    in_order = np.argsort(starts, kind="stable")
+    ends = np.maximum.accumulate((starts + sizes)[in_order])
+    begins = np.concatenate(([0], ends))
+    room = starts[in_order] - begins[:-1]
+    fitting = np.flatnonzero(room >= wanted_bytes)
+    return int(begins[fitting[room[fitting].argmin()]] if fitting.size else begins[-1])
+
+
+def _most_at_once(first: _Numbers, last: _Numbers, sizes: _Numbers) -> int:
+    """The most bytes that live during one kernel."""
+    change = np.zeros(int(last.max(initial=0)) + 2, np.int64)
+    np.add.at(change, first, sizes)
+    np.subtract.at(change, last + 1, sizes)
+    return int(change.cumsum().max())
