@@ -48,10 +48,10 @@ def test_the_text_shows_every_chip_and_where_the_time_goes(training):
 
 def test_what_has_no_time_is_listed():
     with recording() as found:
-        torch.randn(8, 8, device="neuron").lgamma()
+        torch.special.bessel_j0(torch.randn(8, 8, device="neuron"))
     text = step_text([step_time(found, "trn2")])
     assert "without a time, so missing above: 1 calls" in text
-    assert "aten::lgamma has no lowering" in text
+    assert "aten::special_bessel_j0 has no lowering" in text
 
 
 def test_collectives_are_listed_with_their_time_or_without():

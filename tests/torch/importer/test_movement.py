@@ -2,6 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.torch.exact import numerics
+
 aten = torch.ops.aten
 X = torch.arange(120.0).reshape(4, 5, 6)
 
@@ -48,3 +50,11 @@ def test_places_moved_round_and_channels_made_places(agree):
     agree(lambda x: torch.pixel_shuffle(x.reshape(1, 4, 5, 6), 2), X, tolerance=0)
     agree(lambda x: torch.pixel_unshuffle(x.reshape(5, 4, 6), 2), X, tolerance=0)
     agree(lambda x: torch.linspace(-1, 2, 9, device=x.device), X, tolerance=2.0**-20)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_an_identity_matrix(dtype):
+    with numerics("exact") as on_host:
+        found = torch.eye(3, 4, dtype=dtype, device="neuron")
+    assert not on_host
+    assert torch.equal(found.cpu(), torch.eye(3, 4, dtype=dtype))

@@ -43,3 +43,10 @@ def test_bfloat16_is_accumulated_in_float32_and_rounded_once(agree):
 def test_a_product_over_nothing_is_zeros(agree):
     agree(torch.mm, torch.ones(3, 0), torch.ones(0, 4))
     agree(torch.addmm, torch.ones(3, 4), torch.ones(3, 0), torch.ones(0, 4))
+
+
+def test_outer_products_and_sums_over_a_batch(agree):
+    bias, x, y = torch.randn(3, 5), torch.randn(2, 3, 4), torch.randn(2, 4, 5)
+    agree(lambda *a: torch.addbmm(*a, beta=0.5, alpha=2), bias, x, y)
+    agree(torch.addr, bias, torch.randn(3), torch.randn(5))
+    agree(torch.vdot, torch.randn(24), torch.randn(24))

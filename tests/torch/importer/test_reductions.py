@@ -60,3 +60,11 @@ def test_sums_up_to_each_place(agree, dim):
     agree(lambda x: torch.cumsum(x, dim), X, tolerance=2.0**-16)
     agree(lambda x: torch.cumsum((x > 0).long(), dim), X, tolerance=0)
     agree(lambda x: torch.cumprod(1 + x / 100, dim), X, tolerance=2.0**-16)
+
+
+def test_both_extremes_and_how_many_are_not_zero(agree):
+    x = torch.randn(4, 6).relu()
+    agree(torch.aminmax, x)
+    agree(lambda x: torch.aminmax(x, dim=1, keepdim=True), x)
+    agree(torch.count_nonzero, x)
+    agree(lambda x: torch.count_nonzero(x, dim=0), x)

@@ -23,6 +23,7 @@ from trnsim.torch.importer import (
     reductions,
     resampling,
     sorting,
+    special_functions,
     windows,
 )
 from trnsim.torch.importer.build import Build, Importer, Spec, Unlowered, spec_of
@@ -31,6 +32,7 @@ __all__ = ["IMPORTERS", "Build", "Importer", "Spec", "Unlowered", "spec_of"]
 
 IMPORTERS: dict[str, Importer] = {
     **elementwise.IMPORTERS,
+    **special_functions.IMPORTERS,
     **activations.IMPORTERS,
     **drawing.IMPORTERS,
     **distances.IMPORTERS,

@@ -73,6 +73,12 @@ def arange(b: Build, *bounds: float, **_: Any) -> Value:
     return b.result(b.ew("add", scaled, start, dtype=b.results[0].dtype))
 
 
+def eye(b: Build, *_: Any, **__: Any) -> Value:
+    """1 on the diagonal, 0 elsewhere."""
+    row, column = (b.graph.iota(b.results[0].shape, dim) for dim in (0, 1))
+    return b.result(b.ew("compare", row, column, dtype="float32", direction="EQ"))
+
+
 def _triangle(direction: str) -> Importer:
     """Elements on one side of a diagonal, zeros elsewhere."""
 
@@ -280,6 +286,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "full_like": filled,
     "scalar_tensor": scalar,
     "arange": arange,
+    "eye": eye,
     "tril": _triangle("LE"),
     "triu": _triangle("GE"),
     "constant_pad_nd": pad,

@@ -15,13 +15,7 @@ def mm(b: Build, x: Value, y: Value) -> Value:
 
 def addmm(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * bias + alpha * x @ y``."""
-    product = b.dot(x, y, "float32")
-    if alpha != 1:
-        product = b.ew("multiply", product, float(alpha))
-    if beta == 0:
-        return b.result(product)
-    scaled = bias if beta == 1 else b.ew("multiply", bias, float(beta))
-    return b.result(b.ew("add", product, scaled))
+    return _beside(b, bias, b.dot(x, y, "float32"), beta, alpha)
 
 
 def mv(b: Build, x: Value, y: Value) -> Value:
@@ -45,6 +39,28 @@ def dot(b: Build, x: Value, y: Value) -> Value:
     return b.result(b.reduce("add", b.ew("multiply", x, y), [0]))
 
 
+def addr(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    """``beta * bias + alpha * outer(x, y)``."""
+    outer = b.ew("multiply", b.graph.reshape(x, (*x.shape, 1)), y, dtype="float32")
+    return _beside(b, bias, outer, beta, alpha)
+
+
+def addbmm(
+    b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1
+) -> Value:
+    """``beta * bias + alpha * sum(x @ y)`` over the batch."""
+    return _beside(b, bias, b.reduce("add", b.dot(x, y, "float32"), [0]), beta, alpha)
+
+
+def _beside(b: Build, bias: Value, product: Value, beta: float, alpha: float) -> Value:
+    if alpha != 1:
+        product = b.ew("multiply", product, float(alpha))
+    if beta == 0:
+        return b.result(product)
+    scaled = bias if beta == 1 else b.ew("multiply", bias, float(beta))
+    return b.result(b.ew("add", product, scaled))
+
+
 def linear(b: Build, x: Value, weight: Value, bias: Value | None = None) -> Value:
     """``x @ weight.T + bias``."""
     rows = b.graph.reshape(x, (x.type.elements // x.shape[-1], x.shape[-1]))
@@ -61,5 +77,8 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "mv": mv,
     "addmv": addmv,
     "dot": dot,
+    "vdot": dot,
+    "addr": addr,
+    "addbmm": addbmm,
     "linear": linear,
 }

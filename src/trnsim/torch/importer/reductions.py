@@ -187,6 +187,20 @@ def all_(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
     return b.result(b.reduce("minimum", held, _all(x, dim), is_kept=keepdim))
 
 
+def aminmax(b: Build, x: Value, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The smallest and the largest."""
+    return tuple(
+        b.result(b.reduce(op, x, _all(x, dim), is_kept=keepdim), place)
+        for place, op in enumerate(("minimum", "maximum"))
+    )
+
+
+def count_nonzero(b: Build, x: Value, dim: Dims = None) -> Value:
+    """How many elements are not zero."""
+    held = b.ew("compare", x, 0.0, dtype="float32", direction="NE")
+    return b.result(b.reduce("add", held, _all(x, dim)))
+
+
 IMPORTERS: Final[dict[str, Importer]] = {
     "sum": _reduction("add"),
     "prod": _reduction("multiply"),
@@ -210,4 +224,6 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "trace": trace,
     "nansum": nansum,
     "all": all_,
+    "aminmax": aminmax,
+    "count_nonzero": count_nonzero,
 }
