@@ -27,6 +27,8 @@ from trnsim.torch.pytorch import DEVICE_TYPE
 from trnsim.torch.rng import drawing_from
 
 _CPU: Final = torch.device("cpu")
+_ON_HOST: Final = -1
+"""What PyTorch says is the index of a tensor's device where that is the CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ def on_host(module: fx.GraphModule) -> Callable[..., Any]:
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
         return module.forward
     results, is_single = _results(module)
+    plain = [position for position, result in enumerate(results) if result.is_plain]
+    others = [(position, r) for position, r in enumerate(results) if not r.is_plain]
     written = _written(module)
     seeded = any(_contract_of(node).is_seeded for node in _operators(module))
     run = callable_of(_moved(module))
@@ -62,9 +66,9 @@ def on_host(module: fx.GraphModule) -> Callable[..., Any]:
         core = 0
         aliases: list[Any] = []
         for argument in args:
-            is_ours = isinstance(argument, Tensor) and argument.device.type == DEVICE_TYPE
-            aliases.append(host_alias(argument) if is_ours else argument)
-            core = argument.get_device() if is_ours else core
+            index = argument.get_device() if isinstance(argument, Tensor) else _ON_HOST
+            aliases.append(argument if index == _ON_HOST else host_alias(argument))
+            core = core if index == _ON_HOST else index
         if seeded:
             with drawing_from(core):
                 found = run(*aliases)
@@ -72,19 +76,19 @@ def on_host(module: fx.GraphModule) -> Callable[..., Any]:
             found = run(*aliases)
         for position in written:
             torch.autograd.graph.increment_version(args[position])
-        parts = (found,) if is_single else found
-        back = [
-            _back(result, part, args, core) for result, part in zip(results, parts, strict=True)
-        ]
+        back = [found] if is_single else list(found)
+        memory = core_memory(core)
+        for position in plain:
+            memory.hold(back[position])
+            back[position] = neuron_alias(back[position], core)
+        for position, result in others:
+            back[position] = _back(result, back[position], args, core)
         return back[0] if is_single else back
 
     return computed
 
 
 def _back(result: _Result, part: Any, args: tuple[Any, ...], core: int) -> Any:
-    if result.is_plain:
-        core_memory(core).hold(part)
-        return neuron_alias(part, core)
     if result.is_argument:
         return args[result.argument]
     if not result.is_on_device or not isinstance(part, Tensor):
