@@ -15,10 +15,10 @@ aten = torch.ops.aten
 def simplified():
     """What is left of a function, after its results were compared: operators and how many."""
 
-    def trace(function, *args):
+    def trace(function, *args, seen=None):
         module = make_fx(function, tracing_mode="fake")(*args)
         expected = make_fx(function)(*args)(*args)
-        found = callable_of(module)(*args)
+        found = callable_of(module, seen)(*args)
         for one, other in zip(found, expected, strict=True):
             assert torch.equal(one, other)
             assert one.stride() == other.stride()
@@ -77,6 +77,24 @@ def test_a_copy_that_nobody_returns_goes(simplified):
 )
 def test_a_copy_that_may_be_seen_stays(simplified, function):
     assert simplified(function, torch.randn(4, 4))["aten.clone.default"] == 1
+
+
+def test_a_copy_that_is_only_kept_for_the_gradient_goes(simplified):
+    def forward(x):
+        kept = x.relu()
+        copy = aten.clone(kept)
+        return [copy * 2, kept.detach(), copy.view(16)]
+
+    assert simplified(forward, torch.randn(4, 4))["aten.clone.default"] == 1
+    assert "aten.clone.default" not in simplified(forward, torch.randn(4, 4), seen=1)
+
+
+def test_a_copy_of_what_the_program_sees_stays(simplified):
+    def forward(x):
+        shown = x.relu()
+        return [shown.detach(), aten.clone(shown) * 2, aten.clone(shown)]
+
+    assert simplified(forward, torch.randn(4, 4), seen=2)["aten.clone.default"] == 2
 
 
 def test_gradients_of_parts_are_added_in_their_places(simplified):

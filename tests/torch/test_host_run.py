@@ -125,3 +125,19 @@ def test_a_transformer_layer_trains_in_a_graph_as_on_the_cpu():
         ours(x.to("neuron")).square().mean().backward()
     for one, other in zip(twin.parameters(), layer.parameters(), strict=True):
         assert torch.allclose(one.grad.cpu(), other.grad, atol=1e-6)
+
+
+def test_writing_to_a_result_leaves_what_the_gradient_needs():
+    def function(x):
+        return torch.dropout(x.relu(), 0.0, train=True) * 1
+
+    def gradient(function, x):
+        x = x.clone().requires_grad_()
+        out = function(x)
+        with torch.no_grad():
+            out.mul_(0)
+        out.sum().backward()
+        return x.grad.cpu()
+
+    x = torch.randn(8)
+    assert torch.equal(gradient(compiled(function), x.to("neuron")), gradient(function, x))

@@ -85,9 +85,10 @@ def _compile_graph(module: fx.GraphModule, inputs: Sequence[Any], **_: Any) -> C
 
 def _compiled(module: fx.GraphModule, inputs: Sequence[Any], kind: str) -> Callable[..., Any]:
     """The function that runs a graph; what it is for fixed sizes is known now, else when called."""
+    seen = pytorch.results_seen() if kind == "forward" else None
     if all(isinstance(value, Tensor) for value in inputs):
         one = _made(import_graph(module), kind)
-        return pytorch.boxed(_runner(module, lambda _: one))
+        return pytorch.boxed(_runner(module, lambda _: one, seen))
     made: dict[tuple[Any, ...], CompiledGraph] = {}
 
     def for_sizes(args: tuple[Any, ...]) -> CompiledGraph:
@@ -96,14 +97,16 @@ def _compiled(module: fx.GraphModule, inputs: Sequence[Any], kind: str) -> Calla
             made[key] = _made(import_graph(pytorch.with_sizes_of(module, args)), kind)
         return made[key]
 
-    return pytorch.boxed(_runner(module, for_sizes))
+    return pytorch.boxed(_runner(module, for_sizes, seen))
 
 
 def _runner(
-    module: fx.GraphModule, graph_for: Callable[[tuple[Any, ...]], CompiledGraph]
+    module: fx.GraphModule,
+    graph_for: Callable[[tuple[Any, ...]], CompiledGraph],
+    seen: int | None,
 ) -> Callable[..., Any]:
-    """What computes the values and tells recordings which graph ran."""
-    whole = on_host(module)
+    """What computes the values and tells recordings which graph ran; `seen` as for `on_host`."""
+    whole = on_host(module, seen)
 
     def run(*args: Any) -> Any:
         one = graph_for(args)

@@ -27,9 +27,14 @@ _VIEWS: Final = (_aten.view.default, _aten._unsafe_view.default)  # noqa: SLF001
 _CALL: Final = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)\(")
 
 
-def callable_of(module: fx.GraphModule) -> Callable[..., Any]:
-    """`module`, whose graph may change for it, as a function of the host's tensors."""
-    simplify(module.graph)
+def callable_of(module: fx.GraphModule, seen: int | None = None) -> Callable[..., Any]:
+    """`module`, whose graph may change for it, as a function of the host's tensors.
+
+    Args:
+        module: a traced graph, its device the host.
+        seen: how many results, the first ones, anyone may write to; None for all.
+    """
+    simplify(module.graph, seen)
     calls = _DirectCalls()
     module.graph.set_codegen(calls)
     module.graph.on_generate_code(lambda _: calls.named)
@@ -70,19 +75,24 @@ class _DirectCalls(CodeGen):
         return f"host.{name}("
 
 
-def simplify(graph: fx.Graph) -> None:
+def simplify(graph: fx.Graph, seen: int | None = None) -> None:
     """Leave out of `graph` the operators whose result is one of their arguments, or of another's.
 
-    Values and strides stay as they were. Two results of the graph may share memory afterwards only
-    where they did before: a copy that leaves the graph, or whose origin does, stays.
+    Values and strides stay as they were. A result that anyone may write to shares memory with
+    others only where it did before: a copy that is one, or whose origin is one, stays.
     """
+    returned: Any = next(node for node in graph.nodes if node.op == "output").args[0]
+    results = list(returned) if isinstance(returned, tuple | list) else [returned]
+    shown = {result for result in results[:seen] if isinstance(result, fx.Node)}
     is_written = any(_is_write(node) for node in graph.nodes)
     for node in list(graph.nodes):
         rule = _RULES.get(node.target)
         origin = rule(node) if rule is not None else None
         if origin is None and not is_written and node.target is _aten.clone.default:
-            origin = _copied_in_vain(node)
+            origin = _copied_in_vain(node, shown)
         if origin is not None:
+            if node in shown:
+                shown.add(origin)
             node.replace_all_uses_with(origin)
             graph.erase_node(node)
         elif node.target is _aten.add.Tensor:
@@ -116,8 +126,8 @@ def _as_it_was(node: fx.Node) -> fx.Node | None:
     return inner if _layout(node) == _layout(inner) is not None else None
 
 
-def _copied_in_vain(node: fx.Node) -> fx.Node | None:
-    """The origin of a copy with its strides, where the graph returns no view of either."""
+def _copied_in_vain(node: fx.Node, shown: set[fx.Node]) -> fx.Node | None:
+    """The origin of a copy with its strides, where no view of either is shown."""
     origin: Any = node.args[0]
     if node.kwargs or _layout(node) is None or _layout(node) != _layout(origin):
         return None
@@ -125,7 +135,7 @@ def _copied_in_vain(node: fx.Node) -> fx.Node | None:
     while _is_view(base):
         base = base.args[0]
     is_fresh = base.op == "call_function"
-    return origin if is_fresh and not (_escapes(node) or _escapes(base)) else None
+    return None if not is_fresh or _escapes(node, shown) or _escapes(base, shown) else origin
 
 
 def _add_where_not_zero(node: fx.Node) -> None:
@@ -153,8 +163,8 @@ def add_selected(total: torch.Tensor, gradient: torch.Tensor, axis: int, place: 
     return total
 
 
-def _escapes(node: fx.Node) -> bool:
-    return any(user.op == "output" or (_is_view(user) and _escapes(user)) for user in node.users)
+def _escapes(node: fx.Node, shown: set[fx.Node]) -> bool:
+    return node in shown or any(_is_view(user) and _escapes(user, shown) for user in node.users)
 
 
 def _is_view(node: fx.Node) -> bool:

@@ -48,10 +48,11 @@ class _Result:
     is_plain: bool
 
 
-def on_host(module: fx.GraphModule) -> Callable[..., Any]:
+def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., Any]:
     """`module` as a function of neuron tensors that the host computes on their memory.
 
-    A graph with an operator that the CPU has not is `module` itself.
+    A graph with an operator that the CPU has not is `module` itself. Of its results the first
+    `seen` are the program's own, which may write to them; None stands for all.
     """
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
         return module.forward
@@ -60,7 +61,7 @@ def on_host(module: fx.GraphModule) -> Callable[..., Any]:
     others = [(position, r) for position, r in enumerate(results) if not r.is_plain]
     written = _written(module)
     seeded = any(_contract_of(node).is_seeded for node in _operators(module))
-    run = callable_of(_moved(module))
+    run = callable_of(_moved(module), seen)
 
     def computed(*args: Any) -> Any:
         core = 0

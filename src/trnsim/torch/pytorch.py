@@ -174,6 +174,18 @@ def split_by_autograd(
     return compile_it
 
 
+def results_seen() -> int | None:
+    """How many results of the forward graph in the making the program sees, the first ones.
+
+    The others are kept for its gradient. None where PyTorch does not say.
+    """
+    from torch._guards import TracingContext  # noqa: PLC0415  takes a second
+
+    context: Any = TracingContext.try_get()
+    found = None if context is None else context.fw_metadata
+    return None if found is None else int(found.num_forward)
+
+
 def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions into core ATen, but for operators whose name `is_kept`."""
     from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
