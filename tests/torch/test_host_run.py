@@ -4,6 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch import nn
 
+from trnsim.torch import compiler
 from trnsim.torch.exact import numerics
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -141,3 +142,21 @@ def test_writing_to_a_result_leaves_what_the_gradient_needs():
 
     x = torch.randn(8)
     assert torch.equal(gradient(compiled(function), x.to("neuron")), gradient(function, x))
+
+
+@pytest.mark.parametrize("device", ["cpu", "neuron"])
+def test_a_tensor_that_the_program_writes_out_is_a_constant_of_the_graph(device):
+    def function(x):
+        return x + torch.tensor([1.0, 2.0], device=device).to("neuron")
+
+    x = torch.ones(2).to("neuron")
+    assert compiled(function)(x).tolist() == [2, 3]
+    assert not compiler.graphs()[-1].missing
+
+
+def test_a_tensor_from_outside_is_read_when_the_graph_runs():
+    outside = torch.ones(2).to("neuron")
+    function = compiled(lambda x: x * outside)
+    assert function(torch.ones(2).to("neuron")).tolist() == [1, 1]
+    outside.fill_(3)
+    assert function(torch.ones(2).to("neuron")).tolist() == [3, 3]

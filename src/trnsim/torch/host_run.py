@@ -110,10 +110,11 @@ def _moved(module: fx.GraphModule) -> fx.GraphModule:
         if "device" in node.kwargs:
             node.kwargs = {**node.kwargs, "device": _CPU}
         node.args = tuple(_CPU if isinstance(a, torch.device) else a for a in node.args)
-    for name, tensor in [*module.named_buffers(), *module.named_parameters()]:
-        if tensor.device.type == DEVICE_TYPE:
-            owner, _, attribute = name.rpartition(".")
-            setattr(moved.get_submodule(owner), attribute, host_alias(tensor.detach()))
+    with pytorch.without_fakes():
+        for name, tensor in [*module.named_buffers(), *module.named_parameters()]:
+            if tensor.device.type == DEVICE_TYPE:
+                owner, _, attribute = name.rpartition(".")
+                setattr(moved.get_submodule(owner), attribute, host_alias(tensor.detach()))
     return moved
 
 

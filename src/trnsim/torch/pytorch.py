@@ -174,6 +174,15 @@ def split_by_autograd(
     return compile_it
 
 
+def without_fakes() -> Any:
+    """A context in which tensors are real: PyTorch's compiler calls ours among fakes."""
+    from torch._subclasses.fake_tensor import (  # noqa: PLC0415  takes a second
+        unset_fake_temporarily,
+    )
+
+    return unset_fake_temporarily()
+
+
 def results_seen() -> int | None:
     """How many results of the forward graph in the making the program sees, the first ones.
 

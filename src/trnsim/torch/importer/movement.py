@@ -272,6 +272,8 @@ def pixel_unshuffle(b: Build, x: Value, factor: int) -> Value:
 
 IMPORTERS: Final[dict[str, Importer]] = {
     "clone": copied,
+    "lift_fresh": copied,
+    "lift_fresh_copy": copied,
     "_copy_from": copied,
     "copy": copied_onto,
     "cat": cat,
