@@ -6,6 +6,7 @@ from torch import nn
 
 from trnsim.torch import compiler
 from trnsim.torch.exact import numerics
+from trnsim.torch.faults import DtypeRefused
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -160,3 +161,39 @@ def test_a_tensor_from_outside_is_read_when_the_graph_runs():
     assert function(torch.ones(2).to("neuron")).tolist() == [1, 1]
     outside.fill_(3)
     assert function(torch.ones(2).to("neuron")).tolist() == [3, 3]
+
+
+def test_integers_are_counted_as_eager_calls_count_them():
+    x = torch.tensor([1, 2, 3], dtype=torch.int32).to("neuron")
+    assert compiled(lambda x: torch.histc(x, 4, 0, 4) * 2)(x).tolist() == [0, 2, 2, 2]
+
+
+def test_what_the_host_refuses_the_device_says():
+    function = compiled(lambda x, place: x[place] * 2)
+    x = torch.arange(3.0).to("neuron")
+    assert function(x, torch.tensor([1]).to("neuron")).tolist() == [2]
+    with pytest.raises(IndexError, match="out of bounds"):
+        function(x, torch.tensor([7]).to("neuron"))
+
+
+@pytest.mark.parametrize("policy", ["chip", "host"])
+def test_the_policy_holds_inside_a_graph(policy):
+    x = torch.ones(2).to("neuron")
+    function = compiled(lambda x: (x.double() * 2).float())
+    before = torch.neuron.host_fallbacks().get("float64", 0)
+    torch.neuron.set_policy(policy)
+    try:
+        if policy == "chip":
+            with pytest.raises(DtypeRefused, match=r"torch\.float64"):
+                function(x)
+        else:
+            assert function(x).tolist() == [2, 2]
+            assert torch.neuron.host_fallbacks()["float64"] > before
+    finally:
+        torch.neuron.set_policy("host")
+
+
+def test_rounding_by_chance_holds_inside_a_graph():
+    x = torch.full((4096,), 1.3).to("neuron")
+    with numerics("fast", is_stochastic=True):
+        assert len(compiled(lambda x: x.bfloat16() * 1)(x).unique()) == 2

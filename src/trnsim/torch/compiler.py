@@ -114,7 +114,8 @@ def _runner(
         _require_memory(one, core)
         with pytorch.profiler_scope(one.name):
             with without_recording():
-                found = (whole if mode.kind == "fast" else module)(*args)
+                is_whole = mode.kind == "fast" and not mode.is_stochastic
+            found = (whole if is_whole else module)(*args)
             for recording in recordings:
                 recording.note_call(one, core)
         return found

@@ -128,6 +128,10 @@ class _Import:
         importer = IMPORTERS.get(name)
         if importer is None:
             raise Unlowered("there is no lowering of it")
+        for operand in node.all_input_nodes:
+            given = operand.meta.get("val")
+            if isinstance(given, Tensor) and self._made.get(operand) is None:
+                raise Unlowered(f"it reads {given.dtype}, which a NeuronCore does not have")
         self.b.results = [spec_of(tensor).type for tensor in results]
         args = [self._value(value) for value in node.args]
         return importer(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,17 +17,18 @@ import torch
 from torch import Tensor, fx
 from torch._ops import OpOverload
 
-from trnsim.torch import pytorch
+from trnsim.torch import attention, pytorch, special
 from trnsim.torch.alias import host_alias, neuron_alias
-from trnsim.torch.attention import HOST_FORMS
 from trnsim.torch.contracts import read_contract
 from trnsim.torch.host_graph import callable_of
 from trnsim.torch.memory import core_memory, place
-from trnsim.torch.policy import LACKING
+from trnsim.torch.policy import LACKING, admit
 from trnsim.torch.pytorch import DEVICE_TYPE
 from trnsim.torch.rng import drawing_from
 
+_HOST_FORMS: Final = attention.HOST_FORMS | special.HOST_FORMS
 _CPU: Final = torch.device("cpu")
+_NOTHING: Final = nullcontext()
 _ON_HOST: Final = -1
 """What PyTorch says is the index of a tensor's device where that is the CPU."""
 
@@ -51,7 +53,8 @@ class _Result:
 def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., Any]:
     """`module` as a function of neuron tensors that the host computes on their memory.
 
-    A graph with an operator that the CPU has not is `module` itself. Of its results the first
+    A graph with an operator that the CPU has not is `module` itself, and so is one that the CPU
+    refuses when it runs and that writes nothing. Of its results the first
     `seen` are the program's own, which may write to them; None stands for all.
     """
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
@@ -61,20 +64,25 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
     others = [(position, r) for position, r in enumerate(results) if not r.is_plain]
     written = _written(module)
     seeded = any(_contract_of(node).is_seeded for node in _operators(module))
+    lacking = _lacking(module)
     run = callable_of(_moved(module), seen)
 
     def computed(*args: Any) -> Any:
+        for dtype in lacking:
+            admit(dtype)
         core = 0
         aliases: list[Any] = []
         for argument in args:
             index = argument.get_device() if isinstance(argument, Tensor) else _ON_HOST
             aliases.append(argument if index == _ON_HOST else host_alias(argument))
             core = core if index == _ON_HOST else index
-        if seeded:
-            with drawing_from(core):
+        try:
+            with drawing_from(core) if seeded else _NOTHING:
                 found = run(*aliases)
-        else:
-            found = run(*aliases)
+        except RuntimeError:
+            if written:
+                raise
+            return module.forward(*args)  # the device takes more, and says better what it refuses
         for position in written:
             torch.autograd.graph.increment_version(args[position])
         back = [found] if is_single else list(found)
@@ -87,6 +95,13 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
         return back[0] if is_single else back
 
     return computed
+
+
+def _lacking(module: fx.GraphModule) -> list[torch.dtype]:
+    """The dtypes of the graph's own tensors that the chip has not, of which the policy decides."""
+    made = (node.meta.get("val") for node in _operators(module))
+    found = {value.dtype for value in made if isinstance(value, Tensor) and not value.is_cpu}
+    return sorted(found & LACKING, key=str)
 
 
 def _back(result: _Result, part: Any, args: tuple[Any, ...], core: int) -> Any:
@@ -106,7 +121,7 @@ def _moved(module: fx.GraphModule) -> fx.GraphModule:
     moved = fx.GraphModule(module, copy.deepcopy(module.graph))
     for node in moved.graph.nodes:
         if isinstance(node.target, OpOverload):
-            node.target = HOST_FORMS.get(_contract_of(node).name, node.target)
+            node.target = _HOST_FORMS.get(_contract_of(node).name, node.target)
         if "device" in node.kwargs:
             node.kwargs = {**node.kwargs, "device": _CPU}
         node.args = tuple(_CPU if isinstance(a, torch.device) else a for a in node.args)

@@ -211,9 +211,13 @@ def can_exchange_data(tensor: Tensor, source: Tensor) -> bool:
 
 def histogram(tensor: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002  PyTorch's names
     """aten::histc, of integers too, which devices have and the CPU does not (experts count so)."""
-    host = host_alias(tensor)
+    return place(host_histogram(host_alias(tensor), bins, min, max), tensor.get_device())
+
+
+def host_histogram(host: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002  likewise
+    """`histogram` of the host's tensors."""
     counts = torch.histc(host if host.is_floating_point() else host.float(), bins, min, max)
-    return place(counts.to(tensor.dtype), tensor.get_device())
+    return counts.to(host.dtype)
 
 
 def is_left_aligned(tensor: Tensor, mask: Tensor) -> bool:
@@ -268,3 +272,6 @@ _KERNELS: Final[dict[str, Kernel]] = {
     "set_.source_Storage": set_to_storage,
     "set_": set_to_nothing,
 }
+
+HOST_FORMS: Final = {"aten::histc": host_histogram}
+"""What computes these operators of a graph that the host runs; the CPU refuses some dtypes."""
