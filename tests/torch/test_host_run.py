@@ -5,8 +5,11 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from torch import nn
 
 from trnsim.torch import compiler
+from trnsim.torch.alias import host_alias
 from trnsim.torch.exact import numerics
 from trnsim.torch.faults import DtypeRefused
+from trnsim.torch.launches import launch
+from trnsim.torch.memory import place
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -197,3 +200,34 @@ def test_rounding_by_chance_holds_inside_a_graph():
     x = torch.full((4096,), 1.3).to("neuron")
     with numerics("fast", is_stochastic=True):
         assert len(compiled(lambda x: x.bfloat16() * 1)(x).unique()) == 2
+
+
+COMPLEX = torch.complex(torch.arange(4.0), torch.arange(4.0) + 8)
+REAL = torch.arange(4.0)
+
+
+@pytest.mark.parametrize(
+    ("view", "x"),
+    [
+        (torch.view_as_real, COMPLEX),
+        (lambda x: x.real[1:], COMPLEX),
+        (lambda x: torch.view_as_complex(x.view(2, 2)), REAL),
+        (lambda x: x.view(torch.int32)[1:], REAL),
+        (lambda x: x.view(torch.int16)[2:], REAL),
+    ],
+)
+def test_views_in_another_dtype(view, x):
+    ours = x.to("neuron")
+    found = compiled(view)(ours)
+    assert torch.equal(found.cpu(), view(x))
+    ours.mul_(2)
+    assert torch.equal(found.cpu(), view(x * 2))
+
+
+def test_what_computes_eager_calls_is_never_traced():
+    from torch._dynamo import trace_rules  # noqa: PLC0415  takes a second
+
+    compiled(lambda x: x + 1)(torch.ones(2).to("neuron"))
+    assert trace_rules.check(host_alias)
+    assert trace_rules.check(place)
+    assert not trace_rules.check(launch)

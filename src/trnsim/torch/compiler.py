@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from torch import Tensor, fx
@@ -35,6 +36,16 @@ _ADVICE: Final = (
     "lengths (buckets). torch._dynamo.mark_dynamic spares PyTorch's tracing, not this compilation."
 )
 
+
+_ROOM: Final = Path(__file__).parent
+_TRACED: Final = ("custom_ops.py", "launches.py", "whereabouts.py")
+"""Where a program's own calls, and its modules, pass on their way into a graph."""
+_NOT_TRACED: Final = (
+    *(_ROOM.parent / room for room in ("dtypes", "graph", "isa", "memory", "timing")),
+    _ROOM / "importer",
+    *(path for path in _ROOM.glob("*.py") if path.name not in _TRACED),
+)
+"""What computes eager calls, which PyTorch's compiler meets where a graph breaks."""
 
 _graphs: list[CompiledGraph] = []
 
@@ -71,6 +82,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
     if name != "compile_graph":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     pytorch.make_opaque(in_graph)
+    pytorch.never_trace(_NOT_TRACED)
     return _compile_graph
 
 

@@ -109,11 +109,22 @@ def _back(result: _Result, part: Any, args: tuple[Any, ...], core: int) -> Any:
         return args[result.argument]
     if not result.is_on_device or not isinstance(part, Tensor):
         return part
-    if result.argument >= 0:
-        base = args[result.argument]
+    if result.argument >= 0 and part.numel():
+        base = _seen_as(args[result.argument], part.dtype)
         offset = base.storage_offset() + part.storage_offset()
         return base.as_strided(part.shape, part.stride(), offset)
     return place(part, core)
+
+
+def _seen_as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """A view of the memory of `tensor` from its first element on, in elements of another dtype."""
+    if tensor.dtype is dtype:
+        return tensor
+    if dtype.is_complex:
+        return torch.view_as_complex(tensor.as_strided((1, 2), (2, 1)))
+    if tensor.is_complex():
+        return torch.view_as_real(tensor.as_strided((1,), (1,)))
+    return tensor.as_strided((max(1, dtype.itemsize // tensor.itemsize),), (1,)).view(dtype)
 
 
 def _moved(module: fx.GraphModule) -> fx.GraphModule:

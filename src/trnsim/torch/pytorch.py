@@ -18,6 +18,7 @@ from torch.utils import backend_registration
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from torch import Tensor
 
@@ -232,6 +233,13 @@ def make_opaque(function: Callable[..., Any]) -> None:
     """Let PyTorch's compiler put `function` in its graph as it is, instead of tracing it."""
     hide: Any = torch.compiler.allow_in_graph
     hide(function)
+
+
+def never_trace(paths: Sequence[Path]) -> None:
+    """Let PyTorch's compiler run what these files and folders define, and never look inside."""
+    rules: Any = import_module("torch._dynamo.trace_rules")
+    rules.SKIP_DIRS.extend(path.as_posix() + ("/" if path.is_dir() else "") for path in paths)
+    rules._recompile_re()
 
 
 def print_from_host() -> None:

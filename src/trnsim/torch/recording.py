@@ -1,7 +1,7 @@
 """What ran on the device, in order: the record from which device time is computed afterwards.
 
-Recording costs a few microseconds a call, so it happens only inside `recording`. Which module a
-call belongs to is known from module hooks in the forward pass; a call of the backward pass belongs
+Recording costs a few microseconds a call, so it happens only inside `recording`. In the forward
+pass a call belongs to the module that the program is in (`whereabouts`); one of the backward pass
 to the module whose operator it is the gradient of, by the sequence number that autograd gives both.
 """
 
@@ -16,15 +16,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
-import torch.optim.optimizer as optimizers
-from torch import nn
-from torch.nn.modules import module as hooks
 
 from trnsim.torch import pytorch
 from trnsim.torch.exact import exactly, mode
 from trnsim.torch.importer.calls import Call, call_of, tensors_in
 from trnsim.torch.memory import core_memory
 from trnsim.torch.rounding import rounding
+from trnsim.torch.whereabouts import whereabouts
 
 if TYPE_CHECKING:
     from trnsim.torch.collectives import Collective
@@ -90,9 +88,9 @@ class Recording:
         if sequence is not None:
             place = bisect_right(self._starts, sequence) - 1
             return self._modules[place] if place >= 0 else "", Phase.backward
-        if _state.is_stepping:
+        if whereabouts.is_stepping:
             return "", Phase.optimizer
-        module = _state.path()
+        module = whereabouts.path()
         number = pytorch.next_sequence_number()
         # Autograd has numbered this operator just before it came here.
         if not self._modules or self._modules[-1] != module:
@@ -107,20 +105,6 @@ def _core(*values: Any) -> int:
     return next((tensor.get_device() for tensor in tensors_in([*given]) if not tensor.is_cpu), 0)
 
 
-@dataclass
-class _State:
-    """Where the program is: inside which modules, in an optimizer's step; and whether we look."""
-
-    modules: list[nn.Module] = field(default_factory=list[nn.Module])
-    names: dict[int, str] = field(default_factory=dict[int, str])
-    is_stepping: bool = False
-    is_watched: bool = False
-
-    def path(self) -> str:
-        return self.names.get(id(self.modules[-1]), "") if self.modules else ""
-
-
-_state = _State()
 recordings: list[Recording] = []
 """Those under way; empty almost always."""
 
@@ -164,7 +148,7 @@ def record_whole_program() -> None:
     """Begin the recording of the whole program, if it was asked for."""
     if os.environ.get(RECORD_VARIABLE) == "1" and not whole_program:
         whole_program.append(Recording())
-        _watch_modules()
+        whereabouts.watch()
         recordings.extend(whole_program)
 
 
@@ -201,52 +185,9 @@ def recording() -> Generator[Recording]:
     Not inside another thread's `with`: every thread's calls are written down.
     """
     found = Recording()
-    removers = [] if _state.is_watched else _watch_modules()
     recordings.append(found)
     try:
-        yield found
+        with whereabouts.watched():
+            yield found
     finally:
         recordings.remove(found)
-        for remover in removers:
-            remover.remove()
-        _state.is_watched = _state.is_watched and not removers
-
-
-def _watch_modules() -> list[Any]:
-    """Hooks that keep `_state` right."""
-    _state.modules.clear()
-    _state.names.clear()
-    _state.is_watched = True
-    return [
-        hooks.register_module_forward_pre_hook(_enter),
-        hooks.register_module_forward_hook(_leave, always_call=True),
-        optimizers.register_optimizer_step_pre_hook(_begin_step),
-        optimizers.register_optimizer_step_post_hook(_end_step),
-    ]
-
-
-def _enter(module: nn.Module, inputs: Any) -> None:
-    del inputs
-    if torch.compiler.is_compiling():  # a compiled graph is one event, and traced but once
-        return
-    if not _state.modules:
-        root = type(module).__name__
-        for name, part in module.named_modules():
-            _state.names[id(part)] = name or root
-    _state.modules.append(module)
-
-
-def _leave(module: nn.Module, inputs: Any, outputs: Any) -> None:
-    del inputs, outputs
-    if torch.compiler.is_compiling():
-        return
-    if _state.modules and _state.modules[-1] is module:
-        _state.modules.pop()
-
-
-def _begin_step(*_: Any) -> None:
-    _state.is_stepping = True
-
-
-def _end_step(*_: Any) -> None:
-    _state.is_stepping = False

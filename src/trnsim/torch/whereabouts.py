@@ -1,0 +1,86 @@
+"""Where a program is: inside which modules, and whether in an optimizer's step.
+
+PyTorch's compiler traces these hooks with the modules that they watch, and leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.optim.optimizer as optimizers
+from torch import nn
+from torch.nn.modules import module as hooks
+
+
+@dataclass
+class Whereabouts:
+    """What the hooks have seen.
+
+    Attributes:
+        is_stepping: whether an optimizer makes its step.
+    """
+
+    is_stepping: bool = False
+    _modules: list[nn.Module] = field(default_factory=list[nn.Module])
+    _names: dict[int, str] = field(default_factory=dict[int, str])
+    _is_watched: bool = False
+
+    def path(self) -> str:
+        """The name of the innermost module, or ""."""
+        return self._names.get(id(self._modules[-1]), "") if self._modules else ""
+
+    def watch(self) -> list[Any]:
+        """Look from now on; what ends it again. Nothing where that has begun."""
+        if self._is_watched:
+            return []
+        self._modules.clear()
+        self._names.clear()
+        self._is_watched = True
+        return [
+            hooks.register_module_forward_pre_hook(self._enter),
+            hooks.register_module_forward_hook(self._leave, always_call=True),
+            optimizers.register_optimizer_step_pre_hook(self._begin_step),
+            optimizers.register_optimizer_step_post_hook(self._end_step),
+        ]
+
+    @contextmanager
+    def watched(self) -> Generator[None]:
+        """Look inside."""
+        removers = self.watch()
+        try:
+            yield
+        finally:
+            for remover in removers:
+                remover.remove()
+            self._is_watched = self._is_watched and not removers
+
+    def _enter(self, module: nn.Module, inputs: Any) -> None:
+        del inputs
+        if torch.compiler.is_compiling():  # a compiled graph is one event, and traced but once
+            return
+        if not self._modules:
+            root = type(module).__name__
+            for name, part in module.named_modules():
+                self._names[id(part)] = name or root
+        self._modules.append(module)
+
+    def _leave(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
+        del inputs, outputs
+        if torch.compiler.is_compiling():
+            return
+        if self._modules and self._modules[-1] is module:
+            self._modules.pop()
+
+    def _begin_step(self, *_: Any) -> None:
+        self.is_stepping = True
+
+    def _end_step(self, *_: Any) -> None:
+        self.is_stepping = False
+
+
+whereabouts = Whereabouts()
+"""Of this process."""
