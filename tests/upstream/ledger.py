@@ -67,8 +67,8 @@ class Ledger:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
         able = [item.nodeid for item in items if not item.get_closest_marker("skip")]
-        self.write(population=len(able))
         chosen = set(able) if self.number is None else sample(able, self.number)
+        self.write(population=len(able), chosen=len(chosen))
         known = {entry["case"] for entry in read(self.path) if "case" in entry}
         unwanted = (set(able) - chosen) | known
         items[:] = [item for item in items if item.nodeid not in unwanted]

@@ -24,7 +24,9 @@ class Result:
         self.suite = suite
         self.head = entries[0] if entries else {}
         self.cases = {entry["case"]: entry for entry in entries if "case" in entry}
-        self.population = max((entry.get("population", 0) for entry in entries), default=0)
+        counts = [entry for entry in entries if "population" in entry]
+        self.population = max((entry["population"] for entry in counts), default=0)
+        self.chosen = max((entry["chosen"] for entry in counts), default=0)
         self.is_finished = bool(entries) and bool(entries[-1].get("finished"))
         if not self.is_finished:
             for entry in entries:
@@ -41,15 +43,15 @@ class Result:
     @property
     def what(self):
         """What the suite is, and how much of it was run."""
-        ran = len(self.cases) - len(self.having("skipped"))
         if not self.cases:
             return f"{self.suite.what} (not run)"
         if not self.is_finished:
             return f"{self.suite.what} (stopped early)"
         if "sweeps" not in self.suite.name:
             return self.suite.what
-        able = max(self.population, ran)
-        return f"{self.suite.what}: " + ("all" if ran == able else f"a sample of {ran} of {able}")
+        is_whole = self.chosen == self.population
+        part = "all" if is_whole else f"a sample of {self.chosen} of {self.population}"
+        return f"{self.suite.what}: {part}"
 
     def row(self):
         """Its line of the table."""

@@ -49,7 +49,7 @@ def run(folder, *arguments):
 
 def test_a_ledger_has_each_case_with_its_outcome_reason_and_warnings(tmp_path):
     first, *cases, last = run(tmp_path)
-    assert (first, last) == ({"population": 7}, {"finished": True})
+    assert (first, last) == ({"population": 7, "chosen": 7}, {"finished": True})
     found = {case["case"].partition("::")[2]: case for case in cases}
     assert Counter(case["outcome"] for case in cases) == {"passed": 5, "failed": 2, "skipped": 1}
     assert found["test_fails"]["reason"] == "AssertionError: one is not two"

@@ -13,8 +13,9 @@ def case(name, outcome="passed", reason="", warnings=()):
     return {"case": name, "outcome": outcome, "reason": reason, "warnings": list(warnings)}
 
 
-def text_of(name, *entries, end=END):
-    result = Result(NAMES[name], [HEAD, {"population": 9}, *entries, end])
+def text_of(name, *entries, end=END, chosen=9):
+    counts = {"population": 9, "chosen": chosen}
+    result = Result(NAMES[name], [HEAD, counts, *entries, end])
     return page([result], [(group, clone, "sha", what) for group, clone, what in NOT_YET])
 
 
@@ -45,7 +46,7 @@ def test_a_warning_is_counted_whether_or_not_the_case_passed():
 
 def test_a_row_says_how_much_of_a_suite_was_run():
     cases = [case(f"f.py::test[{x}]") for x in range(9)]
-    assert "cases on trn2: a sample of 3 of 9 |" in text_of("D5-trn2-sweeps", *cases[:3])
+    assert "cases on trn2: a sample of 3 of 9 |" in text_of("D5-trn2-sweeps", *cases[:3], chosen=3)
     assert "cases on trn2: all |" in text_of("D5-trn2-sweeps", *cases)
     assert "cases on trn2 (stopped early) |" in text_of("D5-trn2-sweeps", *cases, end=cases[0])
     assert "nki/examples (not run) |" in text_of("D1")
