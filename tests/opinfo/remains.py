@@ -2,6 +2,10 @@
 
 SPARSE = "a NeuronCore has dense tensors alone, and the host computes none for it"
 ANOTHER_POLICY = "PyTorch chooses how precisely to accumulate by the device's name: not as on a CPU"
+LAID_OUT = (
+    "gradients have the strides of their operands, which PyTorch promises of the form of attention "
+    "for devices; the CPU's form has others"
+)
 NOT_IN_PLACE = "the solution is dense; the CPU's is a part of the right-hand side's memory"
 
 REMAINS = {
@@ -17,6 +21,7 @@ REMAINS = {
         "nn.functional.linear_cross_entropy.chunked_none": ANOTHER_POLICY,
     },
     "gradient": {
+        "nn.functional.scaled_dot_product_attention": LAID_OUT,
         "sparse.sampled_addmm": SPARSE,
         "sparse.mm.reduce": SPARSE,
         "to_sparse": SPARSE,
