@@ -161,14 +161,14 @@ def gradient(entry):
 
 def _compare_gradients(entry, sample, where, outcome):
     try:
-        expected = _gradients(entry, sample, "cpu")
+        expected = _gradients(entry.op, sample, "cpu")
     except Exception:  # noqa: BLE001  whatever an operator raises
         outcome.skipped += 1
         return
     if not any(part is not None for part in expected):
         return
     try:
-        said = difference(_gradients(entry, sample, "neuron"), expected)
+        said = difference(_gradients(entry.op, sample, "neuron"), expected)
     except Exception as error:  # noqa: BLE001  likewise
         said = words(error)
     if said:
@@ -176,9 +176,9 @@ def _compare_gradients(entry, sample, where, outcome):
     outcome.compared += 1
 
 
-def _gradients(entry, sample, device):
+def _gradients(function, sample, device):
     """The gradients of random combinations of the results."""
-    result, given = call(entry.op, sample, device)
+    result, given = call(function, sample, device)
     if sample.output_process_fn_grad is not None:
         result = sample.output_process_fn_grad(result)
     outputs = [t for t in tensors(result) if t.requires_grad]
@@ -188,6 +188,46 @@ def _gradients(entry, sample, device):
     torch.manual_seed(1)
     weights = [torch.randn(t.shape, dtype=t.dtype).to(device) for t in outputs]
     return list(torch.autograd.grad(outputs, inputs, weights, allow_unused=True))
+
+
+def compiled(entry, most=2):
+    """The first samples through `torch.compile`, beside what its traces give on the CPU."""
+    outcome = Outcome()
+    dtypes = [] if undefined(entry) else dtypes_of(entry)[:1]
+    for dtype in dtypes:
+        is_traced_back = applies("gradient", entry) and dtype is torch.float32
+        samples = entry.sample_inputs("cpu", dtype, requires_grad=is_traced_back)
+        for number, sample in enumerate(islice(samples, most)):
+            expected, theirs, refusal = _compiled(entry, sample, "aot_eager", "cpu")
+            if refusal is not None:
+                outcome.skipped += 1
+                continue
+            found, mine, error = _compiled(entry, sample, "neuron", "neuron")
+            said = words(error) if error else difference(found, expected)
+            said = said or difference(mine, theirs)
+            if said:
+                outcome.fail(f"sample {number}", said)
+            outcome.compared += 1
+    return outcome
+
+
+def _compiled(entry, sample, backend, device):
+    """Results with gradients, and arguments, of one sample; or the error that was raised."""
+    from torch import _dynamo  # noqa: PLC0415  takes a second
+
+    _dynamo.reset()
+
+    def operator(*args, **kwargs):  # an operator by itself is not traced
+        return entry.op(*args, **kwargs)
+
+    function = torch.compile(operator, backend=backend)
+    result, given, error = attempt(function, sample, device)
+    if error is not None or not any(t.requires_grad for t in tensors(result)):
+        return result, given, error
+    try:
+        return [result, _gradients(function, sample, device)], given, None
+    except Exception as error:  # noqa: BLE001  whatever an operator raises
+        return None, None, error
 
 
 def chip(entry):
@@ -265,7 +305,7 @@ def exact_gradient(entry, most=2):
     samples = entry.sample_inputs("cpu", torch.float32, requires_grad=True)
     for number, sample in enumerate(islice(samples, most)):
         try:
-            expected = _gradients(entry, sample, "cpu")
+            expected = _gradients(entry.op, sample, "cpu")
         except Exception:  # noqa: BLE001  whatever an operator raises
             outcome.skipped += 1
             continue
@@ -273,7 +313,7 @@ def exact_gradient(entry, most=2):
             continue
         try:
             with numerics("exact") as on_host:
-                found = _gradients(entry, sample, "neuron")
+                found = _gradients(entry.op, sample, "neuron")
             said = "; ".join(on_host) or _apart(found, expected)
         except Exception as error:  # noqa: BLE001  likewise
             said = words(error)
@@ -298,6 +338,7 @@ def _apart(found, expected, bound=2.0**-12):
 CHECKS = {
     "forward": forward,
     "gradient": gradient,
+    "compiled": compiled,
     "chip": chip,
     "exact": exact,
     "exact_gradient": exact_gradient,

@@ -14,6 +14,7 @@ import time
 import warnings
 from contextlib import suppress
 from dataclasses import asdict
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 
@@ -128,6 +129,8 @@ def main():
     given = parser.parse_args()
     torch.set_num_threads(1)
     sys.stdout.reconfigure(line_buffering=True)
+    if "compiled" in given.kinds:
+        import_module("torch._inductor")  # once, not in each child
     for kind in given.kinds.split(","):
         run(kind, given.entries, given.limit)
     if given.entries:

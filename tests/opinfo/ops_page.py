@@ -8,6 +8,7 @@ from remains import REMAINS
 TITLES = {
     "forward": "results, views, changed arguments, `out=`, in-place forms",
     "gradient": "gradients",
+    "compiled": "`torch.compile`, the first two samples, with their gradients",
     "chip": "under the policy `chip`: refused by name",
     "exact": "instruction by instruction, small samples",
     "exact_gradient": "gradients, instruction by instruction",
@@ -17,8 +18,8 @@ CONFORMANCE = """\
 
 Every entry of `op_db` (torch.testing._internal.common_methods_invocations), all samples, in float32
 and bfloat16 where the operator has them, beside PyTorch's CPU; each entry in a process of its own.
-An entry that compared nothing (uninitialised memory, code for other devices) is not among those
-that passed.
+An entry that compared nothing (uninitialised memory, code for other devices, what PyTorch's
+compiler does not trace on the CPU) is not among those that passed.
 
 | check | entries | passed | compared nothing | remain | samples |
 |---|---|---|---|---|---|"""

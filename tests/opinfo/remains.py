@@ -28,6 +28,11 @@ REMAINS = {
         "nn.functional.linear_cross_entropy.chunked": ANOTHER_POLICY,
         "nn.functional.linear_cross_entropy.chunked_none": ANOTHER_POLICY,
     },
+    "compiled": {
+        "tensor_split": "PyTorch takes the places where to split on the CPU alone",
+        "sparse.sampled_addmm": SPARSE,
+        "sparse.mm.reduce": SPARSE,
+    },
     "chip": {},
 }
 """By kind of check and entry: why it differs."""

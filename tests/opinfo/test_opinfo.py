@@ -33,6 +33,14 @@ def test_an_entry_is_as_the_page_says(kind, name):
     assert bool(outcome.failure) == (name in REMAINS[kind]), outcome.failure
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", ["add", "sgn", "index_put", "nn.functional.layer_norm", "cumsum"])
+def test_an_entry_is_the_same_compiled(name):
+    outcome = check("compiled", ENTRIES[name])
+    assert not outcome.failure
+    assert outcome.compared
+
+
 @pytest.mark.parametrize("kind", ["exact", "exact_gradient"])
 @pytest.mark.parametrize("name", ["add", "matmul", "sort", "gather", "nn.functional.conv2d"])
 def test_an_entry_runs_instruction_by_instruction(kind, name):

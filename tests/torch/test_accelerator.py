@@ -4,6 +4,8 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import threading
 
+from torch.utils._python_dispatch import TorchDispatchMode
+
 
 def test_the_accelerator_is_the_device():
     accelerator = torch.accelerator
@@ -64,3 +66,34 @@ def test_the_capability_names_the_chips_dtypes():
     found = torch.accelerator.get_device_capability()["supported_dtypes"]
     assert torch.bfloat16 in found
     assert torch.float64 not in found
+
+
+def test_an_error_inside_a_traced_backward_pass_arrives_where_the_pass_began():
+    class Refusing(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if function is torch.ops.aten.mm.default:
+                raise ValueError("not this one")
+            return function(*args, **(kwargs or {}))
+
+    x, y = (torch.randn(3, 3, device="neuron", requires_grad=True) for _ in range(2))
+    product = (x @ y).sum()
+    with Refusing(), pytest.raises(ValueError, match="not this one"):
+        product.backward()
+    product.backward()
+    assert x.grad is not None
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_what_the_compiler_cannot_trace_back_runs_as_it_is():
+    def function(x, mask, values):
+        return x.index_put((mask,), values)
+
+    def gradients(function, device):
+        mask = torch.tensor([True, False, True]).to(device)
+        x, v = (torch.ones(3, 3, device=device, requires_grad=True) for _ in range(2))
+        return torch.autograd.grad(function(x, mask, v[:2]).sum(), [x, v])
+
+    torch._dynamo.reset()
+    found = gradients(torch.compile(function, backend="neuron"), "neuron")
+    for mine, theirs in zip(found, gradients(function, "cpu"), strict=True):
+        assert torch.equal(mine.cpu(), theirs)

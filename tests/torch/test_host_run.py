@@ -231,3 +231,9 @@ def test_what_computes_eager_calls_is_never_traced():
     assert trace_rules.check(host_alias)
     assert trace_rules.check(place)
     assert not trace_rules.check(launch)
+
+
+def test_a_gradient_of_zeros_has_memory():
+    x = torch.randn(4, device="neuron", requires_grad=True)
+    (gradient,) = torch.autograd.grad(compiled(torch.sgn)(x).sum(), x)
+    assert gradient.tolist() == [0] * 4

@@ -72,9 +72,15 @@ def _in_this_thread(run_backward: Callable[..., Any]) -> Callable[..., Any]:
             isinstance(output, torch.Tensor) and output.device.type == DEVICE_TYPE
             for output in t_outputs
         )
-        if not is_ours or not pytorch.is_multithreaded():
-            return run_backward(t_outputs, *args, **kwargs)
-        with autograd.set_multithreading_enabled(False):
-            return run_backward(t_outputs, *args, **kwargs)
+        pytorch.taken_aside.clear()
+        try:
+            if not is_ours or not pytorch.is_multithreaded():
+                return run_backward(t_outputs, *args, **kwargs)
+            with autograd.set_multithreading_enabled(False):
+                return run_backward(t_outputs, *args, **kwargs)
+        except SystemError:  # the error was taken aside, and nothing in its place
+            if not pytorch.taken_aside:
+                raise
+            raise pytorch.taken_aside.pop(0) from None
 
     return run

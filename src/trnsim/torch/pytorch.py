@@ -7,6 +7,7 @@ Everything else in this room uses public names only, or these.
 from __future__ import annotations
 
 import copy
+import ctypes
 import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,8 @@ KinetoEvent = Any
 """An event of PyTorch's profiler, whose questions the stub does not have in full."""
 
 DEVICE_TYPE: Final = "neuron"
+_C: Final[Any] = torch._C  # the stub leaves some names out
+_DEVICE_TYPE: Final = _C._autograd.DeviceType.PrivateUse1
 _UNCLAIMED: Final = "privateuseone"
 
 to_dlpack: Final[Callable[[Tensor], object]] = torch._C._to_dlpack
@@ -64,8 +67,34 @@ def claimed_by() -> str | None:
 def claim(device_module: object) -> None:
     """Name the free device type "neuron" and make `device_module` `torch.neuron`."""
     backend_registration._setup_privateuseone_for_python_backend(
-        DEVICE_TYPE, backend_module=device_module
+        DEVICE_TYPE, backend_module=device_module, device_guard=_Guard()
     )
+
+
+taken_aside: Final[list[BaseException]] = []
+"""Errors that were on their way through C++ when it asked for the device's type."""
+_let_errors_out: Final = ctypes.pythonapi.PyErr_Occurred
+_let_errors_out.restype = ctypes.c_void_p
+
+
+_DeviceGuard: Any = _C._acc.DeviceGuard
+
+
+class _Guard(_DeviceGuard):  # type: ignore[misc]
+    """What C++ asks of a device written in Python."""
+
+    def type_(self) -> Any:
+        """The device's type.
+
+        C++ also asks while an error of Python's ends a backward pass. No call of Python's may
+        return then, which ends the process, so the error is taken aside, for whoever began the pass
+        to raise. ctypes raises what is pending after a call of Python's own interface.
+        """
+        try:
+            _let_errors_out()
+        except BaseException as error:  # noqa: BLE001  whatever it was
+            taken_aside.append(error)
+        return _DEVICE_TYPE
 
 
 def operators() -> Iterator[str]:

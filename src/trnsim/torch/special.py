@@ -273,5 +273,6 @@ _KERNELS: Final[dict[str, Kernel]] = {
     "set_": set_to_nothing,
 }
 
-HOST_FORMS: Final = {"aten::histc": host_histogram}
-"""What computes these operators of a graph that the host runs; the CPU refuses some dtypes."""
+HOST_FORMS: Final = {"aten::histc": host_histogram, "aten::_efficientzerotensor": torch.zeros}
+"""What computes these operators of a graph that the host runs: the CPU refuses some dtypes, or
+gives a tensor without memory."""
