@@ -117,11 +117,12 @@ def result(output):
     raise AttributeError(output)
 
 
-def gradients(tiny, device):
+def gradients(tiny, device, *, is_compiled=False):
     """The output, and the gradient of its mean square by every parameter, on the CPU."""
     model = tiny.build().to(device)
     inputs = {name: value.to(device) for name, value in inputs_of(tiny.inputs).items()}
-    found = result(model(**inputs))
+    called = torch.compile(model, backend=device) if is_compiled else model
+    found = result(called(**inputs))
     found.float().pow(2).mean().backward()
     grads = [p.grad.cpu() for p in model.parameters() if p.grad is not None]
     return found.detach().cpu(), grads

@@ -12,9 +12,12 @@ from models import difference, outputs_and_gradients
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", MODELS)
-def test_outputs_and_gradients_are_the_cpus(name):
-    (found, grads), (expected, theirs) = (gradients(MODELS[name], d) for d in ("neuron", "cpu"))
+def test_outputs_and_gradients_are_the_cpus(name, is_compiled):
+    torch._dynamo.reset()
+    found, grads = gradients(MODELS[name], "neuron", is_compiled=is_compiled)
+    expected, theirs = gradients(MODELS[name], "cpu")
     assert torch.allclose(found, expected, atol=1e-4)
     assert any(gradient.abs().max() > 0 for gradient in theirs)
     for mine, other in zip(grads, theirs, strict=True):

@@ -125,6 +125,16 @@ def test_the_trainer_trains_and_evaluates_as_on_the_cpu(tmp_path, options):
     assert found["neuron"][-1] < found["neuron"][0]
 
 
+def test_the_trainer_trains_compiled_as_it_does_eagerly(tmp_path):
+    eager, compiled = (
+        trainer(tmp_path),
+        trainer(tmp_path, torch_compile=True, torch_compile_backend="neuron"),
+    )
+    eager.train()
+    compiled.train()
+    assert losses(compiled) == pytest.approx(losses(eager), rel=1e-4)
+
+
 def test_training_resumes_from_a_checkpoint_with_the_same_losses(tmp_path):
     whole = trainer(tmp_path)
     whole.train()
