@@ -4,8 +4,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from torch import nn
+import subprocess
+import sys
 
+from torch import nn
+from typer.testing import CliRunner
+
+from trnsim.cli import app
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.torch import exported
 from trnsim.torch.exported import compile_program
@@ -88,3 +93,70 @@ def test_a_file_that_is_no_program_is_refused(tmp_path, content):
     with pytest.raises(BadInput, match=r"not a file|no exported program") as caught:
         compile_program(path, "trn2")
     assert caught.value.fix == exported._EXPORT
+
+
+DEFINITION = """
+import torch.utils._pytree as pytree
+
+class Answer:
+    def __init__(self, x):
+        self.x = x
+
+pytree.register_pytree_node(
+    Answer, lambda one: ([one.x], None), lambda parts, _: Answer(*parts),
+    serialized_type_name="answers.Answer",
+)
+"""
+
+
+def test_classes_that_a_program_returns_are_imported(tmp_path, monkeypatch):
+    (tmp_path / "answers.py").write_text(DEFINITION)
+    path = tmp_path / "model.pt2"
+    make = (
+        "import torch, answers\n"
+        "class Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return answers.Answer(x + 1)\n"
+        f"torch.export.save(torch.export.export(Model(), (torch.ones(3),)), {str(path)!r})\n"
+    )
+    subprocess.run([sys.executable, "-c", make], cwd=tmp_path, check=True)
+    with pytest.raises(
+        BadInput, match=r"returns an object of answers\.Answer, and No module named"
+    ):
+        compile_program(path, "trn2")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert compile_program(path, "trn2").imported.operators == ("aten::add.Tensor",)
+
+
+OPERATOR = """
+import torch
+
+@torch.library.custom_op("answers::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+twice.register_fake(torch.empty_like)
+"""
+
+
+def test_a_module_that_registers_operators_is_imported_where_it_is_named(tmp_path, monkeypatch):
+    (tmp_path / "own_operators.py").write_text(OPERATOR)
+    path = tmp_path / "model.pt2"
+    make = (
+        "import torch, own_operators\n"
+        "class Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return torch.ops.answers.twice(x) + 1\n"
+        f"torch.export.save(torch.export.export(Model(), (torch.ones(3),)), {str(path)!r})\n"
+    )
+    subprocess.run([sys.executable, "-c", make], cwd=tmp_path, check=True)
+    run = CliRunner().invoke(app, ["compile", str(path)])
+    assert run.exception.reason == (
+        f"{path} calls torch.ops.answers.twice.default, which nothing here registers"
+    )
+    assert run.exception.fix == "name the module that does: trnsim compile --import MODULE ..."
+    monkeypatch.syspath_prepend(tmp_path)
+    run = CliRunner().invoke(app, ["compile", str(path), "--import", "own_operators"])
+    assert "answers::twice: there is no lowering of it" in run.output
+    run = CliRunner().invoke(app, ["compile", str(path), "--import", "nowhere"])
+    assert "--import nowhere" in run.exception.reason

@@ -18,6 +18,10 @@ def compile_model(
     on: Annotated[
         str, typer.Option(help="Chip: trn1, inf2, trn2 or trn3; several, separated by commas.")
     ] = "trn2",
+    modules: Annotated[
+        list[str] | None,
+        typer.Option("--import", help="A module that registers the model's own operators; again."),
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option(help="Write the text, the figures (JSON) and a trace to this folder."),
@@ -33,11 +37,19 @@ def compile_model(
 
     Example: trnsim compile model.pt2 --on trn2,trn3 --report out
     """
+    room = _room()
+    for name in modules or []:
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise BadInput(
+                f"--import {name}: {error}", fix="install it, or set PYTHONPATH"
+            ) from error
     chips = [arch.target(name.strip()).name for name in on.split(",")]
     with progress() as tell:
         for chip in chips:
             tell(f"{model.name} for {chip}")
-            compiled = _room().compile_program(model, chip)
+            compiled = room.compile_program(model, chip)
             files = compiled.write(report) if report is not None else []
             typer.echo("\n".join([compiled.text(), *(f"  report  {file}" for file in files), ""]))
 

@@ -7,9 +7,12 @@ is computed: the graph alone says what the chip would do.
 from __future__ import annotations
 
 import json
+import logging
+import re
 import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 from zipfile import is_zipfile
@@ -26,6 +29,8 @@ from trnsim.torch.faults import OutOfDeviceMemory
 from trnsim.torch.fx_import import Imported, has_importer, import_graph
 
 _ROWS: Final = 16
+_UNKNOWN_CLASS: Final = re.compile(r"(?P<module>[\w.]+)\.\w+(?= in pytree is not registered)")
+_UNKNOWN_OPERATOR: Final = re.compile(r"(?<=failed to resolve )torch\.ops\.[\w.]+")
 _EXPORT: Final = "write one: torch.export.save(torch.export.export(model, args), 'model.pt2')"
 
 
@@ -169,12 +174,54 @@ def _loaded(path: Path) -> torch.export.ExportedProgram:
     with warnings.catch_warnings():
         # PyTorch's own export copies a class that it has deprecated.
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
-        try:
-            program = torch.export.load(path)
-        except (RuntimeError, ValueError, KeyError) as error:
-            reason = str(error).splitlines()[0]
-            raise BadInput(f"{path} is no exported program: {reason}", fix=_EXPORT) from error
+        program = _read(path, frozenset())
         lowered: torch.export.ExportedProgram = program.run_decompositions(
             pytorch.decompositions(has_importer)
         )
         return lowered
+
+
+def _read(path: Path, imported: frozenset[str]) -> torch.export.ExportedProgram:
+    """The program in a file; modules that define the classes of its results are imported first.
+
+    PyTorch names such a class in its log alone, and only if it was not imported yet.
+    """
+    log, said = logging.getLogger("torch.export"), _Said()
+    log.addFilter(said)
+    try:
+        return torch.export.load(path)
+    except (RuntimeError, ValueError, KeyError) as error:
+        told = "\n".join([str(error), *said.errors])
+        unknown, operator = _UNKNOWN_CLASS.search(told), _UNKNOWN_OPERATOR.search(told)
+        if operator is not None:
+            raise BadInput(
+                f"{path} calls {operator[0]}, which nothing here registers",
+                fix="name the module that does: trnsim compile --import MODULE ...",
+            ) from error
+        if unknown is None or unknown["module"] in imported:
+            reason = str(error).splitlines()[0]
+            raise BadInput(f"{path} is no exported program: {reason}", fix=_EXPORT) from error
+        module = unknown["module"]
+    finally:
+        log.removeFilter(said)
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise BadInput(
+            f"{path} returns an object of {unknown[0]}, and {error}",
+            fix=f"install {module.partition('.')[0]} as it was where the program was made",
+        ) from error
+    return _read(path, imported | {module})
+
+
+class _Said(logging.Filter):
+    """Keeps the errors that a log is given, and prints nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: list[str] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Never."""
+        self.errors.append(str(record.exc_info[1] if record.exc_info else record.getMessage()))
+        return False

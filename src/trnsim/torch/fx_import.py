@@ -25,6 +25,8 @@ from trnsim.torch.nki_calls import KernelCall
 _MADE_EMPTY: Final = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty"}
 )
+# These check what is known here already, and run nothing.
+_CHECKS: Final = frozenset({"_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range"})
 _FUNCTIONALIZED: Final = "auto_functionalized"
 
 
@@ -110,6 +112,8 @@ class _Import:
         if kernel is not None:
             self.operators.append(kernel.name)
             return self._custom_call(kernel, arguments, results, is_functional=is_functional)
+        if plain_name(name) in _CHECKS:
+            return None
         self.operators.append(name)
         before = len(self.b.graph.nodes)
         try:

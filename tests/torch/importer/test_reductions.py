@@ -2,6 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.torch.exact import numerics
+
 torch.manual_seed(0)
 X = torch.randn(5, 7, 9)
 
@@ -68,3 +70,21 @@ def test_both_extremes_and_how_many_are_not_zero(agree):
     agree(lambda x: torch.aminmax(x, dim=1, keepdim=True), x)
     agree(torch.count_nonzero, x)
     agree(lambda x: torch.count_nonzero(x, dim=0), x)
+
+
+@pytest.mark.parametrize("bounds", [(0, 3), (-1, 1), (-10, 10)])
+def test_a_histogram(agree, bounds):
+    agree(lambda x: torch.histc(x, 4, *bounds), torch.linspace(-4, 4, 33))
+
+
+def test_experts_are_counted(agree):
+    chosen = torch.tensor([0, 3, 3, 1, 7, 0])
+    agree(lambda x: torch.histc(x.float(), 8, 0, 7), chosen)
+
+
+def test_integers_are_counted_where_the_cpu_refuses_them():
+    chosen = torch.tensor([0, 3, 3, 1, 7, 0], dtype=torch.int32).to("neuron")
+    with numerics("exact") as on_host:
+        found = torch.histc(chosen, 8, 0, 7)
+    assert not on_host
+    assert found.tolist() == [2, 1, 0, 2, 0, 0, 0, 1]

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.torch.importer.build import Build, Importer
+from trnsim.torch.importer.build import Build, Importer, Unlowered
 from trnsim.torch.importer.indexing import moved
 
 Dims = int | Sequence[int] | None
@@ -201,6 +201,20 @@ def count_nonzero(b: Build, x: Value, dim: Dims = None) -> Value:
     return b.result(b.reduce("add", held, _all(x, dim)))
 
 
+def histc(b: Build, x: Value, bins: int = 100, lowest: float = 0, highest: float = 0) -> Value:
+    """How many elements lie in each of `bins` equal parts, the last with its upper end."""
+    if lowest >= highest:
+        raise Unlowered("bounds that depend on values")
+    column = b.convert(b.graph.reshape(x, (x.type.elements, 1)), "float32")
+    part = b.ew("multiply", b.ew("subtract", column, float(lowest)), bins / (highest - lowest))
+    place = b.ew("minimum", b.ew("floor", part), bins - 1.0)
+    is_in = b.ew("compare", column, float(highest), dtype="uint8", direction="LE")
+    place = b.ew("select", is_in, place, float(bins), dtype="float32")
+    number = b.graph.iota((x.type.elements, bins), 1)
+    held = b.ew("compare", place, number, dtype="float32", direction="EQ")
+    return b.result(b.reduce("add", held, [0]))
+
+
 IMPORTERS: Final[dict[str, Importer]] = {
     "sum": _reduction("add"),
     "prod": _reduction("multiply"),
@@ -226,4 +240,5 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "all": all_,
     "aminmax": aminmax,
     "count_nonzero": count_nonzero,
+    "histc": histc,
 }
