@@ -54,8 +54,8 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
     """`module` as a function of neuron tensors that the host computes on their memory.
 
     A graph with an operator that the CPU has not is `module` itself, and so is one that the CPU
-    refuses when it runs and that writes nothing. Of its results the first
-    `seen` are the program's own, which may write to them; None stands for all.
+    refuses when it runs and that writes nothing. Of its results the first `seen` are the program's
+    own, which may write to them; None stands for all.
     """
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
         return module.forward
