@@ -32,6 +32,7 @@ REMAINS = {
         "tensor_split": "PyTorch takes the places where to split on the CPU alone",
         "sparse.sampled_addmm": SPARSE,
         "sparse.mm.reduce": SPARSE,
+        "to_sparse": SPARSE,
     },
     "chip": {},
 }

@@ -237,3 +237,18 @@ def test_a_gradient_of_zeros_has_memory():
     x = torch.randn(4, device="neuron", requires_grad=True)
     (gradient,) = torch.autograd.grad(compiled(torch.sgn)(x).sum(), x)
     assert gradient.tolist() == [0] * 4
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[0].t() + 1,
+        lambda x: torch.pdist(x[:1]),
+        lambda x: torch.cat([torch.pdist(x[:1]), x[0] * 2]),
+        lambda x: (x[:0] * 2).sum() + x.sum(),
+    ],
+)
+def test_what_has_one_dimension_or_no_element_is_compiled_too(function):
+    x = torch.arange(6.0).view(2, 3)
+    assert torch.equal(compiled(function)(x.to("neuron")).cpu(), function(x))
+    assert not compiler.graphs()[-1].missing

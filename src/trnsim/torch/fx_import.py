@@ -115,10 +115,14 @@ class _Import:
         if plain_name(name) in _CHECKS:
             return None
         self.operators.append(name)
-        before = len(self.b.graph.nodes)
+        before, tensors = len(self.b.graph.nodes), tensors_in(results)
+        if tensors and not any(tensor.numel() for tensor in tensors):
+            made = self._fresh(node)
+            self.empty |= {value.number for value in values_in(made)}
+            return made
         try:
-            return self._lowered(node, plain_name(name), tensors_in(results))
-        except (Unlowered, TypeError) as error:
+            return self._lowered(node, plain_name(name), tensors)
+        except (Unlowered, TypeError, ZeroDivisionError) as error:
             del self.b.graph.nodes[before:]
             made = self._fresh(node)
             if plain_name(name) in _MADE_EMPTY:

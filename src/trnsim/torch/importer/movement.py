@@ -122,7 +122,7 @@ def permute(b: Build, x: Value, dims: Sequence[int]) -> Value:
 def transpose(b: Build, x: Value, first: int = 0, second: int = 1) -> Value:
     """Two dimensions swapped."""
     order = list(range(len(x.shape)))
-    if order:
+    if len(order) > 1:
         order[first], order[second] = order[second], order[first]
     return b.graph.transpose(x, order)
 
