@@ -1,9 +1,11 @@
 """docs/models.md: every architecture of the installed transformers, tiny, on the device.
 
 Each runs in a process of its own with a time limit. What is known already is kept in
-build/models.jsonl, so that a stopped run goes on where it stopped: delete it to begin anew.
+build/models.jsonl, so that a stopped run goes on where it stopped: delete it to begin anew, or ask
+for rows of one end again (`--again "not built"`).
 """
 
+import argparse
 import copy
 import json
 import logging
@@ -28,8 +30,8 @@ from trnsim.torch.recording import recording
 ROOT = Path(__file__).parents[2]
 PAGE, KNOWN = ROOT / "docs" / "models.md", ROOT / "build" / "models.jsonl"
 AT_ONCE = max(os.cpu_count() or 1, 2)
-LIMIT_S = 20  # of one processor; a machine that has other work to do loses nothing by it
-LONGEST_WAIT = 20  # limits, for one that waits and does not compute
+LIMIT_S = 120  # of one processor; a machine that has other work to do loses nothing by it
+LONGEST_WAIT = 5  # limits, for one that waits and does not compute
 GRADIENT = "gradient of "
 NOTHING = 1e-6  # below this the largest number of a tensor counts as zero
 
@@ -106,17 +108,21 @@ def _answer(kind, pipe):
     pipe.send(outcome(kind))
 
 
-def run(kinds):
-    """The rows of all `kinds`, those in the file first, each written there as it is known."""
+def run(kinds, again=(), at_once=AT_ONCE):
+    """The rows of all `kinds`, those in the file first, each written there as it is known.
+
+    Rows that end with one of `again` are made anew; of two rows in the file, the later one counts.
+    """
     rows = {}
     if KNOWN.exists():
         rows = {row["kind"]: row for row in map(json.loads, KNOWN.read_text().splitlines())}
+    rows = {kind: row for kind, row in rows.items() if row["end"] not in again}
     KNOWN.parent.mkdir(exist_ok=True)
     left = [kind for kind in kinds if kind not in rows]
     context, running = multiprocessing.get_context("fork"), {}
     with KNOWN.open("a") as file:
         while left or running:
-            while left and len(running) < AT_ONCE:
+            while left and len(running) < at_once:
                 pipe, theirs = context.Pipe(duplex=False)
                 child = context.Process(target=_answer, args=(left[0], theirs))
                 child.start()
@@ -234,10 +240,21 @@ def _plain(why):
     return f"`{why.replace('|', '/').replace('`', '')}`"
 
 
+def arguments():
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--again", action="append", default=[], help="make anew the rows that end so", metavar="END"
+    )
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="processes")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
+    asked = arguments()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     transformers.logging.set_verbosity_error()
     load_what_all_need()
-    PAGE.write_text(page(run(kinds_with_a_class())), encoding="utf-8")
+    PAGE.write_text(page(run(kinds_with_a_class(), asked.again, asked.at_once)), encoding="utf-8")
     print(f"wrote {PAGE.name}")
