@@ -48,3 +48,16 @@ def test_places_moved_round_and_channels_made_places(agree):
     agree(lambda x: torch.pixel_shuffle(x.reshape(1, 4, 5, 6), 2), X, tolerance=0)
     agree(lambda x: torch.pixel_unshuffle(x.reshape(5, 4, 6), 2), X, tolerance=0)
     agree(lambda x: torch.linspace(-1, 2, 9, device=x.device), X, tolerance=2.0**-20)
+
+
+def test_windows_are_added_to_where_they_came_from(agree):
+    def gradient(x):
+        leaf = x.detach().requires_grad_()
+        (leaf.unfold(1, 4, 3).square() * 0.5).sum().backward()
+        return leaf.grad
+
+    agree(gradient, torch.randn(2, 12, 3), tolerance=0)
+
+
+def test_ones_on_the_diagonal(agree):
+    agree(lambda x: torch.eye(3, 5, device=x.device) + x, torch.randn(3, 5), tolerance=0)

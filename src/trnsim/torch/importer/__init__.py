@@ -20,9 +20,12 @@ from trnsim.torch.importer import (
     normalization,
     optimizers,
     products,
+    recurrent,
     reductions,
     resampling,
+    sampling,
     sorting,
+    triangular,
     windows,
 )
 from trnsim.torch.importer.build import Build, Importer, Spec, Unlowered, spec_of
@@ -43,6 +46,9 @@ IMPORTERS: dict[str, Importer] = {
     **movement.IMPORTERS,
     **indexing.IMPORTERS,
     **resampling.IMPORTERS,
+    **sampling.IMPORTERS,
+    **recurrent.IMPORTERS,
+    **triangular.IMPORTERS,
     **sorting.IMPORTERS,
     **windows.IMPORTERS,
     **losses.IMPORTERS,
