@@ -137,7 +137,7 @@ def _together(config, accepted, text, draw):
     both += [a | b for a, b in itertools.product(_waved(sounds), moving)]
     alone = [*sights, *sounds, *both, *_pasts(config, draw)]
     extras = {name: v for name, v in _beside(config, draw).items() if name in accepted}
-    required = {name: value for name, value in extras.items() if name in needed}
+    required = {name: value for name, value in extras.items() if name in needed | DRAWN}
     seen = set()
     for beside in (required, extras):
         for one in [*alone, *(text | part for part in [*alone, {}]), {}]:
@@ -234,6 +234,10 @@ def _pasts(config, draw):
         "future_values": draw.noise(BATCH, ahead),
         "future_time_features": draw.noise(BATCH, ahead, times),
     }
+
+
+# What a model draws itself where it is not given: here by the CPU, there by the device.
+DRAWN = {"noise", "timestep"}
 
 
 def _beside(config, draw):

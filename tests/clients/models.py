@@ -2,7 +2,7 @@
 
 Each runs in a process of its own with a time limit. What is known already is kept in
 build/models.jsonl, so that a stopped run goes on where it stopped: delete it to begin anew, or ask
-for rows of one end again (`--again "not built"`).
+for some rows again, by how they end, an architecture or an operator (`--again "not built"`).
 """
 
 import argparse
@@ -111,12 +111,12 @@ def _answer(kind, pipe):
 def run(kinds, again=(), at_once=AT_ONCE):
     """The rows of all `kinds`, those in the file first, each written there as it is known.
 
-    Rows that end with one of `again` are made anew; of two rows in the file, the later one counts.
+    Rows with one of `again` are made anew; of two rows in the file, the later one counts.
     """
     rows = {}
     if KNOWN.exists():
         rows = {row["kind"]: row for row in map(json.loads, KNOWN.read_text().splitlines())}
-    rows = {kind: row for kind, row in rows.items() if row["end"] not in again}
+    rows = {kind: row for kind, row in rows.items() if not _named(row) & set(again)}
     KNOWN.parent.mkdir(exist_ok=True)
     left = [kind for kind in kinds if kind not in rows]
     context, running = multiprocessing.get_context("fork"), {}
@@ -134,6 +134,11 @@ def run(kinds, again=(), at_once=AT_ONCE):
                 file.flush()
                 print(f"{len(rows)} of {len(kinds)}: {row['kind']} {row['end']}", flush=True)
     return [rows[kind] for kind in kinds]
+
+
+def _named(row):
+    """What a row is asked for by."""
+    return {row["kind"], row["end"], *row.get("untimed", ())}
 
 
 def _finished(running):
@@ -244,7 +249,7 @@ def arguments():
     """What the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--again", action="append", default=[], help="make anew the rows that end so", metavar="END"
+        "--again", nargs="+", default=[], help="make anew rows that end so, or have the operator"
     )
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="processes")
     return parser.parse_args()

@@ -84,6 +84,15 @@ def test_the_gradient_of_rms_normalization(agree):
     agree(both, X, W, tolerance=CLOSE)
 
 
+def test_gradients_of_a_group_of_large_images(agree):
+    def gradient(x):
+        leaf = x.detach().requires_grad_()
+        (F.group_norm(leaf, 1) * torch.linspace(-1, 1, 52, device=x.device)).sum().backward()
+        return leaf.grad
+
+    agree(gradient, torch.randn(1, 8, 52, 52), tolerance=2.0**-14)
+
+
 @pytest.mark.parametrize("dim", [0, 2])
 def test_weights_by_direction_and_length(agree, dim):
     def with_gradients(v, g):

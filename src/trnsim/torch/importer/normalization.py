@@ -306,7 +306,9 @@ def group_norm_backward(
     count = channels // groups * places
     first, second = (
         b.graph.broadcast_in_dim(
-            b.ew("multiply", b.reduce("add", side, (2, 3)), 1 / count), shape, (0, 1)
+            b.ew("multiply", b.reduce("add", b.reduce("add", side, (3,)), (2,)), 1 / count),
+            shape,
+            (0, 1),
         )
         for side in (inner, b.ew("multiply", inner, hat))
     )

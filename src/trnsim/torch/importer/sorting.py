@@ -1,4 +1,4 @@
-"""Orders: sort, top-k, places in sorted rows, and random permutations.
+"""Orders: sort, top-k, places in sorted rows, membership, random permutations.
 
 The Vector Engine finds eight elements at a time, in float32: integers beyond 2**24 may be taken for
 one another.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.torch.importer.build import Build, Importer, Unlowered
+from trnsim.torch.importer.build import Build, Importer, Operand, Unlowered
 from trnsim.torch.importer.indexing import along_rows, moved
 
 
@@ -98,8 +98,26 @@ def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **name
     return b.result(b.reduce("add", before, [rank]))
 
 
+def isin(
+    b: Build, x: Value, among: Operand, assume_unique: bool = False, *, invert: bool = False
+) -> Value:
+    """Whether each element is one of a few others."""
+    del assume_unique
+    if not isinstance(among, Value):
+        direction = "NE" if invert else "EQ"
+        return b.ew("compare", x, float(among), dtype="uint8", direction=direction)
+    rank, count = len(x.shape), among.type.elements
+    held = b.graph.reshape(among, (count,))
+    wide = b.graph.broadcast_in_dim(x, (*x.shape, count), range(rank))
+    held = b.graph.broadcast_in_dim(held, wide.shape, (rank,))
+    equal = b.ew("compare", wide, held, dtype="float32", direction="EQ")
+    found = b.reduce("maximum", equal, [rank])
+    return b.ew("compare", found, 0.0, dtype="uint8", direction="EQ" if invert else "NE")
+
+
 IMPORTERS: Final[dict[str, Importer]] = {
     "bucketize": bucketize,
+    "isin": isin,
     "searchsorted": searchsorted,
     "sort": sort,
     "topk": topk,
