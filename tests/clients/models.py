@@ -33,6 +33,13 @@ AT_ONCE = max(os.cpu_count() or 1, 2)
 LIMIT_S = 120  # of one processor; a machine that has other work to do loses nothing by it
 LONGEST_WAIT = 5  # limits, for one that waits and does not compute
 GRADIENT = "gradient of "
+OF_VALUES = {
+    "aten::masked_select",
+    "aten::nonzero",
+    "aten::repeat_interleave.Tensor",
+    "aten::unique_consecutive",
+    "aten::_unique2",
+}
 NOTHING = 1e-6  # below this the largest number of a tensor counts as zero
 
 
@@ -86,13 +93,22 @@ def outcome(kind):
     except Exception as error:  # noqa: BLE001  whatever it is stands on the page
         return row | {"end": "fails", "why": f"{type(error).__name__}: {_line(error)}"}
     times = step_time(calls, "trn2").times
+    missing = {call.name: time.missing for call, time in times.items() if time.missing}
     return row | {
         "end": "runs",
         "difference": difference(found, expected),
         "gradients": sum(one.startswith(GRADIENT) for one in expected),
-        "untimed": sorted({call.name for call, time in times.items() if time.missing}),
+        "untimed": sorted(missing),
+        "reasons": {name: _reason(name, why) for name, why in missing.items()},
         "refused": sorted(torch.neuron.host_fallbacks()),
     }
+
+
+def _reason(name, why):
+    """Why an operator has no time, without its name."""
+    if name in OF_VALUES:
+        return "the shape of its result depends on values"
+    return why.removeprefix(f"{name} has no lowering for ").removeprefix(f"{name} has ")
 
 
 def _line(error):
@@ -178,6 +194,7 @@ def page(rows):
     runs = [row for row in rows if row["end"] == "runs"]
     refused = [row for row in runs if row["refused"]]
     untimed = Counter(name for row in runs for name in row["untimed"])
+    why = {name: text for row in runs for name, text in row.get("reasons", {}).items()}
     return "\n".join(
         [
             HEAD.format(
@@ -195,9 +212,9 @@ def page(rows):
             "",
             "## Operators without a time",
             "",
-            "| operator | architectures |",
-            "|---|---|",
-            *(f"| `{name}` | {number} |" for name, number in untimed.most_common()),
+            "| operator | architectures | why, on one of them |",
+            "|---|---|---|",
+            *(f"| `{n}` | {number} | {why.get(n, '')} |" for n, number in untimed.most_common()),
             "",
             "## What does not run",
             "",

@@ -148,6 +148,10 @@ LACKING = {
 }
 
 
+# A model that draws on the CPU and on its device too draws other numbers on each.
+NOISES = {"noise_scale", "noise_scale_duration"}
+
+
 def alternating(config, *kinds):
     """A kind for each layer, in turn."""
     return [kinds[place % len(kinds)] for place in range(config.num_hidden_layers)]
@@ -182,7 +186,11 @@ def tiny_config(kind, rung):
     """The default configuration of an architecture, cut down."""
     config = CONFIG_MAPPING[kind]()
     ids = iter(range(WORDS - 1, LARGEST_WORD, -1))
-    return remade(config, rung, ids) if rung.is_remade else shrink(config, rung.sizes, ids)
+    made = remade(config, rung, ids) if rung.is_remade else shrink(config, rung.sizes, ids)
+    for part in parts_of(made):
+        for name in vars(part).keys() & NOISES:
+            setattr(part, name, 0.0)
+    return made
 
 
 def shrink(config, rules, ids):
