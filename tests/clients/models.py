@@ -214,7 +214,10 @@ def page(rows):
             "",
             "| operator | architectures | why, on one of them |",
             "|---|---|---|",
-            *(f"| `{n}` | {number} | {why.get(n, '')} |" for n, number in untimed.most_common()),
+            *(
+                f"| `{name}` | {number} | {_reason(name, why.get(name, ''))} |"
+                for name, number in untimed.most_common()
+            ),
             "",
             "## What does not run",
             "",
