@@ -1,9 +1,11 @@
 """docs/models.md: every architecture of the installed transformers, tiny, on the device.
 
 Each runs in a process of its own with a time limit. What is known already is kept in
-build/models.jsonl, so that a stopped run goes on where it stopped: delete it to begin anew.
+build/models.jsonl, so that a stopped run goes on where it stopped: delete it to begin anew, or ask
+for some rows again, by how they end, an architecture or an operator (`--again "not built"`).
 """
 
+import argparse
 import copy
 import json
 import logging
@@ -28,9 +30,16 @@ from trnsim.torch.recording import recording
 ROOT = Path(__file__).parents[2]
 PAGE, KNOWN = ROOT / "docs" / "models.md", ROOT / "build" / "models.jsonl"
 AT_ONCE = max(os.cpu_count() or 1, 2)
-LIMIT_S = 20  # of one processor; a machine that has other work to do loses nothing by it
-LONGEST_WAIT = 20  # limits, for one that waits and does not compute
+LIMIT_S = 120  # of one processor; a machine that has other work to do loses nothing by it
+LONGEST_WAIT = 5  # limits, for one that waits and does not compute
 GRADIENT = "gradient of "
+OF_VALUES = {
+    "aten::masked_select",
+    "aten::nonzero",
+    "aten::repeat_interleave.Tensor",
+    "aten::unique_consecutive",
+    "aten::_unique2",
+}
 NOTHING = 1e-6  # below this the largest number of a tensor counts as zero
 
 
@@ -84,13 +93,22 @@ def outcome(kind):
     except Exception as error:  # noqa: BLE001  whatever it is stands on the page
         return row | {"end": "fails", "why": f"{type(error).__name__}: {_line(error)}"}
     times = step_time(calls, "trn2").times
+    missing = {call.name: time.missing for call, time in times.items() if time.missing}
     return row | {
         "end": "runs",
         "difference": difference(found, expected),
         "gradients": sum(one.startswith(GRADIENT) for one in expected),
-        "untimed": sorted({call.name for call, time in times.items() if time.missing}),
+        "untimed": sorted(missing),
+        "reasons": {name: _reason(name, why) for name, why in missing.items()},
         "refused": sorted(torch.neuron.host_fallbacks()),
     }
+
+
+def _reason(name, why):
+    """Why an operator has no time, without its name."""
+    if name in OF_VALUES:
+        return "the shape of its result depends on values"
+    return why.removeprefix(f"{name} has no lowering for ").removeprefix(f"{name} has ")
 
 
 def _line(error):
@@ -106,17 +124,21 @@ def _answer(kind, pipe):
     pipe.send(outcome(kind))
 
 
-def run(kinds):
-    """The rows of all `kinds`, those in the file first, each written there as it is known."""
+def run(kinds, again=(), at_once=AT_ONCE):
+    """The rows of all `kinds`, those in the file first, each written there as it is known.
+
+    Rows with one of `again` are made anew; of two rows in the file, the later one counts.
+    """
     rows = {}
     if KNOWN.exists():
         rows = {row["kind"]: row for row in map(json.loads, KNOWN.read_text().splitlines())}
+    rows = {kind: row for kind, row in rows.items() if not _named(row) & set(again)}
     KNOWN.parent.mkdir(exist_ok=True)
     left = [kind for kind in kinds if kind not in rows]
     context, running = multiprocessing.get_context("fork"), {}
     with KNOWN.open("a") as file:
         while left or running:
-            while left and len(running) < AT_ONCE:
+            while left and len(running) < at_once:
                 pipe, theirs = context.Pipe(duplex=False)
                 child = context.Process(target=_answer, args=(left[0], theirs))
                 child.start()
@@ -128,6 +150,11 @@ def run(kinds):
                 file.flush()
                 print(f"{len(rows)} of {len(kinds)}: {row['kind']} {row['end']}", flush=True)
     return [rows[kind] for kind in kinds]
+
+
+def _named(row):
+    """What a row is asked for by."""
+    return {row["kind"], row["end"], *row.get("untimed", ())}
 
 
 def _finished(running):
@@ -167,6 +194,7 @@ def page(rows):
     runs = [row for row in rows if row["end"] == "runs"]
     refused = [row for row in runs if row["refused"]]
     untimed = Counter(name for row in runs for name in row["untimed"])
+    why = {name: text for row in runs for name, text in row.get("reasons", {}).items()}
     return "\n".join(
         [
             HEAD.format(
@@ -184,9 +212,12 @@ def page(rows):
             "",
             "## Operators without a time",
             "",
-            "| operator | architectures |",
-            "|---|---|",
-            *(f"| `{name}` | {number} |" for name, number in untimed.most_common()),
+            "| operator | architectures | why, on one of them |",
+            "|---|---|---|",
+            *(
+                f"| `{name}` | {number} | {_reason(name, why.get(name, ''))} |"
+                for name, number in untimed.most_common()
+            ),
             "",
             "## What does not run",
             "",
@@ -234,10 +265,21 @@ def _plain(why):
     return f"`{why.replace('|', '/').replace('`', '')}`"
 
 
+def arguments():
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--again", nargs="+", default=[], help="make anew rows that end so, or have the operator"
+    )
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="processes")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
+    asked = arguments()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     transformers.logging.set_verbosity_error()
     load_what_all_need()
-    PAGE.write_text(page(run(kinds_with_a_class())), encoding="utf-8")
+    PAGE.write_text(page(run(kinds_with_a_class(), asked.again, asked.at_once)), encoding="utf-8")
     print(f"wrote {PAGE.name}")

@@ -25,6 +25,13 @@ def test_batches(random):
     np.testing.assert_allclose(evaluate(g, [a, b])[0], a @ b, atol=1e-4)
 
 
+def test_a_matrix_times_itself(random):
+    a, g = random((2, 20, 20)), Graph()
+    x = g.input(a.shape, "float32")
+    g.outputs = [g.dot_general(x, x, (2, 1))]
+    np.testing.assert_allclose(evaluate(g, [a])[0], a @ a, atol=1e-4)
+
+
 def test_long_contractions_are_cut_to_what_fits():
     g = Graph()
     x, y = g.input((256, 32768), "bfloat16"), g.input((32768, 1024), "bfloat16")

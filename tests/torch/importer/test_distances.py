@@ -2,8 +2,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-import torch.nn.functional as F  # noqa: N812  its usual name
-
 torch.manual_seed(0)
 
 
@@ -18,14 +16,3 @@ def test_distances_of_rows(agree, p):
 def test_cross_products(agree, dim):
     x, y = torch.randn(3, 4, 3), torch.randn(3, 4, 3)
     agree(lambda x, y: torch.linalg.cross(x, y, dim=dim), x, y, tolerance=2.0**-20)
-
-
-@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
-@pytest.mark.parametrize("padding", ["zeros", "border"])
-@pytest.mark.parametrize("is_aligned", [False, True])
-def test_images_are_sampled_at_any_points(agree, mode, padding, is_aligned):
-    image, grid = torch.randn(2, 3, 6, 7), torch.rand(2, 4, 5, 2) * 2.4 - 1.2
-    agree(
-        lambda x, g: F.grid_sample(x, g, mode, padding, is_aligned), image, grid,
-        tolerance=2.0**-14,
-    )  # fmt: skip

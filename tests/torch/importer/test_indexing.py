@@ -81,6 +81,9 @@ def test_elements_of_the_whole(agree):
     agree(torch.take, X, torch.tensor([[3, -1], [0, 90]]), tolerance=0)
     agree(lambda x, s: x.masked_scatter(x > 0, s), X, torch.arange(120.0), tolerance=0)
     agree(lambda x: torch.flip(x, (0, 2)), X, tolerance=0)
+    agree(lambda x: torch.flip(x, (-2,)), X, tolerance=0)
+    agree(lambda x: torch.flip(x, (0,)), X.flatten(), tolerance=0)
+    agree(lambda x: torch.flip(x, (-2,)), torch.randn(230, 2, 256), tolerance=0)
     agree(lambda x: torch.diagonal_copy(x, 1, 0, 2), X, tolerance=0)
 
 

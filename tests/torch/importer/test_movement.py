@@ -58,3 +58,12 @@ def test_an_identity_matrix(dtype):
         found = torch.eye(3, 4, dtype=dtype, device="neuron")
     assert not on_host
     assert torch.equal(found.cpu(), torch.eye(3, 4, dtype=dtype))
+
+
+def test_windows_are_added_to_where_they_came_from(agree):
+    def gradient(x):
+        leaf = x.detach().requires_grad_()
+        (leaf.unfold(1, 4, 3).square() * 0.5).sum().backward()
+        return leaf.grad
+
+    agree(gradient, torch.randn(2, 12, 3), tolerance=0)

@@ -82,3 +82,24 @@ def test_the_gradient_of_rms_normalization(agree):
         return torch.autograd.grad(F.rms_norm(leaves[0], (40,), leaves[1]).square().sum(), leaves)
 
     agree(both, X, W, tolerance=CLOSE)
+
+
+def test_gradients_of_a_group_of_large_images(agree):
+    def gradient(x):
+        leaf = x.detach().requires_grad_()
+        (F.group_norm(leaf, 1) * torch.linspace(-1, 1, 52, device=x.device)).sum().backward()
+        return leaf.grad
+
+    agree(gradient, torch.randn(1, 8, 52, 52), tolerance=2.0**-14)
+
+
+@pytest.mark.parametrize("dim", [0, 2])
+def test_weights_by_direction_and_length(agree, dim):
+    def with_gradients(v, g):
+        leaves = [v.detach().requires_grad_(), g.detach().requires_grad_()]
+        found = torch._weight_norm_interface(*leaves, dim)[0]
+        weights = torch.linspace(-1, 1, v.numel()).reshape(v.shape).to(v.device)
+        return [found.detach(), *torch.autograd.grad(found, leaves, weights)]
+
+    shape = [n if place == dim else 1 for place, n in enumerate((6, 4, 5))]
+    agree(with_gradients, torch.randn(6, 4, 5), torch.rand(shape) + 0.5, tolerance=2.0**-16)

@@ -42,3 +42,22 @@ def test_a_random_permutation_has_a_time():
     step = step_time(found, "trn2")
     assert not step.missing
     assert step.device_time_s > 0
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_places_between_boundaries(agree, right):
+    bounds = torch.tensor([-2.0, 0.0, 1.0, 5.0])
+    agree(lambda x, b: torch.bucketize(x, b, right=right), X, bounds, tolerance=0)
+    agree(lambda x, b: torch.searchsorted(b, x, right=right), X, bounds, tolerance=0)
+
+
+def test_places_in_a_sorted_row_for_each(agree):
+    rows = torch.randn(3, 7).sort().values
+    agree(lambda r, x: torch.searchsorted(r, x, side="right"), rows, torch.randn(3, 4), tolerance=0)
+
+
+@pytest.mark.parametrize("invert", [False, True])
+def test_membership(agree, invert):
+    few = torch.tensor([[-3.0, 0.0], [4.0, 5.0]])
+    agree(lambda x, few: torch.isin(x, few, invert=invert), X, few, tolerance=0)
+    agree(lambda x: torch.isin(x, 4.0, invert=invert), X, tolerance=0)

@@ -36,7 +36,7 @@ def dot_general(inputs: list[Tensor], group: Group) -> Tensor:
     K = lhs.shape[contracting[0]]
     for index in range(batch):
         left = _Side(inputs[0], index * M * K, K, M, is_k_last=is_k_last[0])
-        right = _Side(inputs[1], index * K * N, K, N, is_k_last=is_k_last[1])
+        right = _Side(inputs[-1], index * K * N, K, N, is_k_last=is_k_last[1])
         _multiply(out, index * M * N, left, right)
     return out
 

@@ -20,10 +20,13 @@ from trnsim.torch.importer import (
     normalization,
     optimizers,
     products,
+    recurrent,
     reductions,
     resampling,
+    sampling,
     sorting,
     special_functions,
+    triangular,
     windows,
 )
 from trnsim.torch.importer.build import Build, Importer, Spec, Unlowered, spec_of
@@ -45,6 +48,9 @@ IMPORTERS: dict[str, Importer] = {
     **movement.IMPORTERS,
     **indexing.IMPORTERS,
     **resampling.IMPORTERS,
+    **sampling.IMPORTERS,
+    **recurrent.IMPORTERS,
+    **triangular.IMPORTERS,
     **sorting.IMPORTERS,
     **windows.IMPORTERS,
     **losses.IMPORTERS,

@@ -155,8 +155,12 @@ class Build:
         """A reduction over everything: rows first, on all partitions, then their results."""
         elements = value.type.elements
         columns = max(n for n in range(1, _ROW + 1) if not elements % n)
-        if columns == 1 and elements > _ROW:
-            raise Unlowered(f"a reduction over {elements} elements, a prime number")
+        if columns == 1 and elements > _ROW:  # a prime number of them: full rows, and the rest
+            flat = self.graph.reshape(value, (elements,))
+            rest = elements % _ROW
+            full = self.graph.slice(flat, (0,), (elements - rest,))
+            ends = self.graph.slice(flat, (elements - rest,), (rest,))
+            return self.ew(op, self._whole(op, full), self._whole(op, ends))
         rows = self.graph.reshape(value, (elements // columns, columns))
         parts = self.graph.reduce(op, self.convert(rows, "float32"), (1,))
         if parts.shape[0] > _ROW:

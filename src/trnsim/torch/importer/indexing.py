@@ -283,11 +283,21 @@ def diagonal(b: Build, x: Value, offset: int = 0, first: int = 0, second: int = 
 
 
 def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
-    """Dimensions in reverse."""
-    for dim in dims:
-        length = x.shape[dim]
-        back = b.ew("subtract", float(length - 1), b.graph.iota((length,), 0), dtype="int32")
-        x = moved(b, b.graph.gather(moved(b, x, dim, 0), back), 0, dim)
+    """Dimensions in reverse: rows of what lies behind each of them, gathered from the last."""
+    last = len(x.shape) - 1
+    for dim in sorted(dim % len(x.shape) for dim in dims):
+        swaps = dim == last > 0  # rows of one element are many
+        shape = moved(b, x, last, -2).shape if swaps else x.shape
+        place = dim - 1 if swaps else dim
+        outer, length = prod(shape[:place]), shape[place]
+        rows = b.graph.reshape(
+            moved(b, x, last, -2) if swaps else x, (outer * length, prod(shape[place + 1 :]))
+        )
+        first, step = (b.graph.iota((outer, length), axis) for axis in (0, 1))
+        ends = b.ew("add", b.ew("multiply", first, float(length)), float(length - 1))
+        back = b.graph.reshape(b.ew("subtract", ends, step, dtype="int32"), (outer * length,))
+        found = b.graph.reshape(b.graph.gather(rows, back), shape)
+        x = moved(b, found, -2, last) if swaps else found
     return x
 
 

@@ -79,6 +79,22 @@ def eye(b: Build, *_: Any, **__: Any) -> Value:
     return b.result(b.ew("compare", row, column, dtype="float32", direction="EQ"))
 
 
+def unfold_backward(
+    b: Build, grad: Value, shape: Sequence[int], dim: int, size: int, step: int
+) -> Value:
+    """Windows [*, count, *, size] added to where they came from, an element of each at a time."""
+    dim %= len(shape)
+    spread = (grad.shape[dim] - 1) * step + 1
+    terms: list[Value] = []
+    for place in range(size):
+        start = (*(0 for _ in shape), place)
+        one = b.graph.reshape(b.graph.slice(grad, start, (*grad.shape[:-1], 1)), grad.shape[:-1])
+        low, high, between = ([0] * len(shape) for _ in range(3))
+        low[dim], high[dim], between[dim] = place, shape[dim] - place - spread, step - 1
+        terms.append(b.graph.pad(one, low, high, between))
+    return b.result(b.total(terms))
+
+
 def _triangle(direction: str) -> Importer:
     """Elements on one side of a diagonal, zeros elsewhere."""
 
@@ -290,6 +306,7 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "arange": arange,
     "eye": eye,
     "tril": _triangle("LE"),
+    "unfold_backward": unfold_backward,
     "triu": _triangle("GE"),
     "constant_pad_nd": pad,
     "repeat": repeat,

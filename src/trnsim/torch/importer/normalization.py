@@ -306,7 +306,9 @@ def group_norm_backward(
     count = channels // groups * places
     first, second = (
         b.graph.broadcast_in_dim(
-            b.ew("multiply", b.reduce("add", side, (2, 3)), 1 / count), shape, (0, 1)
+            b.ew("multiply", b.reduce("add", b.reduce("add", side, (3,)), (2,)), 1 / count),
+            shape,
+            (0, 1),
         )
         for side in (inner, b.ew("multiply", inner, hat))
     )
@@ -347,7 +349,40 @@ def native_batch_norm(b: Build, x: Value, *given: Any) -> tuple[Value, ...]:
     return form(b, x, *given)
 
 
+def _but_one(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:
+    """`x` as rows of all dimensions but `dim`, and the shape that a number for each row has."""
+    shape = [n if place == dim % len(x.shape) else 1 for place, n in enumerate(x.shape)]
+    others = [place for place in range(len(x.shape)) if place != dim % len(x.shape)]
+    first = b.graph.transpose(b.convert(x, "float32"), [dim % len(x.shape), *others])
+    return _rows(b, first, first.shape[1:]), shape
+
+
+def weight_norm(b: Build, v: Value, g: Value, dim: int = 0) -> tuple[Value, ...]:
+    """``v * g / |v|``, and ``|v|``: the norm over all dimensions but one."""
+    rows, shape = _but_one(b, v, dim)
+    norm = b.ew("sqrt", b.graph.reduce("add", b.ew("square", rows), (1,)))
+    norm = b.graph.reshape(norm, shape)
+    scale = b.ew("divide", b.convert(g, "float32"), norm)
+    return b.result(b.ew("multiply", v, scale, dtype="float32"), 0), b.result(norm, 1)
+
+
+def weight_norm_backward(
+    b: Build, grad: Value, v: Value, g: Value, norm: Value, dim: int
+) -> tuple[Value, ...]:
+    """``g / |v| * (grad - v * dot / |v| ** 2)`` and ``dot / |v|``, of ``dot = sum(grad * v)``."""
+    grads, weights = b.convert(grad, "float32"), b.convert(v, "float32")
+    rows, shape = _but_one(b, b.ew("multiply", grads, weights), dim)
+    dot = b.graph.reshape(b.graph.reduce("add", rows, (1,)), shape)
+    norm = b.convert(norm, "float32")
+    along = b.ew("multiply", weights, b.ew("divide", dot, b.ew("square", norm)))
+    scale = b.ew("divide", b.convert(g, "float32"), norm)
+    to_v = b.ew("multiply", scale, b.ew("subtract", grads, along))
+    return b.result(to_v, 0), b.result(b.ew("divide", dot, norm), 1)
+
+
 IMPORTERS: Final[dict[str, Importer]] = {
+    "_weight_norm_interface": weight_norm,
+    "_weight_norm_interface_backward": weight_norm_backward,
     "_softmax": softmax,
     "_safe_softmax": safe_softmax,
     "_log_softmax": log_softmax,

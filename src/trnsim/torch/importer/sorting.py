@@ -1,4 +1,4 @@
-"""Orders: sort, top-k, and random permutations.
+"""Orders: sort, top-k, places in sorted rows, membership, random permutations.
 
 The Vector Engine finds eight elements at a time, in float32: integers beyond 2**24 may be taken for
 one another.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.torch.importer.build import Build, Importer
+from trnsim.torch.importer.build import Build, Importer, Operand, Unlowered
 from trnsim.torch.importer.indexing import along_rows, moved
 
 
@@ -79,7 +79,46 @@ def randperm(b: Build, count: int, **_: Any) -> Value:
     return b.result(b.graph.reshape(b.graph.top_k(drawn, count), (count,)))
 
 
+def bucketize(b: Build, x: Value, boundaries: Value, *, right: bool = False, **_: Any) -> Value:
+    """How many boundaries lie before each element; with `right`, or where it is."""
+    return searchsorted(b, boundaries, x, right=right)
+
+
+def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **named: Any) -> Value:
+    """How many elements of a sorted row lie before each of x: [*, n] and [*, m], or [n] and any."""
+    if named.get("sorter") is not None:
+        raise Unlowered("rows that another tensor puts in order")
+    is_right = right or named.get("side") == "right"
+    shape, rank = (*x.shape, rows.shape[-1]), len(x.shape)
+    leading = range(rank - 1) if len(rows.shape) > 1 else ()
+    held = b.graph.broadcast_in_dim(rows, shape, (*leading, rank))
+    wide = b.graph.broadcast_in_dim(x, shape, range(rank))
+    direction = "LE" if is_right else "LT"
+    before = b.ew("compare", held, wide, dtype="float32", direction=direction)
+    return b.result(b.reduce("add", before, [rank]))
+
+
+def isin(
+    b: Build, x: Value, among: Operand, assume_unique: bool = False, *, invert: bool = False
+) -> Value:
+    """Whether each element is one of a few others."""
+    del assume_unique
+    if not isinstance(among, Value):
+        direction = "NE" if invert else "EQ"
+        return b.ew("compare", x, float(among), dtype="uint8", direction=direction)
+    rank, count = len(x.shape), among.type.elements
+    held = b.graph.reshape(among, (count,))
+    wide = b.graph.broadcast_in_dim(x, (*x.shape, count), range(rank))
+    held = b.graph.broadcast_in_dim(held, wide.shape, (rank,))
+    equal = b.ew("compare", wide, held, dtype="float32", direction="EQ")
+    found = b.reduce("maximum", equal, [rank])
+    return b.ew("compare", found, 0.0, dtype="uint8", direction="EQ" if invert else "NE")
+
+
 IMPORTERS: Final[dict[str, Importer]] = {
+    "bucketize": bucketize,
+    "isin": isin,
+    "searchsorted": searchsorted,
     "sort": sort,
     "topk": topk,
     "kthvalue": kthvalue,

@@ -1,0 +1,40 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+import torch.nn.functional as F  # noqa: N812  its usual name
+
+torch.manual_seed(0)
+IMAGE, GRID = torch.randn(2, 3, 6, 7), torch.rand(2, 4, 5, 2) * 2.4 - 1.2
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+@pytest.mark.parametrize("is_aligned", [False, True])
+def test_images_are_sampled_at_any_points(agree, mode, padding, is_aligned):
+    agree(
+        lambda x, g: F.grid_sample(x, g, mode, padding, is_aligned), IMAGE, GRID,
+        tolerance=2.0**-14,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+@pytest.mark.parametrize("is_aligned", [False, True])
+def test_gradients_of_the_image_and_of_the_points(agree, mode, padding, is_aligned):
+    def gradients(image, grid):
+        leaves = [image.detach().requires_grad_(), grid.detach().requires_grad_()]
+        sample = F.grid_sample(*leaves, mode, padding, is_aligned)
+        weights = torch.linspace(-1, 1, sample.numel()).reshape(sample.shape).to(image.device)
+        return list(torch.autograd.grad(sample, leaves, weights))
+
+    agree(gradients, IMAGE, GRID, tolerance=2.0**-12)
+
+
+def test_reflection_is_left_to_the_host(agree):
+    agree(
+        lambda x, g: F.grid_sample(x, g, "nearest", "reflection", True),
+        IMAGE,
+        GRID,
+        is_lowered=False,
+    )
