@@ -34,3 +34,22 @@ def test_what_remains_of_a_box_is_the_difference_in_disjoint_pieces(first, secon
     assert set().union(*rest) == cells(first) - cells(second)
     assert sum(map(len, rest)) == len(cells(first) - cells(second))
     assert len(rest) <= 4
+
+
+@given(boxes, st.lists(boxes, max_size=6))
+def test_what_remains_outside_many_is_the_difference_in_disjoint_pieces(whole, candidates):
+    others = []
+    for box in candidates:
+        if whole.contains(box) and not any(box.overlaps(other) for other in others):
+            others.append(box)
+    rest = [cells(box) for box in whole.without_all(others)]
+    expected = cells(whole).difference(*map(cells, others))
+    assert set().union(*rest) == expected
+    assert sum(map(len, rest)) == len(expected)
+
+
+def test_rows_that_lack_the_same_bytes_are_one_piece():
+    whole = Box(0, 9, 0, 9)
+    assert whole.without_all([]) == [whole]
+    assert whole.without_all([Box(0, 4, 0, 3), Box(5, 9, 0, 3)]) == [Box(0, 9, 4, 9)]
+    assert whole.without_all([whole]) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -53,3 +55,37 @@ class Box(NamedTuple):
             Box(top, bottom, other.last_byte + 1, last_byte),
         ]
         return [b for b in rest if b.first_row <= b.last_row and b.first_byte <= b.last_byte]
+
+    def without_all(self, others: Iterable[Box]) -> list[Box]:
+        """What remains of it outside all of `others`, which lie in it and share no byte.
+
+        Rows are walked once: between two rows at which a box begins or ends nothing changes.
+        """
+        waiting = sorted(others, reverse=True)
+        begins = {self.first_row, *(box.first_row for box in waiting)}
+        edges = sorted(begins | {self.last_row + 1, *(box.last_row + 1 for box in waiting)})
+        rest: list[Box] = []
+        here: list[Box] = []
+        open_at: dict[tuple[int, int], int] = {}
+        for top, below in pairwise(edges):
+            here = [box for box in here if box.last_row >= top]
+            while waiting and waiting[-1].first_row == top:
+                here.append(waiting.pop())
+            gaps = self._gaps(here)
+            rest += [Box(start, top - 1, *gap) for gap, start in open_at.items() if gap not in gaps]
+            open_at = {gap: open_at.get(gap, top) for gap in gaps}
+            if below > self.last_row:
+                rest += [Box(start, below - 1, *gap) for gap, start in open_at.items()]
+        return rest
+
+    def _gaps(self, others: list[Box]) -> list[tuple[int, int]]:
+        """The bytes of a row that no other box has, from and to."""
+        found: list[tuple[int, int]] = []
+        first_byte = self.first_byte
+        for other in sorted(others, key=lambda box: box.first_byte):
+            if other.first_byte > first_byte:
+                found.append((first_byte, other.first_byte - 1))
+            first_byte = other.last_byte + 1
+        if first_byte <= self.last_byte:
+            found.append((first_byte, self.last_byte))
+        return found

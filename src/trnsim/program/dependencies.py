@@ -87,9 +87,8 @@ class _Bucket:
         found = self.read_across.get(box)
         if found is not None:
             return found
-        found, rest = self.divide(box), [box]
-        for part in found:
-            rest = [piece for old in rest for piece in old.without(part.box)]
+        found = self.divide(box)
+        rest = box.without_all([part.box for part in found])
         for piece in rest:
             part = self.parts[piece] = _Part(piece, _NOBODY, engine)
             found.append(part)
