@@ -1,0 +1,64 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from torch import nn
+
+from trnsim.torch.whereabouts import Whereabouts
+
+
+class Noting(nn.Module):
+    """Writes down where it is when it is called."""
+
+    def __init__(self, where, seen):
+        super().__init__()
+        self.where, self.seen = where, seen
+
+    def forward(self, x):
+        self.seen.append((self.where.path(), self.where.is_stepping))
+        return x
+
+
+@pytest.fixture
+def seen():
+    return []
+
+
+@pytest.fixture
+def model(seen):
+    where = Whereabouts()
+    return where, nn.Sequential(Noting(where, seen), nn.Sequential(Noting(where, seen)))
+
+
+def test_modules_are_known_by_their_names_while_they_run(model, seen):
+    where, modules = model
+    with where.watched():
+        modules(torch.ones(1))
+        assert where.path() == ""
+    assert seen == [("0", False), ("1.0", False)]
+
+
+def test_nothing_is_known_where_nobody_looks(model, seen):
+    where, modules = model
+    with where.watched():
+        assert where.watch() == []
+    modules(torch.ones(1))
+    assert seen == [("", False)] * 2
+
+
+def test_an_error_leaves_no_module_behind(model):
+    where, _ = model
+    with where.watched():
+        with pytest.raises(TypeError):
+            nn.Linear(1, 1)("no tensor")
+        assert where.path() == ""
+
+
+def test_an_optimizers_step_is_known():
+    where = Whereabouts()
+    parameter = nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([parameter])
+    seen = []
+    with where.watched():
+        optimizer.step(lambda: seen.append(where.is_stepping))
+    assert (seen, where.is_stepping) == ([True], False)
