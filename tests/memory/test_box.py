@@ -16,6 +16,11 @@ def cells(box):
     return set(product(rows, range(box.first_byte, box.last_byte + 1)))
 
 
+@given(boxes)
+def test_a_box_has_as_many_bytes_as_cells(box):
+    assert box.nbytes == len(cells(box))
+
+
 @given(boxes, boxes)
 def test_boxes_overlap_and_contain_as_sets_do(first, second):
     assert first.overlaps(second) == bool(cells(first) & cells(second))

@@ -15,6 +15,12 @@ class Box(NamedTuple):
     first_byte: int
     last_byte: int
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its rows together."""
+        rows = self.last_row - self.first_row + 1
+        return rows * (self.last_byte - self.first_byte + 1)
+
     def overlaps(self, other: Box) -> bool:
         """Whether the two rectangles share a byte."""
         return (

@@ -88,10 +88,10 @@ class _Bucket:
         if found is not None:
             return found
         found = self.divide(box)
-        rest = box.without_all([part.box for part in found])
-        for piece in rest:
-            part = self.parts[piece] = _Part(piece, _NOBODY, engine)
-            found.append(part)
+        if sum(part.box.nbytes for part in found) < box.nbytes:
+            for piece in box.without_all([part.box for part in found]):
+                part = self.parts[piece] = _Part(piece, _NOBODY, engine)
+                found.append(part)
         self.read_across[box] = found
         return found
 
