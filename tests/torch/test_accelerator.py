@@ -6,6 +6,8 @@ import threading
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from trnsim.torch import pytorch
+
 
 def test_the_accelerator_is_the_device():
     accelerator = torch.accelerator
@@ -81,6 +83,19 @@ def test_an_error_inside_a_traced_backward_pass_arrives_where_the_pass_began():
         product.backward()
     product.backward()
     assert x.grad is not None
+
+
+def test_an_interrupt_while_the_devices_type_is_asked_is_not_lost(monkeypatch):
+    def interrupted():
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    x = torch.ones(3, device="neuron", requires_grad=True)
+    loss = (x * 2).sum()
+    monkeypatch.setattr(pytorch, "_let_errors_out", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loss.backward()
+    (x * 2).sum().backward()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")

@@ -7,6 +7,7 @@ accelerator, which is the neuron device once it is registered.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,15 +73,17 @@ def _in_this_thread(run_backward: Callable[..., Any]) -> Callable[..., Any]:
             isinstance(output, torch.Tensor) and output.device.type == DEVICE_TYPE
             for output in t_outputs
         )
+        is_moved = is_ours and pytorch.is_multithreaded()
         pytorch.taken_aside.clear()
+        found = None
         try:
-            if not is_ours or not pytorch.is_multithreaded():
-                return run_backward(t_outputs, *args, **kwargs)
-            with autograd.set_multithreading_enabled(False):
-                return run_backward(t_outputs, *args, **kwargs)
-        except SystemError:  # the error was taken aside, and nothing in its place
+            with autograd.set_multithreading_enabled(False) if is_moved else nullcontext():
+                found = run_backward(t_outputs, *args, **kwargs)
+        except SystemError:  # of an error that was taken aside C++ knows nothing more
             if not pytorch.taken_aside:
                 raise
+        if pytorch.taken_aside:  # an interrupt may come just then, and C++ go on without it
             raise pytorch.taken_aside.pop(0) from None
+        return found
 
     return run
