@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,6 +22,20 @@ if TYPE_CHECKING:
     from trnsim.program import Checked, Observer, Program
 
 
+class Repetition(Protocol):
+    """One call of a kernel that may come again, as it was."""
+
+    def repeat(self) -> Run | None:
+        """Its run from what earlier ones kept; None where the kernel has to be traced."""
+        ...
+
+    def watch(self, team: Team) -> None:
+        """The kernel is about to be traced by `team`."""
+
+    def keep(self, team: Team, run: Run) -> None:
+        """The kernel has been traced: what it did."""
+
+
 @runtime_checkable
 class Launchable(Protocol):
     """What a front end gives `run`: a kernel that can issue its instructions to a core."""
@@ -38,6 +52,12 @@ class Launchable(Protocol):
 
     def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Issue the kernel's instructions; its outputs as the caller's kind of array."""
+        ...
+
+    def repetition(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], conditions: tuple[Hashable, ...]
+    ) -> Repetition | None:
+        """A call with values under equal conditions that may come again, if this one may."""
         ...
 
 
@@ -134,6 +154,11 @@ def run(
             fix="decorate the function with @nki.jit",
         )
     chip = arch.target(target)
+    given = {**kwargs, **(kernel_kwargs or {})}
+    call = kernel.repetition(args, given, (chip.name, races, capacity)) if numerics else None
+    repeated = call.repeat() if call is not None else None
+    if repeated is not None:
+        return _collected(repeated)
     core = chip.core if kernel.cores == 1 else chip.core.paired()
     schedulers = [Scheduler(core) for _ in range(kernel.cores)]
     watch = _watch.get()
@@ -143,7 +168,9 @@ def run(
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
     team = Team(core, observers, has_values=numerics, watcher=detector, loops=loops)
-    outputs = kernel.launch(team, args, {**kwargs, **(kernel_kwargs or {})})
+    if call is not None:
+        call.watch(team)
+    outputs = kernel.launch(team, args, given)
     timelines: list[Timeline] = []
     overfull: list[OutOfMemory] = []
     programs = [context.program for context in team.contexts]
@@ -158,10 +185,9 @@ def run(
     result = Run(
         kernel.title, chip, outputs, tuple(timelines), found, tuple(map(str, overfull)), carried
     )
-    collector = _collector.get()
-    if collector is not None:
-        collector.append(result)
-    return result
+    if call is not None:
+        call.keep(team, result)
+    return _collected(result)
 
 
 class _Watched:
@@ -194,6 +220,13 @@ def watching(tell: Callable[[str], None]) -> Generator[None]:
 
 
 _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=None)
+
+
+def _collected(run: Run) -> Run:
+    collector = _collector.get()
+    if collector is not None:
+        collector.append(run)
+    return run
 
 
 @contextmanager

@@ -71,8 +71,8 @@ def file_name(kernel):
     return f"fuzz-{kernel.seed}.py"
 
 
-def execute(kernel):
-    """What the kernel returns on trnsim.
+def execute(kernel, times=1):
+    """What the kernel returns on trnsim in each of so many calls.
 
     Raises:
         EmulatorError: what trnsim refuses.
@@ -84,7 +84,10 @@ def execute(kernel):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         launched = made[2] if kernel.cores > 1 else made
-        return trnsim.run(launched, *kernel.arrays(), target=kernel.target).outputs
+        return [
+            trnsim.run(launched, *kernel.arrays(), target=kernel.target).outputs
+            for _ in range(times)
+        ]
 
 
 def check(kernel):
@@ -92,9 +95,14 @@ def check(kernel):
     tally = Tally()
     intervals = expected(kernel)
     try:
-        outputs = execute(kernel)
+        outputs, *again = execute(kernel, times=3)  # the third is executed without the kernel
     except Exception as error:  # noqa: BLE001  any exception of a legal kernel is a finding
         return Failure(type(error).__name__, str(error)), tally
+    for number, output in enumerate(outputs):
+        bits = np.asarray(output).tobytes()
+        if any(np.asarray(other[number]).tobytes() != bits for other in again):
+            text = f"{kernel.outputs[number][0]} is another one when the kernel is called again"
+            return Failure("repeats", text, number), tally
     for number, (interval, output) in enumerate(zip(intervals, outputs, strict=True)):
         failure = _compare(kernel.outputs[number][0], number, interval, output)
         if failure is not None:

@@ -24,13 +24,14 @@ from trnsim.dtypes.conversion import (
     encode_byte,
     encode_float16,
 )
-from trnsim.dtypes.formats import BOOL, FLOAT16, TFLOAT32, Dtype, as_dtype
+from trnsim.dtypes.formats import BFLOAT16, BOOL, FLOAT16, TFLOAT32, Dtype, as_dtype
 from trnsim.errors import IllegalInstruction
 
 _TF32_DROPPED_BITS = 13
 _FLOAT32_BYTES = 4
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT16 = np.dtype(np.float16)
+_BFLOAT16 = BFLOAT16.dtype
 
 
 def to_float32(stored: Array) -> Float32Array:
@@ -40,15 +41,17 @@ def to_float32(stored: Array) -> Float32Array:
         IllegalInstruction: of a packed format, which has no values of its own.
     """
     kind = stored.dtype
-    if kind == _FLOAT32:
+    if kind is _FLOAT32:  # nearly always the same object
         return stored
+    if kind is _BFLOAT16:
+        return stored.astype(_FLOAT32)
     if kind == _FLOAT16:
         return decode_float16(stored)
     if kind.itemsize == 1 and kind.kind not in "iub":  # numpy's own bytes are int, uint and bool
         return decode_byte(stored)
     if kind.names is not None:
         _refuse_packed(as_dtype(kind))
-    return stored.astype(np.float32)
+    return stored.astype(_FLOAT32, copy=False)
 
 
 def round_to(values: Array, dtype: Dtype) -> Array:

@@ -155,6 +155,8 @@ class Instruction:
     works_by_partition: ClassVar[bool] = False  # a partition's result has no other's operands
     runs_without_values: ClassVar[bool] = False  # barriers and registers steer the program
     meets_cores: ClassVar[bool] = False  # it starts on all cores of a launch at once
+    # Operands of which what has been written before decides what it does, or leaves written.
+    looks_at_written: ClassVar[tuple[str, ...]] = ()
     # The operand that `.indirect()` may scatter, and the one that it may gather; () where `check`
     # has rules of its own.
     indirect: ClassVar[tuple[str, ...]] = ("", "")
@@ -303,7 +305,7 @@ class Instruction:
         is_skipped = getattr(self, "oob_mode", None) is OobMode.skip
         if is_skipped and not all(0 <= index.value < index.limit for index in indices):
             return None
-        return self._with_tiles(Tile.resolved)
+        return self.with_tiles(Tile.resolved)
 
     def signature(self) -> tuple[object, ...]:
         """All that legality and cost depend on; equal signatures are checked once."""
@@ -352,10 +354,10 @@ class Instruction:
 
     def outline(self) -> Instruction:
         """The instruction without its bytes: enough to price it again, on this core or another."""
-        return self._with_tiles(_without_bytes)
+        return self.with_tiles(_without_bytes)
 
-    def _with_tiles(self, change: Callable[[Tile], Tile]) -> Self:
-        """The instruction with `change` applied to every tile."""
+    def with_tiles(self, change: Callable[[Tile], Tile]) -> Self:
+        """The instruction with `change` applied to each of its tiles."""
         changed: dict[str, Any] = {}
         for name in self.operands:
             value = getattr(self, name)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from trnsim.dtypes import (
     BFLOAT16,
     FLOAT8_E4M3,
@@ -27,9 +25,8 @@ from trnsim.isa.tensor_engine import (
     check_limits,
     check_tiling,
     mark_started,
-    overwritten_psum,
+    multiply_onto,
     streaming_cycles,
-    write_psum,
 )
 from trnsim.isa.transpose import (
     TRANSPOSE_GENERATION,
@@ -120,9 +117,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         rows = self.stationary.partitions * self._pairs
         stationary = self.stationary.load().reshape(rows, -1)
         moving = self.moving.load().reshape(rows, -1)
-        out = overwritten_psum(self.dst, stationary.T, moving, self.accumulate)
-        product = np.matmul(stationary.T, moving, out=out)
-        write_psum(self, machine.core, self.dst, product, self.accumulate)
+        multiply_onto(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(N, min(64, M)) Tensor Engine cycles a pass; float32 takes four passes.

@@ -41,8 +41,8 @@ from trnsim.isa.tensor_engine import (
     array_cost,
     check_limits,
     check_tiling,
+    multiply_onto,
     streaming_cycles,
-    write_psum,
 )
 from trnsim.memory import Tile
 
@@ -156,6 +156,8 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
         The block scale is twice that of the OCP text, as AWS documents. Groups that hold an
         infinity or NaN are not documented, and refused.
     """
+
+    looks_at_written = ("dst_scale",)
 
     dst: Tile = writes("P D", SBUF, dtypes=_MX_FP8)
     src: Tile = reads("P F", SBUF, dtypes=(FLOAT16, BFLOAT16))
@@ -299,7 +301,7 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
                 self._refuse_pair(name)
         stationary = _dequantized(self.stationary, self.stationary_scale)
         moving = _dequantized(self.moving, self.moving_scale)
-        write_psum(self, machine.core, self.dst, stationary.T @ moving, self.accumulate)
+        multiply_onto(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(N, min(64, M)): four times the contraction of bfloat16 in the same time."""

@@ -31,8 +31,8 @@ from trnsim.isa.tensor_engine import (
     array_cost,
     check_generation,
     check_limits,
+    multiply_onto,
     streaming_cycles,
-    write_psum,
 )
 from trnsim.memory import Tile
 
@@ -102,7 +102,7 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_p
         stationary = self.stationary.load().reshape(rows, -1)
         dense = expand(stationary.T, self._tags().T, self._pattern)
         moving = self.moving.load().reshape(rows * self.compress_ratio, -1)
-        write_psum(self, machine.core, self.dst, dense @ moving, self.accumulate)
+        multiply_onto(self, machine.core, self.dst, dense, moving, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(N, min(64, M)), as a dense matmul of [K, M]; the zeros left out are no operations."""

@@ -86,6 +86,7 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
     """
 
     indirect = ("dst", "predicate")
+    looks_at_written = ("dst",)
 
     dst: Tile = writes("P F", SBUF, PSUM)
     src: Tile | float = vector_or_number("P F", SBUF, PSUM)

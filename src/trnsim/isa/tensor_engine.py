@@ -128,35 +128,35 @@ def tile_sizes(core: NeuronCore, edge: int) -> list[int]:
     return [length for length in halves if length >= core.pe_tile_minimum]
 
 
-def overwritten_psum(
-    dst: Tile, left: Float32Array, right: Float32Array, accumulate: bool | None
-) -> Float32Array | None:
-    """Where ``left @ right`` may be computed at once, if it overwrites the whole of `dst`."""
-    if accumulate or dst.shape != (left.shape[0], right.shape[1]):
-        return None
-    return dst.output() if accumulate is False or _is_fresh(dst) else None
-
-
-def write_psum(
-    instruction: Instruction, core: NeuronCore, dst: Tile, product: Array, accumulate: bool | None
+def multiply_onto(
+    instruction: Instruction,
+    core: NeuronCore,
+    dst: Tile,
+    left: Float32Array,
+    right: Float32Array,
+    accumulate: bool | None,
 ) -> None:
-    """``dst (+)= product``, in float32, rounded at each write.
+    """``dst (+)= left @ right``, in float32, rounded at each write.
 
     With accumulate=None each element of dst is overwritten by the first matmul on it since the
-    allocation, and added to by later ones. What other instructions write does not count. The
-    product is the caller's to lose: the sum may take its place.
+    allocation, and added to by later ones. What other instructions write does not count.
     """
-    if accumulate or (accumulate is None and not _is_fresh(dst)):
-        if accumulate:
-            _check_started(instruction, core, dst)
-        dst.require_intact(instruction.opcode)
-        old = dst.load().reshape(product.shape)
-        if not accumulate and not _is_started(dst):
-            old = np.where(_started(dst).reshape(product.shape), old, 0)
-        out = dst.output() if dst.shape == product.shape else product
-        product = np.add(product, old, out=out)
-    dst.store(product)
-    mark_started(dst)
+    out = dst.output() if dst.shape == (left.shape[0], right.shape[1]) else None
+    if accumulate is False or (accumulate is None and _is_fresh(dst)):
+        dst.store(np.matmul(left, right, out=out))
+        mark_started(dst)
+        return
+    if accumulate:
+        _check_started(instruction, core, dst)
+    dst.require_intact(instruction.opcode)
+    is_started = _is_started(dst)
+    product = np.matmul(left, right)
+    old = dst.load().reshape(product.shape)
+    if not accumulate and not is_started:
+        old = np.where(_started(dst).reshape(product.shape), old, 0)
+    dst.store(np.add(product, old, out=product if out is None else out))
+    if not is_started:
+        mark_started(dst)
 
 
 def mark_started(dst: Tile) -> None:

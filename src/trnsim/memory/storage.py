@@ -7,18 +7,19 @@ bytes, only its size.
 
 from __future__ import annotations
 
+from copy import copy
 from enum import Enum
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.bytemask import ByteMask
+from trnsim.memory.place import Place
 
 if TYPE_CHECKING:
     from trnsim.dtypes import Array
     from trnsim.errors import SourceLine
     from trnsim.memory.box import Box
-    from trnsim.memory.place import Place
 
 
 class Memory(Enum):
@@ -104,6 +105,26 @@ class Storage:
         self.accesses: dict[tuple[object, int], Any] = {}
         self._accumulating: ByteMask | None = None
 
+    def bare(self) -> Self:
+        """One like it, written everywhere, whose bytes are to come."""
+        twin = copy(self)
+        twin.data = None
+        twin.written = ByteMask(self.nbytes, full=True)
+        twin.accesses = {}
+        twin._accumulating = copy(self._accumulating)  # noqa: SLF001  its own
+        twin.restart()
+        return twin
+
+    def holding(self, data: Array) -> Self:
+        """One like it, written everywhere, with these bytes."""
+        twin = self.bare()
+        twin.data = data
+        return twin
+
+    def restart(self) -> None:
+        """No matmul has written it."""
+        self._accumulating = None
+
     @property
     def row_bytes(self) -> int:
         """Bytes of one of its own rows, in which patterns count."""
@@ -173,6 +194,12 @@ class PlacedStorage(Storage):
         self._since = since
         rows = place.box.last_row - place.box.first_row + 1
         self._accumulating = ByteMask(rows * row_bytes)
+
+    def restart(self) -> None:
+        """No matmul has written it, and no other tensor its bytes."""
+        self._place = Place(self._place.box)
+        if self._accumulating is not None:
+            self._accumulating.clear()
 
     @property
     def row_bytes(self) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from trnsim.dtypes import FLOAT32, Array, Dtype, Float32Array, round_to, to_float32
+from trnsim.dtypes import BFLOAT16, FLOAT32, Array, Dtype, Float32Array, round_to, to_float32
 from trnsim.errors import IllegalInstruction, InternalError, UninitializedRead
 from trnsim.memory.index import Index, ScalarIndex, SnakeIndex, VectorIndex, legal
 from trnsim.memory.layout import Layout, layout_of
@@ -91,6 +91,10 @@ class Tile:
                 self._refuse_bounds()
         return self._array
 
+    def forget_array(self) -> None:
+        """Its storage has other bytes than when `array` was asked for last."""
+        self._array = None
+
     def bits(self, rows: Array | None = None) -> Array:
         """The elements as stored: a view, or a copy of what an index or `rows` picks.
 
@@ -120,13 +124,16 @@ class Tile:
 
     def load(self) -> Float32Array:
         """The values in float32."""
-        if self.dtype is FLOAT32 and self.index is None:
-            return self.array
-        return to_float32(self.bits())
+        bits = self.array if self.index is None else self.bits()
+        return bits if self.dtype is FLOAT32 else to_float32(bits)
 
     def store(self, values: Array) -> None:
         """Write `values`, rounded once to the tile's dtype and reshaped to its shape."""
-        if values is not self._array:
+        if values is self._array:
+            return
+        if self.dtype is BFLOAT16 and self.index is None and values.dtype == np.float32:
+            self.array[...] = values.reshape(self.shape)  # ml_dtypes rounds as it copies
+        else:
             self.put(round_to(values, self.dtype))
 
     def output(self, *inputs: Array) -> Float32Array | None:

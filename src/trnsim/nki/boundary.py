@@ -44,7 +44,7 @@ class Boundary:
         """`value` as the kernel sees it; containers are entered element by element."""
         if isinstance(value, tuple | list):
             entered = [self.enter(f"{name}[{i}]", item) for i, item in enumerate(value)]
-            return _like(value, entered)
+            return like(value, entered)
         if isinstance(value, dict):
             return {key: self.enter(f"{name}[{key!r}]", item) for key, item in value.items()}
         if isinstance(value, NKIObject):
@@ -67,7 +67,7 @@ class Boundary:
             IllegalInstruction: for a tensor that is not in shared HBM, or was never written.
         """
         if isinstance(result, tuple | list):
-            return _like(result, [self.leave(item) for item in result])
+            return like(result, [self.leave(item) for item in result])
         if not isinstance(result, NkiTensor):
             return result
         if result.memory.is_on_chip:
@@ -158,7 +158,7 @@ def _plain(value: Any) -> Any:
     return as_dtype(np.dtype(value.dtype)) if is_jax_type else value
 
 
-def _like(container: Any, items: list[Any]) -> Any:
+def like(container: Any, items: list[Any]) -> Any:
     """`items` in a container of the same type; named tuples take them one by one."""
     kind = type(container)
     return kind(*items) if hasattr(container, "_fields") else kind(items)

@@ -23,11 +23,12 @@ from trnsim.nki.environment import (
 )
 from trnsim.nki.notices import as_simulator, warn_of_races, warn_of_spills
 from trnsim.nki.precision import widening
+from trnsim.nki.repeats import Calls
 from trnsim.program import Team, has_current_core
-from trnsim.run import Launchable, Run, run
+from trnsim.run import Launchable, Repetition, Run, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
 __all__ = ["TARGET_VARIABLE", "Kernel", "default_target", "emulate", "jit"]
 
@@ -57,6 +58,7 @@ class Kernel:
         self.number = next(_numbers)
         self._function = function
         self._grids: dict[int, Kernel] = {}
+        self._calls = Calls(function, self._bind)
         functools.update_wrapper(self, function)
         Kernel.numbered[self.number] = self
 
@@ -101,7 +103,18 @@ class Kernel:
     def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Issue the kernel's instructions to `team`; outputs as the caller's kind of array."""
         boundary = Boundary(team.contexts[0])
-        return boundary.leave(self.issue(team, boundary, args, kwargs))
+        result = self.issue(team, boundary, args, kwargs)
+        capture = team.contexts[0].capture
+        if capture is not None:
+            capture.entered = [tensor.storage.serial for tensor in boundary.entered]
+            capture.result = result
+        return boundary.leave(result)
+
+    def repetition(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], conditions: tuple[Hashable, ...]
+    ) -> Repetition | None:
+        """A call on one core that may come again."""
+        return self._calls.find(args, kwargs, conditions) if self.cores == 1 else None
 
     def issue(
         self, team: Team, boundary: Boundary, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from trnsim.errors import IllegalInstruction, user_line
+from trnsim.program import current_core, has_current_core
 
 
 class RaceWarning(UserWarning):
@@ -36,6 +37,11 @@ _shown: dict[str | tuple[str, type[Warning], int], int] = {}
 """What Python's warnings have shown already, by message, category and line."""
 
 
+def is_simulator() -> bool:
+    """Whether a kernel runs as on AWS's simulator."""
+    return _is_lenient.get()
+
+
 @contextmanager
 def as_simulator(is_lenient: bool) -> Generator[None]:
     """Inside, `refuse_or_warn` warns where `is_lenient`."""
@@ -54,6 +60,8 @@ def refuse_or_warn(reason: str, fix: str, source: str) -> None:
     """
     if not _is_lenient.get():
         raise IllegalInstruction(reason, fix=fix, source=source)
+    if has_current_core():
+        current_core().cannot_repeat()  # a warning is said each time
     text = f"{reason}\n  AWS's simulator runs it, the chip does not.\n  fix: {fix}"
     _warn(f"{text}\n  source: {source}", SimulatorOnlyWarning)
 

@@ -51,6 +51,11 @@ def widening(is_on: bool) -> Generator[None]:
         _is_widening.reset(token)
 
 
+def is_widening() -> bool:
+    """Whether low-precision floats are stored as float32."""
+    return _is_widening.get()
+
+
 def stored(dtype: Any) -> Dtype:
     """The format in which a new tensor of `dtype` is stored."""
     kind = as_dtype(dtype)

@@ -1,5 +1,6 @@
 """Issue, execution at issue, and the record of it."""
 
+from trnsim.program.capture import Capture
 from trnsim.program.context import (
     CoreContext,
     Observer,
@@ -7,13 +8,16 @@ from trnsim.program.context import (
     has_current_core,
     issuing_to,
 )
+from trnsim.program.executable import Executable
 from trnsim.program.liveness import Peak, check_capacity, peak
 from trnsim.program.recording import Checked, Program, StorageUse
 from trnsim.program.team import Team, Watcher
 
 __all__ = [
+    "Capture",
     "Checked",
     "CoreContext",
+    "Executable",
     "Observer",
     "Peak",
     "Program",

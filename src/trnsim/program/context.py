@@ -18,6 +18,7 @@ from trnsim.errors import InternalError, UninitializedRead, user_line
 from trnsim.isa import Instruction
 from trnsim.isa.machine import Machine
 from trnsim.memory import CoreMemory, Tile
+from trnsim.program.capture import Capture
 from trnsim.program.dependencies import DependencyTable
 from trnsim.program.recording import Checked, Program
 
@@ -84,6 +85,7 @@ class CoreContext:
         has_values: False in shape-only mode.
         peer: its place among the cores of a logical core, or None on one core.
         loops: what watches its loops, if anything does.
+        capture: what keeps its instructions to execute them again, if anything does.
         unwritten_shared: reads of shared HBM that nothing had written yet. Where another core
             writes there later it is a race; where none does, the first is raised at the end.
     """
@@ -104,6 +106,7 @@ class CoreContext:
         self.memory = CoreMemory(
             core, has_values=has_values, shared=peer.shared if peer is not None else None
         )
+        self.capture: Capture | None = None
         self.unwritten_shared: list[UninitializedRead] = []
         self.program = Program(core)
         self._observers = observers
@@ -124,6 +127,11 @@ class CoreContext:
         reads, writes = known.accesses(instruction)
         self._run(instruction, known, reads, writes)
 
+    def cannot_repeat(self) -> None:
+        """The kernel does what its instructions do not tell: it has to be called each time."""
+        if self.capture is not None:
+            self.capture.give_up()
+
     def _issue_indexed(self, instruction: Instruction) -> None:
         """Issue an instruction of which an operand's place is known only now."""
         reads, writes = instruction.accesses()
@@ -135,6 +143,8 @@ class CoreContext:
             tile.require_within()
             self._refuse_unreadable(instruction, tile)
         resolved = instruction.resolved()
+        if indices and resolved is not instruction:  # memory decided where its tiles lie
+            self.cannot_repeat()
         if resolved is None:
             # What an index out of bounds skips is issued all the same, and reads its index.
             self._record(self._check(instruction), indices, [], [])
@@ -159,6 +169,8 @@ class CoreContext:
         """Values, and what has been written then."""
         doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
         partly = self._partly_written(instruction, doubtful) if doubtful else []
+        if self.capture is not None:
+            self.capture.note(len(self.program), instruction, reads)
         instruction.execute(self._machine)
         for tile in writes if known.writes_all else instruction.written_tiles():
             storage = tile.storage

@@ -221,6 +221,7 @@ def _file(path: str | Path) -> Array:
     Raises:
         BadInput: where there is none.
     """
+    current_core().cannot_repeat()
     try:
         loaded: Array = np.load(path)
     except (OSError, ValueError) as error:

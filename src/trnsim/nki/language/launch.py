@@ -46,7 +46,9 @@ def program_ndim() -> int:
 
 def device_print(print_prefix: str, tensor: NkiTensor) -> None:
     """Print a prefix and a tensor's values."""
-    values: Any = np.asarray(tensor.array) if current_core().has_values else "(no values)"
+    core = current_core()
+    core.cannot_repeat()
+    values: Any = np.asarray(tensor.array) if core.has_values else "(no values)"
     print(print_prefix, values)  # noqa: T201  printing is what it is for
 
 

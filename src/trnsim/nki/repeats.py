@@ -1,0 +1,228 @@
+"""Calls of a kernel that come again: traced twice at most, then executed as a compiled program is.
+
+A kernel for a chip is compiled once and run many times; its instructions depend on the shapes of
+its arguments, not on their values. Here the first call is traced, the second is traced and kept,
+and from the third on the kept program is executed: same checks, same values, same time. A call
+comes again where its arguments but for the tensors' values, the chip, the modes and the kernel's
+surroundings are the same; what cannot be shown to come again is traced as if it were the first.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trnsim.dtypes import Dtype
+from trnsim.memory import Storage
+from trnsim.nki.boundary import Boundary, like
+from trnsim.nki.environment import transposes_on_tensor_engine
+from trnsim.nki.notices import is_simulator
+from trnsim.nki.precision import is_widening
+from trnsim.nki.surroundings import Surroundings, Unforeseeable
+from trnsim.nki.tensor import NkiTensor
+from trnsim.program import Capture, CoreContext, Executable
+
+if TYPE_CHECKING:
+    from trnsim.program import Team
+    from trnsim.run import Run
+
+_MAX_CALLS: Final = 32
+"""Different calls of a kernel that are remembered; the least recent is forgotten."""
+
+_TENSORS: Final = ("torch", "jax", "jaxlib")
+
+
+@dataclass
+class _Known:
+    """What is known of calls with one signature.
+
+    Attributes:
+        count: how many have been traced.
+        surroundings: what the kernel read when the kept one was traced.
+        executable: the kept program.
+        run: what it did, without its outputs.
+        result: what the kernel returned, on storages without bytes.
+        given: the serials of its inputs.
+        returned: the storages of its results that are no inputs, without bytes.
+        is_hopeless: whether it has to be traced each time.
+    """
+
+    count: int = 0
+    surroundings: Surroundings | None = None
+    executable: Executable | None = None
+    run: Run | None = None
+    result: Any = None
+    given: list[int] = field(default_factory=list[int])
+    returned: list[Storage] = field(default_factory=list[Storage])
+    is_hopeless: bool = False
+
+
+class Calls:
+    """The calls of one kernel.
+
+    Args:
+        function: the kernel's own.
+        bind: its arguments by name.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        bind: Callable[[Sequence[Any], Mapping[str, Any]], dict[str, Any]],
+    ) -> None:
+        self._function = function
+        self.bind = bind
+        self._known: OrderedDict[Hashable, _Known] = OrderedDict()
+        self._is_unforeseeable = False
+
+    def find(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], conditions: tuple[Hashable, ...]
+    ) -> Call | None:
+        """A call that may come again; None where nothing can be known of it."""
+        if self._is_unforeseeable or sys.gettrace() is not None:  # a debugger wants to see it
+            return None
+        modes = (is_simulator(), is_widening(), transposes_on_tensor_engine())
+        try:
+            key = (conditions, modes, _signature(tuple(args)), _signature(dict(kwargs)))
+        except Unforeseeable:
+            return None
+        known = self._known.setdefault(key, _Known())
+        self._known.move_to_end(key)
+        if len(self._known) > _MAX_CALLS:
+            self._known.popitem(last=False)
+        return None if known.is_hopeless else Call(self, known, args, kwargs)
+
+    def surroundings(self) -> Surroundings | None:
+        """What the kernel reads now; None where that may change unseen."""
+        try:
+            return Surroundings(self._function)
+        except Unforeseeable:
+            self._is_unforeseeable = True
+            self._known.clear()
+            return None
+
+
+class Call:
+    """One call (a `trnsim.run.Repetition`)."""
+
+    def __init__(
+        self, calls: Calls, known: _Known, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        self._calls = calls
+        self._known = known
+        self._args = args
+        self._kwargs = kwargs
+
+    def repeat(self) -> Run | None:
+        """The kept program's run on these arguments; None where the kernel has to be traced."""
+        known = self._known
+        executable, run = known.executable, known.run
+        if executable is None or run is None or known.surroundings is None:
+            return None
+        if not known.surroundings.are_unchanged():
+            known.executable = known.run = None
+            return None
+        boundary = Boundary(CoreContext(run.program.core))
+        for name, value in self._calls.bind(self._args, self._kwargs).items():
+            boundary.enter(name, value)
+        inputs = [tensor.storage for tensor in boundary.entered]
+        given = [storage.data for storage in inputs if storage.data is not None]
+        results = executable.execute(given)
+        if results is None:
+            return None
+        boundary.write_back()
+        now = dict(zip(known.given, inputs, strict=True))
+        for storage, data in zip(known.returned, results, strict=True):
+            now[storage.serial] = storage.holding(data)
+        return replace(run, outputs=boundary.leave(_moved(known.result, now)))
+
+    def watch(self, team: Team) -> None:
+        """The call is about to be traced by `team`: from the second time on, keep what it does."""
+        known = self._known
+        known.count += 1
+        if known.count > 1:
+            known.surroundings = self._calls.surroundings()
+            if known.surroundings is not None:
+                team.contexts[0].capture = Capture()
+
+    def keep(self, team: Team, run: Run) -> None:
+        """The call has been traced: its run."""
+        known = self._known
+        capture = team.contexts[0].capture
+        if capture is None or known.surroundings is None:
+            return
+        known.is_hopeless = True
+        if not known.surroundings.are_unchanged():  # the kernel itself changed what it reads
+            return
+        try:
+            tensors = list(_tensors(capture.result))
+        except Unforeseeable:
+            return
+        known.given = capture.entered
+        bare = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
+        known.result = _moved(capture.result, bare)
+        known.returned = [bare[serial] for serial in bare.keys() - set(known.given)]
+        results = [storage.serial for storage in known.returned]
+        known.executable = Executable.of(run.program, capture, known.given, results)
+        known.run = replace(run, outputs=None)
+        known.is_hopeless = known.executable is None
+
+
+def _signature(value: Any) -> Hashable:
+    """All of an argument that a kernel's instructions may depend on.
+
+    Raises:
+        Unforeseeable: for an argument that may hold anything.
+    """
+    kind = type(value)
+    if isinstance(value, tuple | list):
+        return (kind, *map(_signature, value))
+    if isinstance(value, dict):
+        return (kind, *((key, _signature(item)) for key, item in value.items()))
+    if _is_tensor(value):
+        return kind, tuple(value.shape), str(value.dtype)
+    if isinstance(value, float):
+        return kind, float(value).hex()  # -0.0 is not 0.0
+    if isinstance(value, np.generic):
+        return kind, value.tobytes()
+    if value is None or isinstance(value, bool | int | str | enum.Enum | Dtype | np.dtype | type):
+        return kind, value
+    raise Unforeseeable(f"{value!r:.60}")
+
+
+def _is_tensor(value: Any) -> bool:
+    is_torch_or_jax = type(value).__module__.partition(".")[0] in _TENSORS
+    return isinstance(value, np.ndarray) or (
+        is_torch_or_jax and hasattr(value, "shape") and hasattr(value, "dtype")
+    )
+
+
+def _tensors(result: Any) -> Iterator[NkiTensor]:
+    """The tensors that a kernel returned.
+
+    Raises:
+        Unforeseeable: where it returned something else than tensors, numbers and their tuples.
+    """
+    if isinstance(result, tuple | list):
+        for item in result:
+            yield from _tensors(item)
+    elif isinstance(result, NkiTensor):
+        yield result
+    elif not isinstance(result, bool | int | float | str | None):
+        raise Unforeseeable(f"{result!r:.60}")
+
+
+def _moved(result: Any, storages: Mapping[int, Storage]) -> Any:
+    """What a kernel returned, its tensors on other storages."""
+    if isinstance(result, tuple | list):
+        return like(result, [_moved(item, storages) for item in result])
+    if not isinstance(result, NkiTensor):
+        return result
+    storage = storages[result.storage.serial]
+    return NkiTensor.laid_out(storage, result.dtype, result.layout, result.buffer)

@@ -1,0 +1,95 @@
+"""Capture: the instructions of a run with their operands, so that they can be executed again.
+
+A program keeps distinct instructions and who follows whom, not where each operand lies. A capture
+does, on storages like those of the run without their bytes; `Executable` gives them bytes.
+
+What the instructions are must not depend on values: a capture is given up at the first instruction
+that could be another one, or could leave other elements written, with other values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trnsim.isa import VirtualRegister
+from trnsim.memory import ScalarIndex, Storage, Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.dtypes import Array
+    from trnsim.isa import Instruction
+
+
+class Capture:
+    """What a run has executed so far.
+
+    Attributes:
+        instructions: on storages of its own, in order.
+        places: the index of each in the program.
+        storages: storages of its own, by the serials of the run's.
+        given: the bytes of those that held values before the program touched them.
+        entered: the serials of the kernel's inputs, once it has returned.
+        result: what the kernel returned.
+        is_given_up: whether the instructions depend on values, or there are too many.
+    """
+
+    MAX_INSTRUCTIONS = 50_000
+
+    def __init__(self) -> None:
+        self.instructions: list[Instruction] = []
+        self.places: list[int] = []
+        self.storages: dict[int, Storage] = {}
+        self.given: dict[int, Array | None] = {}
+        self.entered: list[int] = []
+        self.result: object = None
+        self.is_given_up = False
+
+    def give_up(self) -> None:
+        """The program cannot be executed again without the kernel."""
+        self.is_given_up = True
+        self.instructions, self.places, self.storages, self.given = [], [], {}, {}
+
+    def note(self, place: int, instruction: Instruction, reads: Sequence[Tile]) -> None:
+        """Instruction `place` of the program is about to be executed."""
+        if self.is_given_up:
+            return
+        is_full = len(self.instructions) >= self.MAX_INSTRUCTIONS
+        if is_full or _depends_on_values(instruction, reads):
+            self.give_up()
+            return
+        self.places.append(place)
+        self.instructions.append(instruction.with_tiles(self._bare))
+
+    def _bare(self, tile: Tile) -> Tile:
+        """The tile on a storage of the capture's own."""
+        index = tile.index
+        if index is not None and not isinstance(index, ScalarIndex):
+            index = replace(index, source=self._bare(index.source))
+        bare = Tile(self._storage(tile.storage), tile.dtype, tile.pattern, index)
+        bare.layout = tile.layout
+        return bare
+
+    def _storage(self, storage: Storage) -> Storage:
+        known = self.storages.get(storage.serial)
+        if known is None:
+            if storage.written.is_full and not storage.is_placed:
+                self.given[storage.serial] = storage.data
+            known = self.storages[storage.serial] = storage.bare()
+        return known
+
+
+def _depends_on_values(instruction: Instruction, reads: Sequence[Tile]) -> bool:
+    """Whether what it does, or leaves written, could be something else another time."""
+    if any(isinstance(value, VirtualRegister) for value in vars(instruction).values()):
+        return True
+    tiles = [tile for _, tile in instruction.tiles()]
+    if any(tile.index is not None for tile in tiles):
+        certain = tiles
+    else:
+        looked_at = (getattr(instruction, name) for name in instruction.looks_at_written)
+        certain = [*reads, *looked_at]
+    return not all(
+        tile.storage.written.covers(tile.footprint, tile.dtype.itemsize) for tile in certain
+    )

@@ -1,0 +1,194 @@
+"""Executables: a captured program with bytes of its own, ready to be executed on other inputs.
+
+Legality, capacity, definedness, races and time of a program do not depend on values, and a capture
+has none that does: what was checked once holds each time. What values decide (an index out of
+bounds, an accumulator that nothing reset) the instructions themselves check as they execute.
+
+Tensors without an address share buffers with those of their size that live before and after them,
+as the memory of a chip is shared; inputs and results are bound to the caller's bytes at each call.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.errors import EmulatorError
+from trnsim.isa.instruction import CHANGES
+from trnsim.isa.machine import Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from trnsim.dtypes import Array
+    from trnsim.isa import Instruction
+    from trnsim.memory import Memory, Storage, Tile
+    from trnsim.program.capture import Capture
+    from trnsim.program.recording import Program
+
+_MAX_BYTES: Final = 1 << 30
+
+
+@dataclass
+class _Life:
+    """A storage of the program: its tiles, and the first and the last instruction on it."""
+
+    storage: Storage
+    first: int
+    last: int = 0
+    tiles: list[Tile] = field(default_factory=list["Tile"])
+    is_written: bool = False
+
+
+class Executable:
+    """A program that runs again without its kernel, on bytes of inputs.
+
+    Attributes:
+        instructions: how many it has.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        capture: Capture,
+        given: Sequence[_Life | None],
+        results: Sequence[_Life],
+    ) -> None:
+        self.instructions = len(capture.instructions)
+        self._program = program
+        self._places = capture.places
+        self._steps = [instruction.execute for instruction in capture.instructions]
+        self._storages = list(capture.storages.values())
+        self._bound = (*given, *results)
+        self._result_bytes = [life.storage.nbytes for life in results]
+        self._lock = Lock()
+
+    @classmethod
+    def of(
+        cls, program: Program, capture: Capture, given: Sequence[int], results: Sequence[int]
+    ) -> Executable | None:
+        """The executable of a captured run; None where it cannot have one.
+
+        Args:
+            program: the run's record.
+            capture: its instructions.
+            given: the serials of its input storages, in the order in which `execute` takes bytes.
+            results: the serials of the storages that it returns, where they are no inputs.
+        """
+        if capture.is_given_up:
+            return None
+        lives = _lives(capture.instructions)
+        constants = capture.given.keys() - set(given)
+        if any(lives[serial].is_written for serial in constants if serial in lives):
+            return None
+        if not lives.keys() >= set(results) or constants.intersection(results):
+            return None
+        for serial in constants:
+            capture.storages[serial].data = capture.given[serial]
+        elsewhere = constants.union(given, results)
+        own = [life for serial, life in lives.items() if serial not in elsewhere]
+        if not _give_bytes(own, len(capture.instructions)):
+            return None
+        inputs = [lives.get(serial) for serial in given]
+        return cls(program, capture, inputs, [lives[serial] for serial in results])
+
+    def execute(self, given: Sequence[Array]) -> list[Array] | None:
+        """The results' bytes for the inputs' bytes; None while another thread executes it.
+
+        Raises:
+            EmulatorError: what the values make undefined or illegal, at the kernel's own line.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        place = 0
+        try:
+            results = self._bind(given)
+            for storage in self._storages:
+                storage.restart()
+            machine = Machine(self._program.core)
+            with np.errstate(all="ignore"):
+                for place, step in enumerate(self._steps):  # noqa: B007  the error's place
+                    step(machine)
+        except EmulatorError as error:
+            error.line = self._program.line(self._places[place])
+            raise
+        finally:
+            for life in self._bound:
+                if life is not None:
+                    _put(life, None)
+            self._lock.release()
+        return results
+
+    def _bind(self, given: Sequence[Array]) -> list[Array]:
+        """Inputs and new results in their places."""
+        results = [np.empty(nbytes, np.uint8) for nbytes in self._result_bytes]
+        for life, data in zip(self._bound, (*given, *results), strict=True):
+            if life is not None:
+                _put(life, data)
+        return results
+
+
+def _put(life: _Life, data: Array | None) -> None:
+    """The storage has these bytes now."""
+    life.storage.data = data
+    for tile in life.tiles:
+        tile.forget_array()
+
+
+def _touched(instruction: Instruction) -> Iterator[tuple[Tile, bool]]:
+    """Each tile of an instruction, its indices included, and whether it may be written."""
+    for operand, tile in instruction.tiles():
+        yield tile, operand.access in CHANGES
+        for source in tile.index_tiles():
+            yield source, False
+
+
+def _lives(instructions: Sequence[Instruction]) -> dict[int, _Life]:
+    """The life of each storage, by serial."""
+    lives: dict[int, _Life] = {}
+    for place, instruction in enumerate(instructions):
+        for tile, is_written in _touched(instruction):
+            storage = tile.storage
+            life = lives.setdefault(storage.serial, _Life(storage, place))
+            life.last = place
+            life.tiles.append(tile)
+            life.is_written |= is_written
+    return lives
+
+
+def _give_bytes(lives: Sequence[_Life], count: int) -> bool:
+    """Buffers for storages, shared where their lives allow it; whether they fit in the host's."""
+    free: defaultdict[int, list[Array]] = defaultdict(list)
+    begins: defaultdict[int, list[_Life]] = defaultdict(list)
+    ends: defaultdict[int, list[_Life]] = defaultdict(list)
+    total = 0
+    _give_places(life for life in lives if life.storage.is_placed)
+    for life in lives:
+        if not life.storage.is_placed:
+            begins[life.first].append(life)
+            ends[life.last].append(life)
+    for place in range(count):
+        for life in begins[place]:
+            nbytes = life.storage.nbytes
+            total += 0 if free[nbytes] else nbytes
+            if total > _MAX_BYTES:
+                return False
+            _put(life, free[nbytes].pop() if free[nbytes] else np.empty(nbytes, np.uint8))
+        for life in ends[place]:
+            if life.storage.data is not None:
+                free[life.storage.nbytes].append(life.storage.data)
+    return True
+
+
+def _give_places(lives: Iterable[_Life]) -> None:
+    """To tensors with an address the bytes of their whole memory."""
+    whole: dict[Memory, Array] = {}
+    for life in lives:
+        storage = life.storage
+        if storage.memory not in whole:
+            whole[storage.memory] = np.empty(storage.nbytes, np.uint8)
+        _put(life, whole[storage.memory])
