@@ -87,6 +87,13 @@ def counting():
     return count_up
 
 
+def catches(x):
+    try:
+        return helper(x)
+    except ValueError:
+        return 0
+
+
 def names_a_module(x):
     import numpy as host  # noqa: PLC0415
 
@@ -139,6 +146,7 @@ def test_what_cannot_change_unseen_is_foreseeable(function):
         closure(np.random.default_rng(0)),
         closure(iter([1])),
         counting(),
+        catches,
         names_a_module,
         CONFIG.__dict__.get,
     ],

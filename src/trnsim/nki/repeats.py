@@ -13,7 +13,8 @@ import enum
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -38,28 +39,39 @@ _MAX_CALLS: Final = 32
 _TENSORS: Final = ("torch", "jax", "jaxlib")
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """A program that may be executed again.
+
+    Attributes:
+        surroundings: what the kernel read when it was traced.
+        executable: its instructions.
+        run: what it did, without its outputs.
+        result: what the kernel returned, on storages without bytes.
+        given: the serials of its inputs.
+        returned: the storages of its results that are no inputs, without bytes.
+    """
+
+    surroundings: Surroundings
+    executable: Executable
+    run: Run
+    result: Any
+    given: list[int]
+    returned: list[Storage]
+
+
 @dataclass
 class _Known:
     """What is known of calls with one signature.
 
     Attributes:
         count: how many have been traced.
-        surroundings: what the kernel read when the kept one was traced.
-        executable: the kept program.
-        run: what it did, without its outputs.
-        result: what the kernel returned, on storages without bytes.
-        given: the serials of its inputs.
-        returned: the storages of its results that are no inputs, without bytes.
+        kept: the program, once it was captured.
         is_hopeless: whether it has to be traced each time.
     """
 
     count: int = 0
-    surroundings: Surroundings | None = None
-    executable: Executable | None = None
-    run: Run | None = None
-    result: Any = None
-    given: list[int] = field(default_factory=list[int])
-    returned: list[Storage] = field(default_factory=list[Storage])
+    kept: _Kept | None = None
     is_hopeless: bool = False
 
 
@@ -79,6 +91,7 @@ class Calls:
         self._function = function
         self.bind = bind
         self._known: OrderedDict[Hashable, _Known] = OrderedDict()
+        self._lock = Lock()
         self._is_unforeseeable = False
 
     def find(
@@ -92,10 +105,11 @@ class Calls:
             key = (conditions, modes, _signature(tuple(args)), _signature(dict(kwargs)))
         except Unforeseeable:
             return None
-        known = self._known.setdefault(key, _Known())
-        self._known.move_to_end(key)
-        if len(self._known) > _MAX_CALLS:
-            self._known.popitem(last=False)
+        with self._lock:
+            known = self._known.setdefault(key, _Known())
+            self._known.move_to_end(key)
+            if len(self._known) > _MAX_CALLS:
+                self._known.popitem(last=False)
         return None if known.is_hopeless else Call(self, known, args, kwargs)
 
     def surroundings(self) -> Surroundings | None:
@@ -118,60 +132,63 @@ class Call:
         self._known = known
         self._args = args
         self._kwargs = kwargs
+        self._surroundings: Surroundings | None = None
 
     def repeat(self) -> Run | None:
         """The kept program's run on these arguments; None where the kernel has to be traced."""
-        known = self._known
-        executable, run = known.executable, known.run
-        if executable is None or run is None or known.surroundings is None:
+        kept = self._known.kept
+        if kept is None:
             return None
-        if not known.surroundings.are_unchanged():
-            known.executable = known.run = None
+        if not kept.surroundings.are_unchanged():
+            self._known.kept = None
             return None
-        boundary = Boundary(CoreContext(run.program.core))
+        boundary = Boundary(CoreContext(kept.run.program.core))
         for name, value in self._calls.bind(self._args, self._kwargs).items():
             boundary.enter(name, value)
         inputs = [tensor.storage for tensor in boundary.entered]
         given = [storage.data for storage in inputs if storage.data is not None]
-        results = executable.execute(given)
+        results = kept.executable.execute(given)
         if results is None:
             return None
         boundary.write_back()
-        now = dict(zip(known.given, inputs, strict=True))
-        for storage, data in zip(known.returned, results, strict=True):
+        now = dict(zip(kept.given, inputs, strict=True))
+        for storage, data in zip(kept.returned, results, strict=True):
             now[storage.serial] = storage.holding(data)
-        return replace(run, outputs=boundary.leave(_moved(known.result, now)))
+        return replace(kept.run, outputs=boundary.leave(_moved(kept.result, now)))
 
     def watch(self, team: Team) -> None:
         """The call is about to be traced by `team`: from the second time on, keep what it does."""
-        known = self._known
-        known.count += 1
-        if known.count > 1:
-            known.surroundings = self._calls.surroundings()
-            if known.surroundings is not None:
+        self._known.count += 1
+        if self._known.count > 1:
+            self._surroundings = self._calls.surroundings()
+            if self._surroundings is not None:
                 team.contexts[0].capture = Capture()
 
     def keep(self, team: Team, run: Run) -> None:
         """The call has been traced: its run."""
-        known = self._known
         capture = team.contexts[0].capture
-        if capture is None or known.surroundings is None:
-            return
-        known.is_hopeless = True
-        if not known.surroundings.are_unchanged():  # the kernel itself changed what it reads
-            return
+        if capture is not None:
+            self._known.kept = self._kept(capture, run)
+            self._known.is_hopeless = self._known.kept is None
+
+    def _kept(self, capture: Capture, run: Run) -> _Kept | None:
+        """The captured program; None where it cannot be executed again."""
+        surroundings = self._surroundings
+        if surroundings is None or not surroundings.are_unchanged():  # the kernel changed them
+            return None
         try:
             tensors = list(_tensors(capture.result))
         except Unforeseeable:
-            return
-        known.given = capture.entered
+            return None
         bare = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
-        known.result = _moved(capture.result, bare)
-        known.returned = [bare[serial] for serial in bare.keys() - set(known.given)]
-        results = [storage.serial for storage in known.returned]
-        known.executable = Executable.of(run.program, capture, known.given, results)
-        known.run = replace(run, outputs=None)
-        known.is_hopeless = known.executable is None
+        returned = [bare[serial] for serial in bare.keys() - set(capture.entered)]
+        results = [storage.serial for storage in returned]
+        executable = Executable.of(run.program, capture, capture.entered, results)
+        if executable is None:
+            return None
+        result = _moved(capture.result, bare)
+        without = replace(run, outputs=None)
+        return _Kept(surroundings, executable, without, result, capture.entered, returned)
 
 
 def _signature(value: Any) -> Hashable:

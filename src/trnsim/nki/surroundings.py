@@ -183,6 +183,8 @@ class Surroundings:
                 step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in cells
             ):
                 raise Unforeseeable(f"it changes {step.argval}")
+            if step.opname == "CHECK_EXC_MATCH":
+                raise Unforeseeable("it catches errors, which may depend on values")
             if step.opname in _ATTRIBUTE and step.argval in _VALUES:
                 raise Unforeseeable(f"it may look at values: .{step.argval}")
             if step.opname in _NAMED:
