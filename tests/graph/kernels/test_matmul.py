@@ -41,9 +41,14 @@ def test_long_contractions_are_cut_to_what_fits():
 
 
 @pytest.mark.parametrize("op", ["add", "maximum", "minimum"])
-def test_reductions_over_the_first_dimension(random, op):
-    x = random((300, 600))
+@pytest.mark.parametrize(
+    ("shape", "dims"),
+    [((300, 600), (0,)), ((3, 140, 80), (1,)), ((2, 5, 30, 40), (1, 2)), ((2, 3, 20, 4, 5), (2,))],
+)
+def test_reductions_over_dimensions_before_the_last(random, op, shape, dims):
+    x = random(shape)
     g = Graph()
-    g.outputs = [g.reduce(op, g.input(x.shape, "float32"), (0,))]
-    expected = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[op].reduce(x)
+    g.outputs = [g.reduce(op, g.input(x.shape, "float32"), dims)]
+    reduced = {"add": np.sum, "maximum": np.max, "minimum": np.min}[op]
+    expected = reduced(x, axis=dims)
     np.testing.assert_allclose(evaluate(g, [x])[0], expected, rtol=1e-4, atol=1e-4)

@@ -2,6 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.graph.fusion import groups
+from trnsim.graph.lowering import evaluate
 from trnsim.torch.importer.build import Build, Spec, Unlowered, spec_of
 
 
@@ -39,6 +41,40 @@ def test_mixed_operands_are_promoted():
 def test_a_dtype_that_the_chip_lacks_is_named():
     with pytest.raises(Unlowered, match=r"torch\.float64"):
         Build().input(spec_of(torch.zeros(2, dtype=torch.float64)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "kernels"),
+    [
+        ((2, 4, 200, 200), (1,), ["add"]),  # a few slices are added
+        ((8, 4096), (0,), ["add"]),
+        ((32, 128, 768), (1,), ["reduce"]),  # products with ones, a batch after the other
+        ((16, 64, 28, 28), (0, 2, 3), ["reduce", "add"]),  # the last dimensions first
+        ((64, 100, 3), (1,), ["transpose", "reduce"]),  # rows of three elements are no transfers
+        ((4, 6, 8), (0, 1), ["reduce"]),
+        ((4, 6, 8), (1, 2), ["reduce"]),
+    ],
+)
+@pytest.mark.parametrize("op", ["add", "maximum"])
+def test_a_reduction_reads_its_operand_as_it_lies_where_rows_are_long(op, shape, dims, kernels):
+    b = Build()
+    b.graph.outputs = [b.reduce(op, b.input(spec_of(torch.zeros(shape))), dims)]
+    found = [group.name for group in groups(b.graph)]
+    assert found == [name.replace("add", op) for name in kernels]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("shape", "dims"), [((3, 4, 5, 6), (0, 2)), ((3, 20, 70), (1,))])
+def test_a_reduction_rounds_once(dtype, shape, dims, random):
+    b = Build()
+    x = torch.from_numpy(random(shape)).to(dtype)
+    b.graph.outputs = [b.reduce("add", b.input(spec_of(x)), dims, is_kept=True)]
+    (found,) = evaluate(b.graph, [x.float().numpy().astype(str(dtype)[6:])])
+    exact = x.double().sum(dims, keepdim=True)
+    assert found.shape == exact.shape
+    torch.testing.assert_close(
+        torch.from_numpy(found.astype("float32")), exact.to(dtype).float(), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_everything_is_reduced_by_rows_first():

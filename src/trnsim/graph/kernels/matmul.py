@@ -119,27 +119,29 @@ def _store(out: Tensor, place: int, row: int, sums: Tensor) -> None:
 
 
 def column_reduce(inputs: list[Tensor], group: Group) -> Tensor:
-    """Sums over the first dimensions: a product with ones; extremes by way of transposes."""
+    """Over dimensions before the last: sums are products with ones, extremes go by transposes."""
     (node,) = group.nodes
-    value = node.values[0]
-    kept = len(value.shape) - len(node.attribute("dims"))
-    columns = prod(value.shape[-kept:])
-    rows = value.type.elements // columns
+    shape, dims = node.values[0].shape, node.attribute("dims")
+    before, columns = prod(shape[: dims[0]]), prod(shape[dims[-1] + 1 :])
+    rows = prod(shape[dims[0] : dims[-1] + 1])
     out = tiles.output(node.result.shape, node.result.dtype)
     reduce = _summed if node.attribute("op") == "add" else _extreme
     width = BANK if reduce is _summed else P
-    for start, length in tiles.pieces(columns, width):
-        result = reduce(inputs[0], rows, columns, start, length, node.attribute("op"))
-        tiles.store(tiles.strided(out, [(0, 1), (1, length)], start), result)
+    for number in range(before):
+        for start, length in tiles.pieces(columns, width):
+            first = number * rows * columns + start
+            result = reduce(inputs[0], rows, columns, first, length, node.attribute("op"))
+            place = number * columns + start
+            tiles.store(tiles.strided(out, [(0, 1), (1, length)], place), result)
     return out
 
 
-def _summed(x: Tensor, rows: int, columns: int, start: int, length: int, op: str) -> Tensor:
-    """[1, length]: ones.T @ x, accumulated in PSUM."""
+def _summed(x: Tensor, rows: int, columns: int, first: int, length: int, op: str) -> Tensor:
+    """[1, length]: ones.T @ x of the columns from element `first` on, accumulated in PSUM."""
     del op
     sums = new((1, length), nl.float32, nl.psum)
     for row, count in tiles.pieces(rows, P):
-        view = tiles.strided(x, [(columns, count), (1, length)], row * columns + start)
+        view = tiles.strided(x, [(columns, count), (1, length)], row * columns + first)
         block = tiles.load(view, None if "float" in x.dtype.name else nl.float32)
         ones = new((count, 1), block.dtype)
         nisa.memset(dst=ones, value=1.0)
@@ -147,12 +149,12 @@ def _summed(x: Tensor, rows: int, columns: int, start: int, length: int, op: str
     return sums
 
 
-def _extreme(x: Tensor, rows: int, columns: int, start: int, length: int, op: str) -> Tensor:
-    """[1, length]: columns become rows, and each row is reduced."""
+def _extreme(x: Tensor, rows: int, columns: int, first: int, length: int, op: str) -> Tensor:
+    """[1, length]: columns from element `first` on become rows, and each row is reduced."""
     alu = {"maximum": nl.maximum, "minimum": nl.minimum, "multiply": nl.multiply}[op]
     best: Any = None
     for row, count in tiles.pieces(rows, P):
-        view = tiles.strided(x, [(columns, count), (1, length)], row * columns + start)
+        view = tiles.strided(x, [(columns, count), (1, length)], row * columns + first)
         block = tiles.load(view, nl.float32)
         part = new((length, 1))
         nisa.tensor_reduce(dst=part, op=alu, data=transposed(block), axis=1)

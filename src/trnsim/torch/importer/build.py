@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -133,23 +134,42 @@ class Build:
         return self.graph.constant(float(number), wanted)
 
     def reduce(self, op: str, value: Value, dims: Sequence[int], *, is_kept: bool = False) -> Value:
-        """A reduction over any dimensions; those that are not last are moved there first."""
+        """A reduction over any dimensions: the last ones first, in float32 between them."""
         rank = len(value.shape)
         gone = sorted({dim % rank for dim in dims}) if rank else []
         if not gone:
             return value
-        kept = [dim for dim in range(rank) if dim not in gone]
-        if gone[0] == 0 and gone != list(range(rank)) and gone == list(range(len(gone))):
-            total = self.graph.reduce(op, value, gone)
-        elif not kept:
+        total = value
+        if len(gone) == rank:
             total = self._whole(op, value)
         else:
-            moved = self.graph.transpose(value, [*kept, *gone])
-            total = self.graph.reduce(op, moved, range(len(kept), rank))
+            runs = _runs(gone)
+            if len(runs) > 1 and "float" in value.dtype:
+                total = self.convert(total, "float32")
+            for first, last in reversed(runs):
+                total = self._over(op, total, first, last)
+            total = self.convert(total, value.dtype)
         if is_kept:
             shape = [1 if dim in gone else n for dim, n in enumerate(value.shape)]
             total = self.graph.reshape(total, shape)
         return total
+
+    def _over(self, op: str, value: Value, first: int, last: int) -> Value:
+        """A reduction over neighbouring dimensions, `first` to `last`."""
+        shape, run = value.shape, range(first, last + 1)
+        before, gone, after = shape[:first], prod(shape[first : last + 1]), shape[last + 1 :]
+        if after and gone <= _FEW:
+            table = self.graph.reshape(value, (*before, gone, *after))
+            starts = [(0,) * first + (number,) + (0,) * len(after) for number in range(gone)]
+            slices = [self.graph.slice(table, start, (*before, 1, *after)) for start in starts]
+            wide = [self.convert(part, "float32") for part in slices]
+            total = self.convert(reduce(partial(self.ew, op), wide), value.dtype)
+            return self.graph.reshape(total, (*before, *after))
+        if after and before and prod(after) < _NARROW:  # rows too short for a transfer of their own
+            kept = [dim for dim in range(len(shape)) if dim not in run]
+            moved = self.graph.transpose(value, [*kept, *run])
+            return self.graph.reduce(op, moved, range(len(kept), len(shape)))
+        return self.graph.reduce(op, value, run)
 
     def _whole(self, op: str, value: Value) -> Value:
         """A reduction over everything: rows first, on all partitions, then their results."""
@@ -190,6 +210,17 @@ class Build:
 
 
 _ROW: Final = 2048
+_FEW: Final = 16
+"""Slices of a tensor that one fused kernel adds up."""
+_NARROW: Final = 64
+"""Elements of a row below which a transpose moves it in less time than transfers of its pieces."""
+
+
+def _runs(dims: Sequence[int]) -> list[tuple[int, int]]:
+    """Sorted dimensions as first and last of each run of neighbours."""
+    starts = [dim for dim in dims if dim - 1 not in dims]
+    ends = [dim for dim in dims if dim + 1 not in dims]
+    return list(zip(starts, ends, strict=True))
 
 
 def _widest(tensors: list[Value], operands: Sequence[Operand]) -> str:
