@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,8 +29,9 @@ class Repetition(Protocol):
         """Its run from what earlier ones kept; None where the kernel has to be traced."""
         ...
 
-    def watch(self, team: Team) -> None:
-        """The kernel is about to be traced by `team`."""
+    def watching(self, team: Team) -> AbstractContextManager[None]:
+        """Inside, `team` traces the kernel."""
+        ...
 
     def keep(self, team: Team, run: Run) -> None:
         """The kernel has been traced: what it did."""
@@ -168,9 +169,8 @@ def run(
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
     team = Team(core, observers, has_values=numerics, watcher=detector, loops=loops)
-    if call is not None:
-        call.watch(team)
-    outputs = kernel.launch(team, args, given)
+    with call.watching(team) if call is not None else nullcontext():
+        outputs = kernel.launch(team, args, given)
     timelines: list[Timeline] = []
     overfull: list[OutOfMemory] = []
     programs = [context.program for context in team.contexts]

@@ -149,6 +149,122 @@ def test_another_call_is_traced(args, options, issued):
     assert issued
 
 
+class Settings(nl.NKIObject):
+    weights: object
+    factor: float = 1.0
+
+
+class Plain:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def of(self, x):
+        return scaled(x, self.factor)
+
+
+def test_an_object_among_the_arguments_counts_by_what_it_holds(issued, random):
+    @jit
+    def kernel(settings):
+        return scaled(settings.weights, settings.factor)
+
+    x = random((4, 8))
+    called(kernel, Settings(weights=x, factor=2.0))
+    issued.clear()
+    result = trnsim.run(kernel, Settings(weights=2 * x, factor=2.0)).outputs
+    assert not issued
+    np.testing.assert_array_equal(result, 8 * x)
+    result = trnsim.run(kernel, Settings(weights=x, factor=3.0)).outputs
+    assert issued
+    np.testing.assert_array_equal(result, 6 * x)
+
+
+def test_a_plain_object_among_the_arguments_is_read_by_the_kernel(issued, monkeypatch, random):
+    @jit
+    def kernel(x, plain):
+        return plain.of(x)
+
+    x = random((4, 8))
+    called(kernel, x, Plain(2.0))
+    issued.clear()
+    trnsim.run(kernel, x, Plain(2.0))
+    assert not issued
+    np.testing.assert_array_equal(trnsim.run(kernel, x, Plain(3.0)).outputs, 6 * x)
+    issued.clear()
+    monkeypatch.setattr(Plain, "of", lambda _, x: scaled(x, 4.0))
+    np.testing.assert_array_equal(trnsim.run(kernel, x, Plain(2.0)).outputs, 8 * x)
+    assert issued
+
+
+def test_an_array_that_stays_the_hosts_is_read_each_time(random):
+    @jit
+    def kernel(x, plain):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=nl.load(nl.shared_constant(plain.factor)))
+        return out
+
+    for seed in range(4):
+        x = random((4, 8), seed=seed)
+        np.testing.assert_array_equal(trnsim.run(kernel, x, Plain(x)).outputs, x)
+
+
+def test_an_object_that_the_kernel_changes_is_changed_each_time(random):
+    @jit
+    def kernel(x, plain):
+        plain.factor += 1
+        return plain.of(x)
+
+    for _ in range(4):
+        plain = Plain(2.0)
+        trnsim.run(kernel, random((4, 8)), plain)
+        assert plain.factor == 3.0
+
+
+@pytest.mark.parametrize("given", [nl.square, nl.float32, lambda tile: nl.add(tile, tile)])
+def test_functions_and_operations_may_be_arguments(issued, given, random):
+    @jit
+    def kernel(x, what):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        nisa.dma_copy(dst=out, src=tile if what is nl.float32 else what(tile))
+        return out
+
+    x = random((4, 8))
+    first, _ = called(kernel, x, given)
+    issued.clear()
+    third = trnsim.run(kernel, x, given)
+    assert not issued
+    assert third.outputs.tobytes() == first.outputs.tobytes()
+
+
+def test_who_could_print_and_does_not_is_executed(issued, capsys, random):
+    @jit
+    def kernel(x, is_loud):
+        if is_loud:
+            print("loud")  # noqa: T201  as loggers do
+        return scaled(x)
+
+    called(kernel, random((4, 8)), False)
+    issued.clear()
+    trnsim.run(kernel, random((4, 8)), False)
+    assert not issued
+    called(kernel, random((4, 8)), True, times=4)
+    assert capsys.readouterr().out.count("loud") == 4
+
+
+def test_a_profiler_of_the_users_own_goes_on(issued, random):
+    seen = []
+    kernel = jit(scaled.__wrapped__)
+    before = sys.getprofile()
+    sys.setprofile(lambda *event: seen.append(event[1]))
+    try:
+        called(kernel, random((4, 8)), times=4)
+    finally:
+        found = sys.getprofile()
+        sys.setprofile(before)
+    assert found is not before
+    assert len(issued) == 12
+
+
 def test_a_changed_global_is_seen(monkeypatch, random):
     x = random((4, 8))
     called(scaled, x, times=3)

@@ -126,11 +126,17 @@ def test_what_cannot_change_unseen_is_foreseeable(function):
 
 
 @pytest.mark.parametrize(
+    "function", [lambda x: print(x), lambda x: talks(x), lambda _: Talkative()]
+)
+def test_who_names_print_may_print(function):
+    assert Surroundings(function).may_print
+    assert not Surroundings(helper).may_print
+
+
+@pytest.mark.parametrize(
     "function",
     [
-        lambda x: print(x),
-        lambda x: talks(x),
-        lambda _: Talkative(),
+        closure(print),
         lambda _: Counter() if clock else None,
         lambda x: random.random() * x,
         lambda x: np.random.default_rng().random() * x,

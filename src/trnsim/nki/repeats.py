@@ -12,9 +12,11 @@ from __future__ import annotations
 import enum
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,7 +25,9 @@ from trnsim.dtypes import Dtype
 from trnsim.memory import Storage
 from trnsim.nki.boundary import Boundary, like
 from trnsim.nki.environment import transposes_on_tensor_engine
+from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.notices import is_simulator
+from trnsim.nki.operators import Binary, Unary
 from trnsim.nki.precision import is_widening
 from trnsim.nki.surroundings import Surroundings, Unforeseeable
 from trnsim.nki.tensor import NkiTensor
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 _MAX_CALLS: Final = 32
 """Different calls of a kernel that are remembered; the least recent is forgotten."""
 
+_CONSTANTS: Final = (bool, int, str, enum.Enum, Dtype, np.dtype, type)
 _TENSORS: Final = ("torch", "jax", "jaxlib")
 
 
@@ -101,21 +106,22 @@ class Calls:
         if self._is_unforeseeable or sys.gettrace() is not None:  # a debugger wants to see it
             return None
         modes = (is_simulator(), is_widening(), transposes_on_tensor_engine())
+        named: set[object] = set()
         try:
-            key = (conditions, modes, _signature(tuple(args)), _signature(dict(kwargs)))
-        except Unforeseeable:
+            key = (conditions, modes, _signature((args, kwargs), named))
+        except (Unforeseeable, RecursionError):  # objects may hold themselves
             return None
         with self._lock:
             known = self._known.setdefault(key, _Known())
             self._known.move_to_end(key)
             if len(self._known) > _MAX_CALLS:
                 self._known.popitem(last=False)
-        return None if known.is_hopeless else Call(self, known, args, kwargs)
+        return None if known.is_hopeless else Call(self, known, args, kwargs, named)
 
-    def surroundings(self) -> Surroundings | None:
-        """What the kernel reads now; None where that may change unseen."""
+    def surroundings(self, named: Iterable[object]) -> Surroundings | None:
+        """What the kernel and what its arguments bring along read; None where that may change."""
         try:
-            return Surroundings(self._function)
+            return Surroundings(self._function, *named)
         except Unforeseeable:
             self._is_unforeseeable = True
             self._known.clear()
@@ -126,12 +132,19 @@ class Call:
     """One call (a `trnsim.run.Repetition`)."""
 
     def __init__(
-        self, calls: Calls, known: _Known, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self,
+        calls: Calls,
+        known: _Known,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        named: Iterable[object],
     ) -> None:
         self._calls = calls
         self._known = known
         self._args = args
         self._kwargs = kwargs
+        self._named = named
+        self._signature: Hashable = None
         self._surroundings: Surroundings | None = None
 
     def repeat(self) -> Run | None:
@@ -156,13 +169,21 @@ class Call:
             now[storage.serial] = storage.holding(data)
         return replace(kept.run, outputs=boundary.leave(_moved(kept.result, now)))
 
-    def watch(self, team: Team) -> None:
-        """The call is about to be traced by `team`: from the second time on, keep what it does."""
+    @contextmanager
+    def watching(self, team: Team) -> Generator[None]:
+        """`team` traces the call inside: from the second time on, what it does is captured."""
         self._known.count += 1
-        if self._known.count > 1:
-            self._surroundings = self._calls.surroundings()
-            if self._surroundings is not None:
-                team.contexts[0].capture = Capture()
+        if self._known.count == 1 or sys.getprofile() is not None:
+            yield
+            return
+        self._surroundings = self._calls.surroundings(self._named)
+        if self._surroundings is None:
+            yield
+            return
+        self._signature = _signature((self._args, self._kwargs), set())
+        capture = team.contexts[0].capture = Capture()
+        with _silence(capture) if self._surroundings.may_print else nullcontext():
+            yield
 
     def keep(self, team: Team, run: Run) -> None:
         """The call has been traced: its run."""
@@ -177,6 +198,8 @@ class Call:
         if surroundings is None or not surroundings.are_unchanged():  # the kernel changed them
             return None
         try:
+            if _signature((self._args, self._kwargs), set()) != self._signature:
+                return None
             tensors = list(_tensors(capture.result))
         except Unforeseeable:
             return None
@@ -191,26 +214,62 @@ class Call:
         return _Kept(surroundings, executable, without, result, capture.entered, returned)
 
 
-def _signature(value: Any) -> Hashable:
+@contextmanager
+def _silence(capture: Capture) -> Generator[None]:
+    """A capture is given up where the code inside prints."""
+
+    def called(_: object, event: str, function: object) -> None:
+        if event == "c_call" and function is print:
+            capture.give_up()
+
+    sys.setprofile(called)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def _signature(value: Any, named: set[object], *, is_entered: bool = True) -> Hashable:
     """All of an argument that a kernel's instructions may depend on.
+
+    Args:
+        value: the argument, or a part of it.
+        named: gets the classes and functions that it brings along.
+        is_entered: whether an array here becomes a tensor, whose values the kernel cannot see.
 
     Raises:
         Unforeseeable: for an argument that may hold anything.
     """
     kind = type(value)
+    found: Hashable
     if isinstance(value, tuple | list):
-        return (kind, *map(_signature, value))
-    if isinstance(value, dict):
-        return (kind, *((key, _signature(item)) for key, item in value.items()))
-    if _is_tensor(value):
-        return kind, tuple(value.shape), str(value.dtype)
-    if isinstance(value, float):
-        return kind, float(value).hex()  # -0.0 is not 0.0
-    if isinstance(value, np.generic):
-        return kind, value.tobytes()
-    if value is None or isinstance(value, bool | int | str | enum.Enum | Dtype | np.dtype | type):
-        return kind, value
-    raise Unforeseeable(f"{value!r:.60}")
+        found = tuple(_signature(item, named, is_entered=is_entered) for item in value)
+    elif isinstance(value, dict):
+        items = value.items()
+        found = tuple((key, _signature(x, named, is_entered=is_entered)) for key, x in items)
+    elif _is_tensor(value) and is_entered:
+        found = tuple(value.shape), str(value.dtype)
+    elif isinstance(value, float):
+        found = float(value).hex()  # -0.0 is not 0.0
+    elif isinstance(value, np.generic):
+        found = value.tobytes()
+    elif value is None or isinstance(value, _CONSTANTS) or _is_operation(value):
+        found = value
+    elif isinstance(value, FunctionType):
+        named.add(value)
+        found = value
+    else:
+        if not getattr(value, "__dict__", None) or _is_tensor(value):
+            raise Unforeseeable(f"{value!r:.60}")
+        named.add(kind)
+        is_entered &= isinstance(value, NKIObject)
+        found = _signature(vars(value), named, is_entered=is_entered)
+    return kind, found
+
+
+def _is_operation(value: object) -> bool:
+    """Whether an argument is one of ours that never changes, such as `nl.exp`."""
+    return isinstance(value, Unary | Binary)
 
 
 def _is_tensor(value: Any) -> bool:

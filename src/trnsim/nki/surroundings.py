@@ -3,8 +3,8 @@
 A kernel whose arguments and surroundings are what they were issues the same instructions again, so
 its program need not be traced anew. That is claimed only of functions every part of which is known
 here: Python code that reads constants, functions and classes like it, `nki`, `math` and what numpy
-has of constants and element functions. Whatever else a function names (`print`, a file, a list, a
-clock, random numbers of the host) may change or be changed unseen: it is traced each time.
+has of constants and element functions. Whatever else a function names (a file, an array, a clock,
+random numbers of the host) may change or be changed unseen: it is traced each time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from types import (
     BuiltinFunctionType,
     CellType,
     CodeType,
     FunctionType,
+    GenericAlias,
     MemberDescriptorType,
     MethodType,
     ModuleType,
+    UnionType,
 )
 from typing import Any, Final
 
@@ -54,7 +56,10 @@ _VALUES: Final = frozenset({"array", "bits", "load", "storage"})
 """Attributes by which Python sees what is in a tensor, or its bytes."""
 _ATOMS: Final = (type(None), bool, int, float, complex, str, bytes, range, type(...), np.generic,
                  np.dtype, np.ufunc, Dtype, enum.Enum)  # fmt: skip
-_DESCRIPTIONS: Final = ("__dict__", "__weakref__", "__doc__", "__annotations__", "__module__")
+_MAKERS: Final = (*_OWN, "abc", "enum")
+_DESCRIPTIONS: Final = (
+    "__dict__", "__weakref__", "__doc__", "__annotations__", "__module__", "_abc_impl",
+)  # fmt: skip
 _NAMED: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _FREE: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"})
@@ -69,10 +74,14 @@ class Unforeseeable(Exception):
 
 
 class Surroundings:
-    """What a function reads besides its arguments, as it was when this was made."""
+    """What functions read besides their arguments, as it was when this was made.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        """Look at `function` and at all that it names.
+    Attributes:
+        may_print: whether one names `print`, which it need not call.
+    """
+
+    def __init__(self, *named: object) -> None:
+        """Look at functions and classes, and at all that they name.
 
         Raises:
             Unforeseeable: where something of it may change unseen.
@@ -82,7 +91,9 @@ class Surroundings:
         self._containers: list[tuple[Container, tuple[object, ...]]] = []
         self._functions: list[tuple[FunctionType, CodeType, object, object]] = []
         self._seen: dict[int, object] = {}
-        self._look_at(function)
+        self.may_print = False
+        for value in named:
+            self._look_at(value)
 
     def are_unchanged(self) -> bool:
         """Whether every name still means the same object."""
@@ -127,7 +138,8 @@ class Surroundings:
     def _look_at_class(self, made: type) -> None:
         if _is_known_class(made):
             return
-        if made.__module__ == "builtins" or type(made) not in (type, enum.EnumType):
+        kind = type(made)
+        if made.__module__ == "builtins" or not (kind is type or _is_of(kind.__module__, _MAKERS)):
             raise Unforeseeable(f"{made!r:.60}")
         for base in made.__bases__:
             self._look_at(base)
@@ -207,6 +219,9 @@ class Surroundings:
             self._hold(names, name, names[name])
             return names[name]
         self._hold(names, name, _NOTHING)
+        if name == "print":
+            self.may_print = True
+            return None
         return vars(builtins).get(name)
 
     def _attribute(self, module: ModuleType, name: str) -> object:
@@ -262,8 +277,10 @@ def _parts(value: object) -> Iterable[object] | None:
 
 def _is_known(value: object) -> bool:
     """Whether an object is one of ours, or a library's function that always does the same."""
+    if isinstance(value, GenericAlias | UnionType):
+        return True
     if not isinstance(value, BuiltinFunctionType):
-        return _is_of(type(value).__module__, _OWN)
+        return _is_of(type(value).__module__, (*_OWN, "typing"))
     if value.__module__ == "builtins":
         return value.__name__ in _BUILTINS
     return _is_of(value.__module__, _LIBRARIES)
