@@ -251,20 +251,6 @@ def test_who_could_print_and_does_not_is_executed(issued, capsys, random):
     assert capsys.readouterr().out.count("loud") == 4
 
 
-def test_a_profiler_of_the_users_own_goes_on(issued, random):
-    seen = []
-    kernel = jit(scaled.__wrapped__)
-    before = sys.getprofile()
-    sys.setprofile(lambda *event: seen.append(event[1]))
-    try:
-        called(kernel, random((4, 8)), times=4)
-    finally:
-        found = sys.getprofile()
-        sys.setprofile(before)
-    assert found is not before
-    assert len(issued) == 12
-
-
 def test_a_changed_global_is_seen(monkeypatch, random):
     x = random((4, 8))
     called(scaled, x, times=3)

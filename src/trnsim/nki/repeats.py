@@ -13,11 +13,11 @@ import enum
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from threading import Lock
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -173,7 +173,7 @@ class Call:
     def watching(self, team: Team) -> Generator[None]:
         """`team` traces the call inside: from the second time on, what it does is captured."""
         self._known.count += 1
-        if self._known.count == 1 or sys.getprofile() is not None:
+        if self._known.count == 1:
             yield
             return
         self._surroundings = self._calls.surroundings(self._named)
@@ -182,7 +182,7 @@ class Call:
             return
         self._signature = _signature((self._args, self._kwargs), set())
         capture = team.contexts[0].capture = Capture()
-        with _silence(capture) if self._surroundings.may_print else nullcontext():
+        with redirect_stdout(cast("IO[str]", _Output(sys.stdout, capture))):
             yield
 
     def keep(self, team: Team, run: Run) -> None:
@@ -214,19 +214,22 @@ class Call:
         return _Kept(surroundings, executable, without, result, capture.entered, returned)
 
 
-@contextmanager
-def _silence(capture: Capture) -> Generator[None]:
-    """A capture is given up where the code inside prints."""
+class _Output:
+    """The program's output; a capture is given up where anything is printed."""
 
-    def called(_: object, event: str, function: object) -> None:
-        if event == "c_call" and function is print:
-            capture.give_up()
+    def __init__(self, stream: Any, capture: Capture) -> None:
+        self._stream = stream
+        self._capture = capture
 
-    sys.setprofile(called)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
+    def write(self, text: str) -> int:
+        """Hand on the text."""
+        self._capture.give_up()
+        if self._stream is not None:  # there is none without a console
+            self._stream.write(text)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _signature(value: Any, named: set[object], *, is_entered: bool = True) -> Hashable:

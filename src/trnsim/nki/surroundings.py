@@ -76,8 +76,7 @@ class Unforeseeable(Exception):
 class Surroundings:
     """What functions read besides their arguments, as it was when this was made.
 
-    Attributes:
-        may_print: whether one names `print`, which it need not call.
+    Naming `print` is no matter here: who captures a call sees what it prints.
     """
 
     def __init__(self, *named: object) -> None:
@@ -91,7 +90,6 @@ class Surroundings:
         self._containers: list[tuple[Container, tuple[object, ...]]] = []
         self._functions: list[tuple[FunctionType, CodeType, object, object]] = []
         self._seen: dict[int, object] = {}
-        self.may_print = False
         for value in named:
             self._look_at(value)
 
@@ -219,10 +217,7 @@ class Surroundings:
             self._hold(names, name, names[name])
             return names[name]
         self._hold(names, name, _NOTHING)
-        if name == "print":
-            self.may_print = True
-            return None
-        return vars(builtins).get(name)
+        return None if name == "print" else vars(builtins).get(name)
 
     def _attribute(self, module: ModuleType, name: str) -> object:
         value = getattr(module, name, _NOTHING)
