@@ -157,28 +157,23 @@ def run(
     chip = arch.target(target)
     given = {**kwargs, **(kernel_kwargs or {})}
     call = kernel.repetition(args, given, (chip.name, races, capacity)) if numerics else None
-    repeated = call.repeat() if call is not None else None
-    if repeated is not None:
+    if call is not None and (repeated := call.repeat()) is not None:
         return _collected(repeated)
     core = chip.core if kernel.cores == 1 else chip.core.paired()
     schedulers = [Scheduler(core) for _ in range(kernel.cores)]
-    watch = _watch.get()
-    observers: list[Observer] = list(schedulers)
-    if watch is not None:
-        observers[0] = _Watched(schedulers[0], watch, f"{kernel.title} on {chip.name}")
+    observers = _observers(schedulers, f"{kernel.title} on {chip.name}")
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
     team = Team(core, observers, has_values=numerics, watcher=detector, loops=loops)
     with call.watching(team) if call is not None else nullcontext():
         outputs = kernel.launch(team, args, given)
-    timelines: list[Timeline] = []
-    overfull: list[OutOfMemory] = []
     programs = [context.program for context in team.contexts]
     if len(programs) > 1:  # only now is it known when each core comes to where they meet
         schedulers = replay_together(programs, core)
-    for program, scheduler in zip(programs, schedulers, strict=True):
+    overfull: list[OutOfMemory] = []
+    for program in programs:
         overfull += check_capacity(program, is_strict=capacity == "raise")
-        timelines.append(Timeline(program, scheduler, programs))
+    timelines = (Timeline(p, s, programs) for p, s in zip(programs, schedulers, strict=True))
     found = tuple(map(str, detector.races)) if detector is not None else ()
     # Both cores of a logical core run the same lines.
     carried = tuple(dict.fromkeys(text for watcher in loops for text in watcher.found))
@@ -188,6 +183,13 @@ def run(
     if call is not None:
         call.keep(team, result)
     return _collected(result)
+
+
+def _observers(schedulers: Sequence[Scheduler], title: str) -> list[Observer]:
+    """The schedulers, the first of which says how far it is where someone wants to know."""
+    watch = _watch.get()
+    first = schedulers[0] if watch is None else _Watched(schedulers[0], watch, title)
+    return [first, *schedulers[1:]]
 
 
 class _Watched:

@@ -13,7 +13,7 @@ import enum
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 from types import FunctionType
@@ -97,13 +97,12 @@ class Calls:
         self.bind = bind
         self._known: OrderedDict[Hashable, _Known] = OrderedDict()
         self._lock = Lock()
-        self._is_unforeseeable = False
 
     def find(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], conditions: tuple[Hashable, ...]
     ) -> Call | None:
         """A call that may come again; None where nothing can be known of it."""
-        if self._is_unforeseeable or sys.gettrace() is not None:  # a debugger wants to see it
+        if sys.gettrace() is not None:  # a debugger wants to see it
             return None
         modes = (is_simulator(), is_widening(), transposes_on_tensor_engine())
         named: set[object] = set()
@@ -120,12 +119,9 @@ class Calls:
 
     def surroundings(self, named: Iterable[object]) -> Surroundings | None:
         """What the kernel and what its arguments bring along read; None where that may change."""
-        try:
+        with suppress(Unforeseeable):
             return Surroundings(self._function, *named)
-        except Unforeseeable:
-            self._is_unforeseeable = True
-            self._known.clear()
-            return None
+        return None
 
 
 class Call:
@@ -177,7 +173,8 @@ class Call:
             yield
             return
         self._surroundings = self._calls.surroundings(self._named)
-        if self._surroundings is None:
+        self._known.is_hopeless = self._surroundings is None
+        if self._known.is_hopeless:
             yield
             return
         self._signature = _signature((self._args, self._kwargs), set())
