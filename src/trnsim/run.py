@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from trnsim import arch
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.hazards import LoopWatcher, RaceDetector
-from trnsim.program import Team, check_capacity
+from trnsim.program import Team, check_capacity, current_core, has_current_core
 from trnsim.timing import Scheduler, Timeline, replay_together
 
 if TYPE_CHECKING:
@@ -154,6 +154,8 @@ def run(
             f"run was given {kernel!r}; legal: a kernel",
             fix="decorate the function with @nki.jit",
         )
+    if has_current_core():
+        current_core().cannot_repeat()  # each run inside a kernel is one of its own
     chip = arch.target(target)
     given = {**kwargs, **(kernel_kwargs or {})}
     call = kernel.repetition(args, given, (chip.name, races, capacity)) if numerics else None

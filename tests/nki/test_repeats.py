@@ -1,5 +1,6 @@
 """Calls that come again: executed without the kernel, and exactly as if it had been called."""
 
+import enum
 import gc
 import sys
 import threading
@@ -249,6 +250,146 @@ def test_who_could_print_and_does_not_is_executed(issued, capsys, random):
     assert not issued
     called(kernel, random((4, 8)), True, times=4)
     assert capsys.readouterr().out.count("loud") == 4
+
+
+class Node:
+    def __init__(self):
+        self.number = 1
+
+
+def test_an_object_that_comes_to_hold_itself_is_traced(random):
+    @jit
+    def kernel(x, node):
+        node.me = node
+        return scaled(x)
+
+    x = random((4, 8))
+    for _ in range(4):
+        np.testing.assert_array_equal(trnsim.run(kernel, x, Node()).outputs, 2 * x)
+
+
+def test_the_same_object_twice_is_another_call_than_two(random):
+    @jit
+    def kernel(x, one, other):
+        return scaled(x, 5.0 if one is other else 1.0)
+
+    x, node = random((4, 8)), Plain(2.0)
+    called(kernel, x, node, Plain(2.0), times=3)
+    np.testing.assert_array_equal(trnsim.run(kernel, x, node, node).outputs, 10 * x)
+
+
+class Odd(enum.Enum):  # noqa: PLW1641  it has none
+    A = 1
+    B = 2
+
+    def __eq__(self, other):
+        return self is other
+
+
+def test_an_argument_without_a_hash_counts_by_identity(issued, random):
+    @jit
+    def kernel(x, odd):
+        return scaled(x, 3.0 if odd is Odd.A else 1.0)
+
+    x = random((4, 8))
+    called(kernel, x, Odd.A)
+    issued.clear()
+    np.testing.assert_array_equal(trnsim.run(kernel, x, Odd.A).outputs, 6 * x)
+    assert not issued
+    np.testing.assert_array_equal(trnsim.run(kernel, x, Odd.B).outputs, 2 * x)
+
+
+def test_keys_count_by_their_types(random):
+    @jit
+    def kernel(x, table):
+        (key,) = table
+        return scaled(x, 3.0 if key is True else 1.0)
+
+    x = random((4, 8))
+    called(kernel, x, {1: 2}, times=3)
+    np.testing.assert_array_equal(trnsim.run(kernel, x, {True: 2}).outputs, 6 * x)
+
+
+def test_functions_among_the_arguments_are_let_go(random):
+    @jit
+    def kernel(x, function):
+        return function(x)
+
+    def made(big):
+        return lambda x: scaled(x, float(big.size))
+
+    kept = []
+    for _ in range(3):
+        big = np.zeros(3)
+        kept.append(weakref.ref(big))
+        trnsim.run(kernel, random((4, 8)), made(big))
+        del big
+    gc.collect()
+    assert [reference() for reference in kept] == [None] * 3
+
+
+def test_an_error_that_the_kernel_swallows_is_met_each_time(random):
+    class Silent:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None if self is None else True
+
+    @jit
+    def kernel(x, index):
+        with Silent():
+            return gathered(x, index)
+        return scaled(x)
+
+    x = random((16, 8))
+    wrong = np.full((8, 1), 100, np.int32)
+    for _ in range(4):
+        np.testing.assert_array_equal(trnsim.run(kernel, x, wrong).outputs, 2 * x)
+
+
+def test_a_capture_ends_at_an_error(random):
+    context = trnsim.nki.jit(gathered.__wrapped__)
+    x, good = random((16, 8)), np.arange(8, dtype=np.int32).reshape(8, 1)
+    for index in (good, good + 12, good, good):
+        if index is good:
+            np.testing.assert_array_equal(trnsim.run(context, x, index).outputs, x[:8])
+        else:
+            with pytest.raises(IllegalInstruction):
+                trnsim.run(context, x, index)
+
+
+def test_a_run_inside_a_kernel_is_made_each_time(random):
+    x = random((4, 8))
+
+    @jit
+    def kernel(given):
+        trnsim.run(jit(scaled.__wrapped__), np.ones((4, 8), np.float32))
+        return scaled(given)
+
+    with collecting() as runs:
+        called(kernel, x, times=4)
+    assert len(runs) == 8
+
+
+def test_a_profiler_of_the_users_own_goes_on(random):
+    @jit
+    def kernel(x, is_loud):
+        if is_loud:
+            print("loud")  # noqa: T201  as loggers do
+        return scaled(x)
+
+    def profiler(*_):
+        return None
+
+    before = sys.getprofile()
+    sys.setprofile(profiler)
+    try:
+        called(kernel, random((4, 8)), False, times=4)
+        found = sys.getprofile()
+    finally:
+        sys.setprofile(before)
+    assert found is profiler
 
 
 def test_a_changed_global_is_seen(monkeypatch, random):

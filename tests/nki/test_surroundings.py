@@ -2,14 +2,18 @@
 # Functions here do what one should not.
 # ruff: noqa: T201, PLW0108, S311, PTH123, SIM115, S102, ICN001
 
+import abc
+import collections
 import dataclasses
 import enum
 import functools
 import itertools
 import math
+import operator
 import random
 import time
 import types
+from typing import NamedTuple
 
 import nki
 import nki.isa as nisa
@@ -17,7 +21,8 @@ import nki.language as nl
 import numpy as np
 import pytest
 
-from trnsim.nki.surroundings import Surroundings, Unforeseeable
+from trnsim.nki.reads import Unforeseeable
+from trnsim.nki.surroundings import Surroundings
 
 WIDTH = 4
 NAMES = ["a", "b"]
@@ -87,6 +92,102 @@ def counting():
     return count_up
 
 
+class Wide(NamedTuple):
+    width: int
+
+    def double(self):
+        return self.width * WIDTH
+
+
+class Table(dict):
+    pass
+
+
+class Text(str):
+    __slots__ = ("note",)
+
+
+class Slotted:
+    __slots__ = ("width",)
+
+    def __init__(self):
+        self.width = 3
+
+
+class Silent:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return True
+
+
+class Scope:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+
+class Member(enum.Enum):
+    SMALL = {"width": 2}  # noqa: RUF012  as people do
+
+    @property
+    def wide(self):
+        return self.value["width"] * WIDTH
+
+
+class Shape(abc.ABC):  # noqa: B024
+    pass
+
+
+class Sub(Plan):
+    pass
+
+
+@functools.cache
+def remembered():
+    return {"scale": 2.0}
+
+
+def in_a_scope(x):
+    with Scope():
+        return helper(x)
+
+
+def in_silence(x):
+    with Silent():
+        return helper(x)
+
+
+def catches_all(x):
+    try:
+        return helper(x)
+    except:  # noqa: E722
+        return 0
+
+
+def returns_in_the_end(x):
+    try:
+        x = helper(x)
+    finally:
+        return x  # noqa: B012
+
+
+def imports_two(x):
+    from collections import abc, deque  # noqa: PLC0415
+
+    return abc, deque, x
+
+
+def imports_a_clock(x):
+    from math import ceil  # noqa: PLC0415
+    from time import localtime, time  # noqa: PLC0415
+
+    return ceil(x), localtime, time
+
+
 def catches(x):
     try:
         return helper(x)
@@ -116,6 +217,13 @@ def names_a_module(x):
         lambda x: max(sorted(str(i) for i in range(x)), key=len),
         lambda x: talks(x),
         lambda _: Talkative(),
+        lambda _: Wide(3).double(),
+        lambda _: Sub(3).tiles(),
+        in_a_scope,
+        imports_two,
+        closure(Wide(3)),
+        closure(Kind.ONE),
+        closure(Member.SMALL),
         closure(3),
         closure({"axis": [1, 2]}),
         closure(helper),
@@ -147,6 +255,20 @@ def test_what_cannot_change_unseen_is_foreseeable(function):
         closure(iter([1])),
         counting(),
         catches,
+        catches_all,
+        returns_in_the_end,
+        in_silence,
+        imports_a_clock,
+        lambda x: list(map(print, x)),
+        lambda x: remembered()["scale"] * x,
+        lambda x: operator.attrgetter("storage")(x),
+        lambda x: inner.scale * x,
+        closure(Table(scale=2)),
+        closure(collections.defaultdict(int)),
+        closure(Text("x")),
+        closure(Slotted()),
+        closure(np.zeros(1, [("a", "f4")])[0]),
+        types.FunctionType(compile("from .a import b", "x.py", "exec"), {"__name__": "p.q"}),
         names_a_module,
         CONFIG.__dict__.get,
     ],
@@ -181,6 +303,81 @@ def test_a_change_of_what_a_function_names_is_seen(monkeypatch):
         patch.setitem(globals(), "len", lambda _: 1)
         assert not before.are_unchanged()
     assert before.are_unchanged()
+
+
+def scaled_by(x):
+    return scaled_by.factor * x
+
+
+scaled_by.factor = 2.0
+
+
+def through(function):
+    @functools.wraps(function)
+    def call(*args):
+        return function(*args) * WIDTH
+
+    return call
+
+
+@nki.jit
+@through
+def decorated(x):
+    return x
+
+
+PART = functools.partial(helper, x=3)
+PLAN = Plan(3)
+WIDE = Wide(3)
+
+
+@pytest.mark.parametrize(
+    ("function", "change"),
+    [
+        (scaled_by, lambda patch: patch.setattr(scaled_by, "factor", 3.0)),
+        (lambda _: Sub(3).width, lambda patch: patch.setattr(Sub, "width", 5, raising=False)),
+        (lambda _: Plan(3), lambda patch: patch.setattr(Plan, "_new", 5, raising=False)),
+        (lambda _: Plan(), lambda patch: patch.setattr(Plan.__init__, "__defaults__", (9, []))),
+        (lambda _: WIDE.double(), lambda patch: patch.setitem(globals(), "WIDTH", 5)),
+        (lambda _: Member.SMALL.wide, lambda patch: patch.setitem(globals(), "WIDTH", 5)),
+        (lambda _: Member.SMALL, lambda patch: patch.setitem(Member.SMALL.value, "width", 5)),
+        (lambda _: PLAN.tiles(), lambda patch: patch.setattr(PLAN, "__dict__", {"width": 3})),
+        (lambda _: PLAN.tiles(), lambda patch: patch.setattr(PLAN, "__class__", Sub)),
+        (lambda _: PART(), lambda patch: patch.setitem(PART.keywords, "x", 5)),
+        (lambda x: decorated(x), lambda patch: patch.setitem(globals(), "WIDTH", 5)),
+        (lambda x: isinstance(x, Shape), lambda _: Shape.register(Wide)),
+    ],
+)
+def test_a_change_by_another_way_is_seen(function, change, monkeypatch):
+    before = Surroundings(function)
+    assert before.are_unchanged()
+    with monkeypatch.context() as patch:
+        change(patch)
+        assert not before.are_unchanged()
+
+
+def test_another_base_class_is_seen():
+    before = Surroundings(lambda _: Sub(3))
+    try:
+        Sub.__bases__ = (Talkative,)
+        assert not before.are_unchanged()
+    finally:
+        Sub.__bases__ = (Plan,)
+    assert before.are_unchanged()
+
+
+def test_a_module_that_makes_its_attributes_may_change(monkeypatch):
+    monkeypatch.setattr(CONFIG, "__getattr__", lambda _: 3, raising=False)
+    with pytest.raises(Unforeseeable):
+        Surroundings(lambda x: CONFIG.OTHER * x)
+
+
+def test_what_is_nested_very_deeply_is_not_foreseeable():
+    chain = []
+    for _ in range(5000):
+        chain = [chain]
+    with pytest.raises(Unforeseeable):
+        Surroundings(closure(chain))
 
 
 def test_a_change_in_a_closure_is_seen():

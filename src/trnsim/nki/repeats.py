@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import enum
 import sys
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 from types import FunctionType
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -29,7 +30,8 @@ from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.notices import is_simulator
 from trnsim.nki.operators import Binary, Unary
 from trnsim.nki.precision import is_widening
-from trnsim.nki.surroundings import Surroundings, Unforeseeable
+from trnsim.nki.reads import Unforeseeable
+from trnsim.nki.surroundings import ATOMS, Surroundings, is_transparent
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import Capture, CoreContext, Executable
 
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 _MAX_CALLS: Final = 32
 """Different calls of a kernel that are remembered; the least recent is forgotten."""
 
-_CONSTANTS: Final = (bool, int, str, enum.Enum, Dtype, np.dtype, type)
 _TENSORS: Final = ("torch", "jax", "jaxlib")
 
 
@@ -105,17 +106,17 @@ class Calls:
         if sys.gettrace() is not None:  # a debugger wants to see it
             return None
         modes = (is_simulator(), is_widening(), transposes_on_tensor_engine())
-        named: set[object] = set()
+        signature = _Signature()
         try:
-            key = (conditions, modes, _signature((args, kwargs), named))
-        except (Unforeseeable, RecursionError):  # objects may hold themselves
+            key = (conditions, modes, signature.of((tuple(args), dict(kwargs))))
+        except (Unforeseeable, RecursionError):
             return None
         with self._lock:
             known = self._known.setdefault(key, _Known())
             self._known.move_to_end(key)
             if len(self._known) > _MAX_CALLS:
                 self._known.popitem(last=False)
-        return None if known.is_hopeless else Call(self, known, args, kwargs, named)
+        return None if known.is_hopeless else Call(self, known, args, kwargs, signature)
 
     def surroundings(self, named: Iterable[object]) -> Surroundings | None:
         """What the kernel and what its arguments bring along read; None where that may change."""
@@ -133,14 +134,14 @@ class Call:
         known: _Known,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        named: Iterable[object],
+        signature: _Signature,
     ) -> None:
         self._calls = calls
         self._known = known
         self._args = args
         self._kwargs = kwargs
-        self._named = named
-        self._signature: Hashable = None
+        self._signature = signature
+        self._before: Hashable = None
         self._surroundings: Surroundings | None = None
 
     def repeat(self) -> Run | None:
@@ -169,18 +170,24 @@ class Call:
     def watching(self, team: Team) -> Generator[None]:
         """`team` traces the call inside: from the second time on, what it does is captured."""
         self._known.count += 1
-        if self._known.count == 1:
+        if self._known.count == 1 or sys.getprofile() is not None:
             yield
             return
-        self._surroundings = self._calls.surroundings(self._named)
+        self._surroundings = self._calls.surroundings(self._signature.named.values())
         self._known.is_hopeless = self._surroundings is None
-        if self._known.is_hopeless:
+        if self._surroundings is None:
             yield
             return
-        self._signature = _signature((self._args, self._kwargs), set())
+        self._before = self._seen()
         capture = team.contexts[0].capture = Capture()
-        with redirect_stdout(cast("IO[str]", _Output(sys.stdout, capture))):
+        with _noticing_print(capture) if self._surroundings.may_print else nullcontext():
             yield
+
+    def _seen(self) -> Hashable:
+        """The arguments as they are now; None where that cannot be said."""
+        with suppress(Unforeseeable, RecursionError):
+            return _Signature().of((self._args, self._kwargs))
+        return None
 
     def keep(self, team: Team, run: Run) -> None:
         """The call has been traced: its run."""
@@ -194,9 +201,9 @@ class Call:
         surroundings = self._surroundings
         if surroundings is None or not surroundings.are_unchanged():  # the kernel changed them
             return None
+        if self._before is None or self._seen() != self._before:
+            return None
         try:
-            if _signature((self._args, self._kwargs), set()) != self._signature:
-                return None
             tensors = list(_tensors(capture.result))
         except Unforeseeable:
             return None
@@ -211,65 +218,80 @@ class Call:
         return _Kept(surroundings, executable, without, result, capture.entered, returned)
 
 
-class _Output:
-    """The program's output; a capture is given up where anything is printed."""
+@contextmanager
+def _noticing_print(capture: Capture) -> Generator[None]:
+    """A capture is given up where the code inside prints."""
 
-    def __init__(self, stream: Any, capture: Capture) -> None:
-        self._stream = stream
-        self._capture = capture
+    def called(_: object, event: str, function: object) -> None:
+        if event == "c_call" and function is print:
+            capture.give_up()
+        if capture.is_given_up:
+            sys.setprofile(None)
 
-    def write(self, text: str) -> int:
-        """Hand on the text."""
-        self._capture.give_up()
-        if self._stream is not None:  # there is none without a console
-            self._stream.write(text)
-        return len(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+    sys.setprofile(called)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
 
 
-def _signature(value: Any, named: set[object], *, is_entered: bool = True) -> Hashable:
-    """All of an argument that a kernel's instructions may depend on.
+class _Signature:
+    """All of a call's arguments that a kernel's instructions may depend on.
 
-    Args:
-        value: the argument, or a part of it.
-        named: gets the classes and functions that it brings along.
-        is_entered: whether an array here becomes a tensor, whose values the kernel cannot see.
-
-    Raises:
-        Unforeseeable: for an argument that may hold anything.
+    Attributes:
+        named: the classes and functions that the arguments bring along, by identity.
     """
-    kind = type(value)
-    found: Hashable
-    if isinstance(value, tuple | list):
-        found = tuple(_signature(item, named, is_entered=is_entered) for item in value)
-    elif isinstance(value, dict):
-        items = value.items()
-        found = tuple((key, _signature(x, named, is_entered=is_entered)) for key, x in items)
-    elif _is_tensor(value) and is_entered:
-        found = tuple(value.shape), str(value.dtype)
-    elif isinstance(value, float):
-        found = float(value).hex()  # -0.0 is not 0.0
-    elif isinstance(value, np.generic):
-        found = value.tobytes()
-    elif value is None or isinstance(value, _CONSTANTS) or _is_operation(value):
-        found = value
-    elif isinstance(value, FunctionType):
-        named.add(value)
-        found = value
-    else:
-        if not getattr(value, "__dict__", None) or _is_tensor(value):
-            raise Unforeseeable(f"{value!r:.60}")
-        named.add(kind)
-        is_entered &= isinstance(value, NKIObject)
-        found = _signature(vars(value), named, is_entered=is_entered)
-    return kind, found
 
+    def __init__(self) -> None:
+        self.named: dict[int, object] = {}
+        self._met: dict[int, int] = {}
 
-def _is_operation(value: object) -> bool:
-    """Whether an argument is one of ours that never changes, such as `nl.exp`."""
-    return isinstance(value, Unary | Binary)
+    def of(self, value: Any, *, is_entered: bool = True) -> Hashable:
+        """What counts of one argument.
+
+        Args:
+            value: the argument, or a part of it.
+            is_entered: whether an array here becomes a tensor, whose values the kernel cannot see.
+
+        Raises:
+            Unforeseeable: for an argument that may hold anything.
+        """
+        kind = type(value)
+        found: Hashable
+        if kind in (tuple, list):
+            found = tuple(self.of(item, is_entered=is_entered) for item in value)
+        elif kind is dict:
+            items = value.items()
+            found = tuple((self.of(k), self.of(x, is_entered=is_entered)) for k, x in items)
+        elif kind is float:
+            found = value.hex()  # -0.0 is not 0.0
+        elif kind in ATOMS:
+            found = value
+        elif isinstance(value, np.number | np.bool_):
+            found = value.tobytes()
+        elif isinstance(value, Dtype | np.dtype | Unary | Binary):
+            found = value
+        elif _is_tensor(value):
+            if not is_entered:
+                raise Unforeseeable("an array that the kernel sees as the host's")
+            found = tuple(value.shape), str(value.dtype)
+        else:
+            found = self._of_object(value, is_entered=is_entered)
+        return id(kind), found
+
+    def _of_object(self, value: Any, *, is_entered: bool) -> Hashable:
+        """What counts of an object of the user's own; met again, that it is the same one."""
+        if isinstance(value, type | FunctionType | enum.Enum):
+            self.named[id(value)] = value
+            return weakref.ref(value) if isinstance(value, FunctionType) else id(value)
+        if id(value) in self._met:
+            return "again", self._met[id(value)]
+        self._met[id(value)] = len(self._met)
+        kind = type(value)
+        if not getattr(value, "__dict__", None) or not is_transparent(kind):
+            raise Unforeseeable(f"{kind}")
+        self.named[id(kind)] = kind
+        return self.of(vars(value), is_entered=is_entered and isinstance(value, NKIObject))
 
 
 def _is_tensor(value: Any) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from trnsim.dtypes import Array
     from trnsim.isa import Instruction
+    from trnsim.isa.machine import Machine
 
 
 class Capture:
@@ -51,8 +52,22 @@ class Capture:
         self.is_given_up = True
         self.instructions, self.places, self.storages, self.given = [], [], {}, {}
 
-    def note(self, place: int, instruction: Instruction, reads: Sequence[Tile]) -> None:
-        """Instruction `place` of the program is about to be executed."""
+    def execute(
+        self, place: int, instruction: Instruction, reads: Sequence[Tile], machine: Machine
+    ) -> None:
+        """Execute instruction `place` of the program, and keep it.
+
+        Raises:
+            EmulatorError: whatever it raises; the kernel may go on from there, a capture cannot.
+        """
+        self._note(place, instruction, reads)
+        try:
+            instruction.execute(machine)
+        except BaseException:
+            self.give_up()
+            raise
+
+    def _note(self, place: int, instruction: Instruction, reads: Sequence[Tile]) -> None:
         if self.is_given_up:
             return
         is_full = len(self.instructions) >= self.MAX_INSTRUCTIONS

@@ -169,9 +169,10 @@ class CoreContext:
         """Values, and what has been written then."""
         doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
         partly = self._partly_written(instruction, doubtful) if doubtful else []
-        if self.capture is not None:
-            self.capture.note(len(self.program), instruction, reads)
-        instruction.execute(self._machine)
+        if self.capture is None:
+            instruction.execute(self._machine)
+        else:
+            self.capture.execute(len(self.program), instruction, reads, self._machine)
         for tile in writes if known.writes_all else instruction.written_tiles():
             storage = tile.storage
             if not storage.written.is_full or storage.is_placed:
