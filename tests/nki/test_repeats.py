@@ -15,6 +15,7 @@ from trnsim.errors import EmulatorError, IllegalInstruction
 from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
+from trnsim.nki.repeats import budget
 from trnsim.program import Capture, CoreContext
 from trnsim.run import collecting
 
@@ -665,6 +666,22 @@ def test_two_cores_are_traced_each_time(issued, random):
     x = random((4, 8))
     called(scaled[2], x, times=3, races="warn")
     assert len(issued) == 18
+
+
+def test_the_least_recent_program_goes_where_all_take_too_much_memory(issued, monkeypatch, random):
+    kernels = [jit(scaled.__wrapped__) for _ in range(3)]
+    x = random((128, 512))
+    monkeypatch.setattr(budget, "nbytes", 4 * x.nbytes)  # two tiles each
+    called(kernels[0], x)
+    called(kernels[1], x)
+    trnsim.run(kernels[0], x)
+    called(kernels[2], x)
+    issued.clear()
+    trnsim.run(kernels[0], x)
+    trnsim.run(kernels[2], x)
+    assert not issued
+    np.testing.assert_array_equal(trnsim.run(kernels[1], x).outputs, 2 * x)
+    assert issued
 
 
 def test_the_least_recent_call_is_forgotten(issued, monkeypatch, random):

@@ -59,6 +59,7 @@ def test_tensors_that_do_not_live_together_share_buffers(chain):
     on_chip = [s for s in on.context.capture.storages.values() if s.memory is Memory.SBUF]
     assert len(on_chip) == 4
     assert len({storage.data.ctypes.data for storage in on_chip}) == 2
+    assert runs.nbytes == 2 * 128 * 64 * 4
     assert runs.execute([as_bytes(np.ones((128, 64), np.float32))]) is not None
 
 
@@ -101,7 +102,7 @@ def test_a_capture_that_was_given_up_has_no_executable(chain):
 
 def test_a_program_that_needs_too_much_memory_has_none(chain, monkeypatch):
     on, x, out = chain
-    monkeypatch.setattr(executable, "_MAX_BYTES", 40_000)
+    monkeypatch.setattr(executable, "MAX_BYTES", 40_000)
     assert made(on, [x], [out]) is None
 
 

@@ -34,6 +34,7 @@ from trnsim.nki.reads import Unforeseeable
 from trnsim.nki.surroundings import ATOMS, Surroundings, is_transparent
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import Capture, CoreContext, Executable
+from trnsim.program.executable import MAX_BYTES
 
 if TYPE_CHECKING:
     from trnsim.program import Team
@@ -66,7 +67,7 @@ class _Kept:
     returned: list[Storage]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Known:
     """What is known of calls with one signature.
 
@@ -79,6 +80,33 @@ class _Known:
     count: int = 0
     kept: _Kept | None = None
     is_hopeless: bool = False
+
+
+class _Budget:
+    """What all kept programs take of the host's memory together; the least recent one goes."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self._kept: OrderedDict[weakref.ref[_Known], int] = OrderedDict()
+        self._lock = Lock()
+
+    def use(self, known: _Known, nbytes: int) -> None:
+        """`known`'s program, of so many bytes, has been kept or executed."""
+        with self._lock:
+            self._kept[weakref.ref(known)] = nbytes
+            self._kept.move_to_end(weakref.ref(known))
+            for reference in [reference for reference in self._kept if reference() is None]:
+                del self._kept[reference]
+            total = sum(self._kept.values())
+            while total > self.nbytes and len(self._kept) > 1:
+                reference, freed = self._kept.popitem(last=False)
+                total -= freed
+                oldest = reference()
+                if oldest is not None:
+                    oldest.kept = None
+
+
+budget: Final = _Budget(MAX_BYTES)
 
 
 class Calls:
@@ -160,6 +188,7 @@ class Call:
         results = kept.executable.execute(given)
         if results is None:
             return None
+        budget.use(self._known, kept.executable.nbytes)
         boundary.write_back()
         now = dict(zip(kept.given, inputs, strict=True))
         for storage, data in zip(kept.returned, results, strict=True):
@@ -193,8 +222,10 @@ class Call:
         """The call has been traced: its run."""
         capture = team.contexts[0].capture
         if capture is not None:
-            self._known.kept = self._kept(capture, run)
-            self._known.is_hopeless = self._known.kept is None
+            kept = self._known.kept = self._kept(capture, run)
+            self._known.is_hopeless = kept is None
+            if kept is not None:
+                budget.use(self._known, kept.executable.nbytes)
 
     def _kept(self, capture: Capture, run: Run) -> _Kept | None:
         """The captured program; None where it cannot be executed again."""

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from trnsim.program.capture import Capture
     from trnsim.program.recording import Program
 
-_MAX_BYTES: Final = 1 << 30
+MAX_BYTES: Final = 1 << 30
+"""Of the host's memory for an executable."""
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Executable:
 
     Attributes:
         instructions: how many it has.
+        nbytes: what its own tensors take of the host's memory.
     """
 
     def __init__(
@@ -57,8 +59,10 @@ class Executable:
         capture: Capture,
         given: Sequence[_Life | None],
         results: Sequence[_Life],
+        nbytes: int,
     ) -> None:
         self.instructions = len(capture.instructions)
+        self.nbytes = nbytes
         self._program = program
         self._places = capture.places
         self._steps = [instruction.execute for instruction in capture.instructions]
@@ -91,10 +95,11 @@ class Executable:
             capture.storages[serial].data = capture.given[serial]
         elsewhere = constants.union(given, results)
         own = [life for serial, life in lives.items() if serial not in elsewhere]
-        if not _give_bytes(own, len(capture.instructions)):
+        nbytes = _give_bytes(own, len(capture.instructions))
+        if nbytes > MAX_BYTES:
             return None
         inputs = [lives.get(serial) for serial in given]
-        return cls(program, capture, inputs, [lives[serial] for serial in results])
+        return cls(program, capture, inputs, [lives[serial] for serial in results], nbytes)
 
     def execute(self, given: Sequence[Array]) -> list[Array] | None:
         """The results' bytes for the inputs' bytes; None while another thread executes it.
@@ -160,13 +165,12 @@ def _lives(instructions: Sequence[Instruction]) -> dict[int, _Life]:
     return lives
 
 
-def _give_bytes(lives: Sequence[_Life], count: int) -> bool:
-    """Buffers for storages, shared where their lives allow it; whether they fit in the host's."""
+def _give_bytes(lives: Sequence[_Life], count: int) -> int:
+    """Buffers for storages, shared where their lives allow it; all their bytes, if not too many."""
     free: defaultdict[int, list[Array]] = defaultdict(list)
     begins: defaultdict[int, list[_Life]] = defaultdict(list)
     ends: defaultdict[int, list[_Life]] = defaultdict(list)
-    total = 0
-    _give_places(life for life in lives if life.storage.is_placed)
+    total = _give_places(life for life in lives if life.storage.is_placed)
     for life in lives:
         if not life.storage.is_placed:
             begins[life.first].append(life)
@@ -175,20 +179,21 @@ def _give_bytes(lives: Sequence[_Life], count: int) -> bool:
         for life in begins[place]:
             nbytes = life.storage.nbytes
             total += 0 if free[nbytes] else nbytes
-            if total > _MAX_BYTES:
-                return False
+            if total > MAX_BYTES:
+                return total
             _put(life, free[nbytes].pop() if free[nbytes] else np.empty(nbytes, np.uint8))
         for life in ends[place]:
             if life.storage.data is not None:
                 free[life.storage.nbytes].append(life.storage.data)
-    return True
+    return total
 
 
-def _give_places(lives: Iterable[_Life]) -> None:
-    """To tensors with an address the bytes of their whole memory."""
+def _give_places(lives: Iterable[_Life]) -> int:
+    """To tensors with an address the bytes of their whole memory; how many these are."""
     whole: dict[Memory, Array] = {}
     for life in lives:
         storage = life.storage
         if storage.memory not in whole:
             whole[storage.memory] = np.empty(storage.nbytes, np.uint8)
         _put(life, whole[storage.memory])
+    return sum(data.nbytes for data in whole.values())
