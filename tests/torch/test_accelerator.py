@@ -98,6 +98,23 @@ def test_an_interrupt_while_the_devices_type_is_asked_is_not_lost(monkeypatch):
     (x * 2).sum().backward()
 
 
+def test_an_error_of_one_thread_is_no_other_threads():
+    pytorch.taken_aside.errors.append(ValueError("of this thread"))
+    found = []
+
+    def work():
+        x = torch.ones(3, device="neuron", requires_grad=True)
+        (x * 2).sum().backward()
+        found.extend(pytorch.taken_aside.errors)
+
+    other = threading.Thread(target=work)
+    other.start()
+    other.join()
+    assert not found
+    assert [str(error) for error in pytorch.taken_aside.errors] == ["of this thread"]
+    pytorch.taken_aside.errors.clear()
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_what_the_compiler_cannot_trace_back_runs_as_it_is():
     def function(x, mask, values):

@@ -74,16 +74,17 @@ def _in_this_thread(run_backward: Callable[..., Any]) -> Callable[..., Any]:
             for output in t_outputs
         )
         is_moved = is_ours and pytorch.is_multithreaded()
-        pytorch.taken_aside.clear()
+        aside = pytorch.taken_aside.errors
+        aside.clear()
         found = None
         try:
             with autograd.set_multithreading_enabled(False) if is_moved else nullcontext():
                 found = run_backward(t_outputs, *args, **kwargs)
         except SystemError:  # of an error that was taken aside C++ knows nothing more
-            if not pytorch.taken_aside:
+            if not aside:
                 raise
-        if pytorch.taken_aside:  # an interrupt may come just then, and C++ go on without it
-            raise pytorch.taken_aside.pop(0) from None
+        if aside:  # an interrupt may come just then, and C++ go on without it
+            raise aside.pop(0) from None
         return found
 
     return run

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import threading
 import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -71,8 +72,18 @@ def claim(device_module: object) -> None:
     )
 
 
-taken_aside: Final[list[BaseException]] = []
-"""Errors that were on their way through C++ when it asked for the device's type."""
+class _TakenAside(threading.local):
+    """Errors of this thread that were on their way through C++ when it asked for the device's type.
+
+    Attributes:
+        errors: in the order in which they came.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[BaseException] = []
+
+
+taken_aside: Final = _TakenAside()
 _let_errors_out: Final = ctypes.pythonapi.PyErr_Occurred
 _let_errors_out.restype = ctypes.c_void_p
 
@@ -93,7 +104,7 @@ class _Guard(_DeviceGuard):  # type: ignore[misc]
         try:
             _let_errors_out()
         except BaseException as error:  # noqa: BLE001  whatever it was
-            taken_aside.append(error)
+            taken_aside.errors.append(error)
         return _DEVICE_TYPE
 
 
