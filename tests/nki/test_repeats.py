@@ -279,6 +279,30 @@ def test_the_same_object_twice_is_another_call_than_two(random):
     np.testing.assert_array_equal(trnsim.run(kernel, x, node, node).outputs, 10 * x)
 
 
+DEFAULT = Plain(1.0)
+
+
+def test_which_object_an_argument_is_counts_where_the_kernel_knows_one_by_name(random):
+    @jit
+    def kernel(x, plain):
+        return scaled(x, 5.0 if plain is DEFAULT else 1.0)
+
+    x = random((4, 8))
+    called(kernel, x, DEFAULT, times=3)
+    np.testing.assert_array_equal(trnsim.run(kernel, x, Plain(1.0)).outputs, 2 * x)
+    np.testing.assert_array_equal(trnsim.run(kernel, x, DEFAULT).outputs, 10 * x)
+
+
+def test_a_kernel_may_name_what_is_not_emulated(random):
+    @jit
+    def kernel(x, is_old):
+        return nl.arange(3) if is_old else scaled(x)
+
+    x = random((4, 8))
+    for _ in range(4):
+        np.testing.assert_array_equal(trnsim.run(kernel, x, False).outputs, 2 * x)
+
+
 class Odd(enum.Enum):  # noqa: PLW1641  it has none
     A = 1
     B = 2

@@ -3,6 +3,7 @@
 # ruff: noqa: T201, PLW0108, S311, PTH123, SIM115, S102, ICN001
 
 import abc
+import builtins
 import collections
 import dataclasses
 import enum
@@ -13,8 +14,10 @@ import operator
 import random
 import time
 import types
+from types import GenericAlias
 from typing import NamedTuple
 
+import ml_dtypes
 import nki
 import nki.isa as nisa
 import nki.language as nl
@@ -25,6 +28,7 @@ from trnsim.nki.reads import Unforeseeable
 from trnsim.nki.surroundings import Surroundings
 
 WIDTH = 4
+BF16 = ml_dtypes.bfloat16
 NAMES = ["a", "b"]
 ARRAY = np.zeros(3)
 CONFIG = types.ModuleType("a_config")
@@ -161,6 +165,70 @@ def in_silence(x):
         return helper(x)
 
 
+class Telling:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        NAMES.append(error)
+
+
+class Mixed(dict, enum.Enum):
+    A = {"scale": 2.0}  # noqa: RUF012  as people do
+
+
+class Answering(enum.Enum):
+    A = 1
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls.A if value == WIDTH else None
+
+
+class Defaulted(NamedTuple):
+    plan: dict = CONFIG.__dict__
+
+
+class Loud:
+    __slots__ = ("a",)
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+
+def in_a_telling_scope(x):
+    with Telling():
+        return helper(x)
+
+
+def sees_by_a_cell(x):
+    return [x.array[i] for i in range(3)]
+
+
+def sees_by_its_own_cell(x):
+    def shape():
+        return x.shape
+
+    return shape() if x.array.sum() else None
+
+
+def adds_to_a_module(x):
+    nl.counted += 1
+    return x
+
+
+def names_what_is_not_emulated(x):
+    if x is None:
+        return nl.arange, nl.atomic_rmw
+    return nl.add(x, x)
+
+
+def loads_by_a_local_name(x):
+    from nki import language  # noqa: PLC0415
+
+    return language.load(x)
+
+
 def catches_all(x):
     try:
         return helper(x)
@@ -220,6 +288,7 @@ def names_a_module(x):
         lambda _: Wide(3).double(),
         lambda _: Sub(3).tiles(),
         in_a_scope,
+        names_a_module,
         imports_two,
         closure(Wide(3)),
         closure(Kind.ONE),
@@ -263,13 +332,21 @@ def test_what_cannot_change_unseen_is_foreseeable(function):
         lambda x: remembered()["scale"] * x,
         lambda x: operator.attrgetter("storage")(x),
         lambda x: inner.scale * x,
+        in_a_telling_scope,
+        sees_by_a_cell,
+        sees_by_its_own_cell,
+        adds_to_a_module,
+        lambda x: x.fill(3),
+        lambda x: x.store(ARRAY),
+        closure(Mixed.A),
+        closure(Loud()),
+        closure(np.timedelta64(1, "s")),
         closure(Table(scale=2)),
         closure(collections.defaultdict(int)),
         closure(Text("x")),
         closure(Slotted()),
         closure(np.zeros(1, [("a", "f4")])[0]),
         types.FunctionType(compile("from .a import b", "x.py", "exec"), {"__name__": "p.q"}),
-        names_a_module,
         CONFIG.__dict__.get,
     ],
 )
@@ -346,6 +423,15 @@ WIDE = Wide(3)
         (lambda _: PART(), lambda patch: patch.setitem(PART.keywords, "x", 5)),
         (lambda x: decorated(x), lambda patch: patch.setitem(globals(), "WIDTH", 5)),
         (lambda x: isinstance(x, Shape), lambda _: Shape.register(Wide)),
+        (lambda _: Defaulted(), lambda patch: patch.setattr(CONFIG, "WIDTH", 9)),
+        (lambda x: Answering(x), lambda patch: patch.setitem(globals(), "WIDTH", 5)),
+        (lambda x: nl.add(x, x), lambda patch: patch.setattr(nl, "add", nl.multiply)),
+        (lambda x: math.ceil(x), lambda patch: patch.setattr(math, "ceil", math.floor)),
+        (lambda x: max(x), lambda patch: patch.setattr(builtins, "max", min)),
+        (lambda x: print(x), lambda patch: patch.setattr(builtins, "print", min)),
+        (lambda _: PART(), lambda patch: patch.setattr(PART, "note", 5, raising=False)),
+        (closure(GenericAlias(Plan, (int,))), lambda patch: patch.setattr(Plan, "width", 9)),
+        (lambda x: helper(x), lambda patch: patch.setattr(helper, "__doc__", "another")),
     ],
 )
 def test_a_change_by_another_way_is_seen(function, change, monkeypatch):
@@ -364,6 +450,12 @@ def test_another_base_class_is_seen():
     finally:
         Sub.__bases__ = (Plan,)
     assert before.are_unchanged()
+
+
+def test_a_print_of_the_users_own_is_looked_at(monkeypatch):
+    monkeypatch.setattr(builtins, "print", functools.partial(print, flush=True))
+    with pytest.raises(Unforeseeable):
+        Surroundings(lambda x: print(x))
 
 
 def test_a_module_that_makes_its_attributes_may_change(monkeypatch):

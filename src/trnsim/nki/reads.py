@@ -6,19 +6,25 @@ import dis
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CellType, CodeType, ModuleType
 from typing import Final
 
-_VALUES: Final = frozenset({"array", "bits", "load", "output", "storage", "touched"})
-"""Attributes by which Python sees what is in a tensor, or its bytes."""
+VALUES: Final = frozenset({
+    *("array", "bits", "load", "output", "storage", "touched", "_array"),
+    *("fill", "put", "store", "mark_written", "mark_written_where", "forget_array"),
+})  # fmt: skip
+"""Attributes by which Python sees what is in a tensor, or changes it, past the instructions."""
 _NAMED: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _FREE: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
+_LOCAL: Final = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
 _ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _CHANGES: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 _CHANGES_FREE: Final = frozenset({"STORE_DEREF", "DELETE_DEREF"})
-_CHANGES_OF: Final = frozenset({"STORE_ATTR", "DELETE_ATTR"})
-_CATCHES: Final = frozenset({"CHECK_EXC_MATCH", "CHECK_EG_MATCH"})
+# `f.count += 1` copies f before it asks for the attribute.
+_CHANGES_OF: Final = frozenset({"STORE_ATTR", "DELETE_ATTR", "COPY"})
+_HANDLES: Final = frozenset({"CHECK_EXC_MATCH", "CHECK_EG_MATCH"})
+_RETURNS: Final = frozenset({"RETURN_VALUE", "RETURN_CONST"})
 
 NOTHING: Final = object()
 """What a name means that means nothing."""
@@ -33,11 +39,12 @@ class Read:
     """A name that code reads: of its module or Python's, of an outer function, or an import.
 
     Attributes:
-        name: the name.
+        name: the name; of an import, the module's.
         cell: the outer function's variable, if it is one.
         module: the module that it imports, if it imports one.
         attributes: the names of attributes read one after the other, from the object on.
         is_called: whether it is called at once, and not handed on.
+        is_value: whether something is done with it here: an import alone does nothing.
     """
 
     name: str
@@ -45,41 +52,49 @@ class Read:
     module: ModuleType | None = None
     attributes: tuple[str, ...] = ()
     is_called: bool = False
+    is_value: bool = True
 
 
 def reads(code: CodeType, cells: Mapping[str, CellType]) -> Iterator[Read]:
     """Each name that `code` reads, without the code within it.
 
     Raises:
-        Unforeseeable: where it changes a name of others, swallows errors, imports relatively, or
+        Unforeseeable: where it changes a name of others, handles errors, imports relatively, or
             asks for an attribute by which values are seen.
     """
-    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
-    _refuse_handlers(steps)
+    steps = _steps(code)
+    _refuse(steps, cells)
+    imported = _imports(steps)
+    taken: set[int] = set()
     for place, step in enumerate(steps):
-        name = step.argval
-        if step.opname in _CHANGES or (step.opname in _CHANGES_FREE and name in cells):
-            raise Unforeseeable(f"it changes {name}")
-        if step.opname in _ATTRIBUTE and name in _VALUES and not _is_of_module(steps, place):
-            raise Unforeseeable(f"it may look at values: .{name}")
+        read = None
         if step.opname in _NAMED:
             is_called = step.opname == "LOAD_GLOBAL" and bool((step.arg or 0) & 1)
-            yield Read(name, attributes=_attributes(steps, place), is_called=is_called)
-        elif step.opname in _FREE and name in cells:
-            yield Read(name, cells[name], attributes=_attributes(steps, place))
-        elif step.opname == "IMPORT_NAME":
+            read = Read(step.argval, is_called=is_called)
+        elif step.opname in _FREE and step.argval in cells:
+            read = Read(step.argval, cells[step.argval])
+        elif step.opname in _LOCAL:
+            read = imported.get(step.argval)
+        if read is not None:
+            attributes = _attributes(steps, place)
+            taken.update(range(place + 1, place + 1 + len(attributes)))
+            yield replace(read, attributes=read.attributes + attributes)
+    for place, step in enumerate(steps):
+        if step.opname == "IMPORT_NAME":
             yield from _imported(steps, place)
+        elif step.opname in _ATTRIBUTE and step.argval in VALUES and place not in taken:
+            raise Unforeseeable(f"it may look at values: .{step.argval}")
 
 
-def returns_nothing(code: CodeType) -> bool:
-    """Whether all that `code` returns is None or False: an `__exit__` that swallows no error."""
-    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+def does_nothing_else(code: CodeType) -> bool:
+    """Whether an `__exit__` swallows no error and names nothing that it could tell of one."""
+    steps = _steps(code)
     returned = [
         step if step.opname == "RETURN_CONST" else steps[place - 1]
         for place, step in enumerate(steps)
-        if step.opname in ("RETURN_VALUE", "RETURN_CONST")
+        if step.opname in _RETURNS
     ]
-    return all(
+    return not any(step.opname in _NAMED | _FREE for step in steps) and all(
         step.opname in ("LOAD_CONST", "RETURN_CONST") and step.argval in (None, False)
         for step in returned
     )
@@ -98,12 +113,24 @@ def is_of(module: object, packages: tuple[str, ...]) -> bool:
     return isinstance(module, str) and module.partition(".")[0] in packages
 
 
-def _refuse_handlers(steps: Sequence[dis.Instruction]) -> None:
-    """Errors may depend on values: who handles them may do something else another time."""
+def _steps(code: CodeType) -> list[dis.Instruction]:
+    return [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+
+
+def _refuse(steps: Sequence[dis.Instruction], cells: Mapping[str, CellType]) -> None:
+    """What may change something of others, or do something else another time."""
     found = Counter(step.opname for step in steps)
     # The handler of a `with` statement raises again, unless its manager swallows errors.
-    if found["PUSH_EXC_INFO"] > found["WITH_EXCEPT_START"] or any(found[name] for name in _CATCHES):
+    if found["PUSH_EXC_INFO"] > found["WITH_EXCEPT_START"] or any(found[name] for name in _HANDLES):
         raise Unforeseeable("it handles errors, which may depend on values")
+    if found["MATCH_CLASS"]:
+        raise Unforeseeable("it matches attributes, by which it may look at values")
+    for step in steps:
+        is_free = step.opname in _CHANGES_FREE and step.argval in cells
+        if step.opname in _CHANGES or is_free:
+            raise Unforeseeable(f"it changes {step.argval}")
+        if isinstance(step.argval, CodeType) and step.argval.co_name == "__exit__":
+            raise Unforeseeable("it makes what may swallow errors")
 
 
 def _attributes(steps: Sequence[dis.Instruction], place: int) -> tuple[str, ...]:
@@ -118,16 +145,10 @@ def _attributes(steps: Sequence[dis.Instruction], place: int) -> tuple[str, ...]
     return tuple(names)
 
 
-def _is_of_module(steps: Sequence[dis.Instruction], place: int) -> bool:
-    """Whether an attribute may well be a module's function, as in `nl.load`."""
-    return place > 0 and steps[place - 1].opname in _NAMED | _FREE
-
-
 def _imported(steps: Sequence[dis.Instruction], place: int) -> Iterator[Read]:
     """What an import inside a function brings."""
     name, level, wanted = (steps[at].argval for at in (place, place - 2, place - 1))
-    following = steps[place + 1].opname
-    if wanted is None and following != "IMPORT_FROM":  # `import a.b` names a
+    if wanted is None and steps[place + 1].opname != "IMPORT_FROM":  # `import a.b` names a
         name = name.partition(".")[0]
     module = sys.modules.get(name)
     if level or module is None:
@@ -135,4 +156,23 @@ def _imported(steps: Sequence[dis.Instruction], place: int) -> Iterator[Read]:
     for attribute in wanted or ():
         yield Read(name, module=module, attributes=(attribute,))
     if not wanted:
-        yield Read(name, module=module)
+        yield Read(name, module=module, is_value=False)
+
+
+def _imports(steps: Sequence[dis.Instruction]) -> dict[str, Read]:
+    """Local variables that an import fills, and nothing else."""
+    stored = Counter(step.argval for step in steps if step.opname == "STORE_FAST")
+    found: dict[str, Read] = {}
+    for place, step in enumerate(steps):
+        if step.opname != "IMPORT_NAME":
+            continue
+        whole = list(_imported(steps, place))
+        names = [
+            steps[at].argval
+            for at in range(place + 1, len(steps))
+            if steps[at].opname == "STORE_FAST"
+        ]
+        for name, read in zip(names, whole, strict=False):
+            if stored[name] == 1:
+                found[name] = replace(read, is_value=True)
+    return found

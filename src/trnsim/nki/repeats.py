@@ -9,7 +9,6 @@ surroundings are the same; what cannot be shown to come again is traced as if it
 
 from __future__ import annotations
 
-import enum
 import sys
 import weakref
 from collections import OrderedDict
@@ -17,21 +16,16 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, M
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from threading import Lock
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from trnsim.dtypes import Dtype
 from trnsim.memory import Storage
 from trnsim.nki.boundary import Boundary, like
 from trnsim.nki.environment import transposes_on_tensor_engine
-from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.notices import is_simulator
-from trnsim.nki.operators import Binary, Unary
 from trnsim.nki.precision import is_widening
 from trnsim.nki.reads import Unforeseeable
-from trnsim.nki.surroundings import ATOMS, Surroundings, is_transparent
+from trnsim.nki.signature import Signature
+from trnsim.nki.surroundings import Surroundings
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import Capture, CoreContext, Executable
 from trnsim.program.executable import MAX_BYTES
@@ -43,7 +37,7 @@ if TYPE_CHECKING:
 _MAX_CALLS: Final = 32
 """Different calls of a kernel that are remembered; the least recent is forgotten."""
 
-_TENSORS: Final = ("torch", "jax", "jaxlib")
+_PRINT: Final = print
 
 
 @dataclass(frozen=True)
@@ -52,6 +46,7 @@ class _Kept:
 
     Attributes:
         surroundings: what the kernel read when it was traced.
+        which: the user's own objects among its arguments, where it knew them by name.
         executable: its instructions.
         run: what it did, without its outputs.
         result: what the kernel returned, on storages without bytes.
@@ -60,6 +55,7 @@ class _Kept:
     """
 
     surroundings: Surroundings
+    which: list[int]
     executable: Executable
     run: Run
     result: Any
@@ -134,16 +130,16 @@ class Calls:
         if sys.gettrace() is not None:  # a debugger wants to see it
             return None
         modes = (is_simulator(), is_widening(), transposes_on_tensor_engine())
-        signature = _Signature()
+        signature = Signature()
         try:
             key = (conditions, modes, signature.of((tuple(args), dict(kwargs))))
-        except (Unforeseeable, RecursionError):
+            with self._lock:
+                known = self._known.setdefault(key, _Known())
+                self._known.move_to_end(key)
+                if len(self._known) > _MAX_CALLS:
+                    self._known.popitem(last=False)
+        except Exception:  # noqa: BLE001  a class of the user's may raise anything
             return None
-        with self._lock:
-            known = self._known.setdefault(key, _Known())
-            self._known.move_to_end(key)
-            if len(self._known) > _MAX_CALLS:
-                self._known.popitem(last=False)
         return None if known.is_hopeless else Call(self, known, args, kwargs, signature)
 
     def surroundings(self, named: Iterable[object]) -> Surroundings | None:
@@ -162,7 +158,7 @@ class Call:
         known: _Known,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        signature: _Signature,
+        signature: Signature,
     ) -> None:
         self._calls = calls
         self._known = known
@@ -179,6 +175,8 @@ class Call:
             return None
         if not kept.surroundings.are_unchanged():
             self._known.kept = None
+            return None
+        if kept.surroundings.which(self._signature.objects) != kept.which:
             return None
         boundary = Boundary(CoreContext(kept.run.program.core))
         for name, value in self._calls.bind(self._args, self._kwargs).items():
@@ -215,7 +213,7 @@ class Call:
     def _seen(self) -> Hashable:
         """The arguments as they are now; None where that cannot be said."""
         with suppress(Unforeseeable, RecursionError):
-            return _Signature().of((self._args, self._kwargs))
+            return Signature().of((tuple(self._args), dict(self._kwargs)))
         return None
 
     def keep(self, team: Team, run: Run) -> None:
@@ -232,11 +230,11 @@ class Call:
         surroundings = self._surroundings
         if surroundings is None or not surroundings.are_unchanged():  # the kernel changed them
             return None
-        if self._before is None or self._seen() != self._before:
-            return None
         try:
+            if self._before is None or self._seen() != self._before:
+                return None
             tensors = list(_tensors(capture.result))
-        except Unforeseeable:
+        except (Unforeseeable, RecursionError):
             return None
         bare = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
         returned = [bare[serial] for serial in bare.keys() - set(capture.entered)]
@@ -245,8 +243,15 @@ class Call:
         if executable is None:
             return None
         result = _moved(capture.result, bare)
-        without = replace(run, outputs=None)
-        return _Kept(surroundings, executable, without, result, capture.entered, returned)
+        return _Kept(
+            surroundings,
+            surroundings.which(self._signature.objects),
+            executable,
+            replace(run, outputs=None),
+            result,
+            capture.entered,
+            returned,
+        )
 
 
 @contextmanager
@@ -254,7 +259,7 @@ def _noticing_print(capture: Capture) -> Generator[None]:
     """A capture is given up where the code inside prints."""
 
     def called(_: object, event: str, function: object) -> None:
-        if event == "c_call" and function is print:
+        if event == "c_call" and function is _PRINT:
             capture.give_up()
         if capture.is_given_up:
             sys.setprofile(None)
@@ -264,72 +269,6 @@ def _noticing_print(capture: Capture) -> Generator[None]:
         yield
     finally:
         sys.setprofile(None)
-
-
-class _Signature:
-    """All of a call's arguments that a kernel's instructions may depend on.
-
-    Attributes:
-        named: the classes and functions that the arguments bring along, by identity.
-    """
-
-    def __init__(self) -> None:
-        self.named: dict[int, object] = {}
-        self._met: dict[int, int] = {}
-
-    def of(self, value: Any, *, is_entered: bool = True) -> Hashable:
-        """What counts of one argument.
-
-        Args:
-            value: the argument, or a part of it.
-            is_entered: whether an array here becomes a tensor, whose values the kernel cannot see.
-
-        Raises:
-            Unforeseeable: for an argument that may hold anything.
-        """
-        kind = type(value)
-        found: Hashable
-        if kind in (tuple, list):
-            found = tuple(self.of(item, is_entered=is_entered) for item in value)
-        elif kind is dict:
-            items = value.items()
-            found = tuple((self.of(k), self.of(x, is_entered=is_entered)) for k, x in items)
-        elif kind is float:
-            found = value.hex()  # -0.0 is not 0.0
-        elif kind in ATOMS:
-            found = value
-        elif isinstance(value, np.number | np.bool_):
-            found = value.tobytes()
-        elif isinstance(value, Dtype | np.dtype | Unary | Binary):
-            found = value
-        elif _is_tensor(value):
-            if not is_entered:
-                raise Unforeseeable("an array that the kernel sees as the host's")
-            found = tuple(value.shape), str(value.dtype)
-        else:
-            found = self._of_object(value, is_entered=is_entered)
-        return id(kind), found
-
-    def _of_object(self, value: Any, *, is_entered: bool) -> Hashable:
-        """What counts of an object of the user's own; met again, that it is the same one."""
-        if isinstance(value, type | FunctionType | enum.Enum):
-            self.named[id(value)] = value
-            return weakref.ref(value) if isinstance(value, FunctionType) else id(value)
-        if id(value) in self._met:
-            return "again", self._met[id(value)]
-        self._met[id(value)] = len(self._met)
-        kind = type(value)
-        if not getattr(value, "__dict__", None) or not is_transparent(kind):
-            raise Unforeseeable(f"{kind}")
-        self.named[id(kind)] = kind
-        return self.of(vars(value), is_entered=is_entered and isinstance(value, NKIObject))
-
-
-def _is_tensor(value: Any) -> bool:
-    is_torch_or_jax = type(value).__module__.partition(".")[0] in _TENSORS
-    return isinstance(value, np.ndarray) or (
-        is_torch_or_jax and hasattr(value, "shape") and hasattr(value, "dtype")
-    )
 
 
 def _tensors(result: Any) -> Iterator[NkiTensor]:

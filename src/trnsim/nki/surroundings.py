@@ -18,7 +18,8 @@ import dataclasses
 import enum
 import functools
 import operator
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from types import (
     BuiltinFunctionType,
@@ -35,7 +36,7 @@ from types import (
     NoneType,
     UnionType,
 )
-from typing import Any, Final, Generic, Protocol
+from typing import Any, Final, Generic, Protocol, cast
 
 import numpy as np
 
@@ -43,12 +44,13 @@ from trnsim.dtypes import Dtype
 from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.reads import (
     NOTHING,
+    VALUES,
     Read,
     Unforeseeable,
     content,
+    does_nothing_else,
     is_of,
     reads,
-    returns_nothing,
 )
 
 OWN: Final = ("trnsim", "nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes")
@@ -57,22 +59,30 @@ _LIBRARIES: Final = (
     "typing_extensions", "__future__",
 )  # fmt: skip
 _BUILTINS: Final = (
-    "abs", "all", "any", "bool", "bytes", "callable", "classmethod", "complex", "dict",
-    "divmod", "enumerate", "filter", "float", "frozenset", "hasattr", "int", "isinstance",
-    "issubclass", "iter", "len", "list", "map", "max", "min", "next", "object", "pow",
-    "property", "range", "repr", "reversed", "round", "set", "slice", "sorted",
-    "staticmethod", "str", "sum", "super", "tuple", "type", "zip",
+    "abs", "all", "any", "bin", "bool", "bytes", "callable", "chr", "classmethod", "complex",
+    "dict", "divmod", "enumerate", "filter", "float", "format", "frozenset", "hasattr", "hex",
+    "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min", "next",
+    "object", "oct", "ord", "pow", "property", "range", "repr", "reversed", "round", "set",
+    "slice", "sorted", "staticmethod", "str", "sum", "super", "tuple", "type", "zip",
 )  # fmt: skip
 _NUMPY: Final = (
-    "arange", "array", "asarray", "dtype", "finfo", "full", "iinfo", "ones", "prod", "zeros",
+    "arange", "array", "asarray", "clip", "concatenate", "cumsum", "dtype", "eye", "finfo", "full",
+    "iinfo", "linspace", "max", "mean", "min", "ones", "prod", "stack", "sum", "tile", "transpose",
+    "tril", "triu", "zeros",
 )  # fmt: skip
+_PRINT: Final = builtins.print
 _MAKERS: Final = (*OWN, "abc", "enum")
 _KERNELS: Final = "trnsim.nki.kernel"
 ATOMS: Final = frozenset({NoneType, bool, int, float, complex, str, bytes, range, EllipsisType})
 """Types whose values never change and have no attributes; not so those that inherit from them."""
-_CONSTANTS: Final = (np.number, np.bool_, np.dtype, np.ufunc, Dtype, GenericAlias, UnionType)
+_CONSTANTS: Final = (np.dtype, np.ufunc, Dtype, UnionType)
+_NUMBERS: Final = ("numpy", "ml_dtypes")
 _BASES: Final = (object, abc.ABC, NKIObject, Generic, Protocol)
 """Classes of others that keep nothing of an object themselves."""
+_ENUM_BASES: Final = (
+    int, str, float, bytes, enum.Enum, enum.IntEnum, enum.StrEnum, enum.Flag, enum.IntFlag,
+    enum.ReprEnum,
+)  # fmt: skip
 _DESCRIPTORS: Final = (MemberDescriptorType, GetSetDescriptorType)
 _DESCRIPTIONS: Final = frozenset({
     *("__dict__", "__weakref__", "__doc__", "__annotations__", "__module__", "__qualname__"),
@@ -99,7 +109,7 @@ class Surroundings:
         """
         self._names: dict[tuple[int, str], tuple[Mapping[str, Any], str, object]] = {}
         self._cells: list[tuple[CellType, object]] = []
-        self._functions: list[tuple[FunctionType, CodeType, object, object]] = []
+        self._functions: list[tuple[FunctionType, tuple[object, ...]]] = []
         self._containers: list[tuple[Any, tuple[object, ...]]] = []
         self._classes: list[tuple[type, tuple[type, ...]]] = []
         self._instances: list[tuple[object, type, object]] = []
@@ -109,8 +119,10 @@ class Surroundings:
         try:
             for value in named:
                 self._look_at(value)
-        except RecursionError:
-            raise Unforeseeable("something nested very deeply") from None
+        except Unforeseeable:
+            raise
+        except Exception as error:  # noqa: BLE001  a class of the user's may raise anything
+            raise Unforeseeable(repr(error)) from None
 
     def are_unchanged(self) -> bool:
         """Whether every name still means the same object, and holds what it held."""
@@ -118,17 +130,12 @@ class Surroundings:
             all(space.get(name, NOTHING) is value for space, name, value in self._names.values())
             and all(content(cell) is value for cell, value in self._cells)
             and all(_are_same(_items(held), items) for held, items in self._containers)
-            and all(made.__bases__ == bases for made, bases in self._classes)
+            and all(_are_same(made.__bases__, bases) for made, bases in self._classes)
             and all(
-                type(value) is kind and getattr(value, "__dict__", None) is held
+                type(value) is kind and attributes_of(value) is held
                 for value, kind, held in self._instances
             )
-            and all(
-                function.__code__ is code
-                and function.__defaults__ is defaults
-                and function.__kwdefaults__ is named
-                for function, code, defaults, named in self._functions
-            )
+            and all(_are_same(_parts(function), parts) for function, parts in self._functions)
             and abc.get_cache_token() == self._abstract
         )
 
@@ -138,24 +145,30 @@ class Surroundings:
         Raises:
             Unforeseeable: as above.
         """
-        if type(value) in ATOMS or isinstance(value, _CONSTANTS) or id(value) in self._seen:
+        kind = type(value)
+        if kind in ATOMS or issubclass(kind, _CONSTANTS) or is_number(kind):
+            return
+        if id(value) in self._seen:
             return
         self._seen[id(value)] = value
-        look = self._looks.get(type(value))
+        look = self._looks.get(kind)
         if look is not None:
             look(self, value)
-        elif isinstance(value, type):
-            self._look_at_class(value)
-        elif isinstance(value, enum.Enum):
-            self._look_at_instance(value)
-            self._look_at(value.value)
-        elif isinstance(value, tuple) and hasattr(value, "_fields"):
-            self._look_at(type(value))
+        elif issubclass(kind, type):
+            self._look_at_class(cast("type", value))
+        elif is_named_tuple(kind):
+            self._look_at(kind)
             self._look_at_each(value)
-        elif type(value).__module__ == _KERNELS:  # a kernel, as `nki.jit` makes it
+        elif kind.__module__ == _KERNELS:  # a kernel, as `nki.jit` makes it
             self._look_at(getattr(value, "__wrapped__", NOTHING))
-        elif not is_of(type(value).__module__, (*OWN, "typing")) or type(value) is NKIObject:
+        elif is_of(kind.__module__, ("typing",)):
+            self._look_at_each((getattr(value, "__origin__", None), getattr(value, "__args__", ())))
+        elif not is_of(kind.__module__, OWN) or kind is NKIObject:
             self._look_at_instance(value)
+
+    def which(self, objects: Iterable[object]) -> list[int]:
+        """Which of these objects are known by name, by identity; 0 for the others."""
+        return [id(value) if id(value) in self._seen else 0 for value in objects]
 
     def _look_at_each(self, values: Any) -> None:
         for value in values:
@@ -167,7 +180,10 @@ class Surroundings:
         self._look_at_each(items)
 
     def _look_at_partial(self, value: functools.partial[Any]) -> None:
-        self._look_at_each((value.func, value.args, value.keywords))
+        self._look_at_each((value.func, value.args, value.keywords, vars(value)))
+
+    def _look_at_alias(self, value: GenericAlias) -> None:
+        self._look_at_each((value.__origin__, value.__args__))
 
     def _look_at_method(self, value: MethodType) -> None:
         self._look_at_each((value.__func__, value.__self__))
@@ -179,7 +195,7 @@ class Surroundings:
         self._look_at(value.__func__)
 
     def _look_at_builtin(self, value: BuiltinFunctionType) -> None:
-        is_known = is_of(value.__module__, (*_LIBRARIES, "_operator", "operator"))
+        is_known = is_of(value.__module__, (*_LIBRARIES, "_functools", "_operator", "_collections"))
         if value.__module__ == "builtins":
             is_known = value.__name__ in _BUILTINS
         if not is_known:
@@ -187,7 +203,7 @@ class Surroundings:
 
     def _look_at_instance(self, value: object) -> None:
         """An object by its class and its attributes."""
-        kind, held = type(value), getattr(value, "__dict__", None)
+        kind, held = type(value), attributes_of(value)
         if held is None or not is_transparent(kind):
             raise Unforeseeable(f"{kind}, which keeps something where it is not seen")
         self._instances.append((value, kind, held))
@@ -206,10 +222,11 @@ class Surroundings:
         space = vars(made)
         leave = space.get("__exit__")
         if leave is not None and not (
-            isinstance(leave, FunctionType) and returns_nothing(leave.__code__)
+            isinstance(leave, FunctionType) and does_nothing_else(leave.__code__)
         ):
-            raise Unforeseeable(f"{made}, which may swallow errors")
-        self._containers.append((space, _items(space)))
+            raise Unforeseeable(f"{made}, which may do something about errors")
+        annotations = space.get("__annotations__", {})
+        self._containers += [(space, _items(space)), (annotations, _items(annotations))]
         for name, value in space.items():
             if not _is_description(made, name, value):
                 self._look_at(value)
@@ -218,11 +235,16 @@ class Surroundings:
         home = function.__globals__.get("__name__")  # a decorator may have changed `__module__`
         if is_of(home, OWN):
             return
-        code, defaults, named = function.__code__, function.__defaults__, function.__kwdefaults__
-        self._functions.append((function, code, defaults, named))
-        if code.co_qualname.startswith("__create_fn__.") or str(home).startswith("namedtuple_"):
-            return  # what a dataclass or a named tuple is given
-        self._look_at_each((defaults, named, function.__dict__))
+        self._functions.append((function, _parts(function)))
+        annotations = function.__annotations__
+        self._containers.append((annotations, _items(annotations)))
+        code = function.__code__
+        if code.co_qualname.startswith("__create_fn__."):  # what a dataclass is given
+            return
+        self._look_at_each((function.__defaults__, function.__kwdefaults__, function.__dict__))
+        is_tuple = str(home).startswith("namedtuple_") and function.__name__ == "__new__"
+        if is_tuple and code.co_filename == "<string>":  # what a named tuple is given
+            return
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         if not is_of(home, _LIBRARIES):
             self._look_at_code(code, function.__globals__, cells)
@@ -243,14 +265,15 @@ class Surroundings:
         for read in reads(code, cells):
             value = self._meant(read, names)
             for attribute in read.attributes:
-                if not isinstance(value, ModuleType):
-                    if type(value).__module__ == _KERNELS:
-                        raise Unforeseeable("an attribute of a kernel")
+                if isinstance(value, ModuleType):
+                    value = self._attribute(value, attribute)
+                elif attribute in VALUES or type(value).__module__ == _KERNELS:
+                    raise Unforeseeable(f"{read.name}.{attribute}")
+                else:  # what it is follows from the object
                     break
-                value = self._attribute(value, attribute)
             if not isinstance(value, ModuleType):
                 self._look_at(value)
-            elif not is_of(value.__name__, OWN + _LIBRARIES):
+            elif read.is_value and not is_of(value.__name__, OWN + _LIBRARIES):
                 raise Unforeseeable(f"the module {value.__name__} as a value")
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
@@ -260,32 +283,35 @@ class Surroundings:
     def _meant(self, read: Read, names: Mapping[str, Any]) -> object:
         """What a name means: an import, an outer variable, of the module, or Python's own."""
         if read.module is not None:
+            self._hold(sys.modules, read.name, read.module)
             return read.module
         if read.cell is not None:
             return self._look_at_cell(read.cell)
         name = read.name
         self._hold(names, name, names.get(name, NOTHING))
-        if name not in names and name == "print" and read.is_called:
+        if name in names:
+            return names[name]
+        value = vars(builtins).get(name, NOTHING)
+        self._hold(vars(builtins), name, value)
+        if value is _PRINT and read.is_called:
             self.may_print = True
             return None
-        return names[name] if name in names else vars(builtins).get(name)
+        return None if value is NOTHING else value  # a name without a meaning is an error
 
     def _attribute(self, module: ModuleType, name: str) -> object:
         value = vars(module).get(name, NOTHING)
-        if is_of(module.__name__, OWN + _LIBRARIES):
-            return getattr(module, name, NOTHING)
-        if is_of(module.__name__, ("operator", "numpy")):
-            value = getattr(module, name, NOTHING)
-            if isinstance(value, (ModuleType, BuiltinFunctionType, *_CONSTANTS)):
-                return None if name in _NUMPY else value
-            if isinstance(value, float) or name in _NUMPY:
-                return None
-            if isinstance(value, type) and issubclass(value, np.generic | np.dtype):
-                return value
-            raise Unforeseeable(f"{module.__name__}.{name}")
+        self._hold(vars(module), name, value)
+        if is_of(module.__name__, OWN):
+            return None if value is NOTHING else value  # ours say what they have not
+        if is_of(module.__name__, ("numpy",)) and not isinstance(value, (float, *_CONSTANTS)):
+            is_plain = isinstance(value, ModuleType) or (
+                isinstance(value, type) and _is_known_class(value)
+            )
+            if not is_plain and name not in _NUMPY:
+                raise Unforeseeable(f"{module.__name__}.{name}")
+            return value if is_plain else None
         if value is NOTHING or type(module) is not ModuleType:  # it may come from anywhere
             raise Unforeseeable(f"{module.__name__}.{name}")
-        self._hold(vars(module), name, value)
         return value
 
     def _hold(self, space: Mapping[str, Any], name: str, value: object) -> None:
@@ -304,23 +330,47 @@ class Surroundings:
         classmethod: _look_at_wrapper,
         property: _look_at_property,
         functools.partial: _look_at_partial,
+        GenericAlias: _look_at_alias,
     }
+
+
+def attributes_of(value: object) -> Any:
+    """The `__dict__` of an object, without asking its class; None where it has none."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+
+
+def is_named_tuple(kind: type) -> bool:
+    """Whether a class is one of named tuples."""
+    return issubclass(kind, tuple) and "_fields" in vars(kind)
+
+
+def is_number(kind: type) -> bool:
+    """Whether values of this class are numpy's numbers, which never change."""
+    return (
+        issubclass(kind, np.number | np.bool_)
+        and not issubclass(kind, np.timedelta64)
+        and kind.__module__ in _NUMBERS
+    )
 
 
 def is_transparent(kind: type) -> bool:
     """Whether all that an object of this class is, lies in its `__dict__`."""
-    if issubclass(kind, enum.Enum):  # an integer or a string may be its value
-        return True
     slots = chain(*(vars(base).values() for base in kind.__mro__))
-    return not any(
-        _is_known_class(base) and base not in _BASES for base in kind.__mro__
-    ) and not any(isinstance(slot, MemberDescriptorType) for slot in slots)
+    if any(isinstance(slot, MemberDescriptorType) for slot in slots):
+        return False
+    bases = (*_BASES, *_ENUM_BASES) if issubclass(kind, enum.Enum) else _BASES
+    return not any(_is_known_class(base) and base not in bases for base in kind.__mro__)
 
 
 def _is_known_class(made: type) -> bool:
     if made.__module__ == "builtins":
         return made.__name__ in _BUILTINS or issubclass(made, BaseException)
-    return is_of(made.__module__, OWN + _LIBRARIES) or issubclass(made, np.number | np.bool_)
+    if is_of(made.__module__, _NUMBERS):
+        return issubclass(made, np.generic) or made is np.ndarray
+    return is_of(made.__module__, OWN + _LIBRARIES)
 
 
 def _defaults(made: type) -> Iterator[object]:
@@ -337,7 +387,19 @@ def _is_description(made: type, name: str, value: object) -> bool:
     if type(value).__name__ == "_tuplegetter" or (name == "_make" and hasattr(made, "_fields")):
         return True
     is_sunder = name.startswith("_") and name.endswith("_") and not isinstance(value, FunctionType)
-    return isinstance(made, enum.EnumType) and is_sunder and not isinstance(value, staticmethod)
+    is_method = isinstance(value, staticmethod | classmethod)
+    return isinstance(made, enum.EnumType) and is_sunder and not is_method
+
+
+def _parts(function: FunctionType) -> tuple[object, ...]:
+    """What a function is made of, apart from its attributes."""
+    return (
+        function.__code__,
+        function.__defaults__,
+        function.__kwdefaults__,
+        function.__name__,
+        function.__doc__,
+    )
 
 
 def _items(container: Any) -> tuple[object, ...]:
