@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ _CHANGES_FREE: Final = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 # `f.count += 1` copies f before it asks for the attribute.
 _CHANGES_OF: Final = frozenset({"STORE_ATTR", "DELETE_ATTR", "COPY"})
 _HANDLES: Final = frozenset({"CHECK_EXC_MATCH", "CHECK_EG_MATCH"})
+_FAST: Final = re.compile("(?:LOAD|STORE)_FAST(?:_BORROW|_CHECK)?")
 _RETURNS: Final = frozenset({"RETURN_VALUE", "RETURN_CONST"})
 
 NOTHING: Final = object()
@@ -114,7 +116,16 @@ def is_of(module: object, packages: tuple[str, ...]) -> bool:
 
 
 def _steps(code: CodeType) -> list[dis.Instruction]:
-    return [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    """The code's instructions; those that stand for two, from Python 3.13 on, as two."""
+    steps: list[dis.Instruction] = []
+    for step in dis.get_instructions(code):
+        if isinstance(step.argval, tuple) and step.opname.count("_FAST") > 1:
+            names = _FAST.findall(step.opname)
+            pairs = zip(names, step.argval, strict=True)
+            steps += [step._replace(opname=name, argval=value) for name, value in pairs]
+        elif step.opname != "EXTENDED_ARG":
+            steps.append(step)
+    return steps
 
 
 def _refuse(steps: Sequence[dis.Instruction], cells: Mapping[str, CellType]) -> None:

@@ -55,8 +55,8 @@ from trnsim.nki.reads import (
 
 OWN: Final = ("trnsim", "nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes")
 _LIBRARIES: Final = (
-    "abc", "collections", "dataclasses", "enum", "functools", "itertools", "math", "typing",
-    "typing_extensions", "__future__",
+    "abc", "collections", "dataclasses", "enum", "functools", "itertools", "math", "reprlib",
+    "typing", "typing_extensions", "__future__",
 )  # fmt: skip
 _BUILTINS: Final = (
     "abs", "all", "any", "bin", "bool", "bytes", "callable", "chr", "classmethod", "complex",
