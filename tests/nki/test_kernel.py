@@ -1,5 +1,6 @@
 """`@nki.jit`: calls, launch grids, and arrays on the way in and out."""
 
+import copy
 import inspect
 from typing import NamedTuple
 
@@ -58,6 +59,13 @@ def test_torch_tensors_give_torch_tensors(name, monkeypatch):
 def test_a_kernel_keeps_the_name_and_words_of_its_function():
     assert isinstance(doubled, Kernel)
     assert doubled.title == doubled.__name__ == "doubled"
+
+
+def test_a_kernel_may_be_copied(random):
+    x = random((4, 8))
+    for made in (copy.copy(doubled), copy.deepcopy(doubled)):
+        for _ in range(4):
+            np.testing.assert_array_equal(made(x), 2 * x)
 
 
 def test_jit_takes_options_and_takes_a_kernel_as_it_is():

@@ -62,6 +62,14 @@ class Kernel:
         functools.update_wrapper(self, function)
         Kernel.numbered[self.number] = self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy has of it: all but what is known of its calls."""
+        return {name: value for name, value in vars(self).items() if name != "_calls"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._calls = Calls(self._function, self._bind)
+
     @property
     def title(self) -> str:
         """The function's name."""
