@@ -135,6 +135,9 @@ def run(
 ) -> Run:
     """Run `kernel` on an emulated NeuronCore: its values, its instructions and its time.
 
+    From its third call on with tensors of the same shapes a kernel is executed from what was kept
+    of the second, without calling its function, where nothing that it reads can have changed.
+
     Args:
         kernel: an `@nki.jit` kernel.
         *args: its arguments; numpy and torch arrays become tensors in HBM.
