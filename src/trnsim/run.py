@@ -1,4 +1,8 @@
-"""One call from a kernel to everything that trnsim says of it: `trnsim.run`."""
+"""One call from a kernel to everything that trnsim says of it: `trnsim.run`.
+
+From its third call on with tensors of the same shapes a kernel is executed from what was kept of
+the second, without calling its function, where nothing that it reads can have changed.
+"""
 
 from __future__ import annotations
 
@@ -134,9 +138,6 @@ def run(
     **kwargs: Any,
 ) -> Run:
     """Run `kernel` on an emulated NeuronCore: its values, its instructions and its time.
-
-    From its third call on with tensors of the same shapes a kernel is executed from what was kept
-    of the second, without calling its function, where nothing that it reads can have changed.
 
     Args:
         kernel: an `@nki.jit` kernel.
