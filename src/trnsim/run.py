@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from trnsim import arch
-from trnsim.errors import BadInput, OutOfMemory
+from trnsim.errors import BadInput
 from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.program import Team, check_capacity, current_core, has_current_core
 from trnsim.timing import Scheduler, Timeline, replay_together
@@ -176,16 +176,13 @@ def run(
     programs = [context.program for context in team.contexts]
     if len(programs) > 1:  # only now is it known when each core comes to where they meet
         schedulers = replay_together(programs, core)
-    overfull: list[OutOfMemory] = []
-    for program in programs:
-        overfull += check_capacity(program, is_strict=capacity == "raise")
-    timelines = (Timeline(p, s, programs) for p, s in zip(programs, schedulers, strict=True))
+    is_strict = capacity == "raise"
+    overfull = tuple(str(e) for p in programs for e in check_capacity(p, is_strict=is_strict))
+    timelines = tuple(Timeline(p, s, programs) for p, s in zip(programs, schedulers, strict=True))
     found = tuple(map(str, detector.races)) if detector is not None else ()
     # Both cores of a logical core run the same lines.
     carried = tuple(dict.fromkeys(text for watcher in loops for text in watcher.found))
-    result = Run(
-        kernel.title, chip, outputs, tuple(timelines), found, tuple(map(str, overfull)), carried
-    )
+    result = Run(kernel.title, chip, outputs, timelines, found, overfull, carried)
     if call is not None:
         call.keep(team, result)
     return _collected(result)
