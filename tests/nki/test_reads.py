@@ -68,6 +68,21 @@ def test_a_variable_that_an_import_fills_is_what_it_imports():
     assert used == [("ceil",), ("pi",)]
 
 
+def test_a_variable_beside_an_import_is_no_import():
+    def function(x):
+        import math as m  # noqa: PLC0415
+
+        tile = x + 1
+
+        def inner():
+            return m.pi
+
+        return inner(), tile.array
+
+    with pytest.raises(Unforeseeable, match="values"):
+        found(function)
+
+
 def no_global(x):
     global factor  # noqa: PLW0603
     factor = x

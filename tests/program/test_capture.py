@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from trnsim.errors import IllegalInstruction
 from trnsim.isa import (
     DmaCopy,
     Engine,
@@ -103,6 +104,17 @@ def test_a_gather_that_may_skip_rows_needs_a_written_dst(captured, random, is_wr
     assert capture.is_given_up is not is_written
     if is_written:
         assert capture.instructions[-1].src.index.source.storage.data is None
+
+
+def test_an_error_gives_it_up_as_the_kernel_may_go_on(captured, random):
+    on, src, dst = captured
+    rows = on.tile(random((16, 8)), memory=Memory.HBM)
+    index = on.tile(np.array([[3], [1], [16], [5]], np.int32))
+    on.issue(TensorCopy(dst, src))
+    pattern = AccessPattern((4, 8), (32, 4), 0)
+    with pytest.raises(IllegalInstruction, match="index 16"):
+        on.issue(DmaCopy(dst, Tile(rows.storage, rows.dtype, pattern, VectorIndex(index, 32, 16))))
+    assert on.context.capture.is_given_up
 
 
 def test_a_long_program_is_given_up_and_nothing_of_it_kept(captured, monkeypatch):

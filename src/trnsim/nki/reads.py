@@ -177,13 +177,14 @@ def _imports(steps: Sequence[dis.Instruction]) -> dict[str, Read]:
     for place, step in enumerate(steps):
         if step.opname != "IMPORT_NAME":
             continue
+        targets: list[dis.Instruction] = []
         whole = list(_imported(steps, place))
-        names = [
-            steps[at].argval
-            for at in range(place + 1, len(steps))
-            if steps[at].opname == "STORE_FAST"
-        ]
-        for name, read in zip(names, whole, strict=False):
-            if stored[name] == 1:
-                found[name] = replace(read, is_value=True)
+        for following in steps[place + 1 :]:
+            if following.opname.startswith("STORE_"):
+                targets.append(following)
+            if len(targets) == len(whole):
+                break
+        for target, read in zip(targets, whole, strict=True):
+            if target.opname == "STORE_FAST" and stored[target.argval] == 1:
+                found[target.argval] = replace(read, is_value=True)
     return found

@@ -25,7 +25,7 @@ from trnsim.nki.notices import is_simulator
 from trnsim.nki.precision import is_widening
 from trnsim.nki.reads import Unforeseeable
 from trnsim.nki.signature import Signature
-from trnsim.nki.surroundings import Surroundings
+from trnsim.nki.surroundings import PRINT, Surroundings
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import Capture, CoreContext, Executable
 from trnsim.program.executable import MAX_BYTES
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 _MAX_CALLS: Final = 32
 """Different calls of a kernel that are remembered; the least recent is forgotten."""
-
-_PRINT: Final = print
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,8 @@ class Calls:
         modes = (is_simulator(), is_widening(), transposes_on_tensor_engine())
         signature = Signature()
         try:
-            key = (conditions, modes, signature.of((tuple(args), dict(kwargs))))
+            seen = signature.of((tuple(args), dict(kwargs)))
+            key = (conditions, modes, seen)
             with self._lock:
                 known = self._known.setdefault(key, _Known())
                 self._known.move_to_end(key)
@@ -140,7 +139,7 @@ class Calls:
                     self._known.popitem(last=False)
         except Exception:  # noqa: BLE001  a class of the user's may raise anything
             return None
-        return None if known.is_hopeless else Call(self, known, args, kwargs, signature)
+        return None if known.is_hopeless else Call(self, known, args, kwargs, signature, seen)
 
     def surroundings(self, named: Iterable[object]) -> Surroundings | None:
         """What the kernel and what its arguments bring along read; None where that may change."""
@@ -159,13 +158,14 @@ class Call:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         signature: Signature,
+        seen: Hashable,
     ) -> None:
         self._calls = calls
         self._known = known
         self._args = args
         self._kwargs = kwargs
         self._signature = signature
-        self._before: Hashable = None
+        self._seen = seen
         self._surroundings: Surroundings | None = None
 
     def repeat(self) -> Run | None:
@@ -205,16 +205,9 @@ class Call:
         if self._surroundings is None:
             yield
             return
-        self._before = self._seen()
         capture = team.contexts[0].capture = Capture()
         with _noticing_print(capture) if self._surroundings.may_print else nullcontext():
             yield
-
-    def _seen(self) -> Hashable:
-        """The arguments as they are now; None where that cannot be said."""
-        with suppress(Unforeseeable, RecursionError):
-            return Signature().of((tuple(self._args), dict(self._kwargs)))
-        return None
 
     def keep(self, team: Team, run: Run) -> None:
         """The call has been traced: its run."""
@@ -231,8 +224,8 @@ class Call:
         if surroundings is None or not surroundings.are_unchanged():  # the kernel changed them
             return None
         try:
-            if self._before is None or self._seen() != self._before:
-                return None
+            if Signature().of((tuple(self._args), dict(self._kwargs))) != self._seen:
+                return None  # the kernel changed its arguments
             tensors = list(_tensors(capture.result))
         except (Unforeseeable, RecursionError):
             return None
@@ -259,7 +252,7 @@ def _noticing_print(capture: Capture) -> Generator[None]:
     """A capture is given up where the code inside prints."""
 
     def called(_: object, event: str, function: object) -> None:
-        if event == "c_call" and function is _PRINT:
+        if event == "c_call" and function is PRINT:
             capture.give_up()
         if capture.is_given_up:
             sys.setprofile(None)

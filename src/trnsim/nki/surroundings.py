@@ -70,7 +70,8 @@ _NUMPY: Final = (
     "iinfo", "linspace", "max", "mean", "min", "ones", "prod", "stack", "sum", "tile", "transpose",
     "tril", "triu", "zeros",
 )  # fmt: skip
-_PRINT: Final = builtins.print
+PRINT: Final = builtins.print
+"""Python's own, whatever stands in its place later."""
 _MAKERS: Final = (*OWN, "abc", "enum")
 _KERNELS: Final = "trnsim.nki.kernel"
 ATOMS: Final = frozenset({NoneType, bool, int, float, complex, str, bytes, range, EllipsisType})
@@ -293,7 +294,7 @@ class Surroundings:
             return names[name]
         value = vars(builtins).get(name, NOTHING)
         self._hold(vars(builtins), name, value)
-        if value is _PRINT and read.is_called:
+        if value is PRINT and read.is_called:
             self.may_print = True
             return None
         return None if value is NOTHING else value  # a name without a meaning is an error
