@@ -1,8 +1,9 @@
 """`make bench`: trnsim with every check on, as a ratio to plain numpy in the same run.
 
-The kernel's first call is traced; from the third on its program is executed as it was kept
-(design note 0012). Both are compared: a fresh kernel, and one that has been called before. Each is
-run alternately with numpy; the figure is the ratio of the best times, with the median of the
+The kernel's first call is traced; from the third on its Python is called and compared with a
+record; a replay, which has to be asked for by name, executes its instructions alone (design note
+0012). All three are compared: a fresh kernel, one that has been called before, and its replay. Each
+is run alternately with numpy; the figure is the ratio of the best times, with the median of the
 pairwise ratios beside it. Times are CPU seconds of this process on one thread, which other work on
 the machine disturbs less than wall time.
 
@@ -99,30 +100,36 @@ def fresh(kernel):
 
 def compare(name, kernel, plain, arrays, tolerance):
     """One line: the times, their ratios, the overhead an instruction."""
+
+    def again():
+        """From one line: a record is of calls from there."""
+        return trnsim.run(kernel, *arrays)
+
     for _ in range(CALLS_TRACED):
-        run = trnsim.run(kernel, *arrays)
+        run = again()
+    replay = trnsim.record(kernel, *arrays)
     error = np.abs(run.outputs - plain(*arrays)).max() / np.abs(run.outputs).max()
     assert error <= tolerance, f"{name}: the two differ by {error}"
-    rounds = [
-        (
-            seconds(lambda: trnsim.run(fresh(kernel), *arrays)),
-            seconds(lambda: trnsim.run(kernel, *arrays)),
-            seconds(lambda: plain(*arrays)),
-        )
-        for _ in range(ROUNDS)
-    ]
-    shapes_only = min(
-        seconds(lambda: trnsim.run(kernel, *arrays, numerics=False)) for _ in range(ROUNDS)
+    ways = (
+        lambda: trnsim.run(fresh(kernel), *arrays),
+        again,
+        lambda: replay(*arrays),
+        lambda: plain(*arrays),
     )
-    first, again, theirs = (min(times) for times in zip(*rounds, strict=True))
-    medians = [statistics.median(times[i] / times[2] for times in rounds) for i in range(2)]
+    rounds = [[seconds(way) for way in ways] for _ in range(ROUNDS)]
+    shapes_only = min(
+        seconds(lambda: trnsim.run(fresh(kernel), *arrays, numerics=False)) for _ in range(ROUNDS)
+    )
+    *times, theirs = (min(times) for times in zip(*rounds, strict=True))
+    medians = [statistics.median(times[i] / times[3] for times in rounds) for i in range(3)]
     count = len(run.program)
+    pairs = zip(times, medians, strict=True)
+    ratios = "   ".join(f"{best / theirs:5.2f} {median:6.2f}" for best, median in pairs)
     print(
-        f"{name:<10} {first * 1e3:7.1f} {again * 1e3:7.1f} {theirs * 1e3:7.1f}"
-        f"   {first / theirs:5.2f} {medians[0]:6.2f}   {again / theirs:5.2f} {medians[1]:6.2f}"
+        f"{name:<10} {' '.join(f'{t * 1e3:7.1f}' for t in (*times, theirs))}   {ratios}"
         f"   {count:6d} {overhead_us(fresh(kernel), arrays):9.1f}"
-        f" {(first - theirs) / count * 1e6:9.1f}"
-        f"   {shapes_only / count * 1e6:9.1f} {first / shapes_only:6.1f}x"
+        f" {(times[0] - theirs) / count * 1e6:9.1f}"
+        f"   {shapes_only / count * 1e6:9.1f} {times[0] / shapes_only:6.1f}x"
     )
 
 
@@ -158,12 +165,13 @@ def main():
     rows = rng.standard_normal((4096, 2048)).astype(np.float32)
     qkv = [rng.standard_normal((2048, 128)).astype(np.float32) for _ in range(3)]
     print(
-        f"{'':<10} {'ms':^23}   {'first / numpy':^12}   {'again / numpy':^12}"
-        f"  {'us an instruction, first':^27}   {'shapes only':^17}"
+        f"{'':<10} {'ms':^31}   {'first / numpy':^12}  {'again, <= 1.8':^13}"
+        f"  {'replay, <= 1.2':^13}  {'us an instruction, first':^27}   {'shapes only':^17}"
     )
     print(
-        f"{'':<10} {'first':>7} {'again':>7} {'numpy':>7}   {'best':>5} {'median':>6}"
-        f"   {'best':>5} {'median':>6}   {'number':>6} {'overhead':>9} {'> numpy':>9}"
+        f"{'':<10} {'first':>7} {'again':>7} {'replay':>7} {'numpy':>7}   "
+        + "   ".join(3 * [f"{'best':>5} {'median':>6}"])
+        + f"   {'number':>6} {'overhead':>9} {'> numpy':>9}"
         f"   {'us each':>9} {'faster':>7}"
     )
     compare("matmul", kernels.matmul, kernels.matmul_numpy, (left, right), 1e-5)

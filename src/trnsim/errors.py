@@ -37,9 +37,14 @@ class SourceLine(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-def user_line() -> SourceLine | None:
-    """The innermost line on the call stack that is not part of trnsim."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack
+def user_line(above: int = 1) -> SourceLine | None:
+    """The innermost line on the call stack that is not part of trnsim.
+
+    Args:
+        above: how many frames, the caller's among them, are known to be trnsim's; fewer are looked
+            at then.
+    """
+    frame: FrameType | None = sys._getframe(above)  # noqa: SLF001  documented, to walk a stack
     while frame is not None:
         file = frame.f_code.co_filename
         is_user = _is_user_file.get(file)

@@ -1,44 +1,25 @@
-"""One call from a kernel to everything that trnsim says of it: `trnsim.run`.
-
-From its third call on with tensors of the same shapes a kernel is executed from what was kept of
-the second, without calling its function, where nothing that it reads can have changed.
-"""
+"""One call from a kernel to everything that trnsim says of it: `trnsim.run`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from trnsim import arch
 from trnsim.errors import BadInput
 from trnsim.hazards import LoopWatcher, RaceDetector
-from trnsim.program import Team, check_capacity, current_core, has_current_core
+from trnsim.program import Call, Team, check_capacity, current_core, has_current_core
 from trnsim.timing import Scheduler, Timeline, replay_together
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trnsim.profile.summary import Summary
-    from trnsim.program import Checked, Observer, Program
-
-
-class Repetition(Protocol):
-    """One call of a kernel that may come again, as it was."""
-
-    def repeat(self) -> Run | None:
-        """Its run from what earlier ones kept; None where the kernel has to be traced."""
-        ...
-
-    def watching(self, team: Team) -> AbstractContextManager[None]:
-        """Inside, `team` traces the kernel."""
-        ...
-
-    def keep(self, team: Team, run: Run) -> None:
-        """The kernel has been traced: what it did."""
+    from trnsim.program import Capture, Program, Records
 
 
 @runtime_checkable
@@ -55,14 +36,13 @@ class Launchable(Protocol):
         """NeuronCores that run it together (the LNC degree)."""
         ...
 
-    def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-        """Issue the kernel's instructions; its outputs as the caller's kind of array."""
+    @property
+    def records(self) -> Records | None:
+        """What is kept of its calls, if anything is."""
         ...
 
-    def repetition(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], conditions: tuple[Hashable, ...]
-    ) -> Repetition | None:
-        """A call with values under equal conditions that may come again, if this one may."""
+    def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+        """Issue the kernel's instructions; its outputs as the caller's kind of array."""
         ...
 
 
@@ -159,20 +139,38 @@ def run(
             fix="decorate the function with @nki.jit",
         )
     if has_current_core():
-        current_core().cannot_repeat()  # each run inside a kernel is one of its own
-    chip = arch.target(target)
+        current_core().refuse_capture("it runs another kernel by trnsim.run")
     given = {**kwargs, **(kernel_kwargs or {})}
-    call = kernel.repetition(args, given, (chip.name, races, capacity)) if numerics else None
-    if call is not None and (repeated := call.repeat()) is not None:
-        return _collected(repeated)
+    chip = arch.target(target)
+    return collected(launch(kernel, args, given, chip, numerics, races, capacity))
+
+
+def launch(
+    kernel: Launchable,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    chip: arch.Target,
+    numerics: bool = True,
+    races: str = "raise",
+    capacity: str = "raise",
+    capture: Capture | None = None,
+) -> Run:
+    """`run` on a chip; a `capture` keeps the instructions to execute them again."""
     core = chip.core if kernel.cores == 1 else chip.core.paired()
     schedulers = [Scheduler(core) for _ in range(kernel.cores)]
-    observers = _observers(schedulers, f"{kernel.title} on {chip.name}")
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
-    team = Team(core, observers, has_values=numerics, watcher=detector, loops=loops)
-    with call.watching(team) if call is not None else nullcontext():
-        outputs = kernel.launch(team, args, given)
+    call = None
+    if kernel.cores == 1 and kernel.records is not None and capture is None:
+        call = Call(kernel.records, (chip.name, capacity, numerics))
+    team = Team(core, schedulers, has_values=numerics, watcher=detector, loops=loops, call=call)
+    team.contexts[0].capture = capture
+    team.contexts[0].tell = _progress(f"{kernel.title} on {chip.name}")
+    outputs = kernel.launch(team, args, kwargs)
+    # Both cores of a logical core run the same lines.
+    carried = tuple(dict.fromkeys(text for watcher in loops for text in watcher.found))
+    if call is not None and isinstance(call.outcome, Run):
+        return replace(call.outcome, outputs=outputs, carried=carried)
     programs = [context.program for context in team.contexts]
     if len(programs) > 1:  # only now is it known when each core comes to where they meet
         schedulers = replay_together(programs, core)
@@ -180,38 +178,19 @@ def run(
     overfull = tuple(str(e) for p in programs for e in check_capacity(p, is_strict=is_strict))
     timelines = tuple(Timeline(p, s, programs) for p, s in zip(programs, schedulers, strict=True))
     found = tuple(map(str, detector.races)) if detector is not None else ()
-    # Both cores of a logical core run the same lines.
-    carried = tuple(dict.fromkeys(text for watcher in loops for text in watcher.found))
     result = Run(kernel.title, chip, outputs, timelines, found, overfull, carried)
     if call is not None:
-        call.keep(team, result)
-    return _collected(result)
+        call.conclude(replace(result, outputs=None))
+    return result
 
 
-def _observers(schedulers: Sequence[Scheduler], title: str) -> list[Observer]:
-    """The schedulers, the first of which says how far it is where someone wants to know."""
-    watch = _watch.get()
-    first = schedulers[0] if watch is None else _Watched(schedulers[0], watch, title)
-    return [first, *schedulers[1:]]
-
-
-class _Watched:
-    """An observer that says every now and then how far the program is."""
-
-    def __init__(self, observer: Observer, tell: Callable[[str], None], title: str) -> None:
-        self._observer = observer
-        self._tell = tell
-        self._title = title
-
-    def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
-        """Hand on the instruction."""
-        self._observer.issued(index, checked, predecessors)
-        if index % _WATCHED_EVERY == 0:
-            self._tell(f"{self._title}: {index:,} instructions")
-
-
-_WATCHED_EVERY = 1024
 _watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", default=None)
+
+
+def _progress(title: str) -> Callable[[int], None] | None:
+    """Says how many instructions have been issued, where someone wants to know."""
+    tell = _watch.get()
+    return None if tell is None else lambda issued: tell(f"{title}: {issued:,} instructions")
 
 
 @contextmanager
@@ -227,7 +206,8 @@ def watching(tell: Callable[[str], None]) -> Generator[None]:
 _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=None)
 
 
-def _collected(run: Run) -> Run:
+def collected(run: Run) -> Run:
+    """The run, which whoever collects runs has now."""
     collector = _collector.get()
     if collector is not None:
         collector.append(run)

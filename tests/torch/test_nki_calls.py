@@ -2,6 +2,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
 from trnsim.errors import NotModelled
 from trnsim.run import collecting
 from trnsim.torch.nki_calls import call_of_kernel
@@ -32,6 +36,28 @@ def test_an_outline_is_the_same_with_values_and_without(kernels):
     shapes = call(kernels.cosine, torch.empty(128, 24)).outline("trn1")
     assert shapes is with_values
     assert call(kernels.cosine, x).outline("trn2").cost.device_time_s > 0
+
+
+@pytest.mark.parametrize("way", ["run", "measure"])
+def test_a_kernel_that_does_more_than_before_takes_longer(way):
+    steps = [1]
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        for _ in range(steps[0]):
+            tile = nl.multiply(tile, 2.0)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    x, times = torch.ones(4, 8), []
+    for steps[0] in (1, 1, 1, 9, 9, 1):
+        found = call(kernel, x)
+        outline = found.run([x], "trn2")[1] if way == "run" else found.measure("trn2")
+        times.append(outline.cost.device_time_s)
+        assert found.outline("trn2") is outline
+    assert times[0] == times[1] == times[2] == times[5] < times[3] == times[4]
 
 
 def test_an_outline_is_no_run_of_the_users(kernels):

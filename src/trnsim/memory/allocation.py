@@ -114,7 +114,8 @@ class CoreMemory:
             return self._place(shape, dtype, memory, address, name)
         nbytes, pitch, layout = size
         data = np.empty(nbytes, np.uint8) if self._has_values else None
-        return Storage(memory, nbytes, pitch, name=name, line=user_line(), data=data), layout
+        line = user_line(above=len(("allocate", "ndarray")))
+        return Storage(memory, nbytes, pitch, name=name, line=line, data=data), layout
 
     def _size(
         self, shape: tuple[int, ...], dtype: Dtype, memory: Memory

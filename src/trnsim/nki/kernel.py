@@ -23,12 +23,11 @@ from trnsim.nki.environment import (
 )
 from trnsim.nki.notices import as_simulator, warn_of_races, warn_of_spills
 from trnsim.nki.precision import widening
-from trnsim.nki.repeats import Calls
-from trnsim.program import Team, has_current_core
-from trnsim.run import Launchable, Repetition, Run, run
+from trnsim.program import Records, Team, has_current_core
+from trnsim.run import Launchable, Run, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["TARGET_VARIABLE", "Kernel", "default_target", "emulate", "jit"]
 
@@ -45,6 +44,7 @@ class Kernel:
         cores: NeuronCores that run it together.
         options: what `@nki.jit` was given.
         number: its own, by which a traced graph can name it.
+        records: what is kept of its calls.
     """
 
     numbered: ClassVar[WeakValueDictionary[int, Kernel]] = WeakValueDictionary()
@@ -58,17 +58,17 @@ class Kernel:
         self.number = next(_numbers)
         self._function = function
         self._grids: dict[int, Kernel] = {}
-        self._calls = Calls(function, self._bind)
+        self.records = Records()
         functools.update_wrapper(self, function)
         Kernel.numbered[self.number] = self
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy has of it: all but what is known of its calls."""
-        return {name: value for name, value in vars(self).items() if name != "_calls"}
+        """What a copy has of it: all but the records of its calls."""
+        return {name: value for name, value in vars(self).items() if name != "records"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._calls = Calls(self._function, self._bind)
+        self.records = Records()
 
     @property
     def title(self) -> str:
@@ -114,23 +114,18 @@ class Kernel:
         result = self.issue(team, boundary, args, kwargs)
         capture = team.contexts[0].capture
         if capture is not None:
-            capture.entered = [tensor.storage.serial for tensor in boundary.entered]
+            capture.entered = boundary.entered
             capture.result = result
         return boundary.leave(result)
-
-    def repetition(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], conditions: tuple[Hashable, ...]
-    ) -> Repetition | None:
-        """A call on one core that may come again."""
-        return self._calls.find(args, kwargs, conditions) if self.cores == 1 else None
 
     def issue(
         self, team: Team, boundary: Boundary, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> object:
         """Issue the kernel's instructions to `team`; what it returned, as the kernel knows it."""
-        bound = self._bind(args, kwargs)
+        bound = self.bind(args, kwargs)
         given = {name: boundary.enter(name, value) for name, value in bound.items()}
-        result, *_ = team.run(lambda: self._call(given))
+        inputs = [tensor.storage for tensor in boundary.entered]
+        result, *_ = team.run(lambda: self._call(given), inputs)
         boundary.write_back()
         return result
 
@@ -147,7 +142,12 @@ class Kernel:
             source="how-to-scheduling-apis.rst",
         )
 
-    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by the names of the function's parameters.
+
+        Raises:
+            BadInput: where they do not fit.
+        """
         signature = inspect.signature(self._function)
         try:
             bound = signature.bind(*args, **kwargs)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from trnsim.errors import IllegalInstruction, user_line
-from trnsim.program import current_core, has_current_core
 
 
 class RaceWarning(UserWarning):
@@ -60,8 +59,6 @@ def refuse_or_warn(reason: str, fix: str, source: str) -> None:
     """
     if not _is_lenient.get():
         raise IllegalInstruction(reason, fix=fix, source=source)
-    if has_current_core():
-        current_core().cannot_repeat()  # a warning is said each time
     text = f"{reason}\n  AWS's simulator runs it, the chip does not.\n  fix: {fix}"
     _warn(f"{text}\n  source: {source}", SimulatorOnlyWarning)
 

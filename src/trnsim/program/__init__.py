@@ -1,5 +1,6 @@
 """Issue, execution at issue, and the record of it."""
 
+from trnsim.program.calls import Call, Records
 from trnsim.program.capture import Capture
 from trnsim.program.context import (
     CoreContext,
@@ -14,6 +15,7 @@ from trnsim.program.recording import Checked, Program, StorageUse
 from trnsim.program.team import Team, Watcher
 
 __all__ = [
+    "Call",
     "Capture",
     "Checked",
     "CoreContext",
@@ -21,6 +23,7 @@ __all__ = [
     "Observer",
     "Peak",
     "Program",
+    "Records",
     "StorageUse",
     "Team",
     "Watcher",

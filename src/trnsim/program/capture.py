@@ -3,8 +3,8 @@
 A program keeps distinct instructions and who follows whom, not where each operand lies. A capture
 does, on storages like those of the run without their bytes; `Executable` gives them bytes.
 
-What the instructions are must not depend on values: a capture is given up at the first instruction
-that could be another one, or could leave other elements written, with other values.
+What the instructions are must not depend on values: a capture refuses the first instruction that
+could be another one, or could leave other elements written, with other values.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from trnsim.errors import BadInput
 from trnsim.isa import VirtualRegister
 from trnsim.memory import ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import NoReturn
 
     from trnsim.dtypes import Array
     from trnsim.isa import Instruction
@@ -31,26 +33,19 @@ class Capture:
         places: the index of each in the program.
         storages: storages of its own, by the serials of the run's.
         given: the bytes of those that held values before the program touched them.
-        entered: the serials of the kernel's inputs, once it has returned.
+        entered: the kernel's inputs, once it has returned.
         result: what the kernel returned.
-        is_given_up: whether the instructions depend on values, or there are too many.
+        is_broken: whether an instruction raised an error, after which only the kernel knows more.
     """
-
-    MAX_INSTRUCTIONS = 50_000
 
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
         self.places: list[int] = []
         self.storages: dict[int, Storage] = {}
         self.given: dict[int, Array | None] = {}
-        self.entered: list[int] = []
+        self.entered: Sequence[Tile] = ()
         self.result: object = None
-        self.is_given_up = False
-
-    def give_up(self) -> None:
-        """The program cannot be executed again without the kernel."""
-        self.is_given_up = True
-        self.instructions, self.places, self.storages, self.given = [], [], {}, {}
+        self.is_broken = False
 
     def execute(
         self, place: int, instruction: Instruction, reads: Sequence[Tile], machine: Machine
@@ -58,24 +53,19 @@ class Capture:
         """Execute instruction `place` of the program, and keep it.
 
         Raises:
+            BadInput: where it depends on values.
             EmulatorError: whatever it raises; the kernel may go on from there, a capture cannot.
         """
-        self._note(place, instruction, reads)
+        reason = _dependence_on_values(instruction, reads)
+        if reason:
+            refuse(reason)
+        self.places.append(place)
+        self.instructions.append(instruction.with_tiles(self._bare))
         try:
             instruction.execute(machine)
         except BaseException:
-            self.give_up()
+            self.is_broken = True
             raise
-
-    def _note(self, place: int, instruction: Instruction, reads: Sequence[Tile]) -> None:
-        if self.is_given_up:
-            return
-        is_full = len(self.instructions) >= self.MAX_INSTRUCTIONS
-        if is_full or _depends_on_values(instruction, reads):
-            self.give_up()
-            return
-        self.places.append(place)
-        self.instructions.append(instruction.with_tiles(self._bare))
 
     def _bare(self, tile: Tile) -> Tile:
         """The tile on a storage of the capture's own."""
@@ -95,16 +85,25 @@ class Capture:
         return known
 
 
-def _depends_on_values(instruction: Instruction, reads: Sequence[Tile]) -> bool:
-    """Whether what it does, or leaves written, could be something else another time."""
+def refuse(reason: str) -> NoReturn:
+    """Raise `BadInput` at the kernel's line, which cannot be recorded."""
+    raise BadInput(
+        f"a kernel cannot be recorded where {reason}: with other values it does something else",
+        fix="call the kernel by trnsim.run, which calls its Python each time",
+    )
+
+
+def _dependence_on_values(instruction: Instruction, reads: Sequence[Tile]) -> str:
+    """Why what it does, or leaves written, could be something else another time; or ""."""
     if any(isinstance(value, VirtualRegister) for value in vars(instruction).values()):
-        return True
+        return f"{instruction.opcode} uses a register"
     tiles = [tile for _, tile in instruction.tiles()]
     if any(tile.index is not None for tile in tiles):
         certain = tiles
     else:
         looked_at = (getattr(instruction, name) for name in instruction.looks_at_written)
         certain = [*reads, *looked_at]
-    return not all(
-        tile.storage.written.covers(tile.footprint, tile.dtype.itemsize) for tile in certain
-    )
+    for tile in certain:
+        if not tile.storage.written.covers(tile.footprint, tile.dtype.itemsize):
+            return f"{instruction.opcode} uses {tile}, of which some elements were never written"
+    return ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +18,8 @@ from trnsim.errors import InternalError, UninitializedRead, user_line
 from trnsim.isa import Instruction
 from trnsim.isa.machine import Machine
 from trnsim.memory import CoreMemory, Tile
-from trnsim.program.capture import Capture
+from trnsim.program.calls import Follower, Record, Recorder
+from trnsim.program.capture import Capture, refuse
 from trnsim.program.dependencies import DependencyTable
 from trnsim.program.recording import Checked, Program
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from trnsim.dtypes import Array
     from trnsim.errors import SourceLine
     from trnsim.isa.machine import CoreLink
-    from trnsim.memory import SharedTensors
+    from trnsim.memory import SharedTensors, Storage
 
 
 class Observer(Protocol):
@@ -86,6 +87,7 @@ class CoreContext:
         peer: its place among the cores of a logical core, or None on one core.
         loops: what watches its loops, if anything does.
         capture: what keeps its instructions to execute them again, if anything does.
+        tell: called now and then with how many instructions came before, if anyone asked.
         unwritten_shared: reads of shared HBM that nothing had written yet. Where another core
             writes there later it is a race; where none does, the first is raised at the end.
     """
@@ -107,12 +109,35 @@ class CoreContext:
             core, has_values=has_values, shared=peer.shared if peer is not None else None
         )
         self.capture: Capture | None = None
+        self.tell: Callable[[int], None] | None = None
         self.unwritten_shared: list[UninitializedRead] = []
         self.program = Program(core)
         self._observers = observers
         self._machine = Machine(core, peer.link if peer else None)
         self._dependencies = DependencyTable()
-        self._known: dict[tuple[object, ...], _Known] = {}
+        self._known: dict[tuple[object, ...], Known] = {}
+        self._follower: Follower | None = None
+        self._recorder: Recorder | None = None
+
+    def follow(self, record: Record, inputs: Sequence[Storage]) -> None:
+        """Compare what will be issued on these inputs with a record, as long as they agree."""
+        self._follower = Follower(record, inputs)
+        self.program, self._known = record.program, record.known
+
+    def record(self, inputs: Sequence[Storage]) -> None:
+        """Make a record of what will be issued on these inputs."""
+        self._recorder = Recorder(Record(self.program, self._known, len(inputs)), inputs)
+
+    def end(self) -> tuple[Record | None, Record | None]:
+        """The kernel has returned: the record that it agreed with, and the one that it made."""
+        followed = self._follower
+        if followed is not None and not followed.is_through():
+            self._leave_record()
+        made = self._recorder
+        return (
+            self._follower.record if self._follower is not None else None,
+            made.record if made is not None else None,
+        )
 
     def issue(self, instruction: Instruction) -> None:
         """Check, execute and record `instruction`.
@@ -127,10 +152,14 @@ class CoreContext:
         reads, writes = known.accesses(instruction)
         self._run(instruction, known, reads, writes)
 
-    def cannot_repeat(self) -> None:
-        """The kernel does what its instructions do not tell: it has to be called each time."""
+    def refuse_capture(self, reason: str) -> None:
+        """Refuse to be captured where the kernel does what its instructions do not tell.
+
+        Raises:
+            BadInput: where the run is captured.
+        """
         if self.capture is not None:
-            self.capture.give_up()
+            refuse(reason)
 
     def _issue_indexed(self, instruction: Instruction) -> None:
         """Issue an instruction of which an operand's place is known only now."""
@@ -144,7 +173,7 @@ class CoreContext:
             self._refuse_unreadable(instruction, tile)
         resolved = instruction.resolved()
         if indices and resolved is not instruction:  # memory decided where its tiles lie
-            self.cannot_repeat()
+            self.refuse_capture(f"{instruction.opcode} takes an index from memory")
         if resolved is None:
             # What an index out of bounds skips is issued all the same, and reads its index.
             self._record(self._check(instruction), indices, [], [])
@@ -153,18 +182,19 @@ class CoreContext:
         self._run(resolved, self._check(resolved), reads + indices, writes)
 
     def _run(
-        self, instruction: Instruction, known: _Known, reads: list[Tile], writes: list[Tile]
+        self, instruction: Instruction, known: Known, reads: list[Tile], writes: list[Tile]
     ) -> None:
         """Execute and record a checked instruction whose operands have their places."""
         if self.has_values:
             self._execute(instruction, known, reads, writes)
         elif instruction.runs_without_values:
             instruction.execute(self._machine)
-        named = [getattr(instruction, name) for name in instruction.named]
+        names = instruction.named
+        named = [getattr(instruction, name) for name in names] if names else []
         self._record(known, reads, writes, named)
 
     def _execute(
-        self, instruction: Instruction, known: _Known, reads: list[Tile], writes: list[Tile]
+        self, instruction: Instruction, known: Known, reads: list[Tile], writes: list[Tile]
     ) -> None:
         """Values, and what has been written then."""
         doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
@@ -196,11 +226,37 @@ class CoreContext:
         return partly
 
     def _record(
-        self, known: _Known, reads: list[Tile], writes: list[Tile], named: list[Tile]
+        self, known: Known, reads: list[Tile], writes: list[Tile], named: list[Tile]
     ) -> None:
+        """Record an executed instruction, or find that it has been recorded before."""
+        line = user_line(above=len(("_record", "_run", "issue", "its caller")))
+        if self.loops is not None:
+            self.loops.accessed(reads, writes, line)
+        follower = self._follower
+        index = len(self.program) if follower is None else follower.position
+        if follower is None:
+            self._append(known, line, reads, writes, named)
+            if self._recorder is not None:
+                self._recorder.note(known, line, reads, writes, named)
+        elif not follower.agrees(known, line, reads, writes, named):
+            self._leave_record()
+            self._append(self._admit(known), line, reads, writes, named)
+        if self.tell is not None and index % _TOLD_EVERY == 0:
+            self.tell(index)
+        if self.peer is not None:
+            self._tell_peer(self.peer, reads, writes, line)
+
+    def _append(
+        self,
+        known: Known,
+        line: SourceLine | None,
+        reads: list[Tile],
+        writes: list[Tile],
+        named: list[Tile],
+    ) -> None:
+        """Find what an instruction waits for and when it runs, and record it."""
         program, checked = self.program, known.checked
         index = len(program.which)
-        line = user_line()
         ordered_by = writes + named if named else writes
         predecessors = self._dependencies.predecessors(index, checked.engine, reads, ordered_by)
         ordered = sorted(predecessors)
@@ -208,12 +264,26 @@ class CoreContext:
         program.note_use(index, reads, writes)
         for observer in self._observers:
             observer.issued(index, checked, ordered)
-        if self.loops is not None:
-            self.loops.accessed(reads, writes, line)
-        if self.peer is not None:
-            self._tell(self.peer, reads, writes, line)
 
-    def _tell(
+    def _leave_record(self) -> None:
+        """Record what has been issued so far, as if there had been no record to compare it with."""
+        follower, self._follower = self._follower, None
+        if follower is None:
+            raise InternalError("a run left a record that it did not follow")
+        self.program, self._known = Program(self.core), {}
+        for step, reads, writes, named in follower.passed():
+            self._append(self._admit(step.known), step.line, reads, writes, named)
+
+    def _admit(self, known: Known) -> Known:
+        """What a record knows of an instruction, with its number in this program."""
+        own = self._known.get(known.signature)
+        if own is None:
+            own = replace(known, number=len(self.program.checked))
+            self._known[known.signature] = own
+            self.program.checked.append(own.checked)
+        return own
+
+    def _tell_peer(
         self, peer: Peer, reads: list[Tile], writes: list[Tile], line: SourceLine | None
     ) -> None:
         """The other cores' turn, once it is known what this one did to memory that they share."""
@@ -242,7 +312,7 @@ class CoreContext:
             self.unwritten_shared.append(error)
         tile.require_intact(instruction.opcode)
 
-    def _check(self, instruction: Instruction) -> _Known:
+    def _check(self, instruction: Instruction) -> Known:
         """What is known of instructions like this one; equal ones are checked once."""
         signature = instruction.signature()
         try:
@@ -251,21 +321,29 @@ class CoreContext:
             instruction.verify(self.core)
             raise
         if known is None:
+            if self._follower is not None:
+                self._leave_record()
             dims = instruction.verify(self.core)
             outline = instruction.outline()
             cost = outline.price(self.core, dims)
             engine = outline.chosen_engine(self.core)
             checked = Checked(outline, dims, engine, cost)
-            known = self._known[signature] = _known(len(self.program.checked), checked, instruction)
+            known = self._known[signature] = _known_of(
+                signature, len(self.program.checked), checked, instruction
+            )
             self.program.checked.append(checked)
         return known
 
 
+_TOLD_EVERY = 1024
+
+
 @dataclass(frozen=True, slots=True)
-class _Known:
+class Known:
     """What instructions with equal signatures share.
 
     Attributes:
+        signature: that they share.
         number: their number among the distinct ones.
         checked: what the program records of them.
         has_index: whether an operand's place is known only when the instruction runs.
@@ -274,6 +352,7 @@ class _Known:
         written: likewise the operands that it writes.
     """
 
+    signature: tuple[object, ...]
     number: int
     checked: Checked
     has_index: bool
@@ -290,13 +369,16 @@ class _Known:
         return list(map(find, self.read)), list(map(find, self.written))
 
 
-def _known(number: int, checked: Checked, instruction: Instruction) -> _Known:
+def _known_of(
+    signature: tuple[object, ...], number: int, checked: Checked, instruction: Instruction
+) -> Known:
     """What is known of `instruction`, the first of its signature."""
     made, operands = type(instruction), instruction.__dict__
     plan = [step for step in made.access_plan if operands[step[0]].__class__ is not tuple]
     is_plain = made.accesses is Instruction.accesses and len(plan) == len(made.access_plan)
     tiles = [step for step in plan if isinstance(operands[step[0]], Tile)]
-    return _Known(
+    return Known(
+        signature,
         number,
         checked,
         has_index=any(tile.index is not None for tile in chain(*instruction.accesses())),

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trnsim.errors import EmulatorError
 from trnsim.isa.instruction import CHANGES
 from trnsim.isa.machine import Machine
+from trnsim.program.capture import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from trnsim.memory import Memory, Storage, Tile
     from trnsim.program.capture import Capture
     from trnsim.program.recording import Program
-
-MAX_BYTES: Final = 1 << 30
-"""Of the host's memory for an executable."""
 
 
 @dataclass
@@ -46,12 +44,7 @@ class _Life:
 
 
 class Executable:
-    """A program that runs again without its kernel, on bytes of inputs.
-
-    Attributes:
-        instructions: how many it has.
-        nbytes: what its own tensors take of the host's memory.
-    """
+    """A program that runs again without its kernel, on bytes of inputs."""
 
     def __init__(
         self,
@@ -59,10 +52,7 @@ class Executable:
         capture: Capture,
         given: Sequence[_Life | None],
         results: Sequence[_Life],
-        nbytes: int,
     ) -> None:
-        self.instructions = len(capture.instructions)
-        self.nbytes = nbytes
         self._program = program
         self._places = capture.places
         self._steps = [instruction.execute for instruction in capture.instructions]
@@ -74,58 +64,57 @@ class Executable:
     @classmethod
     def of(
         cls, program: Program, capture: Capture, given: Sequence[int], results: Sequence[int]
-    ) -> Executable | None:
-        """The executable of a captured run; None where it cannot have one.
+    ) -> Executable:
+        """The executable of a captured run.
 
         Args:
             program: the run's record.
             capture: its instructions.
             given: the serials of its input storages, in the order in which `execute` takes bytes.
             results: the serials of the storages that it returns, where they are no inputs.
+
+        Raises:
+            BadInput: where the kernel handled an error, wrote a constant, or returned one.
         """
-        if capture.is_given_up:
-            return None
+        if capture.is_broken:
+            refuse("it goes on after an error")
         lives = _lives(capture.instructions)
         constants = capture.given.keys() - set(given)
         if any(lives[serial].is_written for serial in constants if serial in lives):
-            return None
+            refuse("it writes to a constant")
         if not lives.keys() >= set(results) or constants.intersection(results):
-            return None
+            refuse("it returns a tensor that no instruction has written")
         for serial in constants:
             capture.storages[serial].data = capture.given[serial]
         elsewhere = constants.union(given, results)
         own = [life for serial, life in lives.items() if serial not in elsewhere]
-        nbytes = _give_bytes(own, len(capture.instructions))
-        if nbytes > MAX_BYTES:
-            return None
+        _give_bytes(own, len(capture.instructions))
         inputs = [lives.get(serial) for serial in given]
-        return cls(program, capture, inputs, [lives[serial] for serial in results], nbytes)
+        return cls(program, capture, inputs, [lives[serial] for serial in results])
 
-    def execute(self, given: Sequence[Array]) -> list[Array] | None:
-        """The results' bytes for the inputs' bytes; None while another thread executes it.
+    def execute(self, given: Sequence[Array]) -> list[Array]:
+        """The results' bytes for the inputs' bytes; one thread at a time.
 
         Raises:
             EmulatorError: what the values make undefined or illegal, at the kernel's own line.
         """
-        if not self._lock.acquire(blocking=False):
-            return None
-        place = 0
-        try:
-            results = self._bind(given)
-            for storage in self._storages:
-                storage.restart()
-            machine = Machine(self._program.core)
-            with np.errstate(all="ignore"):
-                for place, step in enumerate(self._steps):  # noqa: B007  the error's place
-                    step(machine)
-        except EmulatorError as error:
-            error.line = self._program.line(self._places[place])
-            raise
-        finally:
-            for life in self._bound:
-                if life is not None:
-                    _put(life, None)
-            self._lock.release()
+        with self._lock:
+            place = 0
+            try:
+                results = self._bind(given)
+                for storage in self._storages:
+                    storage.restart()
+                machine = Machine(self._program.core)
+                with np.errstate(all="ignore"):
+                    for place, step in enumerate(self._steps):  # noqa: B007  the error's place
+                        step(machine)
+            except EmulatorError as error:
+                error.line = self._program.line(self._places[place])
+                raise
+            finally:
+                for life in self._bound:
+                    if life is not None:
+                        _put(life, None)
         return results
 
     def _bind(self, given: Sequence[Array]) -> list[Array]:
@@ -165,12 +154,12 @@ def _lives(instructions: Sequence[Instruction]) -> dict[int, _Life]:
     return lives
 
 
-def _give_bytes(lives: Sequence[_Life], count: int) -> int:
-    """Buffers for storages, shared where their lives allow it; all their bytes, if not too many."""
+def _give_bytes(lives: Sequence[_Life], count: int) -> None:
+    """Buffers for storages, shared where their lives allow it."""
     free: defaultdict[int, list[Array]] = defaultdict(list)
     begins: defaultdict[int, list[_Life]] = defaultdict(list)
     ends: defaultdict[int, list[_Life]] = defaultdict(list)
-    total = _give_places(life for life in lives if life.storage.is_placed)
+    _give_places(life for life in lives if life.storage.is_placed)
     for life in lives:
         if not life.storage.is_placed:
             begins[life.first].append(life)
@@ -178,22 +167,17 @@ def _give_bytes(lives: Sequence[_Life], count: int) -> int:
     for place in range(count):
         for life in begins[place]:
             nbytes = life.storage.nbytes
-            total += 0 if free[nbytes] else nbytes
-            if total > MAX_BYTES:
-                return total
             _put(life, free[nbytes].pop() if free[nbytes] else np.empty(nbytes, np.uint8))
         for life in ends[place]:
             if life.storage.data is not None:
                 free[life.storage.nbytes].append(life.storage.data)
-    return total
 
 
-def _give_places(lives: Iterable[_Life]) -> int:
-    """To tensors with an address the bytes of their whole memory; how many these are."""
+def _give_places(lives: Iterable[_Life]) -> None:
+    """To tensors with an address the bytes of their whole memory."""
     whole: dict[Memory, Array] = {}
     for life in lives:
         storage = life.storage
         if storage.memory not in whole:
             whole[storage.memory] = np.empty(storage.nbytes, np.uint8)
         _put(life, whole[storage.memory])
-    return sum(data.nbytes for data in whole.values())

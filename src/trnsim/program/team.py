@@ -12,7 +12,8 @@ from trnsim.program.lockstep import Lockstep, Meeting
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.errors import SourceLine
-    from trnsim.memory import Tile
+    from trnsim.memory import Storage, Tile
+    from trnsim.program.calls import Call
 
 
 class Watcher(Protocol):
@@ -42,10 +43,15 @@ class Team:
         has_values: bool = True,
         watcher: Watcher | None = None,
         loops: Sequence[IndependentLoops] | None = None,
+        call: Call | None = None,
     ) -> None:
-        """A core for each observer, and its watcher of loops; more than one need a `watcher`."""
+        """A core for each observer, and its watcher of loops; more than one need a `watcher`.
+
+        One core may have a `call`, to be compared with the records of earlier ones.
+        """
         loops_of: Sequence[IndependentLoops | None] = loops or (None,) * len(observers)
         self._lockstep = Lockstep(len(observers))
+        self._call = call
         shared = SharedTensors()
         self.contexts: list[CoreContext] = []
         if watcher is None:
@@ -73,15 +79,18 @@ class Team:
             )
             self.contexts.append(context)
 
-    def run(self, body: Callable[[], object]) -> list[object]:
+    def run(self, body: Callable[[], object], inputs: Sequence[Storage] = ()) -> list[object]:
         """`body` on every core, in lockstep where there are several; the results by rank.
+
+        Args:
+            body: what issues the instructions.
+            inputs: the storages that `body` is given.
 
         Raises:
             UninitializedRead: a read of shared HBM that no core ever wrote.
         """
         if len(self.contexts) == 1:
-            with issuing_to(self.contexts[0]):
-                return [body()]
+            return [self._run_alone(self.contexts[0], body, inputs)]
 
         def on(context: CoreContext) -> Callable[[], object]:
             def run_there() -> object:
@@ -95,3 +104,15 @@ class Team:
             if context.unwritten_shared:
                 raise context.unwritten_shared[0]
         return results
+
+    def _run_alone(
+        self, context: CoreContext, body: Callable[[], object], inputs: Sequence[Storage]
+    ) -> object:
+        """`body` on the only core."""
+        if self._call is not None:
+            self._call.begin(context, inputs)
+        with issuing_to(context):
+            result = body()
+        if self._call is not None:
+            self._call.end(context)
+        return result

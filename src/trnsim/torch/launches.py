@@ -89,7 +89,7 @@ def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]
 def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[Any, Outline]:
     """The kernel's results on the device, with values if they are asked for."""
     if mode.kind == "shapes":
-        outline = call.outline(target().name)
+        outline = call.measure(target().name)
         return pytree.tree_map_only(
             Tensor, lambda like: _made(like, core), outline.results
         ), outline

@@ -1,7 +1,7 @@
 """One call of an NKI kernel: on tensors of which shapes, what it writes and returns, what it takes.
 
-All but the values of a kernel depends on its arguments' shapes alone, so calls that are equal share
-one outline for each chip, made by a run: one that computes values, or one without.
+A run that computes values tells its own outline. Without values, calls that are equal share one for
+each chip, made by a run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from trnsim.torch.importer.build import STORED, Spec, spec_of
 
 if TYPE_CHECKING:
     from trnsim.program import Team
+    from trnsim.timing import Timeline
 
 _DTYPES: Final = {name: dtype for dtype, name in reversed(STORED.items())} | {
     "uint8": torch.uint8,
@@ -41,11 +42,13 @@ class Outline:
         written: which of its tensors it writes, by position.
         results: a tensor without memory for each that it returns, nested as they are.
         cost: what it takes.
+        timelines: of the run that told it.
     """
 
     written: tuple[int, ...]
     results: Any
     cost: Cost
+    timelines: tuple[Timeline, ...]
 
 
 @dataclass(frozen=True)
@@ -87,32 +90,34 @@ class KernelCall:
     def run(self, tensors: Sequence[Tensor], chip: str) -> tuple[Any, Outline]:
         """Its results on CPU tensors, which it may write in place; and its outline."""
         args, kwargs = self.arguments(tensors)
-        known = _outlines.get((self, chip))
-        if known is not None:
-            found = emulate(self.kernel, args, kwargs, target=chip, is_simulator=False)
-            return found.outputs, known
         watched = _Watched(self.kernel)
         found = emulate(watched, args, kwargs, target=chip, is_simulator=False)
-        outline = _outlines[self, chip] = _outline(watched, found)
+        outline = _outlines.get((self, chip))
+        if outline is None or outline.timelines is not found.timelines:
+            outline = _outlines[self, chip] = _outline(watched, found)
         return found.outputs, outline
 
-    def outline(self, chip: str) -> Outline:
-        """What it writes, returns and takes on a chip.
+    def measure(self, chip: str) -> Outline:
+        """What it writes, returns and takes on a chip, by a run without values.
 
         Raises:
             EmulatorError: what that chip would refuse, at the kernel's own line.
         """
-        key = (self, chip)
-        if key not in _outlines:
-            watched = _Watched(self.kernel)
-            arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
-            args, kwargs = self.arguments(arrays)
-            with collecting():  # the user launched nothing, so no report lists this run
-                found = emulate(
-                    watched, args, kwargs, target=chip, is_simulator=False, numerics=False
-                )
-            _outlines[key] = _outline(watched, found)
-        return _outlines[key]
+        watched = _Watched(self.kernel)
+        arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
+        args, kwargs = self.arguments(arrays)
+        with collecting():  # the user launched nothing, so no report lists this run
+            found = emulate(watched, args, kwargs, target=chip, is_simulator=False, numerics=False)
+        outline = _outlines[self, chip] = _outline(watched, found)
+        return outline
+
+    def outline(self, chip: str) -> Outline:
+        """What its latest run on a chip told, or one without values tells now.
+
+        Raises:
+            EmulatorError: as `measure`.
+        """
+        return _outlines.get((self, chip)) or self.measure(chip)
 
 
 _outlines: Final[dict[tuple[KernelCall, str], Outline]] = {}
@@ -133,6 +138,7 @@ class _Watched:
         self.kernel = kernel
         self.title = kernel.title
         self.cores = kernel.cores
+        self.records = kernel.records
         self.entered: list[NkiTensor] = []
         self.returned: Any = None
 
@@ -142,12 +148,6 @@ class _Watched:
         self.returned = self.kernel.issue(team, boundary, args, kwargs)
         self.entered = boundary.entered
         return boundary.leave(self.returned)
-
-    def repetition(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], conditions: tuple[Hashable, ...]
-    ) -> None:
-        """None: who watches a call wants it traced."""
-        del args, kwargs, conditions
 
 
 def _outline(watched: _Watched, found: Run) -> Outline:
@@ -173,7 +173,7 @@ def _outline(watched: _Watched, found: Run) -> Outline:
         float(sum(total.of("flops") - total.of("transpose_flops") for total in totals)),
         sum(total.of("hbm_read_bytes") + total.of("hbm_write_bytes") for total in totals),
     )
-    return Outline(written, results, cost)
+    return Outline(written, results, cost, found.timelines)
 
 
 def _without_memory(tensor: NkiTensor) -> Tensor:

@@ -221,7 +221,6 @@ def _file(path: str | Path) -> Array:
     Raises:
         BadInput: where there is none.
     """
-    current_core().cannot_repeat()
     try:
         loaded: Array = np.load(path)
     except (OSError, ValueError) as error:

@@ -47,7 +47,7 @@ def program_ndim() -> int:
 def device_print(print_prefix: str, tensor: NkiTensor) -> None:
     """Print a prefix and a tensor's values."""
     core = current_core()
-    core.cannot_repeat()
+    core.refuse_capture("it prints from the device")
     values: Any = np.asarray(tensor.array) if core.has_values else "(no values)"
     print(print_prefix, values)  # noqa: T201  printing is what it is for
 

@@ -1,0 +1,204 @@
+"""`trnsim.record`: a kernel's instructions, captured once and executed on other inputs.
+
+`trnsim.run` calls the kernel's Python each time, so that it sees all that the kernel reads. Who
+promises that nothing of it has changed but the values of the inputs may leave that out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+
+from trnsim import arch
+from trnsim.errors import BadInput
+from trnsim.nki.boundary import Boundary, like
+from trnsim.nki.kernel import Kernel
+from trnsim.nki.language.objects import NKIObject
+from trnsim.nki.tensor import NkiTensor
+from trnsim.program import Capture, CoreContext, Executable
+from trnsim.program.capture import refuse
+from trnsim.run import Run, collected, launch
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """A tensor but for its values."""
+
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"a {self.kind} array {self.dtype} {list(self.shape)}"
+
+
+class Replay:
+    """A recorded kernel: called with tensors like those it was recorded with, it gives a `Run`.
+
+    The instructions, their time and their warnings are those of the recorded call; the values are
+    those that the instructions compute from these tensors, and what values make an error is one.
+    That the kernel's Python would issue the same instructions again is the caller's promise.
+
+    Attributes:
+        run: the recorded call's run.
+    """
+
+    def __init__(self, kernel: Kernel, run: Run, capture: Capture, leaves: dict[str, Any]) -> None:
+        """The replay of a captured run, which was given `leaves` as arguments.
+
+        Raises:
+            BadInput: where the capture cannot be executed again.
+        """
+        self.run = run
+        self._kernel = kernel
+        self._leaves = leaves
+        tensors = list(_tensors(capture.result))
+        bare = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
+        self._entered = [tensor.storage.serial for tensor in capture.entered]
+        self._returned = [bare[serial] for serial in bare.keys() - set(self._entered)]
+        self._result = _moved(capture.result, bare)
+        returned = [storage.serial for storage in self._returned]
+        self._executable = Executable.of(run.program, capture, self._entered, returned)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Run:
+        """The recorded instructions' run on these arguments, as the kernel takes them.
+
+        Raises:
+            BadInput: where anything but a tensor's values differs from the recorded call.
+            EmulatorError: what the values make undefined or illegal, at the kernel's own line.
+        """
+        given = self._kernel.bind(args, kwargs)
+        self._check(_leaves_of(given))
+        boundary = Boundary(CoreContext(self.run.program.core))
+        for name, value in given.items():
+            boundary.enter(name, value)
+        inputs = [tensor.storage for tensor in boundary.entered]
+        data = [storage.data for storage in inputs if storage.data is not None]
+        results = self._executable.execute(data)
+        boundary.write_back()
+        now = dict(zip(self._entered, inputs, strict=True))
+        for storage, found in zip(self._returned, results, strict=True):
+            now[storage.serial] = storage.holding(found)
+        return collected(replace(self.run, outputs=boundary.leave(_moved(self._result, now))))
+
+    def _check(self, given: dict[str, Any]) -> None:
+        """Refuse what differs from the recorded call.
+
+        Raises:
+            BadInput: with the first argument that does.
+        """
+        for path in dict.fromkeys([*self._leaves, *given]):
+            if path not in given:
+                self._refuse(path, "missing")
+            if path not in self._leaves:
+                self._refuse(path, f"{_shown(given[path])}, and the recorded call had none")
+            recorded = self._leaves[path]
+            if not _is_same(recorded, given[path]):
+                self._refuse(path, f"{_shown(given[path])}; recorded: {_shown(recorded)}")
+
+    def _refuse(self, path: str, what: str) -> NoReturn:
+        raise BadInput(
+            f"replay of {self.run.title}: argument `{path}` is {what}",
+            fix="record the kernel for these arguments too, or call it by trnsim.run",
+        )
+
+
+def record(
+    kernel: Kernel | object,
+    *args: Any,
+    target: str = "trn2",
+    capacity: Literal["raise", "warn"] = "raise",
+    kernel_kwargs: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> Replay:
+    """Run `kernel` once and keep its instructions, to execute them on other inputs.
+
+    Args:
+        kernel: an `@nki.jit` kernel, on one core.
+        *args: its arguments, as for `trnsim.run`.
+        target: "trn1", "inf2", "trn2" or "trn3".
+        capacity: as for `trnsim.run`.
+        kernel_kwargs: keyword arguments whose names `record` itself uses.
+        **kwargs: the kernel's other keyword arguments.
+
+    Raises:
+        BadInput: a kernel whose instructions depend on values, or that runs on two cores.
+        EmulatorError: what the chip or its compiler would refuse, at the kernel's own line.
+    """
+    if not isinstance(kernel, Kernel) or kernel.cores != 1:
+        what = f"{kernel.title}[{kernel.cores}]" if isinstance(kernel, Kernel) else repr(kernel)
+        raise BadInput(
+            f"record was given {what}; legal: an @nki.jit kernel on one core",
+            fix="run it on one core, or call it by trnsim.run",
+        )
+    given = {**kwargs, **(kernel_kwargs or {})}
+    leaves = _leaves_of(kernel.bind(args, given))
+    capture = Capture()
+    run = launch(kernel, args, given, arch.target(target), capacity=capacity, capture=capture)
+    return Replay(kernel, replace(run, outputs=None), capture, leaves)
+
+
+def _leaves_of(bound: Mapping[str, Any]) -> dict[str, Any]:
+    """What counts of arguments, by where it stands: a tensor's likeness, anything else itself."""
+    return dict(found for name, value in bound.items() for found in _walk(name, value))
+
+
+def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, tuple | list):
+        yield path, (type(value), len(value))
+        for i, item in enumerate(value):
+            yield from _walk(f"{path}[{i}]", item)
+    elif isinstance(value, dict):
+        yield path, (dict, tuple(value))
+        for key, item in value.items():
+            yield from _walk(f"{path}[{key!r}]", item)
+    elif isinstance(value, NKIObject):
+        yield path, (type(value), tuple(vars(value)))
+        for key, item in vars(value).items():
+            yield from _walk(f"{path}.{key}", item)
+    elif hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic):
+        kind = type(value).__module__.partition(".")[0]
+        yield path, Likeness(kind, str(value.dtype), tuple(value.shape))
+    else:
+        yield path, value
+
+
+def _is_same(recorded: object, given: object) -> bool:
+    """Whether two leaves are one: 1 is neither True nor 1.0, -0.0 is not 0.0, NaN is NaN."""
+    if type(recorded) is not type(given):
+        return False
+    if isinstance(recorded, float) and isinstance(given, float):
+        return recorded.hex() == given.hex()
+    return recorded is given or bool(recorded == given)
+
+
+def _shown(leaf: Any) -> str:
+    return str(leaf) if isinstance(leaf, Likeness) else f"{leaf!r:.80}"
+
+
+def _tensors(result: Any) -> Iterator[NkiTensor]:
+    """The tensors that a kernel returned.
+
+    Raises:
+        BadInput: where it returned what is neither a tensor nor a number, nor a tuple of them.
+    """
+    if isinstance(result, tuple | list):
+        for item in result:
+            yield from _tensors(item)
+    elif isinstance(result, NkiTensor):
+        yield result
+    elif not isinstance(result, bool | int | float | str | None):
+        refuse(f"it returns {result!r:.60}")
+
+
+def _moved(result: Any, storages: Mapping[int, Any]) -> Any:
+    """What a kernel returned, its tensors on other storages."""
+    if isinstance(result, tuple | list):
+        return like(result, [_moved(item, storages) for item in result])
+    if not isinstance(result, NkiTensor):
+        return result
+    storage = storages[result.storage.serial]
+    return NkiTensor.laid_out(storage, result.dtype, result.layout, result.buffer)

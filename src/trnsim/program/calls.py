@@ -1,0 +1,318 @@
+"""Records: what a run issued, so that a later run of the kernel need not find it out again.
+
+A kernel is Python and is always called. As long as each instruction that it issues is the one that
+the record has in that place, on the same tensors and from the same line, all that does not depend
+on values is known already: that it is legal, what it waits for, and when it runs. Values, and what
+they decide, are found anew. At the first difference the run leaves the record: what it has issued
+so far is recorded as if there had been none, and it goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import ref
+
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.dtypes import Dtype
+    from trnsim.errors import SourceLine
+    from trnsim.memory import AccessPattern, Layout, Memory, Storage
+    from trnsim.program.context import CoreContext, Known
+    from trnsim.program.recording import Program
+
+MAX_STEPS: Final = 50_000
+"""Instructions of a program that is kept; a longer one is traced each time."""
+
+MAX_RECORDS: Final = 16
+"""Records of one kernel; the one used least recently is forgotten."""
+
+
+class Touch(NamedTuple):
+    """A tile of an instruction: on the how manyth storage of the run, and where there."""
+
+    number: int
+    layout: Layout
+    dtype: Dtype
+    pattern: AccessPattern
+
+
+class Step(NamedTuple):
+    """An instruction of a record.
+
+    Attributes:
+        known: what it shares with those like it.
+        line: the user's line that issued it.
+        touches: the tiles that it reads (those of indices included), that it writes, and that it
+            names without touching them.
+        reads: how many it reads.
+        writes: how many it writes.
+    """
+
+    known: Known
+    line: SourceLine | None
+    touches: tuple[Touch, ...]
+    reads: int
+    writes: int
+
+
+@dataclass
+class Record:
+    """What a run issued, in order.
+
+    Attributes:
+        program: its program.
+        known: what it knew of instructions, by their signatures.
+        steps: its instructions.
+        storages: the storages that it used, without bytes, inputs first, then by their first use.
+        natures: what its program or its errors tell of each.
+        inputs: how many of these are inputs.
+        outcome: what was concluded of the program: its timeline and warnings.
+    """
+
+    program: Program
+    known: dict[tuple[object, ...], Known]
+    inputs: int
+    steps: list[Step] = field(default_factory=list[Step])
+    storages: list[Storage] = field(default_factory=list["Storage"])
+    natures: list[tuple[object, ...]] = field(default_factory=list[tuple[object, ...]])
+    outcome: Any = None
+
+
+class Recorder:
+    """Makes the record of a run as it goes on.
+
+    Attributes:
+        record: so far; None once the program is too long to be kept.
+    """
+
+    def __init__(self, record: Record, inputs: Sequence[Storage]) -> None:
+        self.record: Record | None = record
+        self._numbers: dict[int, int] = {}
+        for storage in inputs:
+            self._number(storage)
+
+    def note(
+        self,
+        known: Known,
+        line: SourceLine | None,
+        reads: list[Tile],
+        writes: list[Tile],
+        named: list[Tile],
+    ) -> None:
+        """The run has issued an instruction."""
+        if self.record is None:
+            return
+        if len(self.record.steps) == MAX_STEPS:
+            self.record = None
+            return
+        touches = tuple(map(self._touch, [*reads, *writes, *named]))
+        self.record.steps.append(Step(known, line, touches, len(reads), len(writes)))
+
+    def _touch(self, tile: Tile) -> Touch:
+        return Touch(self._number(tile.storage), tile.layout, tile.dtype, tile.pattern)
+
+    def _number(self, storage: Storage) -> int:
+        number = self._numbers.setdefault(storage.serial, len(self._numbers))
+        if self.record is not None and number == len(self.record.storages):
+            self.record.storages.append(storage.bare())
+            self.record.natures.append(_nature(storage))
+        return number
+
+
+class Follower:
+    """Compares a run with a record as it goes on.
+
+    Attributes:
+        record: what it is compared with.
+        position: how many instructions have been the same.
+    """
+
+    def __init__(self, record: Record, inputs: Sequence[Storage]) -> None:
+        self.record = record
+        self.position = 0
+        self._numbers: dict[int, int] = {}
+        self._storages: list[ref[Storage]] = []
+        self._accesses: dict[Memory, dict[tuple[object, int], Any]] = {}
+        self._are_inputs_alike = len(inputs) == record.inputs and all(
+            map(self._meets, inputs, range(len(inputs)))
+        )
+
+    def agrees(
+        self,
+        known: Known,
+        line: SourceLine | None,
+        reads: list[Tile],
+        writes: list[Tile],
+        named: list[Tile],
+    ) -> bool:
+        """Whether the record has this instruction next; if so it has been passed."""
+        steps, position = self.record.steps, self.position
+        if position == len(steps) or not self._are_inputs_alike:
+            return False
+        step = steps[position]
+        if step.known is not known or (step.line is not line and step.line != line):
+            return False
+        tiles = [*reads, *writes, *named] if named else reads + writes
+        if len(tiles) != len(step.touches):
+            return False
+        known_number = self._numbers.get
+        for tile, (number, layout, _, _) in zip(tiles, step.touches, strict=False):
+            storage = tile.storage
+            met = known_number(storage.serial)
+            if met != number and (met is not None or not self._meets(storage, number)):
+                return False
+            if tile.layout is not layout and tile.layout != layout:
+                return False
+        self.position = position + 1
+        return True
+
+    def is_through(self) -> bool:
+        """Whether the run has issued all that the record has."""
+        return self._are_inputs_alike and self.position == len(self.record.steps)
+
+    def passed(self) -> Iterator[tuple[Step, list[Tile], list[Tile], list[Tile]]]:
+        """The instructions that were the same, with tiles on the storages of this run.
+
+        A storage that is gone has a twin in its place: nothing of the run will touch it again.
+        """
+        storages = [self._stand_in(number) for number in range(len(self._storages))]
+        for step in self.record.steps[: self.position]:
+            tiles = [_tile(storages[touch.number], touch) for touch in step.touches]
+            named = step.reads + step.writes
+            yield step, tiles[: step.reads], tiles[step.reads : named], tiles[named:]
+
+    def _meets(self, storage: Storage, number: int) -> bool:
+        """Whether a storage that is used for the first time may be the record's `number`."""
+        natures = self.record.natures
+        if number != len(self._storages) or number >= len(natures):
+            return False
+        if _nature(storage) != natures[number]:
+            return False
+        self._numbers[storage.serial] = number
+        self._storages.append(ref(storage))
+        if storage.is_placed:
+            self._accesses[storage.memory] = storage.accesses
+        return True
+
+    def _stand_in(self, number: int) -> Storage:
+        storage = self._storages[number]()
+        if storage is None:
+            storage = self.record.storages[number].bare()
+            if storage.is_placed:  # its bytes are still those of a memory that others use
+                storage.accesses = self._accesses[storage.memory]
+        return storage
+
+
+def _nature(storage: Storage) -> tuple[object, ...]:
+    """All of a storage that its program or its errors tell."""
+    return (
+        storage.memory,
+        storage.nbytes,
+        storage.pitch_bytes,
+        storage.is_shared,
+        storage.name,
+        storage.line,
+        (storage.row_bytes, storage.origin_bytes) if storage.is_placed else None,
+    )
+
+
+def _tile(storage: Storage, touch: Touch) -> Tile:
+    tile = Tile(storage, touch.dtype, touch.pattern)
+    tile.layout = touch.layout
+    return tile
+
+
+@dataclass
+class _Calls:
+    """Calls that look alike: how many were traced since the last record, and that record."""
+
+    traced: int = 0
+    record: Record | None = None
+
+
+class Records:
+    """The records of one kernel, by what its calls look like.
+
+    Which record a call is compared with decides how fast it is, never what it gives.
+    """
+
+    def __init__(self) -> None:
+        self._calls: OrderedDict[Hashable, _Calls] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, key: Hashable) -> Record | None:
+        """The record to compare a call with."""
+        with self._lock:
+            calls = self._calls.get(key)
+            if calls is None:
+                return None
+            self._calls.move_to_end(key)
+            return calls.record
+
+    def wants(self, key: Hashable) -> bool:
+        """Whether a call that is traced should be recorded: from the second one on.
+
+        Most kernels of a test are called once, and a record takes time and memory.
+        """
+        with self._lock:
+            calls = self._calls.setdefault(key, _Calls())
+            self._calls.move_to_end(key)
+            if len(self._calls) > MAX_RECORDS:
+                self._calls.popitem(last=False)
+            calls.traced += 1
+            return calls.traced > 1
+
+    def keep(self, key: Hashable, record: Record) -> None:
+        """A call has been recorded."""
+        with self._lock:
+            self._calls[key] = _Calls(record=record)
+
+    def forget(self, key: Hashable) -> None:
+        """A call has left its record: the next one is traced, and the one after it recorded."""
+        with self._lock:
+            self._calls.pop(key, None)
+
+
+class Call:
+    """One call of a kernel whose records are kept.
+
+    Attributes:
+        outcome: what is known of its program from a record that it agreed with to the end.
+    """
+
+    def __init__(self, records: Records, conditions: Hashable) -> None:
+        """A call under conditions on which the outcome of a program depends."""
+        self.outcome: object = None
+        self._records = records
+        self._conditions = conditions
+        self._key: Hashable = None
+        self._made: Record | None = None
+
+    def begin(self, context: CoreContext, inputs: Sequence[Storage]) -> None:
+        """The kernel is about to be called on `inputs`: compare it with a record, or make one."""
+        looks = tuple((s.nbytes, s.pitch_bytes, s.name, s.line) for s in inputs)
+        self._key = self._conditions, looks
+        record = self._records.find(self._key)
+        if record is not None:
+            context.follow(record, inputs)
+        elif self._records.wants(self._key):
+            context.record(inputs)
+
+    def end(self, context: CoreContext) -> None:
+        """The kernel has returned."""
+        followed, self._made = context.end()
+        if followed is not None:
+            self.outcome = followed.outcome
+        elif self._records.find(self._key) is not None:
+            self._records.forget(self._key)
+
+    def conclude(self, outcome: object) -> None:
+        """Keep the record, if one was made, and what was concluded of its program."""
+        if self._made is not None:
+            self._made.outcome = outcome
+            self._records.keep(self._key, self._made)
