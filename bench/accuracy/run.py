@@ -25,6 +25,7 @@ import page
 import kernels
 import trnsim
 from trnsim.arch.neuroncore import NEURONCORE_V3
+from trnsim.files import write
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / "build" / "accuracy"
@@ -80,9 +81,7 @@ def recorded(row, folder, make):
     times = fit.device_times(programs) if target == "trn2" else {}
     interval = run.timeline.interval()
     found = (cores, run.total_time_s, interval.p10, interval.p90, times)
-    part = path.with_suffix(".part")
-    part.write_bytes(pickle.dumps(found))
-    part.replace(path)
+    write(path, pickle.dumps(found))
     return found
 
 
@@ -96,7 +95,7 @@ def forget_older_emulators():
     if not stamp.exists() or stamp.read_text() != digest.hexdigest():
         for path in CACHE.glob("*.pkl"):
             path.unlink()
-        stamp.write_text(digest.hexdigest())
+        write(stamp, digest.hexdigest())
 
 
 def results(folder):
@@ -175,10 +174,7 @@ def main():
     found, left = results(folder)
     best, chosen = leave_one_out(found)
     text = page.page(found, left, best, chosen)
-    target = HERE.parents[1] / "docs" / "accuracy.md"
-    part = target.with_suffix(".part")
-    part.write_text(text)
-    part.replace(target)
+    write(HERE.parents[1] / "docs" / "accuracy.md", text)
     print(text[: text.index("## Row by row")])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +22,22 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+def number(given: str) -> float:
+    """A number as Python and JSON write it: 8000, 8000.5, 8e3, 8_000.
+
+    Raises:
+        ValueError: anything else, and what some read as thousands: 8,000 and 8.000.
+    """
+    if re.fullmatch(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", given.strip()):
+        raise ValueError(f"{given!r} may have a separator of thousands; write 8000, 8.0 or 8e3")
+    try:
+        return float(given)
+    except ValueError:
+        raise ValueError(
+            f"{given!r} is no number; write it without separators or unit: 8000, 8000.5 or 8e3"
+        ) from None
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

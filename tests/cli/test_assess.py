@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli import app
-from trnsim.cli.assess import write_atomically
+from trnsim.cli import assess as command
 from trnsim.errors import BadInput
 
 INVENTORY = str(Path(__file__).parents[2] / "examples" / "inventory.csv")
@@ -31,26 +31,15 @@ def test_output_goes_to_a_file_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_missing_folder_is_refused(tmp_path):
-    path = tmp_path / "none" / "report.txt"
-    with pytest.raises(BadInput, match=r"No such file or directory\n  fix: give --output a file"):
-        write_atomically(path, "text")
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "report.txt"
-    path.write_text("old")
-
-    def fail(*_):
-        raise OSError
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match=r"^$"):
-        write_atomically(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_computed(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(command, "assess_inventory", None)
+    for path, why in ((tmp_path / "none" / "a.txt", "No such file"), (tmp_path, "Is a directory")):
+        with pytest.raises(BadInput, match=f"cannot write {path}: {why}"):
+            run(INVENTORY, "--output", str(path))
 
 
 def test_a_missing_inventory_is_refused():
-    with pytest.raises(BadInput, match=r"^none\.csv: No such file or directory"):
+    with pytest.raises(BadInput, match=r"^cannot read none\.csv: No such file or directory"):
         run("none.csv")

@@ -144,20 +144,20 @@ def test_a_wrong_shape_names_the_kernels_own_assertion_and_its_line(tmp_path):
 
 def test_a_missing_array_is_named_with_the_fix(tmp_path):
     message = failure(trnsim("run", ATTENTION, "--input", "q.npy", "k", "v", cwd=tmp_path))
-    assert "--input q.npy: " in message
+    assert "cannot read q.npy: No such file or directory" in message
     assert "fix: give a file that numpy.save wrote" in message
 
 
 def test_an_array_of_objects_is_refused(tmp_path):
     np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
     message = failure(trnsim("run", ATTENTION, "--input", "o.npy", cwd=tmp_path))
-    assert "--input o.npy: " in message
+    assert "o.npy: not an array of numbers" in message
 
 
 def test_what_is_no_array_is_refused_without_advice_to_load_pickles(tmp_path):
     (tmp_path / "text.npy").write_text("1 2 3\n")
     message = failure(trnsim("run", ATTENTION, "--input", "text.npy", cwd=tmp_path))
-    assert "--input text.npy: not an array of numbers" in message
+    assert "text.npy: not an array of numbers" in message
     assert "fix: give a file that numpy.save wrote" in message
     assert "pickle" not in message
 
@@ -165,7 +165,7 @@ def test_what_is_no_array_is_refused_without_advice_to_load_pickles(tmp_path):
 def test_an_archive_of_arrays_is_refused(tmp_path):
     np.savez(tmp_path / "several.npz", q=np.ones(3, np.float32))
     message = failure(trnsim("run", ATTENTION, "--input", "several.npz", cwd=tmp_path))
-    assert "--input several.npz: an archive of arrays (.npz)" in message
+    assert "several.npz: an archive of arrays (.npz)" in message
     assert "fix: give a file that numpy.save wrote" in message
 
 
@@ -222,4 +222,4 @@ def test_a_file_of_several_kernels_asks_which(tmp_path, arrays):
 def test_an_output_that_cannot_be_written_is_named(tmp_path, arrays):
     assert arrays
     message = failure(attend("--output", "no/such/out.npy", cwd=tmp_path))
-    assert "--output no/such/out.npy" in message
+    assert "cannot write no/such/out.npy: No such file or directory" in message

@@ -1,50 +1,12 @@
-import pytest
-
-from trnsim.errors import BadInput
 from trnsim.profile import (
     html,
     load,
     report,
     report_of,
-    write,
     write_page,
     write_report,
     write_traces,
 )
-
-
-def test_write_makes_folders_and_leaves_no_draft(tmp_path):
-    path = write(tmp_path / "a" / "b" / "note.txt", "täxt")
-    assert path.read_text(encoding="utf-8") == "täxt"
-    assert [p.name for p in path.parent.iterdir()] == ["note.txt"]
-
-
-def test_write_replaces_what_was_there(tmp_path):
-    path = tmp_path / "note.txt"
-    write(path, "old")
-    write(path, "new")
-    assert path.read_text() == "new"
-
-
-def test_an_unwritable_path_is_bad_input_with_a_remedy(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match=r"cannot write .*note.txt.*\n  fix: name a file"):
-        write(tmp_path / "file" / "note.txt", "text")
-    with pytest.raises(BadInput):
-        write(tmp_path, "a folder is there")
-    assert [p.name for p in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_failed_write_keeps_the_old_file(tmp_path):
-    path = write(tmp_path / "note.txt", "old")
-    with pytest.raises(UnicodeEncodeError):
-        write(path, "\ud800")
-    assert path.read_text() == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["note.txt"]
-
-
-def test_bytes_are_written_as_they_are(tmp_path):
-    assert write(tmp_path / "trace", b"\x00\xff").read_bytes() == b"\x00\xff"
 
 
 def test_a_page_goes_to_the_file_or_into_the_folder(tmp_path, timeline, ran):

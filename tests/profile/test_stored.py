@@ -4,7 +4,8 @@ import pytest
 
 from trnsim.arch import TARGETS
 from trnsim.errors import BadInput
-from trnsim.profile import load, report_of, summary_of, write
+from trnsim.files import write
+from trnsim.profile import load, report_of, summary_of
 from trnsim.profile.stored import FORMAT, VERSION, as_text
 
 
@@ -33,10 +34,10 @@ def test_its_summary_is_the_runs_summary(report, timeline, ran, tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("{", "is not JSON"),
+        ("{", "not JSON"),
         ("[1]", "is not a report that trnsim stored"),
         ('{"traceEvents": []}', "is not a report that trnsim stored"),
-        ("\x00", "is not JSON"),
+        ("\x00", "not JSON"),
     ],
 )
 def test_a_foreign_file_is_refused(content, reason, tmp_path):
@@ -47,8 +48,22 @@ def test_a_foreign_file_is_refused(content, reason, tmp_path):
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
-    with pytest.raises(BadInput, match="is not JSON"):
+    with pytest.raises(BadInput, match=r"foreign\.json:1: byte 0xff is no UTF-8 text"):
         load(write(tmp_path / "foreign.json", b"\xff\xfe"))
+
+
+@pytest.mark.parametrize("key", ["title", "summary", "lines", "by_line", "gains", "advice"])
+@pytest.mark.parametrize("value", [None, 3])
+def test_a_profile_without_its_parts_is_refused(key, value, report, tmp_path):
+    torn = {**report, "profiles": [{**report["profiles"][0], key: value}]}
+    with pytest.raises(BadInput, match=f"a profile has no {key}"):
+        load(write(tmp_path / "torn.json", json.dumps(torn)))
+
+
+@pytest.mark.parametrize("profiles", [[], 3, [3], {}, None])
+def test_a_report_without_profiles_is_refused(profiles, report, tmp_path):
+    with pytest.raises(BadInput, match="is not a report that trnsim stored"):
+        load(write(tmp_path / "torn.json", json.dumps({**report, "profiles": profiles})))
 
 
 def test_a_report_of_another_version_is_refused(report, tmp_path):

@@ -114,11 +114,11 @@ def test_a_cheap_gpu_is_not_a_reason_to_move_to_trainium():
         ("a,model.json,tune,1e9,p5.48xlarge,9", "kind is 'tune'; legal: train, serve"),
         (
             "a,model.json,train,many,p5.48xlarge,9",
-            "tokens_per_month is 'many'; legal: a positive number, without separators",
+            "tokens_per_month is 'many' is no number; write it without separators or unit",
         ),
         (
             "a,model.json,train,1e9,p5.48xlarge,-1",
-            "usd_per_month is '-1'; legal: a positive number, without separators",
+            "usd_per_month is '-1'; legal: a positive number",
         ),
         (
             "a,model.json,train,,p5.48xlarge,9",

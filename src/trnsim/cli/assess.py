@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trnsim.errors import BadInput
+from trnsim import files
 from trnsim.system.assess import Assessment
 from trnsim.system.assess import assess as assess_inventory
 from trnsim.system.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
@@ -35,11 +33,13 @@ def assess(
 
     Example: trnsim assess examples/inventory.csv --output assessment.txt
     """
+    if output is not None:
+        files.check(output)
     report = "\n\n".join([*map(_section, assess_inventory(inventory, kind=price)), _assumed()])
     if output is None:
         print(report)
         return
-    write_atomically(output, report + "\n")
+    files.write(output, report + "\n")
     print(f"wrote {output}")
 
 
@@ -80,24 +80,3 @@ def _assumed() -> str:
             "Whether the model's operators are supported is not part of this estimate.",
         ]
     )
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a reader sees the old file or the new one, never half.
-
-    Raises:
-        BadInput: the folder does not exist or cannot be written.
-    """
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    except OSError as error:
-        raise BadInput(
-            f"{path}: {error.strerror}", fix="give --output a file in an existing folder"
-        ) from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

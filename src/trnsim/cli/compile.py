@@ -11,6 +11,7 @@ import typer
 from trnsim import arch
 from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
+from trnsim.files import check_folder
 
 
 def compile_model(
@@ -38,6 +39,8 @@ def compile_model(
     Example: trnsim compile model.pt2 --on trn2,trn3 --report out
     """
     room = _room()
+    if report is not None:
+        check_folder(report)
     for name in modules or []:
         try:
             import_module(name)

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
-from trnsim import arch, screen
+from trnsim import arch, files, screen
+from trnsim.errors import BadInput
 from trnsim.screen import examples
 
+_ROWS = 512
 _NEXT = "trnsim run YOUR.py, trnsim plan train YOUR.json, trnsim assess YOUR.csv"
 
 
@@ -25,6 +27,12 @@ def demo(
     Every value is computed when it is printed. Example: trnsim demo --on trn3
     """
     chip = arch.target(on)
+    if sequence < 1 or sequence % _ROWS:
+        raise BadInput(
+            f"--sequence is {sequence}; legal: a multiple of {_ROWS}",
+            fix=f"the example works on blocks of {_ROWS} keys: --sequence 1024",
+        )
+    files.check_folder(report.parent)
     typer.echo(f"trnsim: a Trainium you can pip install      emulated {chip.name}, nothing rented")
     kernel = screen.show_kernel(sequence=sequence, target=chip.name)
     sections = (

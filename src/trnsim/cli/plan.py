@@ -13,7 +13,7 @@ from trnsim.errors import BadInput
 from trnsim.system import serving, training
 from trnsim.system.model import ModelShape, read
 from trnsim.system.platform import COMPARED
-from trnsim.text import aligned, amount, amounts, durations
+from trnsim.text import aligned, amount, amounts, durations, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +30,12 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+def _number(given: str | float) -> float:
+    """An option's number; the parser gives the default as it is."""
+    return number(given) if isinstance(given, str) else given
+
+
 Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]
 On = Annotated[str, typer.Option("--on", help="Platforms, separated by commas.")]
 Kind = Annotated[
@@ -41,7 +47,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command("train")
 def train(
     config: Config,
-    tokens: Annotated[float, typer.Option(help="Tokens of the whole run.")] = 1e9,
+    tokens: Annotated[
+        float, typer.Option(parser=_number, help="Tokens of the whole run.", metavar="NUMBER")
+    ] = 1e9,
     sequence: Annotated[int, typer.Option(help="Tokens per sequence.")] = 8192,
     batch_tokens: Annotated[
         int, typer.Option(help="Tokens per optimizer step.")

@@ -17,6 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim import files
+from trnsim.errors import BadInput
+
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
@@ -44,14 +47,8 @@ def write(key: Hashable, value: dict[str, Any]) -> None:
     file = _file(key)
     if file is None:
         return
-    unfinished = file.with_suffix(f".{os.getpid()}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(json.dumps(value), encoding="utf-8")
-        unfinished.replace(file)
-    except OSError:
-        with suppress(OSError):
-            unfinished.unlink()
+    with suppress(BadInput):
+        files.write(file, json.dumps(value), parents=True)
 
 
 def _file(key: Hashable) -> Path | None:

@@ -7,7 +7,7 @@ from trnsim.profile.advice import Advice, advise
 from trnsim.profile.diff import Diff, compare
 from trnsim.profile.lines import LineTime, time_by_line
 from trnsim.profile.page import html
-from trnsim.profile.report import write, write_page, write_report, write_traces
+from trnsim.profile.report import write_page, write_report, write_traces
 from trnsim.profile.stored import load, report_of, summary_of
 from trnsim.profile.summary import EngineUse, Summary, summarize
 
@@ -25,7 +25,6 @@ __all__ = [
     "summarize",
     "summary_of",
     "time_by_line",
-    "write",
     "write_page",
     "write_report",
     "write_traces",

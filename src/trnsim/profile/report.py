@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trnsim.errors import BadInput
+from trnsim.files import write
 from trnsim.profile.chrome import chrome
 from trnsim.profile.page import html
 from trnsim.profile.perfetto import perfetto
@@ -21,32 +20,6 @@ if TYPE_CHECKING:
 _PAGE: Final = "report.html"
 
 
-def write(path: Path | str, content: str | bytes) -> Path:
-    """`path` with `content`: a reader sees the old file or the new one, never a part of it.
-
-    Missing folders are made, text is UTF-8. A temporary file beside `path` then replaces it.
-
-    Raises:
-        BadInput: the path cannot be written.
-    """
-    path = Path(path)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    encoded = content.encode() if isinstance(content, str) else content
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            draft.write_bytes(encoded)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise BadInput(
-            f"cannot write {path}: {error.strerror or error}",
-            fix="name a file in a folder that exists, or can be made, and that you may write to",
-        ) from error
-    return path
-
-
 def write_page(report: Data, folder_or_file: Path | str) -> Path:
     """The HTML page of `report` as `FILE.html`, or as `report.html` in the folder; its path.
 
@@ -56,7 +29,7 @@ def write_page(report: Data, folder_or_file: Path | str) -> Path:
     path = Path(folder_or_file)
     if path.suffix.lower() != ".html" or path.is_dir():
         path /= _PAGE
-    return write(path, html(report))
+    return write(path, html(report), parents=True)
 
 
 def write_report(runs: Sequence[Profiled], folder: Path | str, name: str) -> Path:
@@ -66,7 +39,7 @@ def write_report(runs: Sequence[Profiled], folder: Path | str, name: str) -> Pat
         BadInput: the folder cannot be written.
     """
     report = report_of(runs)
-    write(Path(folder) / f"{name}.json", as_text(report))
+    write(Path(folder) / f"{name}.json", as_text(report), parents=True)
     return write_page(report, Path(folder) / f"{name}.html")
 
 
@@ -94,7 +67,7 @@ def write_traces(
     ):
         path = folder / f"{name}.{suffix}"
         tell(str(path))
-        found[kind] = write(path, make(run.timelines, title))
+        found[kind] = write(path, make(run.timelines, title), parents=True)
     if is_available():
         path = folder / f"{name}-tables"
         tell(str(path))

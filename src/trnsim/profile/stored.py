@@ -12,12 +12,23 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, cast
 
+from trnsim import files
 from trnsim.errors import BadInput
 from trnsim.profile.data import Data, Profiled, profile_data
 from trnsim.profile.summary import EngineUse, Summary
 
 FORMAT: Final = "trnsim report"
 VERSION: Final = 1
+_SHAPE: Final = {
+    "title": str,
+    "target": str,
+    "summary": dict,
+    "lines": list,
+    "by_line": list,
+    "gains": list,
+    "advice": list,
+    "opcodes": list,
+}
 _RUN: Final = "write one with trnsim run SCRIPT --report DIR"
 
 
@@ -45,14 +56,11 @@ def load(path: Path | str) -> Data:
             another version.
     """
     path = _file(Path(path))
-    try:
-        found: object = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}", fix=_RUN) from error
-    except ValueError as error:
-        raise BadInput(f"{path} is not JSON: {error}", fix=_RUN) from error
+    found = files.data(path, fix=_RUN)
     report = cast("Data", found) if isinstance(found, dict) else {}
-    if report.get("format") != FORMAT or "profiles" not in report:
+    profiles = report.get("profiles")
+    is_list = isinstance(profiles, list) and all(isinstance(one, dict) for one in profiles)
+    if report.get("format") != FORMAT or not profiles or not is_list:
         raise BadInput(f"{path} is not a report that trnsim stored", fix=_RUN)
     if report.get("version") != VERSION:
         raise BadInput(
@@ -60,6 +68,10 @@ def load(path: Path | str) -> Data:
             f"{report.get('trnsim')}; this trnsim reads version {VERSION}",
             fix="run the kernel again, or read the report with the trnsim that wrote it",
         )
+    for profile in report["profiles"]:
+        wrong = [name for name, kind in _SHAPE.items() if not isinstance(profile.get(name), kind)]
+        if wrong:
+            raise BadInput(f"{path}: a profile has no {', '.join(wrong)}", fix=_RUN)
     return report
 
 

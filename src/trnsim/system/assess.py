@@ -8,20 +8,24 @@ bill with the one in the inventory; it cannot see whether the model's operators 
 from __future__ import annotations
 
 import csv
+import io
 import math
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from trnsim import files
 from trnsim.errors import BadInput, EmulatorError, SourceLine
 from trnsim.price import payback_months
 from trnsim.system import serving, training
 from trnsim.system.model import read as read_model
 from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
 from trnsim.system.platform import COMPARED, TRAINIUM, platform
+from trnsim.text import number
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import date
 
     from trnsim.arch.catalogue import Catalogue
@@ -114,14 +118,22 @@ def read_inventory(path: str | Path, rows: Catalogue | None = None) -> list[Work
         BadInput: names file and line, what was given, and what is legal.
     """
     path = Path(path)
+    text = files.text(
+        path, fix=f"give a CSV file with the columns {', '.join(COLUMNS)} and {VOLUMES[0]}"
+    )
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
+        return _workloads(path, reader, rows)
+    except csv.Error as error:
         raise BadInput(
-            f"{path}: {error.strerror}",
-            fix=f"give a CSV file with the columns {', '.join(COLUMNS)} and {VOLUMES[0]}",
+            f"{path}:{reader.line_num}: no CSV: {error}",
+            fix="quote cells with double quotes, and double the quotes within",
+            line=SourceLine(str(path), reader.line_num),
         ) from error
-    reader = csv.DictReader(text.splitlines())
+
+
+def _workloads(path: Path, reader: csv.DictReader[str], rows: Catalogue | None) -> list[Workload]:
+    """A workload for each line below the header, which has to name every column."""
     columns = reader.fieldnames or ()
     missing = [name for name in COLUMNS if name not in columns]
     if not any(name in columns for name in VOLUMES):
@@ -142,13 +154,19 @@ def read_inventory(path: str | Path, rows: Catalogue | None = None) -> list[Work
 class _Line:
     """One line of the inventory, whose faults become errors that name it."""
 
-    def __init__(self, path: Path, number: int, row: dict[str, str | None]) -> None:
+    def __init__(self, path: Path, number: int, row: Mapping[str | None, Any]) -> None:
         self.path = path
         self.at = SourceLine(str(path), number)
         self.row = row
 
     def workload(self, rows: Catalogue | None) -> Workload:
         """The line as a workload."""
+        extra = cast("list[str]", self.row.get(None, []))  # where csv keeps what has no column
+        if extra:
+            raise self.fault(
+                f"{len(extra)} more cells than columns, the last of them {extra[-1]!r}",
+                "write numbers without separators (8000, not 8,000); quote text that has a comma",
+            )
         units = [unit for unit in VOLUMES if self.cell(unit)]
         if len(units) != 1:
             given = " and ".join(units) or "neither"
@@ -174,7 +192,7 @@ class _Line:
 
     def cell(self, column: str) -> str:
         """The text of a cell, "" where it is empty or absent."""
-        return (self.row.get(column) or "").strip()
+        return str(self.row.get(column) or "").strip()
 
     def text(self, column: str) -> str:
         """The text of a cell that must not be empty."""
@@ -185,13 +203,12 @@ class _Line:
 
     def positive(self, column: str) -> float:
         """The positive number in a cell."""
-        given = self.cell(column)
         try:
-            value = float(given)
-        except ValueError:
-            value = math.nan
+            value = number(self.cell(column))
+        except ValueError as error:
+            raise self.fault(f"{column} is {error}") from None
         if not (value > 0 and math.isfinite(value)):
-            raise self.fault(f"{column} is {given!r}; legal: a positive number, without separators")
+            raise self.fault(f"{column} is {self.cell(column)!r}; legal: a positive number")
         return value
 
     def fault(self, what: str, fix: str = "") -> BadInput:

@@ -6,12 +6,12 @@ encoder-decoders and models with shared or latent attention are refused, not app
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.errors import BadInput, NotModelled, SourceLine
+from trnsim import files
+from trnsim.errors import BadInput, NotModelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,7 @@ _GPT2_NAMES: Final[Mapping[str, str]] = {
     "max_position_embeddings": "n_positions",
 }
 _FAMILIES: Final = ("llama", "mistral", "mixtral", "qwen2", "qwen3", "gpt2")
+_FIX: Final = "give the path of a Hugging Face config.json, e.g. examples/llama-3.1-8b.json"
 _UNREAD: Final = ("num_experts", "n_routed_experts", "kv_lora_rank", "is_encoder_decoder")
 
 
@@ -142,23 +143,11 @@ def read(path: str | Path) -> ModelShape:
         BadInput: the file is missing, is not JSON, lacks a key or holds a value that cannot be.
         NotModelled: an architecture other than the decoders listed in `_FAMILIES`.
     """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadInput(
-            f"{path}: {error.strerror}",
-            fix="give the path of a Hugging Face config.json, e.g. examples/llama-3.1-8b.json",
-        ) from error
-    try:
-        config = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadInput(
-            f"{path}:{error.lineno}: not JSON: {error.msg}",
-            line=SourceLine(str(path), error.lineno),
-        ) from error
+    config = files.data(path, fix=_FIX)
     if not isinstance(config, dict):
-        raise BadInput(f"{path}: a config.json holds an object, not a {type(config).__name__}")
+        raise BadInput(
+            f"{path}: a config.json holds an object, not a {type(config).__name__}", fix=_FIX
+        )
     return from_config(config, str(path))
 
 

@@ -21,6 +21,7 @@ import torch
 
 from trnsim import arch
 from trnsim.errors import BadInput
+from trnsim.files import write
 from trnsim.graph import Cost, MemoryPlan, costs, memory_plan
 from trnsim.profile.words import bytes_words, time_words
 from trnsim.text import aligned
@@ -94,15 +95,12 @@ class CompiledProgram:
 
     def write(self, folder: Path) -> list[Path]:
         """Write `compile-<chip>.txt`, `.json` and a trace; their paths."""
-        folder.mkdir(parents=True, exist_ok=True)
-        files = {
+        contents = {
             f"compile-{self.target}.txt": self.text() + "\n",
             f"compile-{self.target}.json": json.dumps(self._as_dict(), indent=1),
             f"compile-{self.target}.trace.json": json.dumps({"traceEvents": self._trace()}),
         }
-        for name, content in files.items():
-            (folder / name).write_text(content, encoding="utf-8")
-        return [folder / name for name in files]
+        return [write(folder / name, made, parents=True) for name, made in contents.items()]
 
     def _as_dict(self) -> dict[str, Any]:
         return {

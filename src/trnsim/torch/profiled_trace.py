@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from trnsim.files import write
 from trnsim.torch.profiled import Profiled, Span
 from trnsim.torch.pytorch import DEVICE_TYPE, KinetoEvent
 
@@ -39,7 +40,7 @@ def add_device_rows(path: Path, found: Profiled, target: str) -> None:
         "not_timed": dict(found.missing),
     }
     text = json.dumps(trace).encode()
-    path.write_bytes(gzip.compress(text) if is_packed else text)
+    write(path, gzip.compress(text) if is_packed else text)
 
 
 def _key(event: KinetoEvent) -> tuple[str, int]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trnsim import arch
+from trnsim.files import write
 from trnsim.profile.metrics import peak_flop_per_s
 from trnsim.profile.words import bytes_words
 from trnsim.text import aligned
@@ -105,14 +106,14 @@ def write_step(
     if collectives is not None:
         exchanged = collectives_text(recording, target, collectives)
     text = "\n\n".join(part for part in (step_text(steps), exchanged) if part)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "step.txt").write_text(text + "\n", encoding="utf-8")
-    page = step_page(steps, [mfu(step) for step in steps], exchanged)
-    (folder / "step.html").write_text(page, encoding="utf-8")
-    found = [_as_dict(step) for step in steps]
-    (folder / "step.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
-    trace = folder / f"step-{target}.trace.json"
-    trace.write_text(json.dumps({"traceEvents": _trace(steps[0])}), encoding="utf-8")
+    contents = {
+        "step.txt": text + "\n",
+        "step.html": step_page(steps, [mfu(step) for step in steps], exchanged),
+        "step.json": json.dumps([_as_dict(step) for step in steps], indent=1),
+        f"step-{target}.trace.json": json.dumps({"traceEvents": _trace(steps[0])}),
+    }
+    for name, content in contents.items():
+        write(folder / name, content, parents=True)
     return text
 
 

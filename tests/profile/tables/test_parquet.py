@@ -59,7 +59,7 @@ def test_without_the_library_the_error_names_the_extra(found, tmp_path, monkeypa
 
 def test_a_folder_that_cannot_be_made_is_named(found, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match="cannot write the tables in"):
+    with pytest.raises(BadInput, match=r"cannot write .*parquet: Not a directory"):
         parquet.write_tables(found, tmp_path / "file" / "tables")
 
 

@@ -5,13 +5,13 @@ pyarrow writes them; it is an extra, `trnsim[parquet]`, and is imported here alo
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trnsim.errors import BadInput
+from trnsim.files import draft
 from trnsim.profile.schema import VERSION, tables
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def is_available() -> bool:
 
 
 def write_tables(found: Mapping[str, Table], folder: Path | str) -> Path:
-    """`folder` with a Parquet file for each table, whole or not at all.
+    """`folder` with a Parquet file for each table, each whole or not at all.
 
     Raises:
         BadInput: without pyarrow, or where the folder cannot be written.
@@ -36,15 +36,8 @@ def write_tables(found: Mapping[str, Table], folder: Path | str) -> Path:
     if not is_available():
         raise BadInput("Parquet tables need pyarrow, which is not installed", fix=EXTRA)
     folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, table in found.items():
-            _write(name, table, folder / f"{name}.parquet")
-    except OSError as error:
-        raise BadInput(
-            f"cannot write the tables in {folder}: {error.strerror or error}",
-            fix="name a folder that exists, or can be made, and that you may write to",
-        ) from error
+    for name, table in found.items():
+        _write(name, table, folder / f"{name}.parquet")
     return folder
 
 
@@ -55,9 +48,5 @@ def _write(name: str, table: Table, path: Path) -> None:
     fields = [arrow.field(column, types[kind]) for column, kind in tables()[name].items()]
     schema = arrow.schema(fields, metadata={"profile_schema_version": VERSION})
     columns = [arrow.array(table[field.name], type=field.type) for field in schema]
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        writer.write_table(arrow.table(columns, schema=schema), draft)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with draft(path, parents=True) as unfinished:
+        writer.write_table(arrow.table(columns, schema=schema), unfinished)

@@ -1,0 +1,85 @@
+"""What a person sees of an error: our own in a few lines, their program's with their frames."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from traceback import FrameSummary, StackSummary, TracebackException
+from typing import TYPE_CHECKING, Final
+
+import trnsim
+from trnsim.errors import EmulatorError
+
+if TYPE_CHECKING:
+    from trnsim.errors import SourceLine
+
+INTERRUPTED: Final = 130
+"""The exit status of a program that Ctrl-C ended, as shells count it."""
+_PACKAGE: Final = Path(trnsim.__file__).parent
+_PARSERS: Final = frozenset({"typer", "click"})
+"""Recent releases of typer carry click inside them; older ones need it as a package."""
+
+
+def message(error: EmulatorError) -> str:
+    """The error as text; without its line where that is the launcher's or the parser's."""
+    parts = [error.reason]
+    if error.fix:
+        parts.append(f"fix: {error.fix}")
+    if error.source:
+        parts.append(f"source: {error.source}")
+    if error.line is not None and _is_users(error.line):
+        parts.append(f"at {error.line}")
+    return "\n  ".join(parts)
+
+
+def show(error: BaseException, script: Path, place: str = "") -> int:
+    """Print what ended `script` to stderr; the exit status that belongs to it."""
+    if isinstance(error, EmulatorError):
+        sys.stderr.write(f"trnsim: error: {place}{message(error)}\n")
+        return 2
+    sys.stderr.write(users_traceback(error, script))
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+
+
+def users_traceback(error: BaseException, script: Path) -> str:
+    """The traceback as Python prints it, from the script on, without our frames in between.
+
+    Where our own code raised last, its frames stay: they are what a report of a bug needs.
+    """
+    found = TracebackException.from_exception(error)
+    pending: list[TracebackException | None] = [found]
+    while pending:
+        part = pending.pop()
+        if part is not None:
+            part.stack = StackSummary.from_list(_users_frames(part.stack, script))
+            pending += [part.__cause__, part.__context__]
+    return "".join(found.format())
+
+
+def _users_frames(frames: list[FrameSummary], script: Path) -> list[FrameSummary]:
+    starts = [i for i, frame in enumerate(frames) if Path(frame.filename) == script]
+    starts += [i for i, frame in enumerate(frames) if not _is_machinery(frame.filename)]
+    known = frames[starts[0] :] if starts else frames
+    last = max((i for i, frame in enumerate(known) if not is_ours(frame.filename)), default=-1)
+    return [f for i, f in enumerate(known) if i > last or not is_ours(f.filename)]
+
+
+def _is_users(line: SourceLine) -> bool:
+    """Whether a line belongs to the user's program, and not to what started this command."""
+    return not _is_machinery(line.file) and line.file.endswith(".py")
+
+
+def _is_machinery(file: str) -> bool:
+    """Whether a file brings a program to run: ours, the parser's, the launcher, Python's."""
+    path = Path(file)
+    return (
+        is_ours(file)
+        or file.startswith("<")
+        or path == Path(sys.argv[0])
+        or not _PARSERS.isdisjoint(parent.name for parent in path.parents)
+    )
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file is part of trnsim."""
+    return Path(file).is_relative_to(_PACKAGE)

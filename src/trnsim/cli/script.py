@@ -1,0 +1,216 @@
+"""A script of the user's: which arguments are its own, and what ran, however it ends."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import runpy
+import sys
+import traceback
+import warnings
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Final
+
+from trnsim import arch, files
+from trnsim.cli import arrays
+from trnsim.cli.faults import is_ours
+from trnsim.errors import BadInput, SourceLine
+from trnsim.nki.kernel import TARGET_VARIABLE
+from trnsim.run import Launchable, Run, collecting
+from trnsim.run import run as run_kernel
+
+_RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.torch.recording reads when it is loaded
+_INPUT: Final = "--input"
+_OF_CALLS: Final = ("--kernel", "--output")
+_VALUED: Final = ("--on", "--report", *_OF_CALLS)
+_HELP: Final = ("-h", "--help")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a script did on one chip.
+
+    Attributes:
+        runs: the runs of its kernels.
+        error: what ended it before its last line, SystemExit included.
+    """
+
+    runs: list[Run]
+    error: BaseException | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it came to its end, or ended itself without an error."""
+        error = self.error
+        return error is None or (isinstance(error, SystemExit) and not error.code)
+
+
+# Whose arguments
+
+
+def arranged(arguments: Iterable[str]) -> list[str]:
+    """The command line as its parser wants it: our options, the script, ``--``, the script's own.
+
+    Behind the script's path an option is the script's where the script names it, and so are
+    --kernel and --output without --input: they tell how a kernel is called. Behind ``--``
+    everything is the script's. ``--input a b`` becomes ``--input a --input b``.
+    """
+    given = list(arguments)
+    ours: list[str] = []
+    script: list[str] = []
+    theirs: list[str] = []
+    source = ""
+    while given:
+        argument = given.pop(0)
+        name = argument.partition("=")[0]
+        if argument == "--" and script:
+            theirs += given
+            break
+        if script and not _is_ours(name, source, [*ours, *given]):
+            theirs.append(argument)
+        elif argument == _INPUT:
+            while given and not _ends_list(given[0], is_first=not script):
+                ours += [_INPUT, given.pop(0)]
+        elif argument.startswith("-"):
+            takes_next = argument in _VALUED and bool(given)
+            ours += [argument, *([given.pop(0)] if takes_next else [])]
+        else:
+            script = [argument]
+            source = _text(Path(argument))
+    return [*ours, *script, "--", *theirs] if script else ours
+
+
+def _ends_list(argument: str, *, is_first: bool) -> bool:
+    """Whether an argument is no further array: an option, or the script's path."""
+    return argument.startswith("-") or (is_first and argument.endswith(".py"))
+
+
+def _is_ours(name: str, source: str, others: list[str]) -> bool:
+    """Whether an option behind a script with this source is the command's."""
+    if name in _HELP:
+        return "__main__" not in source
+    if name not in (_INPUT, *_VALUED) or _names(source, name):
+        return False
+    is_call = any(other.partition("=")[0] == _INPUT for other in others) and not _names(
+        source, _INPUT
+    )
+    return is_call or name not in _OF_CALLS
+
+
+def _names(source: str, option: str) -> bool:
+    return re.search(rf"""["']{option}(?![\w-])""", source) is not None
+
+
+def _text(script: Path) -> str:
+    with suppress(BadInput):
+        return files.source(script).decode("utf-8", "replace")
+    return ""  # whoever runs it says why
+
+
+# Running
+
+
+def checked(script: Path) -> CodeType:
+    """The script's code.
+
+    Raises:
+        BadInput: there is no such file, or it is no Python.
+    """
+    fix = "name a Python file, for example examples/attention.py"
+    if script.is_dir() or not script.exists():
+        raise BadInput(f"script {script} is not a file", fix=fix)
+    source = files.source(script, fix)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # they come again when it runs
+            return compile(source, str(script), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        line = SourceLine(str(script), error.lineno) if error.lineno else None
+        raise BadInput(
+            f"{script} is not valid Python: {error.msg}", fix="correct the line", line=line
+        ) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise BadInput(f"{script} is not valid Python: {error}", fix=fix) from error
+
+
+def execute(script: Path, arguments: list[str], chip: arch.Target) -> Ending:
+    """The script as a program, with the runs of its kernels."""
+    before = sys.argv, sys.path[0], os.environ.get(TARGET_VARIABLE)
+    sys.argv, sys.path[0] = [str(script), *arguments], str(script.parent)
+    os.environ[TARGET_VARIABLE] = chip.name
+    os.environ[_RECORD_VARIABLE] = "1"
+    with collecting() as runs:
+        try:
+            runpy.run_path(str(script), run_name="__main__")
+        except BaseException as error:  # noqa: BLE001  whoever reports the runs hands it on
+            return Ending(runs, error)
+        finally:
+            sys.argv, sys.path[0] = before[0], before[1]
+            os.environ.pop(_RECORD_VARIABLE, None)
+            if before[2] is None:
+                os.environ.pop(TARGET_VARIABLE, None)
+            else:
+                os.environ[TARGET_VARIABLE] = before[2]
+    return Ending(runs)
+
+
+def call(script: Path, name: str | None, inputs: list[Path], chip: arch.Target) -> Ending:
+    """One kernel of the script with the user's arrays."""
+    given = [arrays.load(path) for path in inputs]
+    try:
+        launchable = _kernel(script, _module(script), name)
+        return Ending([run_kernel(launchable, *given, target=chip.name)])
+    except AssertionError as error:
+        return Ending([], _refusal(script, error))
+    except BaseException as error:  # noqa: BLE001  whoever reports the runs hands it on
+        return Ending([], error)
+
+
+def _module(script: Path) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(script.stem, script)
+    if specification is None or specification.loader is None:
+        raise BadInput(f"{script} is not a Python file", fix="name a file that ends in .py")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[script.stem] = module
+    sys.path.insert(0, str(script.parent))
+    try:
+        specification.loader.exec_module(module)
+    except SystemExit as error:
+        raise BadInput(
+            f"{script} ended itself with sys.exit({error.code!r}) before its kernel was called",
+            fix='put what runs the program behind if __name__ == "__main__":',
+        ) from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _kernel(script: Path, module: ModuleType, name: str | None) -> Launchable:
+    kernels = {key: value for key, value in vars(module).items() if isinstance(value, Launchable)}
+    if name is None and len(kernels) == 1:
+        return next(iter(kernels.values()))
+    if name in kernels:
+        return kernels[name]
+    asked = "no --kernel was given" if name is None else f"--kernel {name}"
+    raise BadInput(
+        f"{asked}, and {script} has the kernels: {', '.join(kernels) or 'none'}",
+        fix="name one of them with --kernel"
+        if kernels
+        else "decorate a function of the file with @nki.jit",
+    )
+
+
+def _refusal(script: Path, error: AssertionError) -> BaseException:
+    """A kernel's own assertion, as an error that names its line; one of ours is a bug."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    if is_ours(frame.filename):
+        return error
+    return BadInput(
+        f"{script.name} refused its arguments: {error or frame.line}",
+        fix="give arguments that satisfy the assertion",
+        line=SourceLine(frame.filename, frame.lineno or 0),
+    )

@@ -1,0 +1,213 @@
+"""Files of the user's: read with a refusal that says why, written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.format import open_memmap
+
+from trnsim.errors import BadInput, SourceLine
+
+__all__ = ["array", "check", "check_folder", "data", "draft", "source", "text", "write"]
+
+_ARCHIVE: Final = b"PK"
+_WRITABLE: Final = "name a file in a folder that exists and that you may write to"
+
+
+def source(path: Path | str, fix: str = "") -> bytes:
+    """The bytes of the file at `path`.
+
+    Raises:
+        BadInput: it is missing, a folder, or may not be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
+
+
+def text(path: Path | str, fix: str = "") -> str:
+    """The UTF-8 text of the file at `path`, without a byte order mark.
+
+    Raises:
+        BadInput: it cannot be read, or is no UTF-8; names the line.
+    """
+    stored = source(path, fix)
+    try:
+        return stored.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = stored.count(b"\n", 0, error.start) + 1
+        raise BadInput(
+            f"{path}:{number}: byte 0x{stored[error.start]:02x} is no UTF-8 text",
+            fix="save the file as UTF-8" + (f", or {fix}" if fix else ""),
+            line=SourceLine(str(path), number),
+        ) from error
+
+
+def data(path: Path | str, fix: str = "") -> Any:
+    """What the JSON file at `path` holds; NaN and Infinity, which JSON has not, are refused.
+
+    Raises:
+        BadInput: it cannot be read, or is no JSON.
+    """
+    found = text(path, fix)
+    if not found.strip():
+        raise BadInput(f"{path} is empty", fix=fix)
+    try:
+        return json.loads(found, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise BadInput(
+            f"{path}:{error.lineno}: not JSON: {error.msg}",
+            fix=fix,
+            line=SourceLine(str(path), error.lineno),
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: not JSON: {error}", fix=fix) from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def array(path: Path | str) -> npt.NDArray[Any]:
+    """The array of numbers that numpy.save wrote to `path`.
+
+    Its header's shape is compared with the size of the file before anything is allocated.
+
+    Raises:
+        BadInput: it cannot be read, is cut off, or is something else.
+    """
+    fix = "give a file that numpy.save wrote, of numbers"
+    try:
+        with Path(path).open("rb") as stream:
+            start = stream.read(len(_ARCHIVE))
+        if start in (b"", _ARCHIVE):
+            what = "an archive of arrays (.npz)" if start else "the file is empty"
+            raise BadInput(f"{path}: {what}", fix=fix)
+        with np.errstate(over="ignore"):  # of a header's shape: numpy warns, and then refuses
+            return np.array(open_memmap(path, mode="r"))
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
+    except (ValueError, TypeError, ArithmeticError) as error:
+        # numpy's own words advise to load pickles, which run code.
+        is_cut_off = "mmap length" in str(error)
+        what = "shorter than its own header says" if is_cut_off else "not an array of numbers"
+        raise BadInput(f"{path}: {what}", fix=fix) from error
+
+
+def write(path: Path | str, content: str | bytes, *, parents: bool = False) -> Path:
+    """`path` with `content`: a reader sees the old file or the new one, never a part of it.
+
+    Text is UTF-8; `parents` makes missing folders.
+
+    Raises:
+        BadInput: the path cannot be written.
+    """
+    with draft(path, parents=parents) as unfinished:
+        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Path(path)
+
+
+@contextmanager
+def draft(path: Path | str, *, parents: bool = False) -> Generator[Path]:
+    """An empty file beside `path`, which takes its place at the end; on an error, nothing stays.
+
+    Its name is new, so that no file of the user's is touched. A link is followed, permissions of an
+    older file are kept, and what is no file (a device, a pipe) is written as it is.
+
+    Raises:
+        BadInput: the path, or what is written inside, cannot be written.
+    """
+    path = Path(path)
+    try:
+        if parents:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        target = _target(path)
+        if target.exists() and not target.is_file():
+            yield target
+            return
+        unfinished = _new_beside(target)
+        try:
+            yield unfinished
+            if target.exists():
+                unfinished.chmod(stat.S_IMODE(target.stat().st_mode))
+            unfinished.replace(target)
+        finally:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {_reason(error)}", fix=_WRITABLE) from error
+
+
+def check(path: Path | str) -> None:
+    """Refuse a `path` that cannot be written, before work is done for it.
+
+    Raises:
+        BadInput: it is a folder, or its folder is missing or may not be written to.
+    """
+    try:
+        _target(Path(path))
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {_reason(error)}", fix=_WRITABLE) from error
+
+
+def check_folder(path: Path | str) -> None:
+    """Refuse a folder that cannot be made, since a file stands in its place.
+
+    Raises:
+        BadInput: `path`, or a folder on the way to it, is a file.
+    """
+    path = Path(path)
+    for place in (path, *path.parents):
+        if place.is_dir():
+            return
+        if place.exists():
+            what = "it is a file" if place == path else f"{place} is a file"
+            raise BadInput(f"cannot write to the folder {path}: {what}", fix="name another folder")
+
+
+def _target(path: Path) -> Path:
+    """The file that is written for `path`: itself, or where its link leads.
+
+    Raises:
+        OSError: it is a folder, or its folder is missing or may not be written to.
+    """
+    target = path.resolve() if path.is_symlink() else path
+    if target.is_dir():
+        raise _os_error(errno.EISDIR)
+    if not target.parent.exists():
+        raise _os_error(errno.ENOENT)
+    if not target.parent.is_dir():
+        raise _os_error(errno.ENOTDIR)
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise _os_error(errno.EACCES)
+    return target
+
+
+def _os_error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def _new_beside(target: Path) -> Path:
+    """A new empty file in the folder of `target`, with the permissions of a new file."""
+    while True:
+        unfinished = target.with_name(f".trnsim-{secrets.token_hex(6)}.tmp")
+        try:
+            os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        except FileExistsError:
+            continue
+        return unfinished
+
+
+def _reason(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
