@@ -5,7 +5,7 @@ import pytest
 
 import trnsim
 from trnsim.dtypes import ALL
-from trnsim.errors import BadInput, IllegalInstruction, InternalError, NotModelled, OutOfMemory
+from trnsim.errors import BadInput, IllegalInstruction, NotModelled, OutOfMemory
 from trnsim.memory import Memory
 from trnsim.nki import isa as nisa
 from trnsim.nki import jit
@@ -159,7 +159,7 @@ def test_a_configuration_keeps_its_keywords():
 
 
 def test_outside_a_kernel_there_is_no_memory_to_allocate_in():
-    with pytest.raises(InternalError, match="outside a kernel"):
+    with pytest.raises(BadInput, match="outside a kernel"):
         nl.ndarray((4, 8), nl.float32)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trnsim.dtypes import BFLOAT16, FLOAT32
-from trnsim.errors import IllegalInstruction, InternalError, UninitializedRead
+from trnsim.errors import BadInput, IllegalInstruction, UninitializedRead
 from trnsim.isa import (
     DmaCopy,
     Engine,
@@ -174,7 +174,7 @@ def test_infinities_and_nan_are_values_and_no_warnings(bench):
 
 def test_instructions_outside_a_kernel_have_no_core():
     assert not has_current_core()
-    with pytest.raises(InternalError, match="outside a kernel"):
+    with pytest.raises(BadInput, match="outside a kernel"):
         current_core()
 
 

@@ -40,6 +40,11 @@ class Memory(Enum):
 _serial = count()
 
 
+def next_serial() -> int:
+    """A number between those of the storages that exist and of those to come."""
+    return next(_serial)
+
+
 class Storage:
     """One allocation, at whatever address the compiler will give it.
 

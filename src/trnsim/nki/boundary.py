@@ -7,13 +7,14 @@ Inputs that the kernel writes are written in place, but for jax arrays, which ca
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from trnsim.dtypes import Array, as_dtype
-from trnsim.errors import IllegalInstruction
+from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.precision import stored
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
@@ -49,6 +50,11 @@ class Boundary:
             return {key: self.enter(f"{name}[{key!r}]", item) for key, item in value.items()}
         if isinstance(value, NKIObject):
             return self._enter_object(name, value)
+        if isinstance(value, NkiTensor):
+            raise IllegalInstruction(
+                f"argument `{name}` is {value}, a tile of another run of a kernel",
+                fix="return it in shared HBM from that run, and pass the array that comes back",
+            )
         array = self._as_array(value)
         return _plain(value) if array is None else self._adopt(name, array)
 
@@ -68,6 +74,12 @@ class Boundary:
         """
         if isinstance(result, tuple | list):
             return like(result, [self.leave(item) for item in result])
+        if isinstance(result, dict):
+            return {key: self.leave(item) for key, item in result.items()}
+        if isinstance(result, set | frozenset | Iterator):
+            _refuse_output(
+                f"returned a {type(result).__name__}", "return tensors, or a tuple, list or dict"
+            )
         if not isinstance(result, NkiTensor):
             return result
         if result.memory.is_on_chip:
@@ -97,9 +109,11 @@ class Boundary:
         try:
             dtype = stored(array.dtype)
         except IllegalInstruction as error:
+            native = "float32" if array.dtype.isnative else array.dtype.newbyteorder("=").name
+            cast = f"cast it before the call: {name}.astype({native!r})"
             raise IllegalInstruction(
                 f"argument `{name}` is {array.dtype}, which a NeuronCore has not",
-                fix=f"cast it before the call: {name}.astype('float32')",
+                fix=cast if array.dtype.kind in "fiubc" else "give an array of numbers",
                 source=error.source,
             ) from None
         if array.dtype != dtype.dtype:
@@ -114,6 +128,8 @@ class Boundary:
         return self.entered[-1]
 
     def _as_array(self, value: Any) -> Array | None:
+        if isinstance(value, np.ma.MaskedArray | np.matrix):
+            _refuse_kind(value)
         if isinstance(value, np.ndarray):
             return value
         origin = type(value).__module__.partition(".")[0]
@@ -127,6 +143,9 @@ class Boundary:
     def _from_torch(self, value: Any) -> Array:
         self._torch = torch = import_module("torch")
         self._device = self._device or value.device
+        layout = str(getattr(value, "layout", "torch.strided"))
+        if layout != "torch.strided":
+            raise BadInput(f"an argument is a tensor of {layout}", fix="pass tensor.to_dense()")
         host = value.detach().cpu()
         if str(host.dtype) in _NO_NUMPY:  # numpy has the bits, ml_dtypes their meaning
             bits = {1: torch.uint8, 2: torch.int16}[host.element_size()]
@@ -162,6 +181,19 @@ def like(container: Any, items: list[Any]) -> Any:
     """`items` in a container of the same type; named tuples take them one by one."""
     kind = type(container)
     return kind(*items) if hasattr(container, "_fields") else kind(items)
+
+
+def _refuse_kind(array: Array) -> NoReturn:
+    """Refuse a subclass of numpy's arrays that means more than its values."""
+    is_masked = isinstance(array, np.ma.MaskedArray)
+    raise BadInput(
+        "an argument is a masked array, whose mask a NeuronCore has not"
+        if is_masked
+        else "an argument is a numpy.matrix, whose operators are others than a tensor's",
+        fix="fill it: array.filled(0.0), and pass the mask as an array of its own"
+        if is_masked
+        else "pass numpy.asarray(matrix)",
+    )
 
 
 def _refuse_output(what: str, fix: str) -> NoReturn:

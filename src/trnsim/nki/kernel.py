@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 from weakref import WeakValueDictionary
 
-from trnsim.errors import BadInput, NotModelled
+from trnsim.errors import BadInput, NotModelled, SourceLine
 from trnsim.nki.boundary import Boundary
 from trnsim.nki.environment import (
     TARGET_VARIABLE,
@@ -221,4 +221,21 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return functools.partial(jit, **options)
     if isinstance(function, Kernel):
         return function
+    _refuse_without_end(function)
     return Kernel(function, options)
+
+
+def _refuse_without_end(function: Callable[..., Any]) -> None:
+    """Refuse a function whose call runs none of its lines: a generator or a coroutine."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        what, fix = "a generator (it has a yield)", "collect the tensors, and return their tuple"
+    elif inspect.iscoroutinefunction(function):
+        what, fix = "a coroutine (async def)", "write it with def"
+    else:
+        return
+    code = inspect.unwrap(function).__code__
+    raise BadInput(
+        f"the kernel {code.co_name} is {what}: a call of it runs none of its instructions",
+        fix=fix,
+        line=SourceLine(code.co_filename, code.co_firstlineno),
+    )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from trnsim.errors import InternalError, UninitializedRead, user_line
+from trnsim.errors import BadInput, UninitializedRead, user_line
 from trnsim.isa import Instruction
 from trnsim.isa.machine import Machine
 from trnsim.memory import CoreMemory, Tile
@@ -404,11 +404,16 @@ def current_core() -> CoreContext:
     """The context in which the running kernel issues.
 
     Raises:
-        InternalError: outside a kernel.
+        BadInput: outside a kernel.
     """
     context = _current.get()
     if context is None:
-        raise InternalError("an instruction was issued outside a kernel")
+        raise BadInput(
+            "functions of nki.language and nki.isa work on a NeuronCore, and none runs here: this "
+            "is outside a kernel",
+            fix="call it in a function that is decorated with @nki.jit, and call that with arrays",
+            source="nki.jit",
+        )
     return context
 
 

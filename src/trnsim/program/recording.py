@@ -11,8 +11,10 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from trnsim.errors import IllegalInstruction
 from trnsim.isa import Cost, Dims, Engine, Instruction
 from trnsim.memory import Memory
+from trnsim.memory.storage import next_serial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,6 +93,7 @@ class Program:
         lines: distinct source lines; `line_of[i]` is the one of instruction i, or -1.
         uses: what became of each storage that the kernel did not place itself, by its serial.
         tensor_of: the serial of the HBM tensor that instruction i moves, or -1.
+        first_serial: what its own storages are numbered from.
     """
 
     core: NeuronCore
@@ -100,6 +103,7 @@ class Program:
     lines: list[SourceLine] = field(default_factory=list["SourceLine"])
     uses: dict[int, StorageUse] = field(default_factory=dict[int, StorageUse])
     tensor_of: array[int] = field(default_factory=lambda: array("l"))
+    first_serial: int = field(default_factory=next_serial)
     _waits_for: array[int] = field(default_factory=lambda: array("l"))
     _waits_start: array[int] = field(default_factory=lambda: array("l", [0]))
     _line_index: dict[SourceLine, int] = field(default_factory=dict["SourceLine", int])
@@ -139,6 +143,7 @@ class Program:
             storage = tile.storage
             use = uses.get(storage.serial)
             if use is None:
+                self._refuse_earlier(tile)
                 if storage.is_placed:
                     continue
                 use = uses[storage.serial] = _first_use(storage, index, index)
@@ -150,6 +155,7 @@ class Program:
             storage = tile.storage
             use = uses.get(storage.serial)
             if use is None:
+                self._refuse_earlier(tile)
                 if storage.memory is not _HBM:
                     continue
                 use = uses[storage.serial] = _first_use(storage, -1, index)
@@ -159,6 +165,15 @@ class Program:
                 use.read_bytes += tile.nbytes
                 tensor = storage.serial
         self.tensor_of.append(tensor)
+
+    def _refuse_earlier(self, tile: Tile) -> None:
+        """Refuse a tile that was there before the program was."""
+        storage = tile.storage
+        if storage.serial < self.first_serial:
+            raise IllegalInstruction(
+                f"{tile} belongs to an earlier run of a kernel (allocated at {storage.line})",
+                fix="return it in shared HBM from that run, and pass the array that comes back",
+            )
 
 
 def _first_use(storage: Storage, first_write: int, index: int) -> StorageUse:

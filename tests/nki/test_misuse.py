@@ -1,0 +1,238 @@
+"""What people do with kernels by mistake: each is refused at their own line, and says how."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim import nki
+from trnsim.errors import EmulatorError, InternalError
+from trnsim.isa import Instruction
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+from trnsim.nki.entry import simulate
+
+ONE = np.arange(16, dtype=np.float32).reshape(4, 4)
+kept = []
+
+
+def refused(function, *arguments, **keywords):
+    """The refusal, which names a line of this file."""
+    with pytest.raises(EmulatorError) as caught:
+        function(*arguments, **keywords)
+    assert not isinstance(caught.value, InternalError)
+    assert caught.value.line is not None
+    assert caught.value.line.file == __file__
+    return caught.value
+
+
+@nki.jit
+def keeping(a):
+    """A copy of a; its tensors in SBUF, at an address, and in HBM outlive it."""
+    tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=a)
+    placed = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf, address=(0, 64))
+    nisa.tensor_copy(dst=placed, src=tile)
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    kept[:] = [tile, placed, a, out]
+    return out
+
+
+# Tiles of an earlier run
+
+
+@nki.jit
+def reading(a, other=None, which=None):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=kept[which] if other is None else other)
+    return out
+
+
+@nki.jit
+def writing(a, which):
+    nisa.dma_copy(dst=kept[which], src=a)
+    return a
+
+
+@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("kernel", [reading, writing])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_tile_that_another_run_left_behind_is_refused(kernel, which, cores):
+    keeping(ONE.copy())
+    error = refused(kernel[cores], ONE.copy(), which=which)
+    assert "belongs to an earlier run of a kernel (allocated at " in error.reason
+    assert "pass the array that comes back" in error.fix
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_a_tile_of_another_run_is_no_argument(which):
+    keeping(ONE.copy())
+    for given in (kept[which], [kept[which]], {"x": kept[which]}):
+        error = refused(reading, ONE, given)
+        assert "argument `other" in error.reason
+        assert "a tile of another run of a kernel" in error.reason
+
+
+def test_what_a_run_returned_is_an_argument_of_the_next():
+    np.testing.assert_array_equal(reading(ONE, keeping(ONE)), ONE)
+
+
+def test_tiles_pass_between_kernels_of_one_run():
+    @nki.jit
+    def outer(a):
+        return reading(a, keeping(a))
+
+    np.testing.assert_array_equal(outer(ONE), ONE)
+
+
+# What a kernel returns
+
+
+@nki.jit
+def giving(a, what):
+    out = keeping(a)
+    made = {
+        "dict": {"x": out, "n": 3, "deep": {"y": [out, None]}},
+        "set": {3},
+        "generator": (x for x in [out]),
+        "map": map(id, [out]),
+    }
+    return made[what]
+
+
+@pytest.mark.parametrize("times", range(4))
+def test_a_dict_comes_back_as_a_dict_of_arrays(times):
+    found = trnsim.run(giving, ONE + times, "dict").outputs
+    assert list(found) == ["x", "n", "deep"]
+    assert found["n"] == 3
+    np.testing.assert_array_equal(found["x"], ONE + times)
+    np.testing.assert_array_equal(found["deep"]["y"][0], ONE + times)
+    assert found["deep"]["y"][1] is None
+
+
+@pytest.mark.parametrize("what", ["set", "generator", "map"])
+def test_what_is_no_result_is_refused(what):
+    error = refused(giving, ONE, what)
+    assert error.reason == f"the kernel returned a {what}"
+    assert error.fix == "return tensors, or a tuple, list or dict"
+
+
+# Functions that run nothing
+
+
+def yields(a):
+    yield a
+
+
+async def waits(a):
+    return a
+
+
+async def both(a):
+    yield a
+
+
+@pytest.mark.parametrize("function", [yields, waits, both])
+@pytest.mark.parametrize("make", [nki.jit, nki.jit(mode="auto"), simulate])
+def test_a_generator_or_coroutine_is_no_kernel(function, make):
+    error = refused(make, function)
+    assert error.line.line == function.__code__.co_firstlineno
+    assert f"the kernel {function.__name__} is a " in error.reason
+
+
+# Arrays that are more than numbers
+
+
+@nki.jit
+def same(a):
+    return a
+
+
+@pytest.mark.parametrize(
+    ("array", "fix"),
+    [
+        (np.ma.masked_array(ONE, ONE > 3), "fill it: array.filled(0.0)"),
+        (np.ma.masked_array(ONE), "fill it: array.filled(0.0)"),
+        (ONE.view(np.matrix), "pass numpy.asarray(matrix)"),
+        (np.array([[1, None]]), "give an array of numbers"),
+        (np.zeros((2, 2), [("a", "f4")]), "give an array of numbers"),
+        (np.rec.array(np.zeros((2, 2), [("a", "f4")])), "give an array of numbers"),
+        (np.zeros((2, 2), "M8[s]"), "give an array of numbers"),
+        (np.zeros((2, 2), "m8[s]"), "give an array of numbers"),
+        (np.full((2, 2), "text"), "give an array of numbers"),
+        (np.full((2, 2), b"text"), "give an array of numbers"),
+        (ONE.astype(complex), "a.astype('float32')"),
+        (ONE.astype(">f4"), "a.astype('float32')"),
+        (ONE.astype(">i2"), "a.astype('int16')"),
+    ],
+)
+def test_arrays_that_are_more_than_numbers_are_refused(array, fix):
+    for given in (array, [array]):
+        assert fix in refused(same, given).fix.replace("a[0]", "a")
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr"])
+def test_sparse_tensors_are_refused(layout):
+    torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+    with pytest.warns() if layout == "to_sparse_csr" else pytest.MonkeyPatch.context():
+        tensor = getattr(torch.ones(4, 4), layout)()
+    assert refused(same, tensor).fix == "pass tensor.to_dense()"
+
+
+# Outside a kernel
+
+
+@pytest.mark.parametrize("opcode", [o for o, i in Instruction.registry.items() if i.is_published])
+def test_an_instruction_outside_a_kernel_says_where_it_belongs(opcode):
+    function = getattr(nisa, opcode)
+    parameters = inspect.signature(function).parameters.values()
+    error = refused(function, **{p.name: None for p in parameters if p.default is p.empty})
+    assert "this is outside a kernel" in error.reason
+    assert "decorated with @nki.jit" in error.fix
+
+
+ABOUT_A_TILE = {"broadcast_to", "is_hbm", "is_on_chip", "is_psum", "is_sbuf", "expand_dims"}
+"""They look at a tile that there is, and issue nothing."""
+ABOUT_NUMBERS = {"ds", "par_dim"}
+LOOPS = {"affine_range", "dynamic_range", "sequential_range", "static_range", "no_reorder"}
+LOOPS |= {"fori_loop", "while_loop"}
+"""Python's own loops until something is issued within."""
+OPERATORS = {"average", "bypass", "prelu", "divide", "fmod", "mod"}
+"""Names of operators that cannot be called, or that no engine has."""
+NO_ISSUE = ABOUT_A_TILE | ABOUT_NUMBERS | LOOPS | OPERATORS
+
+
+def functions():
+    found = {name: getattr(nl, name) for name in dir(nl) if not name.startswith("_")}
+    return sorted(n for n, f in found.items() if callable(f) and not inspect.isclass(f))
+
+
+@pytest.mark.parametrize("name", functions())
+def test_a_function_of_the_language_outside_a_kernel_says_where_it_belongs(name):
+    keeping(ONE.copy())
+    tile = kept[0]
+    tries = [
+        (), (tile,), (tile, tile), (tile, 1), (tile, tile, tile), (tile, tile, True),
+        (4,), ((4, 4),), ((4, 4), nl.float32), ((4, 4), 0.0, nl.float32), (ONE,), (ONE, nl.float32),
+        (tile, tile, 1, 4), (tile, (1,)), (4, tile), (0, 4), (tile, 1, 2),
+    ]  # fmt: skip
+    errors = [attempt(name, arguments) for arguments in tries]
+    assert not any(isinstance(error, InternalError) for error in errors)
+    assert all(error.line.file == __file__ for error in errors if error is not None)
+    said = any("outside a kernel" in str(error) for error in errors)
+    assert said == (name not in NO_ISSUE)
+
+
+def attempt(name, arguments):
+    """The refusal of a call; None where it works, or Python itself refuses it."""
+    try:
+        getattr(nl, name)(*arguments)
+    except EmulatorError as error:
+        return error
+    except TypeError as error:
+        if not re.search(r"\(\) (missing|takes|got)", str(error)):
+            raise
+    return None
