@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED: Final = 130
 """The exit status of a program that Ctrl-C ended, as shells count it."""
+_EXTRAS: Final = {"torch": "pip install 'trnsim[torch]'"}
 _PACKAGE: Final = Path(trnsim.__file__).parent
 _PARSERS: Final = frozenset({"typer", "click"})
 """Recent releases of typer carry click inside them; older ones need it as a package."""
@@ -38,6 +39,8 @@ def show(error: BaseException, script: Path, place: str = "") -> int:
         sys.stderr.write(f"trnsim: error: {place}{message(error)}\n")
         return 2
     sys.stderr.write(users_traceback(error, script))
+    if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
+        sys.stderr.write(f"trnsim: {error.name} is an extra: {_EXTRAS[error.name]}\n")
     return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
 
 

@@ -70,7 +70,7 @@ def summary(
 def diff(before: _Report, after: _Report) -> None:
     """Compare two stored reports: what changed, on which engine and line.
 
-    Example: trnsim profile diff v1/matmul.json v2/matmul.json
+    Example: trnsim profile diff before/step1.json after/step4.json
     """
     old, new = load(before)["profiles"], load(after)["profiles"]
     texts = [compare(first, second).text() for first, second in _pairs(old, new)]

@@ -23,6 +23,7 @@ from trnsim.errors import BadInput, SourceLine
 from trnsim.nki.kernel import TARGET_VARIABLE
 from trnsim.run import Launchable, Run, collecting
 from trnsim.run import run as run_kernel
+from trnsim.screen import examples
 
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.torch.recording reads when it is loaded
 _INPUT: Final = "--input"
@@ -121,7 +122,7 @@ def checked(script: Path) -> CodeType:
     Raises:
         BadInput: there is no such file, or it is no Python.
     """
-    fix = "name a Python file, for example examples/attention.py"
+    fix = f"name a Python file, for example {examples.short(examples.path('attention.py'))}"
     if script.is_dir() or not script.exists():
         raise BadInput(f"script {script} is not a file", fix=fix)
     source = files.source(script, fix)
