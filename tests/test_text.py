@@ -1,7 +1,34 @@
 import pytest
 
 from trnsim.facts import Interval
-from trnsim.text import aligned, amount, amounts, durations, markdown, seconds
+from trnsim.text import aligned, amount, amounts, durations, markdown, number, seconds, whole
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("8000", 8e3), ("8_000", 8e3), ("1e3", 1e3), ("-2.5", -2.5), ("0.125", 0.125), ("1.25", 1.25)],
+)
+def test_a_number_is_read_as_python_and_json_write_it(given, expected):
+    assert number(given) == expected
+
+
+@pytest.mark.parametrize("given", ["8,000", "8.000,5", "8k", "", "1 000", "1'000", "x"])
+def test_what_is_no_number_says_how_to_write_it(given):
+    with pytest.raises(ValueError, match="is no number; write it without separators or unit: 8000"):
+        number(given)
+
+
+@pytest.mark.parametrize("given", ["8,000", "8.000", "8000.5", "8k", "", "8e3", "nan", "inf"])
+def test_what_is_no_whole_number_says_how_to_write_it(given):
+    with pytest.raises(ValueError, match="is no whole number; write it without separators"):
+        whole(given)
+    assert whole("8_000") == whole(" 8000 ") == 8000
+
+
+@pytest.mark.parametrize("given", ["8.000", "-1.234", "12.345.678", "999.000", " 8.000 "])
+def test_what_may_have_a_separator_of_thousands_is_refused(given):
+    with pytest.raises(ValueError, match="may have a separator of thousands"):
+        number(given)
 
 
 def test_columns_are_as_wide_as_their_widest_cell():

@@ -18,7 +18,7 @@ from numpy.lib.format import open_memmap
 
 from trnsim.errors import BadInput, SourceLine
 
-__all__ = ["array", "check", "check_folder", "data", "draft", "source", "text", "write"]
+__all__ = ["array", "check", "check_folder", "data", "draft", "require", "source", "text", "write"]
 
 _ARCHIVE: Final = b"PK"
 _WRITABLE: Final = "name a file in a folder that exists and that you may write to"
@@ -33,6 +33,19 @@ def source(path: Path | str, fix: str = "") -> bytes:
     try:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
+
+
+def require(path: Path | str, fix: str = "") -> None:
+    """Refuse a file that cannot be opened, where somebody else reads it.
+
+    Raises:
+        BadInput: it is missing, a folder, or may not be read.
+    """
+    try:
+        with Path(path).open("rb"):
+            return
+    except (OSError, ValueError) as error:
         raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
 
 

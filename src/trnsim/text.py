@@ -40,6 +40,20 @@ def number(given: str) -> float:
         ) from None
 
 
+def whole(given: str) -> int:
+    """A whole number as Python writes it: 8000, 8_000.
+
+    Raises:
+        ValueError: anything else.
+    """
+    try:
+        return int(given)
+    except ValueError:
+        raise ValueError(
+            f"{given!r} is no whole number; write it without separators or unit: 8000"
+        ) from None
+
+
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose columns are aligned, so that it reads without being rendered."""
     widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]

@@ -72,6 +72,41 @@ def test_an_unknown_platform_lists_the_legal_ones(command):
         run(command, CONFIG, "--on", "foo")
 
 
+@pytest.mark.parametrize("given", ["8,000", "8.000", "8.000,5", "8k", ""])
+@pytest.mark.parametrize("option", ["--tokens", "--sequence", "--batch-tokens", "--instances"])
+def test_a_number_that_may_be_another_is_refused(option, given):
+    result = CliRunner().invoke(app, ["plan", "train", CONFIG, "--on", "trn1", option, given])
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}'" in result.output
+
+
+@pytest.mark.parametrize("option", ["--batch", "--context", "--output-tokens", "--chips"])
+def test_so_is_one_of_serving(option):
+    result = CliRunner().invoke(app, ["plan", "serve", CONFIG, "--on", "trn1", option, "8.000"])
+    assert result.exit_code == 2
+    assert "is no whole number; write it without separators or unit" in result.output
+
+
+def test_more_instances_than_there_are_is_refused_at_once():
+    with pytest.raises(BadInput, match="1000001 instances; legal: at most 1,000,000"):
+        run("train", CONFIG, "--on", "trn1", "--instances", "1000001")
+    with pytest.raises(BadInput, match="at most 1,000,000"):
+        run("train", CONFIG, "--on", "trn1", "--instances", "9" * 30)
+
+
+@pytest.mark.parametrize("given", ["inf", "nan", "-5", "0", "1e999"])
+def test_tokens_are_positive_and_finite(given):
+    with pytest.raises(BadInput, match="tokens must be positive and finite"):
+        run("train", CONFIG, "--on", "trn1", "--tokens", given)
+
+
+@pytest.mark.parametrize("given", ["8_000", "8e3", "8000.0"])
+def test_the_same_number_may_be_written_in_several_ways(given):
+    (found,) = json.loads(run("train", CONFIG, "--on", "trn1", "--tokens", given, "--json"))
+    (plain,) = json.loads(run("train", CONFIG, "--on", "trn1", "--tokens", "8000", "--json"))
+    assert found == plain
+
+
 def test_no_platform_at_all_is_refused():
     with pytest.raises(BadInput, match=r"^--on names no platform\n  fix: for example --on trn1,t"):
         run("train", CONFIG, "--on", ",")

@@ -114,7 +114,7 @@ def test_a_cheap_gpu_is_not_a_reason_to_move_to_trainium():
         ("a,model.json,tune,1e9,p5.48xlarge,9", "kind is 'tune'; legal: train, serve"),
         (
             "a,model.json,train,many,p5.48xlarge,9",
-            "tokens_per_month is 'many' is no number; write it without separators or unit",
+            "tokens_per_month: 'many' is no number; write it without separators or unit",
         ),
         (
             "a,model.json,train,1e9,p5.48xlarge,-1",
@@ -132,6 +132,60 @@ def test_a_cheap_gpu_is_not_a_reason_to_move_to_trainium():
 def test_a_broken_line_is_named(inventory, line, what):
     path = inventory("ok,model.json,train,1e9,p5.48xlarge,9", line)
     with pytest.raises(BadInput, match="^" + re.escape(f"{path}:3: {what}")):
+        read_inventory(path)
+
+
+# What people write for eight thousand, and what else a number may be; None is refused.
+WRITTEN = {
+    "8000": 8000.0, "8000.5": 8000.5, "8e3": 8000.0, "8_000": 8000.0, " 8000 ": 8000.0,
+    "+8000": 8000.0, '"8000"': 8000.0, "0.008": 0.008, "8.0": 8.0, "8000.000": 8000.0,
+    "8,000": None, '"8,000"': None, "8.000": None, '"8.000,5"': None, "8.000,5": None,
+    "8 000": None, "8'000": None, "8k": None, "8K": None, "$8000": None, "8000 USD": None,
+    "inf": None, "-inf": None, "nan": None, "1e999": None, "0": None, "-8000": None, "": None,
+    "0x1f40": None, "8.000.000": None, '"8,000,000"': None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["tokens_per_month", "usd_per_month"])
+@pytest.mark.parametrize("written", WRITTEN)
+def test_a_number_is_never_silently_another(inventory, column, written):
+    cells = {"tokens_per_month": "1e9", "usd_per_month": "9", column: written}
+    line = f"a,model.json,train,{cells['tokens_per_month']},p5.48xlarge,{cells['usd_per_month']}"
+    path = inventory(line)
+    if WRITTEN[written] is None:
+        with pytest.raises(BadInput, match=re.escape(f"{path}:2: ")):
+            read_inventory(path)
+    else:
+        (workload,) = read_inventory(path)
+        found = workload.volume if column == "tokens_per_month" else workload.usd_per_month
+        assert found == WRITTEN[written]
+
+
+def test_a_separator_that_makes_a_cell_is_named(inventory):
+    path = inventory("a,model.json,train,1e9,p5.48xlarge,8,000")
+    with pytest.raises(
+        BadInput, match=r"1 more cells than columns, the last of them '000'\n  fix: "
+    ):
+        read_inventory(path)
+
+
+def test_quoted_cells_may_hold_commas_quotes_and_lines(inventory):
+    path = inventory('"a, ""b""\nc",model.json,train,1e9,p5.48xlarge,9')
+    (workload,) = read_inventory(path)
+    assert workload.name == 'a, "b"\nc'
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_every_kind_of_line_end_is_read(inventory, end):
+    path = inventory("a,model.json,train,1e9,p5.48xlarge,9")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", end.encode()))
+    assert [workload.name for workload in read_inventory(path)] == ["a"]
+
+
+@pytest.mark.parametrize("line", ['"a,model.json,train,1e9,p5.48xlarge,9', '"a"b,c', "a" * 200_000])
+def test_what_is_no_csv_is_named(inventory, line):
+    path = inventory(line)
+    with pytest.raises(BadInput, match=re.escape(f"{path}:") + r"\d+: no CSV: "):
         read_inventory(path)
 
 

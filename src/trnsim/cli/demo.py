@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from trnsim import arch, files, screen
+from trnsim.cli.options import as_number
 from trnsim.errors import BadInput
 from trnsim.screen import examples
+from trnsim.text import whole
 
 _ROWS = 512
 _NEXT = "trnsim run YOUR.py, trnsim plan train YOUR.json, trnsim assess YOUR.csv"
@@ -17,7 +19,9 @@ _NEXT = "trnsim run YOUR.py, trnsim plan train YOUR.json, trnsim assess YOUR.csv
 
 def demo(
     on: Annotated[str, typer.Option(help="Chip: trn1, inf2, trn2 or trn3.")] = "trn2",
-    sequence: Annotated[int, typer.Option(help="Rows of q, k and v.")] = 1024,
+    sequence: Annotated[
+        int, typer.Option(parser=as_number(whole), help="Rows of q, k and v.", metavar="NUMBER")
+    ] = 1024,
     report: Annotated[Path, typer.Option(help="Where to write the kernel's HTML page.")] = Path(
         "trnsim-report/attention.html"
     ),

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trnsim.cli.options import as_number
 from trnsim.errors import BadInput
 from trnsim.system import serving, training
 from trnsim.system.model import ModelShape, read
 from trnsim.system.platform import COMPARED
-from trnsim.text import aligned, amount, amounts, durations, number
+from trnsim.text import aligned, amount, amounts, durations, number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,12 +31,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-
-def _number(given: str | float) -> float:
-    """An option's number; the parser gives the default as it is."""
-    return number(given) if isinstance(given, str) else given
-
-
 Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]
 On = Annotated[str, typer.Option("--on", help="Platforms, separated by commas.")]
 Kind = Annotated[
@@ -48,15 +43,24 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def train(
     config: Config,
     tokens: Annotated[
-        float, typer.Option(parser=_number, help="Tokens of the whole run.", metavar="NUMBER")
+        float,
+        typer.Option(parser=as_number(number), help="Tokens of the whole run.", metavar="NUMBER"),
     ] = 1e9,
-    sequence: Annotated[int, typer.Option(help="Tokens per sequence.")] = 8192,
+    sequence: Annotated[
+        int, typer.Option(parser=as_number(whole), help="Tokens per sequence.", metavar="NUMBER")
+    ] = 8192,
     batch_tokens: Annotated[
-        int, typer.Option(help="Tokens per optimizer step.")
+        int,
+        typer.Option(parser=as_number(whole), help="Tokens per optimizer step.", metavar="NUMBER"),
     ] = training.BATCH_TOKENS,
     on: On = _COMPARED,
     instances: Annotated[
-        int | None, typer.Option(help="How many; the smallest number that fits unless told.")
+        int | None,
+        typer.Option(
+            parser=as_number(whole),
+            help="How many; the smallest number that fits unless told.",
+            metavar="NUMBER",
+        ),
     ] = None,
     price: Kind = "capacity_block",
     as_json: AsJson = False,
@@ -110,12 +114,29 @@ def train(
 @app.command("serve")
 def serve(
     config: Config,
-    batch: Annotated[int, typer.Option(help="Requests that decode together.")] = 8,
-    context: Annotated[int, typer.Option(help="Tokens of each prompt.")] = 2048,
-    output_tokens: Annotated[int, typer.Option(help="Tokens generated per request.")] = 256,
+    batch: Annotated[
+        int,
+        typer.Option(
+            parser=as_number(whole), help="Requests that decode together.", metavar="NUMBER"
+        ),
+    ] = 8,
+    context: Annotated[
+        int, typer.Option(parser=as_number(whole), help="Tokens of each prompt.", metavar="NUMBER")
+    ] = 2048,
+    output_tokens: Annotated[
+        int,
+        typer.Option(
+            parser=as_number(whole), help="Tokens generated per request.", metavar="NUMBER"
+        ),
+    ] = 256,
     on: On = _COMPARED,
     chips: Annotated[
-        int | None, typer.Option(help="Chips that hold one replica; up to 16 unless told.")
+        int | None,
+        typer.Option(
+            parser=as_number(whole),
+            help="Chips that hold one replica; up to 16 unless told.",
+            metavar="NUMBER",
+        ),
     ] = None,
     price: Kind = "capacity_block",
     as_json: AsJson = False,

@@ -206,7 +206,7 @@ class _Line:
         try:
             value = number(self.cell(column))
         except ValueError as error:
-            raise self.fault(f"{column} is {error}") from None
+            raise self.fault(f"{column}: {error}") from None
         if not (value > 0 and math.isfinite(value)):
             raise self.fault(f"{column} is {self.cell(column)!r}; legal: a positive number")
         return value

@@ -38,6 +38,7 @@ _LAYER_ACTIVATION_BYTES: Final = 34  # per token and hidden element; Korthikanti
 _LOGIT_BYTES: Final = 4
 _PASSES: Final = 3  # forward, recomputed forward, backward
 _REDUCES_PER_PASS: Final = 2  # tensor parallelism: one after attention, one after the MLP
+_MOST_INSTANCES: Final = 1_000_000  # far beyond any fleet; divisors are found one by one
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,11 @@ def _lay_out(
     usable = inputs.use("usable memory fraction")
     room = target.instance.memory_bytes / per_instance * usable
     least = math.ceil(bytes_per_chip(model, sequence, 1, 1) / (per_instance * room))
+    if instances is not None and instances > _MOST_INSTANCES:
+        raise BadInput(
+            f"{instances} instances; legal: at most {_MOST_INSTANCES:,}",
+            fix="leave the number out for the smallest that fits",
+        )
     if instances is not None and instances < least:
         raise OutOfMemory(
             f"{model.name}: training needs "

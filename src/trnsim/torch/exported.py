@@ -21,7 +21,7 @@ import torch
 
 from trnsim import arch
 from trnsim.errors import BadInput
-from trnsim.files import write
+from trnsim.files import require, write
 from trnsim.graph import Cost, MemoryPlan, costs, memory_plan
 from trnsim.profile.words import bytes_words, time_words
 from trnsim.text import aligned
@@ -165,10 +165,9 @@ def compile_program(path: Path, target: str) -> CompiledProgram:
 
 
 def _loaded(path: Path) -> torch.export.ExportedProgram:
+    require(path, fix=_EXPORT)
     if not is_zipfile(path):
-        raise BadInput(
-            f"{path} is {'no exported program' if path.is_file() else 'not a file'}", fix=_EXPORT
-        )
+        raise BadInput(f"{path} is no exported program", fix=_EXPORT)
     with warnings.catch_warnings():
         # PyTorch's own export copies a class that it has deprecated.
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
@@ -187,7 +186,8 @@ def _read(path: Path, imported: frozenset[str]) -> torch.export.ExportedProgram:
     log, said = logging.getLogger("torch.export"), _Said()
     log.addFilter(said)
     try:
-        return torch.export.load(path)
+        with path.open("rb") as stream:  # by a path PyTorch loads names in .pt2 alone
+            return torch.export.load(stream)
     except (RuntimeError, ValueError, KeyError) as error:
         told = "\n".join([str(error), *said.errors])
         unknown, operator = _UNKNOWN_CLASS.search(told), _UNKNOWN_OPERATOR.search(told)

@@ -1,0 +1,13 @@
+import pytest
+
+from trnsim.cli.options import as_number
+from trnsim.text import number, whole
+
+
+@pytest.mark.parametrize("read", [number, whole])
+def test_text_is_read_and_a_default_is_taken_as_it_is(read):
+    assert as_number(read)("8_000") == 8000
+    assert as_number(read)(8) == 8
+    assert as_number(read)(None) is None
+    with pytest.raises(ValueError, match="without separators or unit"):
+        as_number(read)("8,000")
