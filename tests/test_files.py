@@ -80,6 +80,7 @@ def test_a_failed_write_is_named_keeps_the_old_file_and_leaves_no_part(
     monkeypatch.setattr(Path, "write_bytes", fail)
     error = refusal(files.write, path, "new")
     assert error.reason == f"cannot write {path}: {os.strerror(number)}"
+    assert error.fix.startswith("name a file" if number == errno.EIO else "make room on that disk")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["note.txt"]
 
@@ -96,7 +97,7 @@ def test_a_failed_replacement_leaves_no_part(tmp_path, monkeypatch):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 def test_what_fails_while_it_is_made_leaves_no_part(tmp_path, error):
     def half():
-        with files.draft(tmp_path / "note.txt") as unfinished:
+        with files.Draft(tmp_path / "note.txt") as unfinished:
             unfinished.write_text("half")
             raise error
 
@@ -145,6 +146,18 @@ def test_a_file_or_folder_without_permission_is_refused(tmp_path, monkeypatch):
     closed = {tmp_path}
     assert refusal(files.write, tmp_path / "new", "").reason.endswith("Permission denied")
     assert path.read_text() == "old"
+
+
+def test_a_read_only_file_system_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(files.os, "access", lambda *_: False)
+    monkeypatch.setattr(files, "_is_read_only", lambda _: True)
+    assert refusal(files.check, tmp_path / "new").reason.endswith("Read-only file system")
+
+
+def test_the_line_of_a_refusal_is_the_callers(tmp_path):
+    for function in (files.check, files.write):
+        error = refusal(function, tmp_path, *(["text"] if function is files.write else []))
+        assert error.line.file == __file__
 
 
 def test_a_folder_whose_place_a_file_has_is_refused(tmp_path):

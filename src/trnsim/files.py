@@ -7,8 +7,7 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -18,9 +17,10 @@ from numpy.lib.format import open_memmap
 
 from trnsim.errors import BadInput, SourceLine
 
-__all__ = ["array", "check", "check_folder", "data", "draft", "require", "source", "text", "write"]
+__all__ = ["Draft", "array", "check", "check_folder", "data", "require", "source", "text", "write"]
 
 _ARCHIVE: Final = b"PK"
+_ROOM: Final = "make room on that disk, or name a file on another"
 _WRITABLE: Final = "name a file in a folder that exists and that you may write to"
 
 
@@ -126,13 +126,12 @@ def write(path: Path | str, content: str | bytes, *, parents: bool = False) -> P
     Raises:
         BadInput: the path cannot be written.
     """
-    with draft(path, parents=parents) as unfinished:
+    with Draft(path, parents=parents) as unfinished:
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
     return Path(path)
 
 
-@contextmanager
-def draft(path: Path | str, *, parents: bool = False) -> Generator[Path]:
+class Draft:
     """An empty file beside `path`, which takes its place at the end; on an error, nothing stays.
 
     Its name is new, so that no file of the user's is touched. A link is followed, permissions of an
@@ -141,25 +140,42 @@ def draft(path: Path | str, *, parents: bool = False) -> Generator[Path]:
     Raises:
         BadInput: the path, or what is written inside, cannot be written.
     """
-    path = Path(path)
-    try:
-        if parents:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        target = _target(path)
-        if target.exists() and not target.is_file():
-            yield target
-            return
-        unfinished = _new_beside(target)
+
+    def __init__(self, path: Path | str, *, parents: bool = False) -> None:
+        self._path = Path(path)
+        self._parents = parents
+        self._target = self._unfinished = self._path
+
+    def __enter__(self) -> Path:
         try:
-            yield unfinished
-            if target.exists():
-                unfinished.chmod(stat.S_IMODE(target.stat().st_mode))
-            unfinished.replace(target)
+            if self._parents:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._target = self._unfinished = _target(self._path)
+            if self._target.is_file() or not self._target.exists():
+                self._unfinished = _new_beside(self._target)
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
+        return self._unfinished
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self._put_in_place()
+        except OSError as failed:
+            raise _unwritable(self._path, failed) from failed
         finally:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {_reason(error)}", fix=_WRITABLE) from error
+            if self._unfinished != self._target:
+                with suppress(OSError):
+                    self._unfinished.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _unwritable(self._path, error) from error
+
+    def _put_in_place(self) -> None:
+        if self._unfinished == self._target:
+            return
+        if self._target.exists():
+            self._unfinished.chmod(stat.S_IMODE(self._target.stat().st_mode))
+        self._unfinished.replace(self._target)
 
 
 def check(path: Path | str) -> None:
@@ -171,7 +187,7 @@ def check(path: Path | str) -> None:
     try:
         _target(Path(path))
     except OSError as error:
-        raise BadInput(f"cannot write {path}: {_reason(error)}", fix=_WRITABLE) from error
+        raise _unwritable(path, error) from error
 
 
 def check_folder(path: Path | str) -> None:
@@ -203,8 +219,18 @@ def _target(path: Path) -> Path:
     if not target.parent.is_dir():
         raise _os_error(errno.ENOTDIR)
     if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise _os_error(errno.EACCES)
+        raise _os_error(errno.EROFS if _is_read_only(target.parent) else errno.EACCES)
     return target
+
+
+def _is_read_only(folder: Path) -> bool:
+    """Whether the file system of `folder` is, where the system tells."""
+    return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
+def _unwritable(path: Path | str, error: OSError) -> BadInput:
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return BadInput(f"cannot write {path}: {_reason(error)}", fix=_ROOM if is_full else _WRITABLE)
 
 
 def _os_error(number: int) -> OSError:

@@ -46,7 +46,7 @@ def save(path: Path, outputs: Any) -> list[Path]:
             fix="return a dict whose keys differ in their letters and digits",
         )
     for file, values in named:
-        with files.draft(file) as unfinished, unfinished.open("wb") as stream:
+        with files.Draft(file) as unfinished, unfinished.open("wb") as stream:
             np.save(stream, _saved(values, path), allow_pickle=False)
     return [file for file, _ in named]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from trnsim import files
 from trnsim.dtypes import UINT8, UINT32, Array, round_to
 from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.memory import Memory
@@ -222,14 +223,13 @@ def _file(path: str | Path) -> Array:
         BadInput: where there is none.
     """
     try:
-        loaded: Array = np.load(path)
-    except (OSError, ValueError) as error:
+        return files.array(path)
+    except BadInput as error:
         raise BadInput(
-            f"nl.shared_constant({str(path)!r}): {error}",
+            f"nl.shared_constant({str(path)!r}): {error.reason}",
             fix="write the file with numpy.save, or pass the array itself",
             source="nki.language.shared_constant",
         ) from error
-    return loaded
 
 
 def _constant(array: Array) -> NkiTensor:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trnsim.errors import BadInput
-from trnsim.files import draft
+from trnsim.files import Draft
 from trnsim.profile.schema import VERSION, tables
 
 if TYPE_CHECKING:
@@ -48,5 +48,5 @@ def _write(name: str, table: Table, path: Path) -> None:
     fields = [arrow.field(column, types[kind]) for column, kind in tables()[name].items()]
     schema = arrow.schema(fields, metadata={"profile_schema_version": VERSION})
     columns = [arrow.array(table[field.name], type=field.type) for field in schema]
-    with draft(path, parents=True) as unfinished:
+    with Draft(path, parents=True) as unfinished:
         writer.write_table(arrow.table(columns, schema=schema), unfinished)
