@@ -1,3 +1,5 @@
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -43,3 +45,13 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_computed
 def test_a_missing_inventory_is_refused():
     with pytest.raises(BadInput, match=r"^cannot read none\.csv: No such file or directory"):
         run("none.csv")
+
+
+def test_what_cannot_be_written_in_the_end_is_printed(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(BadInput, match="No space left on device"):
+        command.assess(Path(INVENTORY), tmp_path / "a.txt")
+    assert "nightly-pretraining: GO." in capsys.readouterr().out

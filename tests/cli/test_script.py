@@ -168,9 +168,10 @@ def test_what_one_chip_refuses_another_reports(tmp_path):
     wide = f"np.float64 if os.environ[{TARGET_VARIABLE!r}] == 'trn1' else np.float32"
     call = f"import os\nsame(np.ones((8, 4), {wide}))\n"
     (tmp_path / "prog.py").write_text(KERNELS + call)
-    done = trnsim("prog.py", "--on", "trn1,trn3", cwd=tmp_path)
+    done = trnsim("--output", "o.npy", "prog.py", "--on", "trn1,trn3", cwd=tmp_path)
     assert done.returncode == 2
     assert "same on trn3" in done.stdout
+    assert np.load(tmp_path / "o.npy").shape == (8, 4)
     assert "trnsim: error: trn1: argument `a` is float64" in done.stderr
 
 
@@ -242,3 +243,23 @@ def test_what_is_no_python_is_refused(content, reason, tmp_path):
     (tmp_path / "p.py").write_bytes(content)
     with pytest.raises(BadInput, match=reason):
         script.checked(tmp_path / "p.py")
+
+
+def test_a_training_step_is_shown_though_its_report_cannot_be_written(tmp_path):
+    pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+    step = "import torch, torch_neuron\ny = torch.ones(3).to('neuron') + 1\n"
+    (tmp_path / "prog.py").write_text(step + "raise RuntimeError('late')\n")
+    full = (
+        "import os, errno, pathlib, sys\n"
+        "def full(*_): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
+        "pathlib.Path.write_bytes = full\n"
+        "sys.argv = ['trnsim', 'run', 'prog.py']\n"
+        "from trnsim.cli import main\nmain()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", full], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "by operation on trn2" in done.stdout
+    assert "RuntimeError: late\n" in done.stderr
+    assert "cannot write trnsim-report/step.txt: No space left on device\n" in done.stderr

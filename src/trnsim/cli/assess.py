@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trnsim import files
+from trnsim.errors import BadInput
 from trnsim.system.assess import Assessment
 from trnsim.system.assess import assess as assess_inventory
 from trnsim.system.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
@@ -39,7 +40,11 @@ def assess(
     if output is None:
         print(report)
         return
-    files.write(output, report + "\n")
+    try:
+        files.write(output, report + "\n")
+    except BadInput:
+        print(report)
+        raise
     print(f"wrote {output}")
 
 

@@ -53,8 +53,9 @@ def compile_model(
         for chip in chips:
             tell(f"{model.name} for {chip}")
             compiled = room.compile_program(model, chip)
+            typer.echo(compiled.text())
             files = compiled.write(report) if report is not None else []
-            typer.echo("\n".join([compiled.text(), *(f"  report  {file}" for file in files), ""]))
+            typer.echo("\n".join([*(f"  report  {file}" for file in files), ""]))
 
 
 def _room() -> Any:

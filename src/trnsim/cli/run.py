@@ -127,8 +127,9 @@ def _reported(
 ) -> Iterable[BadInput]:
     """Prints and writes what ran; what could not be written."""
     runs = [ending.runs for ending in endings]
-    if output is not None and (runs[0] or endings[0].is_whole):
-        yield from _tried(lambda: _save(output, runs[0]))
+    first = next((ending for ending in endings if ending.runs), endings[0])
+    if output is not None and (first.runs or first.is_whole):
+        yield from _tried(lambda: _save(output, first.runs))
     yield from _tried(lambda: _report_device(report, chip, tell))
     # What a kernel did on each chip belongs together.
     kernels = [[run for run in group if run is not None] for group in zip_longest(*runs)]
@@ -207,7 +208,7 @@ def _report_device(folder: Path | None, chip: arch.Target, tell: Callable[[str],
         return
     tell("PyTorch step: device time")
     write_step: Any = importlib.import_module("trnsim.torch.report").write_step
-    typer.echo(write_step(recording, folder or _FOLDER, chip.name, collective_time))
+    write_step(recording, folder or _FOLDER, chip.name, collective_time, typer.echo)
     typer.echo(f"  report  {(folder or _FOLDER) / 'step.html'}")
 
 

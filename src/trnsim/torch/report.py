@@ -92,9 +92,13 @@ def _unique(origins: list[str]) -> list[str]:
 
 
 def write_step(
-    recording: Recording, folder: Path, target: str, collectives: CollectiveTimes | None = None
+    recording: Recording,
+    folder: Path,
+    target: str,
+    collectives: CollectiveTimes | None = None,
+    show: Callable[[str], object] = lambda _: None,
 ) -> str:
-    """Write the report of the last step to `folder`; its text.
+    """Write the report of the last step to `folder`; its text, which is shown before.
 
     `step.txt`, `step.html` and `step.json` have the step on every chip, `step-<target>.trace.json`
     has the timeline and the HBM in use, in Chrome's format, which Perfetto opens.
@@ -106,6 +110,7 @@ def write_step(
     if collectives is not None:
         exchanged = collectives_text(recording, target, collectives)
     text = "\n\n".join(part for part in (step_text(steps), exchanged) if part)
+    show(text)
     contents = {
         "step.txt": text + "\n",
         "step.html": step_page(steps, [mfu(step) for step in steps], exchanged),
