@@ -104,10 +104,11 @@ def test_tuples_of_results_inputs_and_constants_come_back():
         ones = nl.load(nl.shared_constant(np.ones((4, 8), np.float32)))
         out = nl.ndarray((4, 8), dtype=x.dtype, buffer=nl.shared_hbm)
         nisa.dma_copy(dst=out, src=nl.add(ones, nl.load(x)))
-        return scaled(x), [x, scaled(out)], 3
+        return scaled(x), [x, scaled(out)], {"number": 3, "none": None, "again": out}
 
-    double, (same, more), number = trnsim.record(several, X)(5 * X).outputs
-    assert number == 3
+    double, (same, more), named = trnsim.record(several, X)(5 * X).outputs
+    assert (named["number"], named["none"]) == (3, None)
+    np.testing.assert_array_equal(named["again"], 5 * X + 1)
     np.testing.assert_array_equal(double, 10 * X)
     np.testing.assert_array_equal(same, 5 * X)
     np.testing.assert_array_equal(more, 2 * (5 * X + 1))

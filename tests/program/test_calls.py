@@ -450,6 +450,25 @@ def test_a_call_from_another_line_has_a_record_of_its_own(traced, random):
     assert line is None or line.file == __file__
 
 
+def test_a_tile_of_an_earlier_run_is_refused_in_every_call(random):
+    left = []
+
+    @jit
+    def kernel(x, is_own):
+        tile = nl.load(x)
+        mine = tile if is_own else left[0]
+        left[:] = [tile]
+        return scaled(nl.copy(mine))
+
+    x = random((4, 8))
+    for is_own in (True, True, True, False, True):
+        if is_own:
+            trnsim.run(kernel, x, is_own)
+        else:
+            with pytest.raises(IllegalInstruction, match="belongs to an earlier run"):
+                trnsim.run(kernel, x, is_own)
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype", "options"),
     [

@@ -183,10 +183,10 @@ def _tensors(result: Any) -> Iterator[NkiTensor]:
     """The tensors that a kernel returned.
 
     Raises:
-        BadInput: where it returned what is neither a tensor nor a number, nor a tuple of them.
+        BadInput: where it returned what is neither a tensor nor a number, nor holds them.
     """
-    if isinstance(result, tuple | list):
-        for item in result:
+    if isinstance(result, tuple | list | dict):
+        for item in result.values() if isinstance(result, dict) else result:
             yield from _tensors(item)
     elif isinstance(result, NkiTensor):
         yield result
@@ -198,6 +198,8 @@ def _moved(result: Any, storages: Mapping[int, Any]) -> Any:
     """What a kernel returned, its tensors on other storages."""
     if isinstance(result, tuple | list):
         return like(result, [_moved(item, storages) for item in result])
+    if isinstance(result, dict):
+        return {key: _moved(item, storages) for key, item in result.items()}
     if not isinstance(result, NkiTensor):
         return result
     storage = storages[result.storage.serial]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import ref
 
 from trnsim.memory import Tile
+from trnsim.memory.storage import next_serial
 
 if TYPE_CHECKING:
     from trnsim.dtypes import Dtype
@@ -132,9 +133,11 @@ class Follower:
         position: how many instructions have been the same.
     """
 
-    def __init__(self, record: Record, inputs: Sequence[Storage]) -> None:
+    def __init__(self, record: Record, inputs: Sequence[Storage], first_serial: int) -> None:
+        """A run whose storages have serial numbers from `first_serial` on."""
         self.record = record
         self.position = 0
+        self._first_serial = first_serial
         self._numbers: dict[int, int] = {}
         self._storages: list[ref[Storage]] = []
         self._accesses: dict[Memory, dict[tuple[object, int], Any]] = {}
@@ -191,6 +194,8 @@ class Follower:
         natures = self.record.natures
         if number != len(self._storages) or number >= len(natures):
             return False
+        if storage.serial < self._first_serial:  # of an earlier run, which is refused
+            return False
         if _nature(storage) != natures[number]:
             return False
         self._numbers[storage.serial] = number
@@ -203,6 +208,7 @@ class Follower:
         storage = self._storages[number]()
         if storage is None:
             storage = self.record.storages[number].bare()
+            storage.serial = next_serial()  # it stands for one of this run
             if storage.is_placed:  # its bytes are still those of a memory that others use
                 storage.accesses = self._accesses[storage.memory]
         return storage

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from trnsim.errors import BadInput, UninitializedRead, user_line
+from trnsim.errors import BadInput, InternalError, UninitializedRead, user_line
 from trnsim.isa import Instruction
 from trnsim.isa.machine import Machine
 from trnsim.memory import CoreMemory, Tile
@@ -112,6 +112,7 @@ class CoreContext:
         self.tell: Callable[[int], None] | None = None
         self.unwritten_shared: list[UninitializedRead] = []
         self.program = Program(core)
+        self._first_serial = self.program.first_serial
         self._observers = observers
         self._machine = Machine(core, peer.link if peer else None)
         self._dependencies = DependencyTable()
@@ -121,7 +122,7 @@ class CoreContext:
 
     def follow(self, record: Record, inputs: Sequence[Storage]) -> None:
         """Compare what will be issued on these inputs with a record, as long as they agree."""
-        self._follower = Follower(record, inputs)
+        self._follower = Follower(record, inputs, self._first_serial)
         self.program, self._known = record.program, record.known
 
     def record(self, inputs: Sequence[Storage]) -> None:
@@ -270,7 +271,7 @@ class CoreContext:
         follower, self._follower = self._follower, None
         if follower is None:
             raise InternalError("a run left a record that it did not follow")
-        self.program, self._known = Program(self.core), {}
+        self.program, self._known = Program(self.core, first_serial=self._first_serial), {}
         for step, reads, writes, named in follower.passed():
             self._append(self._admit(step.known), step.line, reads, writes, named)
 
