@@ -114,3 +114,14 @@ def test_a_map_keeps_the_last_value_of_each_byte(history, asked):
     for found, element in zip(grains, bytes_of(pattern, itemsize), strict=True):
         repeated = np.repeat(found, itemsize // len(found))
         assert repeated.tolist() == [expected[byte] for byte in element]
+
+
+def test_a_mask_is_empty_until_something_is_added():
+    mask = ByteMask(8)
+    assert mask.is_empty
+    mask.add(AccessPattern((2,), (1,), 0), 1)
+    assert not mask.is_empty
+    mask.clear()
+    assert mask.is_empty
+    mask.fill()
+    assert not mask.is_empty

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from trnsim.dtypes import ALL, BFLOAT16, FLOAT32, INT8, UINT8
 from trnsim.errors import IllegalInstruction, InternalError
-from trnsim.memory import AccessPattern, Box, Memory, Storage, Tile
+from trnsim.memory import AccessPattern, Box, ByteMask, Memory, Storage, Tile
 
 ROWS, PITCH = 6, 8
 
@@ -137,3 +137,12 @@ def test_a_shape_only_tile_has_no_values():
 def test_an_array_outside_its_storage_is_refused():
     with pytest.raises(IllegalInstruction, match="keep the access pattern within"):
         _ = tile_of(AccessPattern((7, 8), (8, 1), 0)).array
+
+
+def test_a_copy_knows_what_was_written_though_it_was_full_before():
+    storage = Storage(Memory.HBM, 64, 16, data=np.zeros(64, np.uint8), is_written=True)
+    storage.changed = ByteMask(64)
+    Tile(storage, FLOAT32, AccessPattern((2, 2), (16, 4), 8)).mark_written()
+    changed = storage.changed.of(AccessPattern((4, 4), (16, 4), 0), 4)
+    assert np.argwhere(changed).tolist() == [[0, 2], [0, 3], [1, 2], [1, 3]]
+    assert storage.bare().changed is None

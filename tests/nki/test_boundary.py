@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import trnsim
+from trnsim.errors import BadInput
+from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
 
@@ -141,3 +143,176 @@ def test_an_object_without_arrays_enters_as_it_is():
 
     given = Settings(None)
     assert trnsim.run(kernel, given).outputs is given
+
+
+@jit
+def first_row_added(changed, read):
+    """``changed[0] += 1``; `read` is loaded alone."""
+    nl.store(changed[0:1], nl.add(nl.load(changed[0:1]), 1.0))
+    out = nl.ndarray(read.shape, dtype=read.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(read))
+    return out
+
+
+_CALLS = 4
+"""Calls until the last is one of a kept program, which is executed without its kernel."""
+
+
+def _views():
+    return {
+        "transposed": np.transpose,
+        "reversed": lambda x: x[::-1],
+        "every other column": lambda x: x[:, ::2],
+        "itself": lambda x: x,
+        "broadcast": lambda x: np.lib.stride_tricks.as_strided(x, (3, 4), (0, 4)),
+        "read-only": lambda x: np.broadcast_to(x[:1], (4, 4)),
+    }
+
+
+@pytest.mark.parametrize("view", _views())
+def test_what_the_kernel_only_reads_is_not_written_over_what_it_writes(view):
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    wanted = x.copy()
+    for _ in range(_CALLS):
+        read = _views()[view](x).copy()
+        found = trnsim.run(first_row_added, x, _views()[view](x)).outputs
+        wanted[0] += 1
+        np.testing.assert_array_equal(x, wanted)
+        if view != "itself":  # a copy, made before the kernel wrote
+            np.testing.assert_array_equal(found, read)
+
+
+@pytest.mark.parametrize("view", ["transposed", "reversed", "every other column"])
+def test_of_a_copy_what_the_kernel_writes_goes_back_and_no_more(view):
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    wanted = x.copy()
+    for _ in range(_CALLS):
+        trnsim.run(first_row_added, _views()[view](x), x)
+        _views()[view](wanted)[0] += 1
+        np.testing.assert_array_equal(x, wanted)
+
+
+def test_two_views_of_one_array_keep_what_was_written_through_each():
+    @jit
+    def kernel(rows, columns):
+        nl.store(rows[0:1], nl.full((1, 4), 5.0, nl.float32))
+        nl.store(columns[1:2, 2:4], nl.full((1, 2), 7.0, nl.float32))
+        return columns
+
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    wanted = x.copy()
+    wanted[:, ::-1][0] = 5
+    wanted.T[1, 2:4] = 7
+    for _ in range(_CALLS):
+        trnsim.run(kernel, x[:, ::-1], x.T)
+        np.testing.assert_array_equal(x, wanted)
+
+
+def test_a_written_value_goes_back_though_it_is_what_was_there():
+    @jit
+    def kernel(cleared, kept):
+        tile = nl.load(kept)
+        nl.store(cleared, nl.zeros(cleared.shape, cleared.dtype))
+        nl.store(kept, tile)
+        return kept
+
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    x[1, 2] = np.nan
+    wanted = x.copy()
+    for _ in range(_CALLS):
+        trnsim.run(kernel, x, x.T)
+        np.testing.assert_array_equal(x, wanted)
+
+
+def test_bytes_within_an_element_go_back_alone():
+    @jit
+    def kernel(changed, halves):
+        nl.store(changed, nl.zeros(changed.shape, changed.dtype))
+        upper = halves.view(nl.bfloat16)[:, 1:8:2]
+        nl.store(upper, nl.full(upper.shape, 1.0, nl.bfloat16))
+        return changed
+
+    x = np.full((4, 4), 3.0000002, np.float32)
+    trnsim.run(kernel, x, x.T)
+    np.testing.assert_array_equal(x, np.float32(1))
+
+
+def test_an_index_decides_which_rows_go_back():
+    @jit
+    def kernel(table, rows, values):
+        indices = nl.load(rows)
+        nisa.dma_copy(
+            dst=table.ap(pattern=[[4, 2], [1, 4]], offset=0, vector_offset=indices),
+            src=values,
+        )
+        return table
+
+    x = np.zeros((4, 8), np.float32)
+    values = np.ones((2, 4), np.float32)
+    for rows in ([0, 2], [0, 2], [0, 2], [3, 1], [3, 3]):
+        x[...] = 0
+        trnsim.run(kernel, x[:, ::2], np.array(rows, np.int32)[:, None], values, target="trn2")
+        assert x.any(axis=1).nonzero()[0].tolist() == sorted(set(rows))
+        assert not x[:, 1::2].any()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (3, 1, 2)])
+def test_arrays_of_every_rank_go_back(shape):
+    @jit
+    def kernel(x):
+        nl.store(x, nl.full(x.shape, 2.0, nl.float32))
+        return x
+
+    x = np.zeros((*shape, 2), np.float32)
+    for _ in range(_CALLS):
+        x[...] = 0
+        trnsim.run(kernel, x[..., 0])
+        assert (x[..., 0] == 2).all()
+        assert not x[..., 1].any()
+
+
+def test_a_wider_copy_goes_back_where_it_was_written(monkeypatch):
+    monkeypatch.setenv("NKI_PRECISE_FP", "0")
+    x = np.arange(16).reshape(4, 4).astype(ml_dtypes.bfloat16)
+    wanted = x.copy()
+    wanted[0] += 1
+    monkeypatch.setenv("NKI_SIMULATOR", "1")
+    first_row_added(x, x.T)
+    np.testing.assert_array_equal(x, wanted)
+
+
+def test_elements_that_are_the_same_bytes_cannot_be_written():
+    x = np.zeros((1, 4), np.float32)
+    given = np.lib.stride_tricks.as_strided(x, (3, 4), (0, 4))
+    for _ in range(_CALLS):
+        with pytest.raises(BadInput, match=r"argument `x`.*same bytes: shape \(3, 4\)") as error:
+            trnsim.run(cleared, given)
+        assert "pass the copy" in error.value.fix
+
+
+def test_torch_views_of_one_tensor_keep_what_is_written():
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.arange(16).reshape(4, 4).to(dtype)
+        wanted = x.clone()
+        for given in (x.t(), x.unsqueeze(0).expand(2, 4, 4)[0].t(), x[:1].expand(4, 4)):
+            for _ in range(_CALLS):
+                trnsim.run(first_row_added, x, given)
+                wanted[0] += 1
+                assert torch.equal(x, wanted)
+
+
+def test_tensors_on_a_device_get_back_what_is_written_alone():
+    torch = pytest.importorskip("torch")
+    x = torch.arange(16, dtype=torch.float32).reshape(4, 4)
+    wanted = x.clone()
+    changed, read = Elsewhere(x), Elsewhere(x.t())
+    for tensor in (changed, read):
+        tensor.device = torch.device("cpu", 0)
+    for _ in range(_CALLS):
+        trnsim.run(first_row_added, changed, read)
+        wanted[0] += 1
+        assert torch.equal(x, wanted)
+    trnsim.run(first_row_added, read, changed)
+    wanted[:, 0] += 1
+    assert torch.equal(x, wanted)

@@ -67,6 +67,11 @@ class ByteMask:
         self._map: ByteMap | None = None
         self._added_bytes = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been added."""
+        return not self.is_full and self._map is None
+
     def clear(self) -> None:
         """Nothing is in the set."""
         self.is_full, self._map, self._added_bytes = False, None, 0

@@ -59,6 +59,7 @@ class Storage:
         is_placed: whether the kernel fixed its address.
         is_shared: whether several cores see it.
         written: the bytes that something wrote.
+        changed: of a copy that goes back to where it came from, the bytes that instructions wrote.
         serial: a number of its own, in order of allocation.
         root_serial: the serial number of the storage whose bytes it shares: its own.
         origin_bytes: where it begins within that storage.
@@ -69,6 +70,7 @@ class Storage:
         "__weakref__",
         "_accumulating",
         "accesses",
+        "changed",
         "data",
         "is_shared",
         "line",
@@ -106,6 +108,7 @@ class Storage:
         self.is_shared = False
         self.start_partition = start_partition
         self.written = ByteMask(nbytes, full=is_written)
+        self.changed: ByteMask | None = None
         self.serial = self.root_serial = next(_serial)
         self.accesses: dict[tuple[object, int], Any] = {}
         self._accumulating: ByteMask | None = None
@@ -115,6 +118,7 @@ class Storage:
         twin = copy(self)
         twin.data = None
         twin.written = ByteMask(self.nbytes, full=True)
+        twin.changed = None
         twin.accesses = {}
         twin._accumulating = copy(self._accumulating)  # noqa: SLF001  its own
         twin.restart()

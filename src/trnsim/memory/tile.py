@@ -14,6 +14,7 @@ from trnsim.memory.layout import Layout, layout_of
 if TYPE_CHECKING:
     from trnsim.memory.access import AccessPattern
     from trnsim.memory.box import Box
+    from trnsim.memory.bytemask import ByteMask
     from trnsim.memory.storage import Memory, Storage
 
 
@@ -174,17 +175,24 @@ class Tile:
 
     def mark_written(self) -> None:
         """Every element has been written now."""
-        storage, layout = self.storage, self.layout
+        storage = self.storage
         if storage.is_placed:
-            storage.note_write(layout.box)
+            storage.note_write(self.layout.box)
+        self._add_to(storage.written)
+        if storage.changed is not None:
+            self._add_to(storage.changed)
+
+    def _add_to(self, mask: ByteMask) -> None:
+        """Its bytes are in `mask`; without values nobody knows which bytes an index picks."""
+        layout = self.layout
         if self.index is not None:
-            if storage.data is not None:
+            if self.storage.data is not None:
                 places = self._places(self.legal_rows())
-                storage.written.mark(self.footprint, self.dtype.itemsize, places)
+                mask.mark(self.footprint, self.dtype.itemsize, places)
         elif layout.is_whole:
-            storage.written.fill()
+            mask.fill()
         else:
-            storage.written.add(*layout.runs)
+            mask.add(*layout.runs)
 
     def written_flags(self) -> Array:
         """One boolean an element: whether it has been written."""

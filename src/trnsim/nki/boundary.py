@@ -1,13 +1,17 @@
 """Arrays become HBM tensors on the way in, and the caller's kind of array on the way out.
 
 numpy, torch and jax arrays; torch and jax are imported only where the caller has done so already.
-Inputs that the kernel writes are written in place, but for jax arrays, which cannot change.
+Inputs that the kernel writes are written in place, but for read-only ones (jax arrays are), which
+cannot change. What cannot be written at once, as it is not contiguous, of another dtype than it is
+stored in, or on a device, is copied; the bytes that instructions wrote go back at the end, and no
+others: another argument may share them.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,6 +19,7 @@ import numpy as np
 
 from trnsim.dtypes import Array, as_dtype
 from trnsim.errors import BadInput, IllegalInstruction
+from trnsim.memory import AccessPattern, ByteMask
 from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.precision import stored
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
@@ -25,18 +30,60 @@ if TYPE_CHECKING:
 _NO_NUMPY = ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2")
 
 
+@dataclass(frozen=True)
+class _Copy:
+    """What the kernel works on in place of an argument's own bytes.
+
+    Attributes:
+        name: the argument's.
+        given: where they go back to, an array or a tensor on a device.
+        dense: the copy.
+        changed: the bytes of it that instructions wrote.
+    """
+
+    name: str
+    given: Any
+    dense: Array
+    changed: ByteMask
+
+    def put(self, array: Array) -> None:
+        """Write what instructions wrote to the argument's elements.
+
+        Raises:
+            BadInput: where several of them are one in memory.
+        """
+        steps = zip(array.shape, array.strides, strict=True)
+        if any(length > 1 and stride == 0 for length, stride in steps):
+            raise BadInput(
+                f"the kernel writes argument `{self.name}`, of which several elements are the same "
+                f"bytes: shape {array.shape}, strides {array.strides} bytes",
+                fix="copy what was broadcast or expanded before the call, and pass the copy",
+            )
+        dense = self.dense.reshape(array.shape)
+        if self.changed.is_full:
+            array[...] = dense
+            return
+        every_byte = AccessPattern((dense.nbytes,), (1,), 0)
+        is_changed = self.changed.of(every_byte, 1).reshape(*dense.shape, dense.itemsize)
+        if array.dtype == dense.dtype:
+            np.copyto(_bytes_of(array), _bytes_of(dense), where=is_changed)
+        else:
+            np.copyto(array, dense, "unsafe", where=is_changed.any(axis=-1))
+
+
 class Boundary:
     """What one launch has taken in, and how it hands back.
 
     Attributes:
         entered: the arrays that came in, in order, as the kernel sees them.
+        goes_back: of each of them, whether it is a copy of which the changes go back.
     """
 
     def __init__(self, context: CoreContext) -> None:
         self.entered: list[NkiTensor] = []
+        self.goes_back: list[bool] = []
         self._context = context
-        self._copies: list[tuple[Array, Array]] = []
-        self._on_device: list[tuple[Any, Array]] = []
+        self._copies: list[_Copy] = []
         self._torch: Any = None
         self._device: Any = None
         self._jax: Any = None
@@ -56,15 +103,23 @@ class Boundary:
                 fix="return it in shared HBM from that run, and pass the array that comes back",
             )
         array = self._as_array(value)
-        return _plain(value) if array is None else self._adopt(name, array)
+        return _plain(value) if array is None else self._adopt(name, value, array)
 
     def write_back(self) -> None:
-        """Copy what the kernel may have written to arrays that it could not write in place."""
-        for original, dense in self._copies:
-            if original.flags.writeable:
-                original[...] = dense.reshape(original.shape)
-        for tensor, array in self._on_device:
-            tensor.copy_(self._as_torch(array))
+        """Write what instructions wrote to the arguments of which they had copies.
+
+        Raises:
+            BadInput: for an argument that was broadcast.
+        """
+        for made in self._copies:
+            if made.changed.is_empty:
+                continue
+            if isinstance(made.given, np.ndarray):
+                made.put(made.given)
+            else:  # another argument may have written it since
+                now = self._from_torch(made.given)
+                made.put(now)
+                made.given.copy_(self._as_torch(now))
 
     def leave(self, result: Any) -> Any:
         """Tensors in `result` as arrays; containers element by element.
@@ -105,7 +160,7 @@ class Boundary:
         vars(twin).update(entered)
         return twin
 
-    def _adopt(self, name: str, array: Array) -> NkiTensor:
+    def _adopt(self, name: str, value: Any, array: Array) -> NkiTensor:
         try:
             dtype = stored(array.dtype)
         except IllegalInstruction as error:
@@ -121,10 +176,14 @@ class Boundary:
         else:
             # What cannot be written in place is copied, as a device would.
             dense = np.ascontiguousarray(array) if array.flags.writeable else array.copy("C")
-        if dense is not array and self._context.has_values:
-            self._copies.append((array, dense))
         storage, pattern = self._context.memory.adopt(dense, name)
         self.entered.append(NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm))
+        given = value if _is_on_device(value) else array
+        can_change = array.flags.writeable and self._context.has_values
+        self.goes_back.append(can_change and dense is not given)
+        if self.goes_back[-1]:
+            storage.changed = ByteMask(storage.nbytes)
+            self._copies.append(_Copy(name, given, dense, storage.changed))
         return self.entered[-1]
 
     def _as_array(self, value: Any) -> Array | None:
@@ -150,11 +209,8 @@ class Boundary:
         if str(host.dtype) in _NO_NUMPY:  # numpy has the bits, ml_dtypes their meaning
             bits = {1: torch.uint8, 2: torch.int16}[host.element_size()]
             array: Array = host.view(bits).numpy().view(as_dtype(host.dtype).dtype)
-        else:
-            array = host.numpy()
-        if str(value.device) != "cpu":
-            self._on_device.append((value, array))
-        return array
+            return array
+        return np.asarray(host.numpy())
 
     def _as_given(self, array: Array) -> Any:
         if self._jax is not None:
@@ -169,6 +225,16 @@ class Boundary:
             bits = np.dtype(f"i{array.itemsize}") if array.itemsize > 1 else np.dtype(np.uint8)
             return torch.from_numpy(array.view(bits)).view(getattr(torch, str(array.dtype)))
         return torch.from_numpy(array)
+
+
+def _is_on_device(value: Any) -> bool:
+    """Whether it is a torch tensor of which the host sees a copy."""
+    return hasattr(value, "detach") and str(value.device) != "cpu"
+
+
+def _bytes_of(array: Array) -> Array:
+    """A view of its bytes, with a last axis for those of an element."""
+    return array[..., None].view(np.uint8)
 
 
 def _plain(value: Any) -> Any:

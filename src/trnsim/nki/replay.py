@@ -77,7 +77,7 @@ class Replay:
             boundary.enter(name, value)
         inputs = [tensor.storage for tensor in boundary.entered]
         data = [storage.data for storage in inputs if storage.data is not None]
-        results = self._executable.execute(data)
+        results = self._executable.execute(data, [storage.changed for storage in inputs])
         boundary.write_back()
         now = dict(zip(self._entered, inputs, strict=True))
         for storage, found in zip(self._returned, results, strict=True):

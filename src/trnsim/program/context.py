@@ -206,7 +206,7 @@ class CoreContext:
             self.capture.execute(len(self.program), instruction, reads, self._machine)
         for tile in writes if known.writes_all else instruction.written_tiles():
             storage = tile.storage
-            if not storage.written.is_full or storage.is_placed:
+            if not storage.written.is_full or storage.is_placed or storage.changed is not None:
                 tile.mark_written()
         for tile, flags in partly:
             tile.mark_written_where(flags)

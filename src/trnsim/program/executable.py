@@ -23,11 +23,11 @@ from trnsim.isa.machine import Machine
 from trnsim.program.capture import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from trnsim.dtypes import Array
     from trnsim.isa import Instruction
-    from trnsim.memory import Memory, Storage, Tile
+    from trnsim.memory import ByteMask, Memory, Storage, Tile
     from trnsim.program.capture import Capture
     from trnsim.program.recording import Program
 
@@ -55,7 +55,8 @@ class Executable:
     ) -> None:
         self._program = program
         self._places = capture.places
-        self._steps = [instruction.execute for instruction in capture.instructions]
+        inputs = {life.storage.serial for life in given if life is not None}
+        self._steps = [_step(instruction, inputs) for instruction in capture.instructions]
         self._storages = list(capture.storages.values())
         self._bound = (*given, *results)
         self._result_bytes = [life.storage.nbytes for life in results]
@@ -92,8 +93,14 @@ class Executable:
         inputs = [lives.get(serial) for serial in given]
         return cls(program, capture, inputs, [lives[serial] for serial in results])
 
-    def execute(self, given: Sequence[Array]) -> list[Array]:
+    def execute(
+        self, given: Sequence[Array], changed: Sequence[ByteMask | None] = ()
+    ) -> list[Array]:
         """The results' bytes for the inputs' bytes; one thread at a time.
+
+        Args:
+            given: the bytes of each input, which instructions may write.
+            changed: where it should be noted which of them they wrote, or None, for each.
 
         Raises:
             EmulatorError: what the values make undefined or illegal, at the kernel's own line.
@@ -101,7 +108,7 @@ class Executable:
         with self._lock:
             place = 0
             try:
-                results = self._bind(given)
+                results = self._bind(given, changed)
                 for storage in self._storages:
                     storage.restart()
                 machine = Machine(self._program.core)
@@ -115,14 +122,18 @@ class Executable:
                 for life in self._bound:
                     if life is not None:
                         _put(life, None)
+                        life.storage.changed = None
         return results
 
-    def _bind(self, given: Sequence[Array]) -> list[Array]:
+    def _bind(self, given: Sequence[Array], changed: Sequence[ByteMask | None]) -> list[Array]:
         """Inputs and new results in their places."""
         results = [np.empty(nbytes, np.uint8) for nbytes in self._result_bytes]
         for life, data in zip(self._bound, (*given, *results), strict=True):
             if life is not None:
                 _put(life, data)
+        for life, mask in zip(self._bound, changed, strict=False):
+            if life is not None:
+                life.storage.changed = mask
         return results
 
 
@@ -131,6 +142,20 @@ def _put(life: _Life, data: Array | None) -> None:
     life.storage.data = data
     for tile in life.tiles:
         tile.forget_array()
+
+
+def _step(instruction: Instruction, inputs: Collection[int]) -> Callable[[Machine], None]:
+    """Executes an instruction, and notes which bytes of an input it wrote."""
+    written = [tile for tile in instruction.written_tiles() if tile.storage.serial in inputs]
+    if not written:
+        return instruction.execute
+
+    def execute(machine: Machine) -> None:
+        instruction.execute(machine)
+        for tile in written:
+            tile.mark_written()
+
+    return execute
 
 
 def _touched(instruction: Instruction) -> Iterator[tuple[Tile, bool]]:
