@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trnsim.errors import IllegalInstruction, UndefinedBehavior
+from trnsim.errors import IllegalInstruction, UndefinedBehavior, Unspecified
 from trnsim.isa import Engine
 from trnsim.isa.machine import Machine
 
@@ -18,30 +18,53 @@ def test_registers_are_undefined_until_something_resets_them(machine, engine):
     registers = machine.accumulators[engine]
     message = f"registers of the {engine.label} are read for 4 lanes"
     with pytest.raises(UndefinedBehavior, match=message) as caught:
-        registers.read(4)
+        registers.read(0, 4)
     assert "reset_reduce" in caught.value.fix
-    registers.write(np.arange(4.0).reshape(4, 1))
-    assert registers.read(4).ravel().tolist() == [0, 1, 2, 3]
-    assert registers.read(2).ravel().tolist() == [0, 1]
+    registers.write(0, np.arange(4.0).reshape(4, 1))
+    assert registers.read(0, 4).ravel().tolist() == [0, 1, 2, 3]
+    assert registers.read(0, 2).ravel().tolist() == [0, 1]
     with pytest.raises(UndefinedBehavior, match="read for 5 lanes"):
-        registers.read(5)
+        registers.read(0, 5)
     registers.forget()
     with pytest.raises(UndefinedBehavior):
-        registers.read(1)
+        registers.read(0, 1)
 
 
 def test_the_engines_keep_their_own_registers(machine):
-    machine.accumulators[Engine.scalar].write(np.ones((2, 1)))
+    machine.accumulators[Engine.scalar].write(0, np.ones((2, 1)))
     with pytest.raises(UndefinedBehavior):
-        machine.accumulators[Engine.vector].read(1)
+        machine.accumulators[Engine.vector].read(0, 1)
 
 
 def test_registers_hold_a_float32_copy(machine):
     registers, values = machine.accumulators[Engine.vector], np.full((2, 1), 0.1)
-    registers.write(values)
+    registers.write(0, values)
     values[:] = 7
-    assert registers.read(2).dtype == np.float32
-    assert registers.read(2)[0, 0] == np.float32(0.1)
+    assert registers.read(0, 2).dtype == np.float32
+    assert registers.read(0, 2)[0, 0] == np.float32(0.1)
+
+
+def test_registers_are_those_of_partitions(machine):
+    registers = machine.accumulators[Engine.vector]
+    registers.write(64, np.arange(32.0).reshape(32, 1))
+    assert registers.read(64, 32).ravel().tolist() == list(range(32))
+    for first in (0, 32, 96):
+        with pytest.raises(UndefinedBehavior, match=f"lanes from partition {first} on"):
+            registers.read(first, 32)
+
+
+def test_lanes_that_a_tile_at_another_partition_may_have_used_are_not_guessed(machine):
+    registers, ones = machine.accumulators[Engine.vector], np.ones((128, 1))
+    registers.write(0, ones)
+    for first, lanes, later in ((32, 32, 0), (64, 64, 0), (0, 32, 32), (0, 8, 96)):
+        registers.write(later, ones[: lanes if later else 128])
+        with pytest.raises(Unspecified, match=f"a tile from partition {later} on has") as caught:
+            registers.read(first, lanes)
+        assert "reduce_res before" in caught.value.fix
+        registers.write(0, ones)
+    registers.write(96, ones[:8])
+    with pytest.raises(Unspecified):
+        registers.read(0, 128)
 
 
 def test_a_single_core_has_no_partner(machine):

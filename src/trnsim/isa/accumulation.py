@@ -2,7 +2,8 @@
 
 Reductions take the float32 results before they are rounded to the dtype of `dst`: range_select's
 note on stability has -inf in a bfloat16 `dst` beside FP32_MIN in a float32 `reduce_res`. The order
-in which a lane adds is not documented; here it is numpy's.
+in which a lane adds is not documented; here it is numpy's. The lanes are those of the partitions
+from which the engine reads its data.
 
 Source: nki.isa.tensor_scalar_reduce, nki.isa.exponential: Accumulator behavior.
 """
@@ -49,17 +50,18 @@ def starting(
     machine: Machine,
     command: ReduceCmd,
     op: str,
+    first: int,
     values: Array,
     initial: Tile | float | None = None,
 ) -> Float32Array:
-    """What the registers hold as `command` starts, [P, 1] for the lanes of `values`.
+    """What the registers hold as `command` starts, [P, 1] for `values` from partition `first` on.
 
     Raises:
         UndefinedBehavior: where `reduce` continues what nothing started.
     """
     lanes = len(values)
     if command is ReduceCmd.reduce:
-        return machine.accumulators[Engine.vector].read(lanes)
+        return machine.accumulators[Engine.vector].read(first, lanes)
     start: Array | float = IDENTITIES[op]
     if command is ReduceCmd.load_reduce and initial is not None:
         start = along_free_axis(initial, np.empty((lanes, 1)))
@@ -70,10 +72,11 @@ def accumulate(
     machine: Machine,
     command: ReduceCmd,
     op: str,
+    first: int,
     values: Array,
     initial: Tile | float | None = None,
 ) -> Float32Array | None:
-    """Reduce float32 `values` along the free axes into the registers.
+    """Reduce float32 `values` along the free axes into the registers from partition `first` on.
 
     Returns:
         What the registers hold then, [P, 1]; None where `command` accumulates nothing.
@@ -82,13 +85,13 @@ def accumulate(
     if command is ReduceCmd.idle:
         registers.forget()
         return None
-    start = starting(machine, command, op, values, initial)
+    start = starting(machine, command, op, first, values, initial)
     if command is ReduceCmd.reset:
-        registers.write(start)
+        registers.write(first, start)
         return None
     operator = ALU[op]
     if operator.reduce is None:
         raise InternalError(f"{op} accumulates but does not reduce")
     total = operator.reduce(values.reshape(len(values), -1), axis=1).reshape(-1, 1)
-    registers.write(operator.apply(start, total))
-    return registers.read(len(values))
+    registers.write(first, operator.apply(start, total))
+    return registers.read(first, len(values))

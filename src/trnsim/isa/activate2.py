@@ -122,9 +122,7 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
             result = function.apply(values)
         result = result.astype(np.float32, copy=False)
         self.dst.store(result)
-        accumulate(machine, result, self.reduce_op, self.reduce_cmd)
-        if self.reduce_res is not None:
-            self.reduce_res.store(machine.accumulators[Engine.scalar].read(len(result)))
+        accumulate(machine, self, result)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F); reading the accumulator adds about 64 cycles."""

@@ -28,6 +28,7 @@ from trnsim.memory import Tile
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array, Float32Array
+    from trnsim.isa.activate2 import Activate2
 
 _TABLE = "nki.api.shared.rst, Supported Activation Functions for NKI ISA"
 _ENGINES = "nki.api.shared.rst, NKI Engine Selection"
@@ -95,9 +96,7 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         else:
             result = function.apply(values).astype(np.float32, copy=False)
         self.dst.store(result)
-        accumulate(machine, result, self.reduce_op, self.reduce_cmd)
-        if self.reduce_res is not None:
-            self.reduce_res.store(machine.accumulators[Engine.scalar].read(len(result)))
+        accumulate(machine, self, result)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F); reading the accumulator adds about 64 cycles."""
@@ -234,16 +233,25 @@ def check_values(instruction: Instruction, function: ActivationFunction, values:
 
 
 def accumulate(
-    machine: Machine, result: Float32Array, reduce_op: str | None, command: ReduceCmd
+    machine: Machine,
+    instruction: Activation | Activate2,
+    result: Float32Array,
 ) -> None:
-    """What `command` does with the accumulator: reset it, reduce into it, both or neither."""
-    name = reduce_op or "add"
+    """What `reduce_cmd` does with the lanes of `data`: reset, reduce, both or neither; the sum.
+
+    Raises:
+        UndefinedBehavior: where the sum continues what nothing started.
+    """
+    name, command = instruction.reduce_op or "add", instruction.reduce_cmd
+    registers = machine.accumulators[Engine.scalar]
+    first, lanes = instruction.data.start_partition, len(result)
     if command in _RESETS:
-        _write_lanes(machine, np.full((len(result), 1), IDENTITIES[name], np.float32))
+        registers.write(first, np.full((lanes, 1), IDENTITIES[name], np.float32))
     if command in _REDUCES:
-        held = machine.accumulators[Engine.scalar].read(len(result))
-        reduced = ALU[name].apply(held, reduced_along_free_axes(name, result))
-        _write_lanes(machine, np.asarray(reduced, np.float32))
+        held = registers.read(first, lanes)
+        registers.write(first, ALU[name].apply(held, reduced_along_free_axes(name, result)))
+    if instruction.reduce_res is not None:
+        instruction.reduce_res.store(registers.read(first, lanes))
 
 
 def activation_cost(core: NeuronCore, n: Dims, reduce_res: Tile | None) -> Cost:
@@ -262,12 +270,3 @@ def reduced_along_free_axes(name: str, values: Float32Array) -> Float32Array:
     backwards = np.abs(flat[:, ::-1])
     place = backwards.argmax(axis=1) if name == "abs_max" else backwards.argmin(axis=1)
     return np.take_along_axis(flat[:, ::-1], place[:, None], axis=1)
-
-
-def _write_lanes(machine: Machine, values: Float32Array) -> None:
-    """Set the registers of the lanes in use; those of other lanes keep what they hold."""
-    accumulator = machine.accumulators[Engine.scalar]
-    held = accumulator.values
-    if held is not None and len(held) > len(values):
-        values = np.concatenate([values, held[len(values) :]])
-    accumulator.write(values)

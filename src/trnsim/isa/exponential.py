@@ -111,7 +111,8 @@ class Exponential(Instruction, engines=(Engine.vector,)):
         """Float32 throughout, each result rounded once on write."""
         values = self.src.load()
         values = np.exp(values - along_free_axis(self.max_value, values))
-        total = accumulate(machine, self.reduce_cmd, "add", values, self.reduce_init)
+        first = self.src.start_partition
+        total = accumulate(machine, self.reduce_cmd, "add", first, values, self.reduce_init)
         self.dst.store(values)
         if self.reduce_res is not None and total is not None:
             self.reduce_res.store(total)

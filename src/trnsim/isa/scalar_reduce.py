@@ -96,7 +96,10 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
         values = self.data.load()
         if not is_bypass(self.op0):
             values = apply_along(ALU[self.op0], values, self.operand0)
-        total = accumulate(machine, self.reduce_cmd, self.reduce_op, values, self.reduce_init)
+        first = self.data.start_partition
+        total = accumulate(
+            machine, self.reduce_cmd, self.reduce_op, first, values, self.reduce_init
+        )
         self.dst.store(values)
         if self.reduce_res is not None and total is not None:
             self.reduce_res.store(-total if self.reduce_res_negate else total)

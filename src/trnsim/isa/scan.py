@@ -180,13 +180,14 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
         if not is_bypass(self.op0):
             values = apply_along(ALU[self.op0], values, self.imm0)
         values = values.reshape(len(values), -1)
-        start = starting(machine, self.reduce_cmd, self.op1, values, self.imm1)
+        first = self.src.start_partition
+        start = starting(machine, self.reduce_cmd, self.op1, first, values, self.imm1)
         if self.op1 in _RUNNING:
             chain = np.concatenate((start, values), axis=1)
             result = _RUNNING[self.op1](chain, axis=1)[:, 1:]
         else:
             result = _alternating(ALU[self.op1], values, start)
-        machine.accumulators[Engine.vector].write(result[:, -1:])
+        machine.accumulators[Engine.vector].write(first, result[:, -1:])
         self.dst.store(result)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:

@@ -185,7 +185,8 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
         chosen = _chosen(self.predicate, reverse=self.reverse_pred)
         on_false = np.asarray(along_free_axis(self.on_false, on_true), np.float32).reshape(-1, 1)
         values = _choose(chosen, on_true, on_false)
-        total = accumulate(machine, self.reduce_cmd, self.reduce_op, values)
+        first = self.on_true.start_partition
+        total = accumulate(machine, self.reduce_cmd, self.reduce_op, first, values)
         self.dst.store(values)
         if self.reduce_res is not None and total is not None:
             self.reduce_res.store(total)
@@ -262,7 +263,8 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
         inside = ALU[self.comp_op0].apply(indices, self.bound0.load().reshape(-1, 1)) != 0
         inside &= ALU[self.comp_op1].apply(indices, self.bound1.load().reshape(-1, 1)) != 0
         values = _choose(inside, data, np.asarray([[FP32_MIN]], np.float32))
-        total = accumulate(machine, self.reduce_cmd, self.reduce_op, values)
+        first = self.on_true_tile.start_partition
+        total = accumulate(machine, self.reduce_cmd, self.reduce_op, first, values)
         self.dst.store(values)
         if self.reduce_res is not None and total is not None:
             self.reduce_res.store(total)
