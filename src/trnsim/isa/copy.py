@@ -110,10 +110,6 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
                 "use nisa.engine.vector",
             )
 
-    def signature(self) -> tuple[object, ...]:
-        """As of any instruction; 2 and 2.0 are equal, and only one of them is an integer."""
-        return (*super().signature(), type(self.value))
-
     def execute(self, machine: Machine) -> None:
         """The same for every dtype."""
         del machine

@@ -38,6 +38,22 @@ def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
     return None
 
 
+def canonical(instruction: Instruction) -> dict[str, Any]:
+    """The fields that hold a legal value as another type than their own, and that value.
+
+    Rules and values then know False and True alone where 0, 1 and numpy's booleans are legal, and
+    plain integers where True and numpy's are.
+    """
+    found: dict[str, Any] = {}
+    for name, hint in _hints(type(instruction)):
+        value = getattr(instruction, name)
+        if _fits(value, hint):
+            plain = _as_its_type(value, hint)
+            if plain is not value:
+                found[name] = plain
+    return found
+
+
 def are_tiles(*values: object) -> bool:
     """Whether each is a tile: what looks at operands before `verify` has done so must ask."""
     return all(isinstance(value, Tile) for value in values)
@@ -70,6 +86,21 @@ def _fits(value: object, hint: Any) -> bool:
     if get_origin(hint) is tuple:
         return isinstance(value, Iterable) and all(_fits(x, get_args(hint)[0]) for x in value)
     return any(_fits(value, option) for option in get_args(hint))
+
+
+def _as_its_type(value: Any, hint: Any) -> Any:
+    """A legal value as the type that is declared; itself where it has that type."""
+    options = get_args(hint) if get_origin(hint) is not tuple else ()
+    if bool in (hint, *options) and value.__class__ is not bool and is_whole(value):
+        return bool(value)
+    if int in (hint, *options) and value.__class__ is not int and is_whole(value):
+        return int(value)
+    each = next((h for h in (hint, *options) if get_origin(h) is tuple), None)
+    if each is None or not isinstance(value, tuple):
+        return value
+    items = tuple(_as_its_type(item, get_args(each)[0]) for item in value)
+    is_same = all(item is given for item, given in zip(items, value, strict=True))
+    return value if is_same else items
 
 
 def _described(hint: Any) -> str:

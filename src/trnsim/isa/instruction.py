@@ -308,7 +308,10 @@ class Instruction:
         return self.with_tiles(Tile.resolved)
 
     def signature(self) -> tuple[object, ...]:
-        """All that legality and cost depend on; equal signatures are checked once."""
+        """All that legality and cost depend on; equal signatures are checked once.
+
+        Numbers come with their types: 1, 1.0 and True are equal, and not equally legal.
+        """
         return (
             self.__class__,
             *[
@@ -444,18 +447,23 @@ class Instruction:
 
 
 _ATOMS: Final = frozenset(
-    {type(None), bool, int, float, str, Engine, DgeMode, OobMode, MatmulPerfMode, ReduceCmd}
+    {type(None), bool, str, Engine, DgeMode, OobMode, MatmulPerfMode, ReduceCmd}
 )
-"""Types of values that are their own signatures; others may be too."""
+"""Types of values that are their own signatures, and equal to none of another type."""
 
 
 def _plain(value: object) -> object:
-    """A tile, a register or a tuple of tiles by signature; anything else as it is."""
+    """A number with its type, a tile or a register by signature, a tuple item by item."""
+    kind = value.__class__
+    if kind is float or kind is int:
+        return (kind, value) if value == value else (kind, None)  # noqa: PLR0124  NaN is not
+    if kind in _ATOMS:
+        return value
     if isinstance(value, Tile):
         return value.signature
     if isinstance(value, tuple):
-        return tuple(item.signature if isinstance(item, Tile) else item for item in value)
-    return getattr(value, "signature", value)
+        return tuple(_plain(item) for item in value)
+    return kind, getattr(value, "signature", value)
 
 
 def _either(words: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 
 from trnsim.errors import BadInput, InternalError, UninitializedRead, user_line
 from trnsim.isa import Instruction
+from trnsim.isa.fields import canonical
 from trnsim.isa.machine import Machine
 from trnsim.memory import CoreMemory, Tile
 from trnsim.program.calls import Follower, Record, Recorder
@@ -324,15 +325,19 @@ class CoreContext:
         if known is None:
             if self._follower is not None:
                 self._leave_record()
+            values = canonical(instruction)
+            instruction.__dict__.update(values)
             dims = instruction.verify(self.core)
             outline = instruction.outline()
             cost = outline.price(self.core, dims)
             engine = outline.chosen_engine(self.core)
             checked = Checked(outline, dims, engine, cost)
             known = self._known[signature] = _known_of(
-                signature, len(self.program.checked), checked, instruction
+                signature, len(self.program.checked), checked, instruction, values
             )
             self.program.checked.append(checked)
+        elif known.canonical:
+            instruction.__dict__.update(known.canonical)
         return known
 
 
@@ -349,6 +354,7 @@ class Known:
         checked: what the program records of them.
         has_index: whether an operand's place is known only when the instruction runs.
         writes_all: whether it leaves every written operand written.
+        canonical: values of its fields that it may be given as another type.
         read: the operands that it reads, where each of them is one tile; else None.
         written: likewise the operands that it writes.
     """
@@ -358,6 +364,7 @@ class Known:
     checked: Checked
     has_index: bool
     writes_all: bool
+    canonical: dict[str, Any]
     read: tuple[str, ...] | None
     written: tuple[str, ...]
 
@@ -371,7 +378,11 @@ class Known:
 
 
 def _known_of(
-    signature: tuple[object, ...], number: int, checked: Checked, instruction: Instruction
+    signature: tuple[object, ...],
+    number: int,
+    checked: Checked,
+    instruction: Instruction,
+    values: dict[str, Any],
 ) -> Known:
     """What is known of `instruction`, the first of its signature."""
     made, operands = type(instruction), instruction.__dict__
@@ -384,6 +395,7 @@ def _known_of(
         checked,
         has_index=any(tile.index is not None for tile in chain(*instruction.accesses())),
         writes_all=made.written_tiles is Instruction.written_tiles,
+        canonical=values,
         read=tuple(name for name, looks, _ in tiles if looks) if is_plain else None,
         written=tuple(name for name, _, changes in tiles if changes),
     )
