@@ -4,6 +4,8 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import torch.nn.functional as F  # noqa: N812  its usual name
 
+from trnsim.torch.exact import numerics
+
 aten = torch.ops.aten
 X = torch.linspace(-3, 3, 24).reshape(4, 6)
 Y = torch.linspace(0.1, 2, 24).reshape(4, 6)
@@ -152,3 +154,68 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_compositions(agree, name):
     agree(FUNCTIONS[name], X, tolerance=2.0**-13)
+
+
+WHOLE = torch.tensor(
+    [0.0, 0.5, 1.5, 2.5, 0.49999997, 7.0, 3e9, 2.0**23 + 1, 2.0**31, 1e20, float("inf")]
+)
+SIGNED = torch.cat((WHOLE, -WHOLE, torch.tensor([float("nan")]))).reshape(1, -1)
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "round"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rounding_is_the_hosts_for_every_magnitude(name, dtype):
+    x = SIGNED.to(dtype)
+    with numerics("exact") as on_host:
+        found = getattr(torch, name)(x.to("neuron")).cpu()
+    assert not on_host
+    expected = getattr(torch, name)(x)
+    assert torch.equal(found.nan_to_num(-7), expected.nan_to_num(-7))
+    is_number = ~expected.isnan()
+    assert torch.equal(found.signbit()[is_number], expected.signbit()[is_number])
+
+
+DIVISIONS = {
+    "remainder": torch.remainder,
+    "fmod": torch.fmod,
+    "floor_divide": torch.floor_divide,
+    "floor": lambda x, y: torch.div(x, y, rounding_mode="floor"),
+    "trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+}
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_whole_quotients_are_divided_without_a_rest(agree, name):
+    whole = torch.arange(1, 513).reshape(8, 64).float()
+    for x, y in ((whole, whole), (whole * 7, whole), (-whole * 3, whole), (whole, -whole)):
+        agree(DIVISIONS[name], x, y, tolerance=0)
+    for number in (1.0, 7.0, -3.0, 49.0):
+        agree(DIVISIONS[name], whole, number, tolerance=0)
+    fractions = whole / 3
+    agree(DIVISIONS[name], fractions, fractions, tolerance=0)
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_a_rest_is_that_of_the_divisor_as_it_is_stored(agree, name):
+    x, y = torch.linspace(-30, 30, 512).reshape(8, 64), torch.tensor([[0.1, 0.3, -0.7, 2.0]])
+    agree(DIVISIONS[name], x, y.repeat(8, 16), tolerance=2.0**-18)
+    agree(DIVISIONS[name], x, 0.1, tolerance=2.0**-18)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8])
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_integers_are_divided(agree, name, dtype):
+    x = torch.arange(240).reshape(8, 30).to(dtype)
+    agree(DIVISIONS[name], x, torch.full_like(x, 7), tolerance=0)
+    agree(DIVISIONS[name], x + 1, x + 1, tolerance=0)
+
+
+def test_fractions_have_the_sign_of_what_they_are_of(agree):
+    x = torch.tensor([[0.25, -0.25, 1.75, -1.75, 8388607.5, 3e9, -3e9, 0.0]])
+    agree(torch.frac, x, tolerance=0)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_angles_of_many_turns_are_reduced(agree, name):
+    angles = torch.linspace(-8e5, 8e5, 4096).reshape(64, 64)
+    agree(getattr(torch, name), angles, tolerance=2.0**-21)

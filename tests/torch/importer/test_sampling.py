@@ -38,3 +38,10 @@ def test_reflection_is_left_to_the_host(agree):
         GRID,
         is_lowered=False,
     )
+
+
+def test_between_two_pixels_the_even_one_is_nearest(agree):
+    x = torch.arange(9.0).reshape(1, 1, 3, 3)
+    at = torch.tensor([-0.5, 0.5, 0.0, 1.0])
+    grid = torch.stack((at, torch.zeros(4)), dim=-1).reshape(1, 1, 4, 2)
+    agree(lambda x, g: F.grid_sample(x, g, "nearest", "zeros", True), x, grid, tolerance=0)

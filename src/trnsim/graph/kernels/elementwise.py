@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
+
+import numpy as np
 
 from trnsim.graph.ir import Node
 from trnsim.graph.kernels.tiles import Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
+from trnsim.nki.language.math import rint
 
 Operand = Any
 """A tile, or a number."""
+
+_UPPER_HALF: Final = np.int32(-(2**12))
 
 _INTEGERS: Final = frozenset({"int32", "uint32"})
 
@@ -179,10 +185,56 @@ def _scaled(op: Any, number: float) -> Callable[..., Tensor]:
     return apply_to
 
 
+def _rest(node: Node, left: Operand, right: Operand) -> Tensor:
+    """What the nearest multiple of `right` leaves of `left`, of either sign.
+
+    The quotient is the product with a reciprocal, and may fall short of a whole number that it is;
+    to the nearest integer it does not matter. Up to 2**12, its products with the two halves of
+    `right` are exact in float32, so that the sign of what is left is right too.
+    """
+    quotient = rint(_divide(node, nl.float32, left, right))
+    for half in _halves(right):
+        left = binary(nl.subtract, left, binary(nl.multiply, quotient, half))
+    return left
+
+
+def _halves(value: Operand) -> tuple[Operand, Operand]:
+    """A float32 as the sum of its upper 12 bits of mantissa and the rest."""
+    if _is_number(value):
+        whole = np.float32(value)
+        upper_number = (whole.view(np.int32) & _UPPER_HALF).view(np.float32)
+        return float(upper_number), float(whole - upper_number)
+    whole_tile = _float32(value)
+    upper = new(whole_tile.shape)
+    nisa.tensor_scalar(
+        dst=upper.view(nl.int32),
+        data=whole_tile.view(nl.int32),
+        op0=nl.bitwise_and,
+        operand0=int(_UPPER_HALF),
+    )
+    return upper, binary(nl.subtract, whole_tile, upper)
+
+
 def _remainder(node: Node, dtype: Any, left: Operand, right: Operand) -> Tensor:
-    """``left - right * floor(left / right)``."""
-    quotient = nl.floor(_divide(node, nl.float32, left, right))
-    return binary(nl.subtract, left, binary(nl.multiply, quotient, right), dtype)
+    """``left - right * trunc(left / right)``, of the sign of `left`."""
+    rest = _rest(node, left, right)
+    sign = math.copysign(1.0, left) if _is_number(left) else _unary("sign", left, nl.float32)
+    size = abs(right) if _is_number(right) else _unary("abs", right, nl.float32)
+    step = (
+        sign * size if _is_number(left) and _is_number(right) else binary(nl.multiply, sign, size)
+    )
+    return _without_sign_change(rest, left, step, dtype)
+
+
+def _floor_remainder(node: Node, dtype: Any, left: Operand, right: Operand) -> Tensor:
+    """``left - right * floor(left / right)``, of the sign of `right`."""
+    return _without_sign_change(_rest(node, left, right), right, right, dtype)
+
+
+def _without_sign_change(rest: Tensor, signed: Operand, step: Operand, dtype: Any) -> Tensor:
+    """`rest`, a `step` further where its sign is not that of `signed`."""
+    is_opposite = binary(nl.less, binary(nl.multiply, rest, signed), 0.0)
+    return binary(nl.add, rest, binary(nl.multiply, is_opposite, step), dtype)
 
 
 def _square(node: Node, dtype: Any, tile: Tensor) -> Tensor:
@@ -217,7 +269,6 @@ _ACTIVATIONS: Final = {
     "rsqrt": nl.rsqrt,
     "tanh": nl.tanh,
     "logistic": nl.sigmoid,
-    "sine": nl.sin,
     "atan": nl.arctan,
     "abs": nl.abs,
     "sign": nl.sign,
@@ -237,6 +288,7 @@ _COMPOSED: Final[dict[str, Callable[..., Tensor]]] = {
     "divide": _divide,
     "power": _power,
     "remainder": _remainder,
+    "floor_remainder": _floor_remainder,
     "square": _square,
     "negate": _scaled(nl.multiply, -1.0),
     "relu": _scaled(nl.maximum, 0.0),
@@ -245,6 +297,9 @@ _COMPOSED: Final[dict[str, Callable[..., Tensor]]] = {
     "log_plus_one": _shifted(nl.log, before=1.0),
     "floor": _through(nl.floor),
     "ceil": _through(nl.ceil),
+    "trunc": _through(nl.trunc),
+    "round_nearest_even": _through(rint),
+    "sine": _through(nl.sin),
     "cosine": _through(nl.cos),
     "tan": _through(nl.tan),
 }

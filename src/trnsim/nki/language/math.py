@@ -8,13 +8,27 @@ Source: nki.language, Math operations; release notes of NKI 0.4, Known issues, N
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from trnsim.dtypes import FLOAT32, INT32, UINT8
 from trnsim.nki.arguments import tensor
-from trnsim.nki.operators import OPERATORS, Composed
+from trnsim.nki.operators import OPERATORS, Composed, Operator, Unary
+from trnsim.nki.precision import stored
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, matched, new_tile
+
+_NO_FRACTIONS_FROM = 2.0**23  # float32 has 24 bits of mantissa
+_UNIT_IS_1 = 1.5 * _NO_FRACTIONS_FROM  # numbers near it are integers in float32
+_SIGN_BIT = -(2**31)
+
+# A turn in parts, the first of so few bits that 2**17 of them are exact in float32.
+_SHORT_PARTS = (6.25, 1.0625 * 2.0**-5, -1.15625 * 2.0**-16)
+_TURN = (*_SHORT_PARTS, math.tau - sum(_SHORT_PARTS))
+_PER_TURN = 1 / math.tau
+_HEADROOM = 110  # of 2**18 turns, 2**128 is beyond float32
+_QUARTER = 1.5707963705062866  # pi / 2 in float32
+_QUARTER_REST = math.pi / 2 - _QUARTER
 
 _add, _subtract, _multiply = (OPERATORS[name] for name in ("add", "subtract", "multiply"))
 _less, _greater = OPERATORS["less"], OPERATORS["greater"]
@@ -30,56 +44,143 @@ def negative(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     return _multiply(x, -1.0, dtype)
 
 
-def _rounded(x: NkiTensor) -> NkiTensor:
-    """The nearest integer in float32, by way of int32: up to 2**31."""
-    return cast(cast(x, INT32), FLOAT32)
-
-
 def floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """The largest integer that is not above x, for magnitudes up to 2**31."""
-    tile = as_tile("nl.floor", x)
-    nearest = _rounded(tile)
-    wide = cast(tile, FLOAT32)
-    return _subtract(nearest, _greater(nearest, wide), _result(tile, dtype))
+    """The largest integer that is not above x."""
+
+    def down(nearest: NkiTensor, given: NkiTensor) -> NkiTensor:
+        return _subtract(nearest, _greater(nearest, given))
+
+    return _whole("nl.floor", x, dtype, down)
 
 
 def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """The smallest integer that is not below x, for magnitudes up to 2**31."""
-    tile = as_tile("nl.ceil", x)
-    nearest = _rounded(tile)
-    wide = cast(tile, FLOAT32)
-    return _add(nearest, _less(nearest, wide), _result(tile, dtype))
+    """The smallest integer that is not below x."""
+
+    def up(nearest: NkiTensor, given: NkiTensor) -> NkiTensor:
+        return _add(nearest, _less(nearest, given))
+
+    return _whole("nl.ceil", x, dtype, up)
 
 
 def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """The integer part of x, for magnitudes up to 2**31."""
-    tile = as_tile("nl.trunc", x)
-    wide = cast(tile, FLOAT32)
-    return _multiply(floor(_abs(wide)), _sign(wide), _result(tile, dtype))
+    """The integer part of x."""
+
+    def to_zero(nearest: NkiTensor, given: NkiTensor) -> NkiTensor:
+        size, limit = _abs(nearest), _abs(given)
+        return _subtract(size, _greater(size, limit))
+
+    return _whole("nl.trunc", x, dtype, to_zero)
+
+
+def rint(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """The nearest integer, of two equally near ones the even one (not in `nki.language`)."""
+    return _whole("rint", x, dtype, lambda nearest, _: nearest)
+
+
+def _whole(
+    name: str, x: NkiTensor, dtype: Any, adjust: Callable[[NkiTensor, NkiTensor], NkiTensor]
+) -> NkiTensor:
+    """An integer beside x, with the sign of x.
+
+    The engines round as they cast to int32. From 2**23 on float32 has integers alone, so that
+    these, infinities and NaN are left as they are.
+
+    Args:
+        name: who asks.
+        x: the tile.
+        dtype: the format of the result, or None for that of x.
+        adjust: from the nearest integer and x, the magnitude that is wanted.
+    """
+    tile = as_tile(name, x)
+    kind = _result(tile, dtype)
+    if not tile.dtype.is_float:
+        return cast(tile, kind)
+    given = tile if tile.dtype == FLOAT32 else cast(tile, FLOAT32)
+    whole = adjust(_nearest(given), given)
+    _keep_large(whole, given)
+    _copy_sign(whole, given)
+    return whole if stored(kind) == FLOAT32 else cast(whole, kind)
+
+
+def _nearest(given: NkiTensor) -> NkiTensor:
+    """The nearest integer in float32, by way of int32."""
+    return cast(cast(given, INT32), FLOAT32)
+
+
+def _keep_large(whole: NkiTensor, given: NkiTensor) -> None:
+    """Put what has no fraction back: magnitudes from 2**23 on, and NaN."""
+    may_have_fraction = new_tile(given.shape, UINT8)
+    issue("tensor_scalar", may_have_fraction, given, "abs", None, False, "less", _NO_FRACTIONS_FROM)
+    issue("tensor_copy_predicated", whole, given, may_have_fraction, True)
+
+
+def _copy_sign(whole: NkiTensor, given: NkiTensor) -> None:
+    """Give `whole` the sign of `given`: a magnitude its sign, and zero its own."""
+    bits, sign = whole.view(INT32), new_tile(given.shape, INT32)
+    issue("tensor_scalar", sign, given.view(INT32), "bitwise_and", _SIGN_BIT)
+    issue("tensor_tensor", bits, bits, sign, "bitwise_or")
+
+
+def sin(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """The sine of x for abs(x) below 2**18 turns (1.6e6), NaN beyond.
+
+    The Scalar Engine's, of the angle less whole turns: within 3e-7 of the sine up to 2**17 turns,
+    within 2e-6 up to 2**18. AWS says that nl.sin takes additional instructions to reduce its
+    argument, and stays accurate over the full input domain, not which they are; these are assumed.
+
+    Source: nki.api.shared.rst, Supported Activation Functions, note on sin.
+    """
+    tile = as_tile("nl.sin", x)
+    return _engine_sine(_within_turn(tile), _result(tile, dtype))
 
 
 def cos(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """sin(pi / 2 - abs(x)), which the Scalar Engine knows for abs(x) up to 3 pi / 2."""
+    """sin(pi / 2 - abs(x)), x less whole turns; assumed to reduce its argument as nl.sin does."""
     tile = as_tile("nl.cos", x)
-    folded = new_tile(tile.shape, FLOAT32)
-    issue(
-        "tensor_scalar",
-        folded,
-        _abs(cast(tile, FLOAT32)),
-        "multiply",
-        -1.0,
-        False,
-        "add",
-        math.pi / 2,
-    )
-    return OPERATORS["sin"](folded, _result(tile, dtype))
+    return _cosine_within_turn(_within_turn(tile), _result(tile, dtype))
 
 
 def tan(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """sin(x) / cos(x)."""
+    """sin(x) / cos(x); assumed to reduce its argument as nl.sin does."""
     tile = as_tile("nl.tan", x)
-    inverse = _reciprocal(cos(tile, FLOAT32))
-    return _multiply(OPERATORS["sin"](tile, FLOAT32), inverse, _result(tile, dtype))
+    angle = _within_turn(tile)
+    inverse = _reciprocal(_cosine_within_turn(angle, FLOAT32))
+    return _multiply(_engine_sine(angle, FLOAT32), inverse, _result(tile, dtype))
+
+
+def _within_turn(tile: NkiTensor) -> NkiTensor:
+    """The angle of `tile` less its nearest whole number of turns, in float32.
+
+    The number of turns times all but the last of the parts of a turn is exact in float32, and so
+    is what each leaves of the angle. Where the number is off by one, as near half turns it may be,
+    the angle lies a little beyond pi, where the engine's cubic is still close to the sine.
+    """
+    turns, angle = new_tile(tile.shape, FLOAT32), new_tile(tile.shape, FLOAT32)
+    # Beyond 2**18 turns the first product is infinite, and so is NaN what the parts leave.
+    scaled = ("multiply", _PER_TURN * 2.0**_HEADROOM, False, "multiply", 2.0**-_HEADROOM)
+    issue("tensor_scalar", turns, tile, *scaled)
+    to_integer = ("add", _UNIT_IS_1, False, "subtract", _UNIT_IS_1)
+    issue("tensor_scalar", turns, turns, *to_integer)
+    rest = tile
+    for part in _TURN:
+        issue("scalar_tensor_tensor", angle, turns, "multiply", -part, "add", rest)
+        rest = angle
+    return angle
+
+
+def _engine_sine(angle: NkiTensor, dtype: Any) -> NkiTensor:
+    """The Scalar Engine's sine, of an angle within a turn."""
+    result = new_tile(angle.shape, dtype)
+    issue("activation", result, "sin", angle)
+    return result
+
+
+def _cosine_within_turn(angle: NkiTensor, dtype: Any) -> NkiTensor:
+    """sin(pi / 2 - abs(angle)), pi / 2 as the sum of two float32."""
+    folded = new_tile(angle.shape, FLOAT32)
+    issue("tensor_scalar", folded, angle, "abs", None, False, "subtract", _QUARTER, True)
+    issue("tensor_scalar", folded, folded, "add", _QUARTER_REST)
+    return _engine_sine(folded, dtype)
 
 
 def logical_not(x: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -142,7 +243,9 @@ def _remainder(x: Any, y: Any, dtype: Any) -> tuple[NkiTensor, NkiTensor, Any]:
     some = x if isinstance(x, NkiTensor) else y
     divisor = _as_wide(y, like=some)
     dividend = _as_wide(x, like=divisor)
-    whole = _rounded(_multiply(dividend, _reciprocal(divisor)))
+    quotient = _multiply(dividend, _reciprocal(divisor))
+    whole = _nearest(quotient)
+    _keep_large(whole, quotient)
     return _subtract(dividend, _multiply(whole, divisor)), divisor, _result(some, dtype)
 
 
@@ -159,8 +262,16 @@ def _kind(x: Any) -> Any:
     return x.dtype if isinstance(x, NkiTensor) else None
 
 
+class _Sine(Unary):
+    """As an `op` the Scalar Engine's sine, which reduces no argument; on tiles, one that does."""
+
+    def __call__(self, x: Any, dtype: Any = None) -> NkiTensor:
+        """The sine of each element."""
+        return sin(x, dtype)
+
+
 _NO_REMAINDER = "compute x - y * nl.floor(nl.multiply(x, nl.reciprocal(y)))"
-FUNCTIONS = {
+FUNCTIONS: dict[str, Operator] = {
     function.__name__: function
     for function in (
         *(
@@ -170,6 +281,7 @@ FUNCTIONS = {
         Composed(divide, lacks="nl.multiply(x, nl.reciprocal(y))"),
         Composed(mod, lacks=_NO_REMAINDER),
         Composed(fmod, lacks=_NO_REMAINDER),
+        _Sine("sin"),
     )
 }
 """By name, what `nki.language` calls them."""

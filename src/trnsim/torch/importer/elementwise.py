@@ -19,6 +19,11 @@ _UNARY: Final = {
     "sigmoid": "logistic",
     "floor": "floor",
     "ceil": "ceil",
+    "trunc": "trunc",
+    "round": "round_nearest_even",
+    "sin": "sine",
+    "cos": "cosine",
+    "tan": "tan",
     "sign": "sign",
     "sgn": "sign",
     "expm1": "exponential_minus_one",
@@ -40,7 +45,8 @@ _BINARY: Final = {
     "fmax": "maximum",
     "fmin": "minimum",
     "pow": "power",
-    "remainder": "remainder",
+    "remainder": "floor_remainder",
+    "fmod": "remainder",
     "logical_and": "and",
     "logical_or": "or",
 }
@@ -100,13 +106,25 @@ def _times(b: Build, y: Operand, factor: float) -> Operand:
 
 
 def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Value:
-    """X / y, rounded down or towards zero where asked."""
-    quotient = b.ew("divide", _number(x), _number(y), dtype="float32")
-    if rounding_mode == "floor":
-        quotient = b.ew("floor", quotient)
-    elif rounding_mode == "trunc":
-        quotient = b.convert(b.convert(quotient, "int32"), "float32")
-    return b.result(quotient)
+    """X / y, rounded down or towards zero where asked.
+
+    The remainder is taken out first: a product with a reciprocal may fall short of the whole number
+    that the quotient is. As on the host, "trunc" is of the quotient in float32, "floor" is exact.
+    """
+    x, y = _number(x), _number(y)
+    quotient = b.ew("divide", x, y, dtype="float32")
+    if rounding_mode is None or y == 0:
+        return b.result(quotient)
+    remainder = {"floor": "floor_remainder", "trunc": "remainder"}[rounding_mode]
+    rest = b.ew(remainder, x, y, dtype="float32")
+    multiple = b.ew("subtract", x, rest, dtype="float32")
+    whole = b.ew("round_nearest_even", b.ew("divide", multiple, y, dtype="float32"))
+    if rounding_mode == "trunc":
+        whole = b.ew("trunc", b.ew("add", whole, b.ew("divide", rest, y, dtype="float32")))
+    if isinstance(y, Value):  # what is divided by zero is infinite
+        is_zero = b.ew("compare", y, 0.0, dtype="uint8", direction="EQ")
+        whole = b.ew("select", is_zero, quotient, whole, dtype="float32")
+    return b.result(whole)
 
 
 def floor_divide(b: Build, x: Operand, y: Operand) -> Value:
@@ -205,17 +223,6 @@ def _hyperbolic(sign: float) -> Importer:
     return build
 
 
-def _angle(name: str) -> Importer:
-    """A function of an angle, of which the Scalar Engine takes one turn."""
-
-    def build(b: Build, x: Value) -> Value:
-        turns = b.ew("floor", b.ew("add", b.ew("multiply", x, 1 / math.tau), 0.5))
-        within = b.ew("subtract", x, b.ew("multiply", turns, math.tau))
-        return b.result(b.ew(name, within))
-
-    return build
-
-
 def atan(b: Build, x: Value) -> Value:
     """The Scalar Engine's, which ends at pi / 2; beyond 1, pi / 2 less that of the reciprocal."""
     is_large = b.ew("compare", b.ew("abs", x), 1.0, dtype="uint8", direction="GT")
@@ -248,23 +255,6 @@ def _inverse_hyperbolic(shift: float) -> Importer:
         return b.result(b.ew("log", b.ew("add", x, root)))
 
     return build
-
-
-def trunc(b: Build, x: Value) -> Value:
-    """The integer part."""
-    return b.result(b.convert(b.convert(x, "int32"), x.dtype))
-
-
-def fmod(b: Build, x: Operand, y: Operand) -> Value:
-    """The remainder with the sign of x."""
-    quotient = b.ew("divide", _number(x), _number(y), dtype="float32")
-    whole = b.convert(b.convert(quotient, "int32"), "float32")
-    return b.result(b.ew("subtract", _number(x), b.ew("multiply", whole, _number(y))))
-
-
-def round_(b: Build, x: Value) -> Value:
-    """The nearest integer; halves go up in `exact` numerics, to the even one on the host."""
-    return b.result(b.ew("floor", b.ew("add", x, 0.5)))
 
 
 def logical_xor(b: Build, x: Value, y: Value) -> Value:
@@ -321,8 +311,7 @@ def nan_to_num(
 
 def frac(b: Build, x: Value) -> Value:
     """What follows the point, with the sign of x."""
-    whole = b.convert(b.convert(x, "int32"), x.dtype)
-    return b.result(b.ew("subtract", x, whole))
+    return b.result(b.ew("subtract", x, b.ew("trunc", x)))
 
 
 def signbit(b: Build, x: Value) -> Value:
@@ -390,9 +379,8 @@ def sinc(b: Build, x: Value) -> Value:
     """``sin(pi x) / (pi x)``, 1 at zero."""
     is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
     angle = b.ew("multiply", b.ew("select", is_zero, 1.0, x, dtype="float32"), math.pi)
-    turns = b.ew("floor", b.ew("add", b.ew("multiply", angle, 1 / math.tau), 0.5))
-    wave = b.ew("sine", b.ew("subtract", angle, b.ew("multiply", turns, math.tau)))
-    return b.result(b.ew("select", is_zero, 1.0, b.ew("divide", wave, angle), dtype="float32"))
+    wave = b.ew("divide", b.ew("sine", angle), angle)
+    return b.result(b.ew("select", is_zero, 1.0, wave, dtype="float32"))
 
 
 def _scaled(factor: float) -> Importer:
@@ -453,18 +441,12 @@ IMPORTERS: Final[dict[str, Importer]] = {
     "exp2": exp2,
     "sinh": _hyperbolic(-1.0),
     "cosh": _hyperbolic(1.0),
-    "sin": _angle("sine"),
-    "cos": _angle("cosine"),
-    "tan": _angle("tan"),
     "atan": atan,
     "asin": asin,
     "acos": acos,
     "atanh": atanh,
     "asinh": _inverse_hyperbolic(1.0),
     "acosh": _inverse_hyperbolic(-1.0),
-    "trunc": trunc,
     "bitwise_not": bitwise_not,
-    "fmod": fmod,
-    "round": round_,
     "logical_xor": logical_xor,
 }

@@ -40,7 +40,7 @@ class _Points:
         near: list[Value] = []
         for dim, (at, step) in enumerate(zip(self.at, corner, strict=True)):
             last = float(self.lengths[dim] - 1)
-            first = b.ew("floor", b.ew("add", at, 0.5) if self.mode == _NEAREST else at)
+            first = b.ew("round_nearest_even" if self.mode == _NEAREST else "floor", at)
             place = b.ew("add", first, float(step)) if step else first
             begun = b.ew("compare", place, 0.0, dtype="float32", direction="GE")
             unended = b.ew("compare", place, last, dtype="float32", direction="LE")

@@ -39,7 +39,7 @@ def _polynomial(b: Build, x: Value, coefficients: Sequence[float]) -> Value:
 
 def _half_turns(b: Build, x: Value) -> Value:
     """Pi times how far x is from the nearest integer."""
-    nearest = b.ew("floor", b.ew("add", x, 0.5))
+    nearest = b.ew("round_nearest_even", x)
     return b.ew("multiply", b.ew("subtract", x, nearest), math.pi)
 
 
