@@ -24,6 +24,7 @@ DOCUMENTED = {
     "pe_rows": (128, 128, 128),
     "pe_columns": (128, 128, 128),
     "vector_16bit_copy_speedup": (1, 4, 4),
+    "scalar_16bit_copy_speedup": (1, 1, 2),
 }
 
 

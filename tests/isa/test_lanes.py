@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, UINT16
+from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3, FLOAT16, FLOAT32, INT16, INT32, UINT16
 from trnsim.isa import Engine
 from trnsim.isa.lanes import (
     along_free_axis,
@@ -38,29 +38,64 @@ def test_a_lane_instruction_takes_at_least_the_minimum_interval(core_v3, engine,
     assert (cost.flops, cost.hbm_bytes) == (0, 0)
 
 
-@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16, UINT16])
-def test_sixteen_bit_copies_run_four_times_faster_within_sbuf(bench, core_v3, dtype):
-    work = bench(core_v3)
-    tiles = [work.empty((4, 8), dtype), work.empty((4, 8), dtype)]
-    assert copy_speedup(core_v3, *tiles) == 4
+# trainium2_arch.rst, Vector Engine Performance Mode, and trainium3_arch.rst, Scalar Engine,
+# Performance mode: speedups on the Vector and the Scalar Engine of v4.
+MODES = {
+    "contiguous in SBUF": ("dense", "dense", 4, 2),
+    "contiguous runs of a slice": ("rows of a slice", "dense", 4, 2),
+    "strided src": ("dense", "strided", 2, 2),
+    "strided dst": ("strided", "dense", 2, 2),
+    "contiguous, src in PSUM": ("dense", "PSUM", 2, 2),
+    "contiguous, dst in PSUM": ("PSUM", "dense", 2, 2),
+    "strided and in PSUM": ("strided", "PSUM", 1, 1),
+    "both in PSUM": ("PSUM", "PSUM", 1, 1),
+}
 
 
-def test_strided_or_psum_copies_run_twice_as_fast(bench, core_v3):
-    work = bench(core_v3)
-    dense, psum = work.empty((4, 8), BFLOAT16), work.empty((4, 8), BFLOAT16, PSUM)
-    strided = Tile(dense.storage, BFLOAT16, dense.pattern.slice(1, 0, 8, 2))
-    half = Tile(dense.storage, BFLOAT16, dense.pattern.slice(1, 0, 4))
-    assert copy_speedup(core_v3, half, strided) == copy_speedup(core_v3, strided, half) == 2
-    assert copy_speedup(core_v3, dense, psum) == copy_speedup(core_v3, psum, dense) == 2
-    assert copy_speedup(core_v3, half, half) == 4
+@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize("dtypes", [(BFLOAT16, BFLOAT16), (BFLOAT16, FLOAT16)])
+def test_copies_of_16_bit_floats_have_performance_modes(
+    bench, core_v2, core_v3, core_v4, name, dtypes
+):
+    work = bench(core_v4)
+
+    def tile(kind, dtype):
+        if kind == "PSUM":
+            return work.empty((4, 2, 8), dtype, PSUM)
+        if kind == "strided":
+            wide = work.empty((4, 2, 16), dtype)
+            return Tile(wide.storage, dtype, wide.pattern.slice(2, 0, 16, 2))
+        if kind == "rows of a slice":
+            wide = work.empty((4, 2, 16), dtype)
+            return Tile(wide.storage, dtype, wide.pattern.slice(2, 0, 8))
+        return work.empty((4, 2, 8), dtype)
+
+    dst, src, on_vector, on_scalar = MODES[name]
+    tiles = tile(dst, dtypes[0]), tile(src, dtypes[1])
+    for core, vector, scalar in (
+        (core_v2, 1, 1),
+        (core_v3, on_vector, 1),
+        (core_v4, on_vector, on_scalar),
+    ):
+        assert copy_speedup(core, Engine.vector, *tiles) == vector
+        assert copy_speedup(core, Engine.scalar, *tiles) == scalar
+        assert copy_speedup(core, Engine.gpsimd, *tiles) == 1
 
 
-def test_wider_data_and_v2_have_no_performance_mode(bench, core_v2, core_v3):
-    work = bench(core_v3)
-    narrow, wide = work.empty((4, 8), BFLOAT16), work.empty((4, 8), FLOAT32)
+@pytest.mark.parametrize("other", [FLOAT32, UINT16, INT16, FLOAT8_E4M3])
+def test_no_other_dtype_has_a_performance_mode(bench, core_v4, other):
+    work = bench(core_v4)
+    narrow, wide = work.empty((4, 8), BFLOAT16), work.empty((4, 8), other)
     for tiles in ((wide, wide), (narrow, wide), (wide, narrow)):
-        assert copy_speedup(core_v3, *tiles) == 1
-    assert copy_speedup(core_v2, narrow, narrow) == 1
+        for engine in (Engine.vector, Engine.scalar):
+            assert copy_speedup(core_v4, engine, *tiles) == 1
+
+
+def test_an_innermost_dimension_of_one_does_not_count(bench, core_v4):
+    tile = bench(core_v4).empty((4, 8, 1), BFLOAT16)
+    column = bench(core_v4).empty((4, 1), BFLOAT16)
+    assert copy_speedup(core_v4, Engine.vector, tile, tile) == 4
+    assert copy_speedup(core_v4, Engine.vector, column, column) == 4
 
 
 def test_a_number_is_its_own_broadcast_and_a_vector_lies_along_the_partitions(bench):

@@ -75,6 +75,7 @@ class NeuronCore:
     vector_16bit_copy_speedup: Rate
     vector_16bit_strided_speedup: Rate
     vector_16bit_tensor_tensor_speedup: Rate
+    scalar_16bit_copy_speedup: Rate
     vector_quantize_elements_per_cycle: Rate
     engine_semaphore_s: Rate
     tensor_ramp_s: Rate
@@ -168,6 +169,7 @@ NEURONCORE_V2: Final = NeuronCore(
     vector_16bit_copy_speedup=documented(1, f"{_V2}: no performance mode"),
     vector_16bit_strided_speedup=documented(1, f"{_V2}: no performance mode"),
     vector_16bit_tensor_tensor_speedup=documented(1, f"{_V2}: no performance mode"),
+    scalar_16bit_copy_speedup=documented(1, f"{_V4}: Scalar Engine, 2x is new in v4"),
     vector_quantize_elements_per_cycle=documented(1, f"{_V2}: no quantize_mx before v4"),
     tensor_ramp_s=documented(1e-9, f"{_THROTTLING}: Trn2 and Trn3 alone, so at once on v2"),
     tensor_ramp_start=documented(1, f"{_THROTTLING}: Trn2 and Trn3 alone, so full on v2"),
@@ -237,6 +239,7 @@ NEURONCORE_V4: Final = replace(
     moving_free_max=count(4096, f"{_MATMUL}: 4096 for a float32 dst on v4"),
     background_transpose_speedup=documented(2, f"{_V4}: Background Transpose, close to double"),
     vector_clock_hz=documented(1.2e9, f"{_V4}: 1.2 GHz"),
+    scalar_16bit_copy_speedup=documented(2, f"{_V4}: Scalar Engine, Performance mode, 2x"),
     vector_random_values_per_cycle=documented(4, f"{_V4}: XORWOW-based PRNG, 4 a lane a cycle"),
     vector_quantize_elements_per_cycle=documented(4, f"{_V4}: QuantizeMX, 4 a cycle"),
     vector_exponential_elements_per_cycle=documented(4, f"{_V4}: 4x the Scalar Engine's exp"),

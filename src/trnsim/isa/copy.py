@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsimd)):
-    """``dst = src``, bit for bit where the dtypes are equal, else through float32.
-
-    The Scalar Engine always goes through float32, which loses bits of int32.
-    """
+    """``dst = src``, bit for bit where the dtypes are equal, else through float32."""
 
     indirect = ("dst", "src")
 
@@ -57,9 +54,12 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
             )
 
     def execute(self, machine: Machine) -> None:
-        """Bit-accurate where dtypes agree."""
-        through_float32 = self.chosen_engine(machine.core) is Engine.scalar
-        if self.src.dtype == self.dst.dtype and not through_float32:
+        """Bit-accurate where dtypes agree, on the Scalar Engine too from v3 on.
+
+        Source: trainium2_arch.rst, Scalar Engine.
+        """
+        del machine
+        if self.src.dtype == self.dst.dtype:
             self.dst.put(self.src.bits())
         else:
             self.dst.store(self.src.load())
@@ -69,10 +69,9 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
         return Movement(self.src, self.dst, as_it_is)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F), divided by the performance mode on the Vector Engine."""
+        """max(MIN_II, F), divided by the engine's performance mode."""
         engine = self.chosen_engine(core)
-        speedup = copy_speedup(core, self.dst, self.src) if engine is Engine.vector else 1.0
-        return lane_cost(core, engine, n.F / speedup)
+        return lane_cost(core, engine, n.F / copy_speedup(core, engine, self.dst, self.src))
 
 
 class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):

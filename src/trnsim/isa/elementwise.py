@@ -20,6 +20,7 @@ from trnsim.isa.instruction import (
 from trnsim.isa.lanes import (
     bits_along_free_axis,
     copy_speedup,
+    is_16bit_float,
     lane_cost,
     same_shape,
 )
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.isa.machine import Machine
 
-_BITS16_BYTES = 2
 _EXACT_INTEGERS = (INT32, UINT32)
 
 
@@ -139,7 +139,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         self.dst.store(apply(operator, first, second, out=out))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """F cycles with one input in PSUM, else 2F; halved for 16-bit inputs in SBUF (v3 on).
+        """F cycles with one input in PSUM, else 2F; halved where all are 16-bit floats (v3 on).
 
         Before v3 only sums, differences and products of contiguous bfloat16 take F.
         """
@@ -149,7 +149,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         inputs = (self.data1, self.data2)
         if any(tile.memory is PSUM for tile in inputs):
             return lane_cost(core, engine, n.F)
-        is_16bit = all(tile.dtype.itemsize == _BITS16_BYTES for tile in inputs)
+        is_16bit = all(map(is_16bit_float, (self.dst, *inputs)))
         speedup = core.vector_16bit_tensor_tensor_speedup if is_16bit else 1
         if self.op in _STREAMED and all(map(_is_dense_bfloat16, (self.dst, *inputs))):
             speedup = _STREAMED_SPEEDUP
@@ -243,8 +243,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         engine = self.chosen_engine(core)
         if engine is Engine.gpsimd:
             return lane_cost(core, engine, n.F * core.gpsimd_rsqrt_cycles_per_element)
-        speedup = copy_speedup(core, self.dst, self.data) if engine is Engine.vector else 1.0
-        return lane_cost(core, engine, n.F / speedup)
+        return lane_cost(core, engine, n.F / copy_speedup(core, engine, self.dst, self.data))
 
     def _in_psum(self) -> list[Tile]:
         return [tile for _, tile in self.tiles() if tile.memory is PSUM]

@@ -41,20 +41,39 @@ def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: flo
     return Cost(interval_s=interval / hz, latency_s=core.access_latency_cycles / hz)
 
 
-def copy_speedup(core: NeuronCore, *tiles: Tile) -> float:
-    """Vector Engine performance mode of one-input instructions, with 16-bit data.
+def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
+    """Performance mode of tensor_copy and tensor_scalar from bfloat16 or float16 to either.
 
-    4x from SBUF to SBUF when contiguous, 2x when strided or when one side is PSUM, else 1x.
+    On the Vector Engine from v3 on: 4x from SBUF to SBUF with contiguous elements in the innermost
+    free dimension, 2x where they are strided, or contiguous with one side in PSUM. From v4 on the
+    Scalar Engine has the 2x mode, for all of these.
 
-    Source: trainium2_arch.rst, Vector Engine performance mode.
+    Source: trainium2_arch.rst, Vector Engine Performance Mode; trainium3_arch.rst, Scalar Engine,
+    Performance mode.
     """
-    if any(tile.dtype.itemsize != _PERFORMANCE_MODE_BYTES for tile in tiles):
+    in_psum = sum(tile.memory is PSUM for tile in tiles)
+    is_dense = all(map(_is_dense_innermost, tiles))
+    if not all(map(is_16bit_float, tiles)) or in_psum > (1 if is_dense else 0):
         return 1.0
-    in_psum = any(tile.memory is PSUM for tile in tiles)
-    is_dense = all(tile.pattern.is_contiguous(tile.dtype.itemsize, 1) for tile in tiles)
+    if engine is Engine.scalar:
+        return float(core.scalar_16bit_copy_speedup)
+    if engine is not Engine.vector:
+        return 1.0
     if in_psum or not is_dense:
         return float(core.vector_16bit_strided_speedup)
     return float(core.vector_16bit_copy_speedup)
+
+
+def is_16bit_float(tile: Tile) -> bool:
+    """Whether it is of a dtype with performance modes: bfloat16 or float16."""
+    return tile.dtype.is_float and tile.dtype.itemsize == _PERFORMANCE_MODE_BYTES
+
+
+def _is_dense_innermost(tile: Tile) -> bool:
+    """Whether elements of the innermost free dimension, of those longer than 1, are adjacent."""
+    shape, strides = tile.pattern.shape[1:], tile.pattern.strides_bytes[1:]
+    steps = [stride for length, stride in zip(shape, strides, strict=True) if length != 1]
+    return not steps or steps[-1] == tile.dtype.itemsize
 
 
 _PERFORMANCE_MODE_BYTES = 2
