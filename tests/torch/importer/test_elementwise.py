@@ -219,3 +219,15 @@ def test_fractions_have_the_sign_of_what_they_are_of(agree):
 def test_angles_of_many_turns_are_reduced(agree, name):
     angles = torch.linspace(-8e5, 8e5, 4096).reshape(64, 64)
     agree(getattr(torch, name), angles, tolerance=2.0**-21)
+
+
+@pytest.mark.parametrize("name", ["remainder", "fmod"])
+def test_an_infinite_divisor_leaves_what_it_divides(name):
+    endless = float("inf")
+    x, y = torch.tensor([[5.0, -5.0, 5.0, 0.0]]), torch.tensor([[endless, endless, -endless, 1.0]])
+    for given in ((x, y), (x, endless)):
+        with numerics("exact") as on_host:
+            moved = [t.to("neuron") if isinstance(t, torch.Tensor) else t for t in given]
+            found = getattr(torch, name)(*moved).cpu()
+        assert not on_host
+        assert torch.equal(found, getattr(torch, name)(*given))

@@ -18,6 +18,7 @@ Operand = Any
 """A tile, or a number."""
 
 _UPPER_HALF: Final = np.int32(-(2**12))
+_LARGEST: Final = np.finfo(np.float32).max
 
 _INTEGERS: Final = frozenset({"int32", "uint32"})
 
@@ -199,12 +200,23 @@ def _rest(node: Node, left: Operand, right: Operand) -> Tensor:
 
 
 def _halves(value: Operand) -> tuple[Operand, Operand]:
-    """A float32 as the sum of its upper 12 bits of mantissa and the rest."""
+    """A float32 as the sum of its upper 12 bits of mantissa and the rest.
+
+    Of infinity, the largest finite number, of which nothing goes into a finite one.
+    """
     if _is_number(value):
-        whole = np.float32(value)
+        whole = np.clip(np.float32(value), -_LARGEST, _LARGEST)
         upper_number = (whole.view(np.int32) & _UPPER_HALF).view(np.float32)
         return float(upper_number), float(whole - upper_number)
-    whole_tile = _float32(value)
+    whole_tile = new(value.shape)
+    nisa.tensor_scalar(
+        dst=whole_tile,
+        data=value,
+        op0=nl.minimum,
+        operand0=float(_LARGEST),
+        op1=nl.maximum,
+        operand1=-float(_LARGEST),
+    )
     upper = new(whole_tile.shape)
     nisa.tensor_scalar(
         dst=upper.view(nl.int32),
@@ -233,8 +245,10 @@ def _floor_remainder(node: Node, dtype: Any, left: Operand, right: Operand) -> T
 
 def _without_sign_change(rest: Tensor, signed: Operand, step: Operand, dtype: Any) -> Tensor:
     """`rest`, a `step` further where its sign is not that of `signed`."""
-    is_opposite = binary(nl.less, binary(nl.multiply, rest, signed), 0.0)
-    return binary(nl.add, rest, binary(nl.multiply, is_opposite, step), dtype)
+    is_opposite = binary(nl.less, binary(nl.multiply, rest, signed), 0.0, nl.uint8)
+    further = binary(nl.add, rest, step)
+    nisa.tensor_copy_predicated(dst=rest, src=further, predicate=is_opposite)
+    return rest if dtype == nl.float32 else nl.copy(rest, dtype=dtype)
 
 
 def _square(node: Node, dtype: Any, tile: Tensor) -> Tensor:
