@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trnsim.errors import IllegalInstruction, UndefinedBehavior, Unspecified
+from trnsim.errors import IllegalInstruction, UndefinedBehavior
 from trnsim.isa import Engine
 from trnsim.isa.machine import Machine
 
@@ -53,18 +53,14 @@ def test_registers_are_those_of_partitions(machine):
             registers.read(first, 32)
 
 
-def test_lanes_that_a_tile_at_another_partition_may_have_used_are_not_guessed(machine):
-    registers, ones = machine.accumulators[Engine.vector], np.ones((128, 1))
-    registers.write(0, ones)
-    for first, lanes, later in ((32, 32, 0), (64, 64, 0), (0, 32, 32), (0, 8, 96)):
-        registers.write(later, ones[: lanes if later else 128])
-        with pytest.raises(Unspecified, match=f"a tile from partition {later} on has") as caught:
-            registers.read(first, lanes)
-        assert "reduce_res before" in caught.value.fix
-        registers.write(0, ones)
-    registers.write(96, ones[:8])
-    with pytest.raises(Unspecified):
-        registers.read(0, 128)
+def test_tiles_of_other_partitions_leave_each_others_registers(machine):
+    registers = machine.accumulators[Engine.vector]
+    registers.write(0, np.ones((128, 1)))
+    registers.write(32, np.full((32, 1), 2.0))
+    registers.write(96, np.full((8, 1), 3.0))
+    expected = [1.0] * 32 + [2.0] * 32 + [1.0] * 32 + [3.0] * 8 + [1.0] * 24
+    assert registers.read(0, 128).ravel().tolist() == expected
+    assert registers.read(96, 9).ravel().tolist() == [3.0] * 8 + [1.0]
 
 
 def test_a_single_core_has_no_partner(machine):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from trnsim.errors import IllegalInstruction, UndefinedBehavior, Unspecified
+from trnsim.errors import IllegalInstruction, UndefinedBehavior
 from trnsim.isa.modes import Engine, ReduceCmd
 from trnsim.isa.xorwow import GENERATORS, RandomState
 
@@ -25,25 +25,21 @@ class Accumulator:
     """One float32 register a lane of an engine; undefined until an instruction sets it.
 
     A lane is that of the partition where the engine reads: AWS ties "each partition" to "the
-    corresponding compute lane" (nki.isa.rand_set_state). Its figure Cross-partition connectivity
-    (trainium_inferentia2_arch.rst) shows other active lanes: the first ones, wherever the tile
-    starts. Tiles of one start partition find the same sums either way; where they would differ,
-    nothing is guessed.
+    corresponding compute lane" (nki.isa.rand_set_state). Assumed for tiles that do not start at
+    partition 0, as the figure Cross-partition connectivity (trainium_inferentia2_arch.rst) can be
+    read otherwise.
     """
 
     def __init__(self, engine: Engine, lanes: int) -> None:
         self._engine = engine
         self._values = np.zeros((lanes, 1), np.float32)
         self._is_set = np.zeros(lanes, np.bool_)
-        # By row of a tile, the partition where the tile began that set its register last.
-        self._starts = np.zeros(lanes, np.int64)
 
     def read(self, first: int, lanes: int) -> Float32Array:
         """The registers of `lanes` partitions from `first` on, as [lanes, 1].
 
         Raises:
             UndefinedBehavior: where no instruction has reset them since they became undefined.
-            Unspecified: where tiles at another partition have used the same rows since.
         """
         if not self._is_set[first : first + lanes].all():
             raise UndefinedBehavior(
@@ -52,25 +48,12 @@ class Accumulator:
                 fix="start the reduction with reduce_cmd=nisa.reduce_cmd.reset_reduce",
                 source="nki.isa, Accumulator behavior",
             )
-        others = self._starts[:lanes][self._starts[:lanes] != first]
-        if others.size:
-            raise Unspecified(
-                f"the accumulator registers of the {self._engine.label} are read for {lanes} "
-                f"lanes from partition {first} on, after a tile from partition {others[0]} on has "
-                "set them; AWS does not say whether a tile uses the lanes of its partitions or "
-                "the first ones",
-                fix="reduce tiles of one start partition together, and read the sum into "
-                "reduce_res before tiles that start elsewhere accumulate",
-                source="trainium_inferentia2_arch.rst, Cross-Partition Connectivity",
-            )
         return self._values[first : first + lanes]
 
     def write(self, first: int, values: Array) -> None:
         """Set the registers from partition `first` on to `values` [lanes, 1], and no others."""
-        lanes = len(values)
-        self._values[first : first + lanes] = values
-        self._is_set[first : first + lanes] = True
-        self._starts[:lanes] = first
+        self._values[first : first + len(values)] = values
+        self._is_set[first : first + len(values)] = True
 
     def forget(self) -> None:
         """The contents are undefined from here on."""
