@@ -1,8 +1,11 @@
+import re
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.torch.device_time import step_time
+from trnsim.torch.exact import numerics
 from trnsim.torch.recording import recording
 
 
@@ -58,3 +61,42 @@ def test_an_operator_without_a_time_is_named_and_adds_nothing():
         "aten::special_bessel_j0 has no lowering to the chip's instructions yet"
     ]
     assert time.device_time_s == 0
+
+
+def small_model():
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(32, 2, 48, dropout=0.0, batch_first=True)
+    return torch.nn.Sequential(
+        torch.nn.Linear(12, 32), layer, torch.nn.Flatten(), torch.nn.Linear(160, 3)
+    ).to("neuron")
+
+
+@pytest.mark.filterwarnings("ignore:Using `torch.compile.module.`")
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_a_step_takes_the_same_time_however_its_values_are_computed(is_compiled):
+    """Forward, backward and optimizer; the first pass of a compiled model is its tracing."""
+    taken = {}
+    for kind, is_stochastic in [
+        ("fast", False), ("fast", True), ("exact", False), ("shapes", False)
+    ]:  # fmt: skip
+        torch._dynamo.reset()
+        model = small_model()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        step = torch.compile(model, backend="neuron", dynamic=False) if is_compiled else model
+        x = torch.randn(2, 5, 12).to("neuron")
+        with numerics(kind, is_stochastic=is_stochastic):
+            step(x).square().sum().backward()
+            with recording() as found:
+                step(x).square().sum().backward()
+                optimizer.step()
+        time = step_time(found, "trn2")
+        assert not time.missing
+        rows = [(re.sub("-[0-9]+$", "", n), calls, s) for n, calls, s in time.by("operation")]
+        taken[kind, is_stochastic] = (
+            {name: number for name, number, _ in rows},
+            pytest.approx({name: seconds for name, _, seconds in rows}),
+            {name: seconds for name, _, seconds in rows},
+        )
+    for calls, times, _ in taken.values():
+        assert calls == taken["fast", False][0]
+        assert times == taken["fast", False][2]

@@ -1,12 +1,16 @@
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.errors import BadInput
 from trnsim.torch import policy
+from trnsim.torch.device_time import step_time
 from trnsim.torch.exact import FUNCTION_BOUND, FUNCTION_BOUNDS, numerics
 from trnsim.torch.faults import OperatorNotModelled
 from trnsim.torch.policy import HostFallback, set_policy
+from trnsim.torch.recording import recording
 
 
 def bound(a, b, K, dtype):
@@ -187,3 +191,56 @@ def test_other_numerics_are_refused():
     legal = "numerics 'slow'; legal: fast, exact, shapes"
     with pytest.raises(BadInput, match=legal), numerics("slow"):
         pass
+
+
+NUMBERS = (0.0, -0.0, 1.0, -1.0, 2.5, math.inf, -math.inf, math.nan, 1e30, 7)
+OF_A_NUMBER = {
+    "add": torch.add,
+    "add, alpha": lambda x, n: torch.add(x, x, alpha=n),
+    "sub": torch.sub,
+    "rsub": lambda x, n: n - x,
+    "mul": torch.mul,
+    "div": torch.div,
+    "reversed div": lambda x, n: n / x,
+    "foreach div": lambda x, n: torch._foreach_div([x], n)[0],
+    "pow": torch.pow,
+    "reversed pow": lambda x, n: torch.pow(n, x),
+    "clamp min": lambda x, n: x.clamp(min=n),
+    "clamp max": lambda x, n: x.clamp(max=n),
+    "masked_fill": lambda x, n: x.masked_fill(x > 0, n),
+    "lt": torch.lt,
+    "eq": torch.eq,
+    "xlogy": torch.xlogy,
+    "copysign": torch.copysign,
+    "lerp": lambda x, n: torch.lerp(x, x, n),
+    "addcmul": lambda x, n: torch.addcmul(x, x, x, value=n),
+    "leaky_relu": F.leaky_relu,
+    "hardshrink": F.hardshrink,
+    "threshold": lambda x, n: F.threshold(x, n, n),
+    "softplus": lambda x, n: F.softplus(x, beta=n),
+    "full": torch.full_like,
+    "nan_to_num": lambda x, n: torch.nan_to_num(x, n, n, n),
+    "norm": torch.linalg.vector_norm,
+}
+
+
+@pytest.mark.parametrize("name", OF_A_NUMBER)
+def test_an_operator_of_any_number_computes_what_the_host_does(name):
+    function = OF_A_NUMBER[name]
+    x = torch.tensor([0.0, -0.0, 1.0, -1.0, 3.5, math.inf, -math.inf, math.nan])
+    moved = x.to("neuron")
+    for number in NUMBERS:
+        with numerics("exact") as on_host:
+            found = function(moved, number).cpu()
+        assert not on_host
+        expected = function(x, number)
+        torch.testing.assert_close(found, expected, equal_nan=True, rtol=1e-5, atol=1e-6)
+
+
+def test_a_division_by_zero_has_the_time_of_any_other():
+    taken = []
+    for number in (3.0, 0.0):
+        with recording() as found:
+            torch.ones(300, device="neuron") / number
+        taken.append(step_time(found, "trn2").device_time_s)
+    assert taken[0] == taken[1] > 0

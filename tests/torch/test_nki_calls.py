@@ -84,3 +84,16 @@ def test_a_dtype_without_a_place_in_pytorch_is_named():
 
     with pytest.raises(NotModelled, match="uint32"):
         call(packed, torch.zeros(4, 4, dtype=torch.int32)).outline("trn2")
+
+
+def test_equal_arguments_of_other_types_are_other_calls(kernels):
+    x = torch.zeros(4, 8)
+    found = [call_of_kernel(kernels.cosine, (x, one), {})[0] for one in (1, 1.0, True)]
+    assert len(set(found)) == 3
+    assert found[0] == call_of_kernel(kernels.cosine, (x, 1), {})[0]
+
+
+def test_a_setting_that_changes_instructions_makes_another_call(kernels, monkeypatch):
+    before = call(kernels.cosine, torch.zeros(4, 8))
+    monkeypatch.setenv("NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE", "1")
+    assert call(kernels.cosine, torch.zeros(4, 8)) != before

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 VARIABLE: Final = "TRNSIM_CACHE"
 _ROOT: Final = Path(__file__).parents[1]
 _DIGITS: Final = 32
-_DECIDE: Final = ("arch", "dtypes", "memory", "isa", "program", "timing", "nki", "graph")
-"""The rooms on which a kernel's time depends."""
+_DECIDE: Final = (
+    *("arch", "dtypes", "memory", "isa", "program", "timing", "nki", "graph"),
+    *("run.py", "facts.py"),
+)
+"""The rooms, and files beside them, on which a kernel's time depends."""
 
 
 def read(key: Hashable) -> dict[str, Any] | None:
@@ -65,7 +68,8 @@ def version() -> str:
     """A digest of the sources that decide a time."""
     digest = hashlib.sha256()
     for room in _DECIDE:
-        for file in sorted((_ROOT / room).rglob("*")):
+        named = _ROOT / room
+        for file in sorted(named.rglob("*")) if named.is_dir() else [named]:
             if file.suffix in (".py", ".json"):
                 digest.update(file.read_bytes())
     return digest.hexdigest()[:_DIGITS]

@@ -92,10 +92,13 @@ def costs(graph: Graph, target: str = "trn2") -> tuple[Cost, ...]:
     """
     key = (graph.key(), target)
     if key not in _costs:
+        if len(_costs) >= _REMEMBERED:  # its keys hold numbers, such as a learning rate
+            _costs.clear()
         _costs[key] = tuple(_cost(group, target) for group in groups(graph))
     return _costs[key]
 
 
+_REMEMBERED: Final = 1 << 14
 _costs: dict[Hashable, tuple[Cost, ...]] = {}
 _cost_of: dict[Hashable, Cost] = {}
 

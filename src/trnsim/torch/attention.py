@@ -133,7 +133,9 @@ def host_attention(
         query, key, value, dropout_p, is_causal, attn_mask=attn_bias, scale=scale
     )
     empty = [torch.empty(0, dtype=torch.int64) for _ in range(5)]
-    return _laid_like(query, out), logs, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]
+    # PyTorch promises dense logarithms too, where the CPU's form puts heads innermost.
+    laid = _laid_like(query, out), logs.contiguous()
+    return *laid, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]
 
 
 def host_attention_backward(

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from trnsim.errors import NotModelled
 from trnsim.graph import Cost
 from trnsim.nki.boundary import Boundary
+from trnsim.nki.environment import transposes_on_tensor_engine
 from trnsim.nki.kernel import Kernel, emulate
 from trnsim.nki.tensor import NkiTensor
 from trnsim.profile.traffic import Totals
@@ -59,11 +60,15 @@ class KernelCall:
         kernel: the kernel, for its launch grid.
         leaves: its arguments in order, tensors as specs.
         tree: how they are nested.
+        types: the types of the leaves: 1, 1.0 and True are equal, and a kernel tells them apart.
+        is_transposed_by_engine: whether DMA transposes become those of the Tensor Engine.
     """
 
     kernel: Kernel
     leaves: tuple[Hashable, ...]
     tree: pytree.TreeSpec
+    types: tuple[type, ...]
+    is_transposed_by_engine: bool
 
     @property
     def name(self) -> str:
@@ -128,7 +133,8 @@ def call_of_kernel(kernel: Kernel, args: Any, kwargs: Any) -> tuple[KernelCall, 
     leaves, tree = pytree.tree_flatten((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     frozen = tuple(spec_of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves)
-    return KernelCall(kernel, frozen, tree), tensors
+    types = tuple(type(leaf) for leaf in frozen)
+    return KernelCall(kernel, frozen, tree, types, transposes_on_tensor_engine()), tensors
 
 
 class _Watched:

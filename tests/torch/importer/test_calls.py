@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from trnsim.torch import pytorch
 from trnsim.torch.importer import IMPORTERS, Unlowered
-from trnsim.torch.importer.calls import call_of, graph_of, plain_name
+from trnsim.torch.importer.calls import build, call_of, graph_of, plain_name
 
 X = torch.zeros(4, 6)
 
@@ -61,3 +61,18 @@ def test_most_core_operators_are_lowered():
     lowered = [name for name in core if plain_name(name) in IMPORTERS]
     assert len(core) == 193
     assert len(lowered) >= 136
+
+
+def test_calls_with_numbers_that_equal_nothing_are_equal():
+    x = torch.zeros(3)
+    found = [call_of("aten::fill_.Scalar", (x, float("nan")), {}, x) for _ in range(2)]
+    assert found[0] == found[1]
+    assert hash(found[0]) == hash(found[1])
+
+
+def test_a_number_divided_by_is_not_said_to_be_a_tensor_without_elements(monkeypatch):
+    monkeypatch.setitem(IMPORTERS, "relu", lambda *_: 1 / 0)
+    x = torch.ones(3)
+    call = call_of("aten::relu", (x,), {}, x)
+    with pytest.raises(Unlowered, match="aten::relu has no lowering for a zero that it divides by"):
+        build(call)

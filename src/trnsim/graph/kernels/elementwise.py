@@ -136,10 +136,12 @@ def _compare(node: Node, dtype: Any, left: Operand, right: Operand) -> Tensor:
 
 
 def _divide(node: Node, dtype: Any, left: Operand, right: Operand) -> Tensor:
-    """The product with the reciprocal, as no engine divides."""
+    """The product with the reciprocal, as no engine divides; that of zero is infinite."""
     del node
     if _is_number(right):
-        return binary(nl.multiply, left, 1.0 / right, dtype)
+        with np.errstate(divide="ignore", over="ignore"):
+            inverse_number = float(np.float32(1) / np.float32(right))
+        return binary(nl.multiply, left, inverse_number, dtype)
     inverse = new(right.shape)
     nisa.reciprocal(dst=inverse, data=right)
     return binary(nl.multiply, left, inverse, dtype)

@@ -71,7 +71,7 @@ def leaky_relu(b: Build, x: Value, slope: float = 0.01) -> Value:
 def softplus(b: Build, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     """``log(1 + exp(beta * x)) / beta``, and x itself where that is large."""
     scaled = b.ew("multiply", x, float(beta))
-    soft = b.ew("multiply", b.ew("softplus", scaled), 1.0 / beta)
+    soft = b.ew("divide", b.ew("softplus", scaled), float(beta))
     large = b.ew("compare", scaled, float(threshold), dtype="uint8", direction="GT")
     return b.result(b.ew("select", large, x, soft, dtype=x.dtype))
 
@@ -146,13 +146,13 @@ def hardswish_backward(b: Build, grad: Value, x: Value) -> Value:
 
 
 def threshold(b: Build, x: Value, bound: float, number: float) -> Value:
-    """X above a bound, else a number."""
-    return b.result(_where(b, x, "GT", bound, x, float(number)))
+    """A number up to a bound, above it x, which NaN is too."""
+    return b.result(_where(b, x, "LE", bound, float(number), x))
 
 
 def hardshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
-    """X where its magnitude is above a bound, else 0."""
-    return b.result(_where(b, b.ew("abs", x), "GT", bound, x, 0.0))
+    """0 where the magnitude of x is within a bound, beyond it x, which NaN is too."""
+    return b.result(_where(b, b.ew("abs", x), "LE", bound, 0.0, x))
 
 
 def shrink_backward(b: Build, grad: Value, x: Value, bound: float) -> Value:

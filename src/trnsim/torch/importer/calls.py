@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -80,10 +81,11 @@ def tensors_in(value: Any) -> list[Tensor]:
 def _frozen(value: Any) -> Any:
     if isinstance(value, Tensor):
         is_number = value.is_cpu and not value.dim()
-        return value.item() if is_number else spec_of(value)
+        return _frozen(value.item()) if is_number else spec_of(value)
     if isinstance(value, list | tuple):
         return tuple(_frozen(part) for part in value)
-    return value
+    # No NaN equals another, but each is itself, so that all calls with one are alike.
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 @lru_cache(_REMEMBERED)
@@ -118,12 +120,19 @@ def build(call: Call) -> Build:
     except TypeError as error:
         raise Unlowered(f"{call.name} has no lowering for these arguments: {error}") from None
     except ZeroDivisionError:
-        raise Unlowered(f"{call.name} has no lowering for operands without elements") from None
+        why = "a zero that it divides by" if _has_elements(call) else "operands without elements"
+        raise Unlowered(f"{call.name} has no lowering for {why}") from None
     b.graph.outputs = [value for value in values_in(found) if value.type.elements]
     b.graph.prune()
     if any(not value.type.elements for node in b.graph.nodes for value in node.values):
         raise Unlowered(f"{call.name} has no lowering for operands without elements")
     return b
+
+
+def _has_elements(call: Call) -> bool:
+    """Whether every tensor of a call, and what it gives, has an element."""
+    values = [*call.args, *(value for _, value in call.kwargs), *call.results]
+    return all(0 not in value.shape for value in values if isinstance(value, Spec))
 
 
 def _entered(b: Build, value: Any) -> Any:

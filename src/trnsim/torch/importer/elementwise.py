@@ -342,7 +342,9 @@ def heaviside(b: Build, x: Value, y: Value) -> Value:
 def xlogy(b: Build, x: Operand, y: Operand) -> Value:
     """``x * log(y)``, 0 where x is."""
     if not isinstance(y, Value):
-        logarithm: Operand = math.log(y) if y > 0 else -math.inf
+        if math.isnan(y):  # also where x is 0
+            return b.filled(y, b.results[0])
+        logarithm: Operand = math.log(y) if y > 0 else -math.inf if y == 0 else math.nan
     else:
         logarithm = b.ew("log", y, dtype="float32")
     times = b.ew("multiply", _number(x), logarithm, dtype="float32")
