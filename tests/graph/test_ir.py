@@ -56,3 +56,12 @@ def test_elementwise_operands_have_one_shape():
 
 def test_a_type_knows_its_bytes():
     assert TensorType((2, 3), "bfloat16").nbytes == 12
+
+
+def test_a_transpose_of_dimensions_of_one_element_moves_nothing():
+    g = Graph()
+    x = g.input((5, 1, 7, 1), "float32")
+    y = g.transpose(x, (1, 0, 3, 2))
+    assert (y.shape, [node.name for node in g.nodes]) == ((1, 5, 1, 7), ["reshape"])
+    assert g.transpose(x, (2, 1, 0, 3)).shape == (7, 1, 5, 1)
+    assert g.nodes[-1].name == "transpose"

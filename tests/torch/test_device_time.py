@@ -100,3 +100,30 @@ def test_a_step_takes_the_same_time_however_its_values_are_computed(is_compiled)
     for calls, times, _ in taken.values():
         assert calls == taken["fast", False][0]
         assert times == taken["fast", False][2]
+
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int16,
+          torch.int8, torch.uint8, torch.bool]  # fmt: skip
+FILLS = {
+    "zeros": lambda n, dtype: torch.zeros(n, dtype=dtype, device="neuron"),
+    "ones": lambda n, dtype: torch.ones(n, dtype=dtype, device="neuron"),
+    "full": lambda n, dtype: torch.full((n,), 1, dtype=dtype, device="neuron"),
+    "expand": lambda n, dtype: torch.ones((), dtype=dtype, device="neuron").expand(n).clone(),
+    "repeat": lambda n, dtype: torch.ones(1, 1, dtype=dtype, device="neuron").repeat(1, n),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", FILLS)
+def test_a_fill_takes_what_its_bytes_take_in_every_dtype(name, dtype):
+    for elements in (1, 127, 128, 129, 1 << 20, (1 << 20) + 1):
+        with recording() as found, numerics("exact") as on_host:
+            tensor = FILLS[name](elements, dtype)
+        assert not on_host
+        values = tensor.cpu().flatten()
+        assert values.dtype is dtype
+        assert bool((values == (0 if name == "zeros" else 1)).all())
+        time = step_time(found, "trn2")
+        assert not time.missing
+        nbytes = sum(k.hbm_bytes for t in time.times.values() for k in t.kernels)
+        assert time.device_time_s < 10e-6 + 1.5 * nbytes / 368e9

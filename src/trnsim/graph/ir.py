@@ -250,12 +250,16 @@ class Graph:
         return self.add("reshape", (value,), TensorType(wanted, value.dtype))
 
     def transpose(self, value: Value, permutation: Sequence[int]) -> Value:
-        """Dimension i of the result is dimension ``permutation[i]``."""
+        """Dimension i of the result is dimension ``permutation[i]``.
+
+        Where only dimensions of length 1 change places nothing moves.
+        """
         value, before = self.origin(value)
         order = tuple(before[dim] for dim in permutation)
-        if order == tuple(range(len(order))):
-            return value
         shape = tuple(value.shape[dim] for dim in order)
+        long = [dim for dim in order if value.shape[dim] > 1]
+        if long == sorted(long):
+            return self.reshape(value, shape)
         return self.add("transpose", (value,), TensorType(shape, value.dtype), permutation=order)
 
     def slice(

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from trnsim.arch import target
 from trnsim.errors import NotModelled
-from trnsim.graph import Graph, costs, evaluate
+from trnsim.graph import Graph, TensorType, costs, evaluate
 
 
 def added(shape, other, dims):
@@ -92,3 +93,61 @@ def test_a_reduction_that_cannot_be_cut_is_refused():
     g.outputs = [g.reduce("add", product, (1, 2))]
     with pytest.raises(NotModelled, match="a reduction over"):
         costs(g)
+
+
+FIXED_S = 5e-6  # starting and ending a few transfers and instructions
+
+
+def floor_s(cost):
+    """What a kernel's bytes take at the rate of all DMA engines, and a fixed part."""
+    return cost.hbm_bytes / float(target("trn2").core.dma_bytes_per_s) + FIXED_S
+
+
+@pytest.mark.parametrize("elements", [1, 127, 128, 129, 1 << 20, (1 << 20) + 1, 1048573])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", "float16", "float8_e5m2", "int32", "int16", "int8", "uint8"]
+)
+def test_a_fill_takes_what_its_bytes_take(dtype, elements):
+    g = Graph()
+    wanted = TensorType((elements,), dtype)
+    g.outputs = [g.constant(3.0, wanted)]
+    (cost,) = costs(g)
+    assert cost.device_time_s < 1.5 * floor_s(cost)
+    (found,) = evaluate(g, [])
+    np.testing.assert_array_equal(found, np.full(elements, 3, wanted.numpy_dtype()))
+
+
+@pytest.mark.parametrize("number", [2**24 + 1, -(2**31), 2**31 - 1, -1, 0])
+def test_an_integer_constant_keeps_all_its_bits(number):
+    g = Graph()
+    g.outputs = [g.constant(float(number), TensorType((3, 5), "int32"))]
+    assert set(evaluate(g, [])[0].flatten().tolist()) == {number}
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "dims"),
+    [
+        ((1000, 1024), (1000, 1), (0, 1)),
+        ((1000, 1024), (1, 1024), (0, 1)),
+        ((1000, 1024), (), ()),
+        ((4, 1 << 18), (1, 1 << 18), (0, 1)),
+        ((64, 1024, 16), (64, 1, 16), (0, 1, 2)),
+        ((8, 64, 32, 32), (64,), (1,)),
+        ((8, 16, 32, 16), (8, 32), (0, 2)),
+        ((96, 7, 1000), (7,), (1,)),
+        ((333, 3, 300), (333, 1, 300), (0, 1, 2)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
+def test_a_broadcast_takes_what_its_bytes_take(shape, given, dims, dtype):
+    g = Graph()
+    x = g.input(given, dtype)
+    g.outputs = [g.broadcast_in_dim(x, shape, dims)]
+    (cost,) = costs(g)
+    assert cost.device_time_s < 4 * floor_s(cost)
+    values = np.arange(x.type.elements).reshape(given).astype(x.type.numpy_dtype())
+    wide = [1] * len(shape)
+    for dim, length in zip(dims, given, strict=True):
+        wide[dim] = length
+    (found,) = evaluate(g, [values])
+    np.testing.assert_array_equal(found, np.broadcast_to(values.reshape(wide), shape))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trnsim.graph import Graph, TensorType, evaluate
+from trnsim.graph import Graph, TensorType, costs, evaluate
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
@@ -51,3 +51,37 @@ def test_padding_goes_around_and_between_elements_and_takes_away_below_zero(
     cut = tuple(slice(max(-a, 0), n + max(a, 0) + b if b < 0 else None)
                 for a, b, n in zip(low, high, size, strict=True))  # fmt: skip
     np.testing.assert_array_equal(evaluate(g, [x])[0], expected[cut])
+
+
+def joined(dtype, *shapes, dim):
+    g = Graph()
+    values = [g.input(shape, dtype) for shape in shapes]
+    whole = [*shapes[0]]
+    whole[dim] = sum(shape[dim] for shape in shapes)
+    g.outputs = [g.add("concatenate", values, TensorType(tuple(whole), dtype), dim=dim)]
+    return g
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(1, 1), (1, 1)],
+        [(127, 1), (127, 1)],
+        [(128, 3), (128, 2), (128, 1)],
+        [(129, 1), (129, 127)],
+        [(300_001, 1), (300_001, 1)],
+    ],
+)
+def test_short_rows_are_joined_in_the_time_of_their_bytes(dtype, shapes):
+    g = joined(dtype, *shapes, dim=1)
+    kind = g.inputs[0].type.numpy_dtype()
+    found = [(np.arange(r * c).reshape(r, c) + 2**24 + 1).astype(kind) for r, c in shapes]
+    np.testing.assert_array_equal(evaluate(g, found)[0], np.concatenate(found, 1))
+    (cost,) = costs(g)
+    assert cost.device_time_s < 10e-6 + 8 * cost.hbm_bytes / 368e9
+
+
+def test_a_long_run_is_shared_among_the_dma_engines():
+    (cost,) = costs(joined("float32", (1 << 20,), (1 << 20,), dim=0))
+    assert cost.device_time_s < 10e-6 + cost.hbm_bytes / 368e9

@@ -32,3 +32,10 @@ def test_a_vector_is_spread_and_its_rest_is_a_row():
     main, rest = space_of((1000,), (1000,), (0,))
     assert (lengths(main.rows), lengths(main.columns), main.offset) == ([128], [7], 0)
     assert (lengths(rest.rows), lengths(rest.columns), rest.offset) == ([1], [104], 896)
+
+
+def test_short_columns_take_part_of_the_rows_where_that_makes_fewer_tiles():
+    (space,) = space_of((64, 1024, 16), (64, 16), (0, 2))
+    assert (lengths(space.rows), lengths(space.columns)) == ([8, 64], [128, 16])
+    (space,) = space_of((64, 1021, 16), (64, 16), (0, 2))  # a prime number is one part
+    assert (lengths(space.rows), lengths(space.columns)) == ([64, 1021], [16])

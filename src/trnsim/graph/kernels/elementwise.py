@@ -20,7 +20,7 @@ Operand = Any
 _UPPER_HALF: Final = np.int32(-(2**12))
 _LARGEST: Final = np.finfo(np.float32).max
 
-_INTEGERS: Final = frozenset({"int32", "uint32"})
+INTEGERS: Final = frozenset({"int32", "uint32"})
 
 
 def apply(node: Node, operands: list[Operand]) -> Tensor:
@@ -28,7 +28,7 @@ def apply(node: Node, operands: list[Operand]) -> Tensor:
 
     Integers of 32 bits stay integers, everything else is float32.
     """
-    dtype = nl.int32 if node.result.dtype in _INTEGERS else nl.float32
+    dtype = nl.int32 if node.result.dtype in INTEGERS else nl.float32
     if node.name in _COMPOSED:
         return _COMPOSED[node.name](node, dtype, *operands)
     if len(operands) == 1:

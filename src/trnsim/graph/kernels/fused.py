@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from itertools import product
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 from trnsim.errors import NotModelled
 from trnsim.graph.fusion import VIEWS, Group
 from trnsim.graph.ir import Node, Value
 from trnsim.graph.kernels import tiles
-from trnsim.graph.kernels.elementwise import apply
+from trnsim.graph.kernels.elementwise import INTEGERS, apply
 from trnsim.graph.kernels.space import PIECE, Space, first_elements, spaces
 from trnsim.graph.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
@@ -135,18 +135,25 @@ class _Rows:
 
     def _loaded(self, number: int) -> Tensor:
         """An operand from HBM; a short one that all rows share is loaded once for all of them."""
-        view = self._view(self._given[number], number)
-        columns = prod(view.shape[1:])
         is_shared = not any(axis.steps[number] for axis in self._space.rows)
         key = (number, self._piece, self._count)
         if is_shared and key in self._shared:
             return self._shared[key]
-        tile = new((self._count, columns), view.dtype)
-        nisa.dma_copy(dst=tile, src=view)
+        tile = _repeated_on_chip(*self._compact(number))
         whole = prod(axis.length for axis in self._space.columns)
-        if is_shared and whole * view.dtype.itemsize <= _SHARED_BYTES:
+        if is_shared and whole * tile.dtype.itemsize <= _SHARED_BYTES:
             self._shared[key] = tile
         return tile
+
+    def _compact(self, number: int) -> tuple[Tensor, list[int]]:
+        """An operand's elements, each once to a row, as [rows, *columns]; the columns' lengths."""
+        pattern, offset = self._pattern(number)
+        rows, *columns = pattern
+        once = [rows, *((step or 1, length if step else 1) for step, length in columns)]
+        view = tiles.strided(self._given[number], once, offset)
+        tile = new(view.shape, view.dtype)
+        nisa.dma_copy(dst=tile, src=view)
+        return tile, [length for _, length in columns]
 
     def _reduced(self, node: Node) -> Tensor:
         """A reduction over all pieces."""
@@ -186,15 +193,52 @@ class _Rows:
         """Write a value, its column repeated where the output has all columns."""
         view = self._view(self._outputs[value.number], key)
         tile, columns = self._value(value.number), prod(view.shape[1:])
-        tiles.store(view, tile if tile.shape[1] == columns else tile.broadcast(1, columns))
+        if tile.shape[1] != columns:
+            tile = self._widened(value.number, tile, columns, view.dtype)
+        tiles.store(view, tile)
+
+    def _widened(self, number: int, tile: Tensor, columns: int, dtype: Any) -> Tensor:
+        """A column repeated on the chip: a transfer of it would move element by element.
+
+        A constant is repeated once for all rows.
+        """
+        key = ("wide", number, self._count, columns)
+        if key in self._shared:
+            return self._shared[key]
+        wide = new((self._count, columns), dtype)
+        nisa.tensor_copy(dst=wide, src=tile.broadcast(1, columns))
+        if number in self._nodes and self._nodes[number].name == "constant":
+            self._shared[key] = wide
+        return wide
+
+
+def _repeated_on_chip(tile: Tensor, lengths: list[int]) -> Tensor:
+    """A tile [rows, *columns] as [rows, columns], a column of length 1 repeated where it must be.
+
+    A transfer that repeats moves element by element.
+    """
+    rows, *given = tile.shape
+    if given != lengths:
+        view = tile
+        for dim, (one, length) in enumerate(zip(given, lengths, strict=True), start=1):
+            view = view if one == length else view.broadcast(dim, length)
+        tile = new((rows, *lengths), tile.dtype)
+        nisa.tensor_copy(dst=tile, src=view)
+    return tile.reshape((rows, prod(lengths)))
 
 
 def _constant(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:
-    """One number to a row: what needs more repeats it."""
+    """One number to a row: what needs more repeats it. An integer keeps all its bits."""
     del offset
-    tile = new((pattern[0][1], 1))
-    nisa.memset(dst=tile, value=float(node.attribute("number")))
+    number, is_integer = node.attribute("number"), node.result.dtype in INTEGERS
+    tile = new((pattern[0][1], 1), nl.int32 if is_integer else nl.float32)
+    nisa.memset(dst=tile, value=_as_int32(int(number)) if is_integer else float(number))
     return tile
+
+
+def _as_int32(number: int) -> int:
+    """The 32 bits that the chip keeps of an integer, as a number with a sign."""
+    return (number + 2**31) % 2**32 - 2**31
 
 
 def _counted(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:

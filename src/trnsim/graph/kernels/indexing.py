@@ -98,8 +98,7 @@ def _row(shape: Shape) -> int:
 def _begin(table: Tensor, given: list[Tensor], elements: int) -> None:
     """The table as it is before any update."""
     if given:
-        dense = [(elements, 1), (1, elements)]
-        nisa.dma_copy(dst=tiles.strided(table, dense), src=tiles.strided(given[0], dense))
+        tiles.copy_run(table, 0, given[0], 0, elements)
     else:
         tiles.fill(table, elements, 0.0)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
+from typing import Final
 
 from trnsim.graph.fusion import Group
 from trnsim.graph.ir import Node
 from trnsim.graph.kernels import tiles
-from trnsim.graph.kernels.space import dense
+from trnsim.graph.kernels.space import PIECE, dense
 from trnsim.graph.kernels.tiles import P, Tensor, transposed
 from trnsim.nki import isa as nisa
 
@@ -68,18 +69,48 @@ def _flip(source: Tensor, out: Tensor, shape: list[int], steps: list[int]) -> No
 
 
 def concatenate(inputs: list[Tensor], group: Group) -> Tensor:
-    """Each operand to its own place."""
+    """Each operand to its own place: by transfers, or on the chip where all rows are short."""
     (node,) = group.nodes
     out = tiles.output(node.result.shape, node.result.dtype)
-    dim, place = node.attribute("dim"), 0
-    whole = prod(node.result.shape[dim:])
-    given = dict(zip((v.number for v in group.inputs), inputs, strict=True))
-    for value in node.values:
-        rows, width = prod(value.shape[:dim]), prod(value.shape[dim:])
-        target = tiles.strided(out, [(whole, rows), (1, width)], place)
-        nisa.dma_copy(dst=target, src=tiles.flat(given[value.number], rows, width))
+    dim = node.attribute("dim")
+    rows, whole = prod(node.result.shape[:dim]), prod(node.result.shape[dim:])
+    parts = [
+        (tensor, prod(value.shape[dim:]))
+        for tensor, value in zip(tiles.by_operand(inputs, group), node.values, strict=True)
+    ]
+    longest = max(width for _, width in parts) * out.dtype.itemsize
+    if rows > 1 and longest < _SHORT_BYTES and whole <= PIECE:
+        _interleave(parts, out, rows, whole)
+        return out
+    place = 0
+    for tensor, width in parts:
+        if rows == 1:
+            tiles.copy_run(out, place, tensor, 0, width)
+        else:
+            target = tiles.strided(out, [(whole, rows), (1, width)], place)
+            nisa.dma_copy(dst=target, src=tiles.flat(tensor, rows, width))
         place += width
     return out
+
+
+_SHORT_BYTES: Final = 512
+"""Bytes of a run below which descriptors bound a transfer (nki-dma-overview.rst)."""
+
+
+def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, whole: int) -> None:
+    """Rows put together on the chip, from and to long runs of HBM."""
+    for start, count, each in tiles.spread(rows, PIECE // whole):
+        joined = tiles.new((count, each, whole), out.dtype)
+        place = 0
+        for tensor, width in parts:
+            view = [(each * width, count), (1, each * width)]
+            part = tiles.load(tiles.strided(tensor, view, start * width))
+            target = joined[:, :, place : place + width]
+            nisa.tensor_copy(dst=target, src=part.reshape((count, each, width)))
+            place += width
+        view = [(each * whole, count), (1, each * whole)]
+        target = tiles.strided(out, view, start * whole)
+        nisa.dma_copy(dst=target, src=joined.reshape((count, each * whole)))
 
 
 def slice_(inputs: list[Tensor], group: Group) -> Tensor:

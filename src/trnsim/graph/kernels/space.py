@@ -14,6 +14,9 @@ from trnsim.graph.kernels.tiles import P
 PIECE: Final = 2048
 """Columns of a tile: long enough to hide the fixed cost of an instruction."""
 
+_FEW_COLUMNS: Final = 512
+"""Columns of a tile below which the fixed cost of its instructions shows."""
+
 Strides = tuple[int, ...]
 
 
@@ -105,9 +108,11 @@ def _rows(axis: Axis, rows: int, columns: int, offset: int) -> Space:
 def _split(axes: list[Axis]) -> Space:
     """Rows and columns: as many last axes as make a good tile, part of the last if rows are few."""
     nothing = Axis(1, dict.fromkeys(axes[-1].steps, 0))
-    columns = 1
+    columns, number = 1, len(axes)
     while columns < len(axes) - 1 and prod(a.length for a in axes[-columns - 1 :]) <= PIECE:
         columns += 1
+    axes = _filled_up(axes, columns)
+    columns += len(axes) - number
     rows, last = axes[:-columns], axes[-1]
     if last.length > PIECE and prod(axis.length for axis in rows) < P:
         inner = max(n for n in range(1, PIECE + 1) if last.length % n == 0)
@@ -116,6 +121,26 @@ def _split(axes: list[Axis]) -> Space:
     # The longest axis of rows fills the partitions best.
     rows.sort(key=lambda axis: axis.length)
     return Space(tuple(rows) or (nothing,), tuple(axes[-columns:]))
+
+
+def _filled_up(axes: list[Axis], columns: int) -> list[Axis]:
+    """The axes, part of the last one of the rows split off where that makes fewer tiles."""
+    width = prod(axis.length for axis in axes[-columns:])
+    place = len(axes) - columns - 1
+    if place < 0 or width >= _FEW_COLUMNS:
+        return axes
+    row, others = axes[place], [axis.length for axis in axes[:place]]
+
+    def tiles_with(inner: int) -> int:
+        lengths = [*others, row.length // inner]
+        return prod(lengths) // max(lengths) * -(-max(lengths) // P)
+
+    divisors = [n for n in range(1, PIECE // width + 1) if row.length % n == 0]
+    inner = min(divisors, key=tiles_with)
+    if inner == 1:
+        return axes
+    outer = Axis(row.length // inner, {n: s * inner for n, s in row.steps.items()})
+    return [*axes[:place], outer, Axis(inner, row.steps), *axes[place + 1 :]]
 
 
 def _strides(group: Group) -> dict[int, Strides]:

@@ -55,6 +55,30 @@ def pieces(length: int, longest: int) -> Iterator[tuple[int, int]]:
         yield start, min(longest, length - start)
 
 
+def spread(length: int, longest: int) -> Iterator[tuple[int, int, int]]:
+    """A dimension over partitions: start, partitions, and elements to a partition of each block."""
+    start = 0
+    while start < length:
+        each = min((length - start) // P, longest)
+        rows, each = (P, each) if each else (length - start, 1)
+        yield start, rows, each
+        start += rows * each
+
+
+def copy_run(target: Tensor, goal: int, source: Tensor, start: int, elements: int) -> None:
+    """Elements that lie together in HBM copied to others, in parts that all DMA engines share."""
+    longest = max(-(-elements // _ENGINES), _LEAST_PART)
+    for at, length in pieces(elements, longest):
+        run = [(length, 1), (1, length)]
+        nisa.dma_copy(dst=strided(target, run, goal + at), src=strided(source, run, start + at))
+
+
+_ENGINES: Final = 16
+"""DMA engines of a core, each of which takes one descriptor (nki-dma-overview.rst)."""
+_LEAST_PART: Final = 16384
+"""Elements that one engine moves in little more than the fixed cost of a transfer."""
+
+
 def fill(tensor: Tensor, elements: int, number: float) -> None:
     """Write a number to every element of a dense HBM tensor."""
     widest = min(elements, _FILLED)
