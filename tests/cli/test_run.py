@@ -30,7 +30,10 @@ def test_a_training_script_is_reported_by_module_and_operator(tmp_path):
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "here" / "step.txt").read_text()
     assert text in done.stdout
-    assert {line.split()[0] for line in text.splitlines()[1:5]} == {"trn1", "inf2", "trn2", "trn3"}
+    why = "(the default; NEURON_PLATFORM_TARGET_OVERRIDE names another)"
+    assert text.splitlines()[0] == done.stdout.splitlines()[0] == f"chip: trn2 {why}"
+    assert text.splitlines()[1].startswith("device: one of the 8 NeuronCores of trn2, 12 GiB")
+    assert {line.split()[0] for line in text.splitlines()[3:7]} == {"trn1", "inf2", "trn2", "trn3"}
     assert "without a time" not in text
     assert (tmp_path / "here" / "step-trn2.trace.json").is_file()
 
@@ -59,6 +62,15 @@ def test_attention_on_the_users_files_gives_numpys_values(tmp_path, arrays, targ
     # Two roundings to bfloat16 (8 bits) on the way to the output.
     assert error <= 2 * 2.0**-8 * np.abs(expected).max()
     assert f"attention on {target}" in done.stdout
+
+
+def test_the_first_line_names_the_chip_and_why_it_is_that_one(tmp_path, arrays, monkeypatch):
+    assert arrays
+    assert attend("--on", "trn1,trn2", cwd=tmp_path).stdout.startswith("chip: trn1, trn2 (--on)\n")
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn1")
+    done = attend(cwd=tmp_path)
+    assert done.stdout.startswith("chip: trn1 (NEURON_PLATFORM_TARGET_OVERRIDE)\n")
+    assert "attention on trn1" in done.stdout
 
 
 def test_the_report_is_written_and_holds_the_source_lines(tmp_path, arrays):

@@ -13,13 +13,33 @@ def _unset(monkeypatch):
             monkeypatch.delenv(getattr(environment, name), raising=False)
 
 
-def test_the_target_is_the_first_variable_that_is_set_else_trn3(monkeypatch):
-    assert environment.default_target() == "trn3"
+def test_a_plain_call_is_for_trn2_unless_a_variable_names_another(monkeypatch):
+    assert environment.default_target() == "trn2"
     monkeypatch.setenv("NKI_NC_VERSION", "gen2")
     assert environment.default_target() == "trn1"
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn3")
+    assert environment.default_target() == "trn3"
+
+
+def test_awss_simulator_is_for_trn3_unless_a_variable_names_another(monkeypatch):
+    assert environment.simulated_target() == "trn3"
+    monkeypatch.setenv("NKI_SIMULATOR", "1")
+    assert environment.default_target() == "trn3"
+    monkeypatch.setenv("NKI_NC_VERSION", "gen2")
+    assert environment.simulated_target() == environment.default_target() == "trn1"
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
-    assert environment.default_target() == "trn2"
-    assert environment.default_target("NKI_NC_VERSION") == "trn1"
+    assert environment.simulated_target() == "trn2"
+    assert environment.simulated_target("NKI_NC_VERSION") == "trn1"
+
+
+def test_a_choice_comes_with_its_reason(monkeypatch):
+    why = "the default; NEURON_PLATFORM_TARGET_OVERRIDE names another"
+    monkeypatch.setenv("NKI_SIMULATOR", "1")  # which asks for a simulator, not for a chip
+    assert environment.chosen_target() == ("trn2", why)
+    monkeypatch.setenv("NKI_NC_VERSION", "gen4")
+    assert environment.chosen_target() == ("trn3", "NKI_NC_VERSION")
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "inf2")
+    assert environment.chosen_target() == ("inf2", "NEURON_PLATFORM_TARGET_OVERRIDE")
 
 
 @pytest.mark.parametrize(

@@ -198,19 +198,21 @@ def test_one_core_is_the_default_grid(random):
             doubled[grid]
 
 
-def test_the_target_is_awss_environment_variable_or_trn3(monkeypatch, random):
+def test_the_target_is_awss_environment_variable_or_the_default(monkeypatch, random):
     @jit
     def generation(x):
         del x
         return nisa.get_nc_version().name
 
-    for value, expected in (("trn1", "gen2"), ("gen3", "gen3"), ("trn3", "gen4"), (None, "gen4")):
-        if value is None:
-            monkeypatch.delenv("NEURON_PLATFORM_TARGET_OVERRIDE")
-        else:
-            monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", value)
+    for value, expected in (("trn1", "gen2"), ("gen3", "gen3"), ("trn3", "gen4")):
+        monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", value)
         assert generation(random((1, 1))) == expected
         assert simulate(generation)(random((1, 1))) == expected
+    monkeypatch.delenv("NEURON_PLATFORM_TARGET_OVERRIDE")
+    assert generation(random((1, 1))) == "gen3"  # trn2
+    assert simulate(generation)(random((1, 1))) == "gen4"  # trn3, as AWS's simulator
+    monkeypatch.setenv("NKI_SIMULATOR", "1")
+    assert generation(random((1, 1))) == "gen4"
 
 
 def test_simulate_takes_a_plain_function(random):

@@ -5,7 +5,9 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 import subprocess
 import sys
 
+from trnsim import arch
 from trnsim.errors import BadInput
+from trnsim.profile.metrics import peak_flop_per_s
 from trnsim.torch import cores
 from trnsim.torch.faults import NoSuchCore
 
@@ -31,11 +33,12 @@ for wrong in (lambda: inputs + inputs.to("neuron:0"), lambda: torch.neuron.set_d
 
 @pytest.fixture(autouse=True)
 def fresh_answers():
-    cores.visible_cores.cache_clear()
-    cores.target.cache_clear()
+    answers = (cores.visible_cores, cores.target, cores.logical_config)
+    for answer in answers:
+        answer.cache_clear()
     yield
-    cores.visible_cores.cache_clear()
-    cores.target.cache_clear()
+    for answer in answers:
+        answer.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -117,3 +120,97 @@ def test_two_cores_in_one_process(monkeypatch):
     )
     assert "MixedDevices Expected all tensors to be on the same device" in done.stdout
     assert "NotModelled neuron:1 cannot be made the current device" in done.stdout
+
+
+GIB = 1024**3
+CHIPS = [("trn1", 16, 2), ("inf2", 16, 2), ("trn2", 12, 8), ("trn3", 18, 8)]
+
+
+@pytest.mark.parametrize(("name", "gib", "number"), CHIPS)
+def test_a_device_is_one_core_of_its_chip(monkeypatch, name, gib, number):
+    monkeypatch.delenv("NEURON_LOGICAL_NC_CONFIG", raising=False)
+    device = cores.device_core(arch.target(name))
+    assert (device.physical_cores, device.hbm_bytes) == (1, gib * GIB)
+    assert device.peak_flop_per_s == peak_flop_per_s(arch.target(name).core)
+    assert str(device) == f"one of the {number} NeuronCores of {name}, {gib} GiB of HBM"
+
+
+@pytest.mark.parametrize(("name", "gib", "number"), CHIPS)
+def test_a_device_of_two_cores_has_two_shares_and_says_that_one_works(
+    monkeypatch, name, gib, number
+):
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
+    device = cores.device_core(arch.target(name))
+    degree = 2 if number == 8 else 1  # of a step on several chips; v2 has no logical cores
+    assert (device.physical_cores, device.hbm_bytes) == (degree, degree * gib * GIB)
+    assert device.peak_flop_per_s == degree * peak_flop_per_s(arch.target(name).core)
+    assert ("the time of one, as graphs are not sharded" in str(device)) is (degree == 2)
+
+
+@pytest.mark.parametrize(
+    ("chip", "value", "legal"),
+    [("trn1", "2", "1"), ("trn2", "3", "1 or 2")],
+)
+def test_another_number_of_cores_is_refused(monkeypatch, chip, value, legal):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", value)
+    with pytest.raises(
+        BadInput, match=f"NEURON_LOGICAL_NC_CONFIG={value!r} on {chip}; legal: {legal}\n"
+    ):
+        cores.device_core()
+
+
+@pytest.mark.parametrize(
+    ("chip", "config", "number", "instance"),
+    [("trn2", "1", 128, "trn2"), ("trn2", "2", 64, "trn2"), ("trn1", "1", 32, "trn1"),
+     ("inf2", "1", 24, "inf2.48xlarge")],
+)  # fmt: skip
+def test_a_process_has_no_more_cores_than_an_instance(monkeypatch, chip, config, number, instance):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", config)
+    monkeypatch.delenv("NEURON_RT_VISIBLE_CORES", raising=False)
+    monkeypatch.setenv("NEURON_RT_NUM_CORES", str(number))
+    assert len(cores.visible_cores()) == number
+    for variable, value in (
+        ("NEURON_RT_NUM_CORES", str(number + 1)), ("NEURON_RT_VISIBLE_CORES", f"0,{number}")
+    ):  # fmt: skip
+        cores.visible_cores.cache_clear()
+        monkeypatch.setenv(variable, value)
+        with pytest.raises(
+            BadInput, match=f"asks for {number + 1} cores; {instance}.* has {number}"
+        ):
+            cores.visible_cores()
+
+
+LOGICAL = """
+import torch
+from trnsim.torch.device_time import step_time
+from trnsim.torch.recording import recording
+from trnsim.torch.report import mfu, step_text
+x = torch.ones(256, 256).to("neuron")
+with recording() as found:
+    x @ x
+step = step_time(found, "trn2")
+found = torch.neuron.get_device_properties()
+print(found.total_memory, found.multi_processor_count, torch.neuron.mem_get_info()[1])
+print(step.device_time_s, mfu(step))
+print(step_text([step]).splitlines()[0])
+print(found.description)
+"""
+
+
+def test_two_cores_have_the_memory_and_the_peak_of_two_and_the_time_of_one(monkeypatch):
+    said = []
+    for config in ("1", "2"):
+        monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", config)
+        done = subprocess.run(
+            [sys.executable, "-c", LOGICAL], capture_output=True, text=True, check=True
+        )
+        said.append(done.stdout.splitlines())
+    assert [lines[0] for lines in said] == [f"{n * 12 * GIB} {n} {n * 12 * GIB}" for n in (1, 2)]
+    (one_s, one_mfu), (two_s, two_mfu) = (map(float, lines[1].split()) for lines in said)
+    assert one_s == two_s
+    assert one_mfu == pytest.approx(2 * two_mfu)
+    for lines in said:
+        assert lines[2] == f"device: {lines[3]}"
+    assert "the time of one" in said[1][3]

@@ -30,7 +30,7 @@ def test_what_programs_ask_first():
 def test_the_properties_are_those_of_a_trn2_core():
     properties = torch.neuron.get_device_properties("neuron:0")
     assert properties.name == "trn2"
-    assert properties.total_memory == 24 * 1024**3
+    assert properties.total_memory == 12 * 1024**3
     assert torch.neuron.get_device_capability() == (3, 0)
 
 

@@ -41,7 +41,8 @@ def test_without_an_optimizer_everything_is_the_step():
 def test_the_text_shows_every_chip_and_where_the_time_goes(training):
     text = step_text([step_time(last_step(training), name) for name in ("trn2", "trn1")])
     lines = text.splitlines()
-    assert [line.split()[0] for line in lines[:3]] == ["chip", "trn2", "trn1"]
+    assert lines[0] == "device: one of the 8 NeuronCores of trn2, 12 GiB of HBM"
+    assert [line.split()[0] for line in lines[1:4]] == ["chip", "trn2", "trn1"]
     assert any(line.split()[:2] == ["addmm", "2"] for line in lines)
     assert "without a time" not in text
 

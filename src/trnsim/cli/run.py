@@ -19,6 +19,7 @@ from trnsim.cli.profile import side_by_side
 from trnsim.cli.progress import progress
 from trnsim.cli.script import Ending
 from trnsim.errors import BadInput, EmulatorError
+from trnsim.nki.environment import chosen_target
 from trnsim.profile import advise, write_report, write_traces
 from trnsim.profile.tables.parquet import EXTRA
 from trnsim.run import Run, watching
@@ -44,8 +45,12 @@ def run_script(
         list[str] | None, typer.Argument(help="The program's own arguments.", metavar="[ARGS]...")
     ] = None,
     on: Annotated[
-        str, typer.Option(help="Chip: trn1, inf2, trn2 or trn3; several, separated by commas.")
-    ] = "trn2",
+        str | None,
+        typer.Option(
+            help="Chip: trn1, inf2, trn2 or trn3; several, separated by commas. Without, the one "
+            "that NEURON_PLATFORM_TARGET_OVERRIDE names, else trn2."
+        ),
+    ] = None,
     inputs: Annotated[
         list[Path] | None,
         typer.Option("--input", help="Arrays (.npy) for the kernel's arguments, in order."),
@@ -82,7 +87,8 @@ def run_script(
 
     Example: trnsim run examples/attention.py --input q.npy k.npy v.npy --output out.npy
     """
-    chips = [arch.target(name.strip()) for name in on.split(",")]
+    named, why = chosen_target() if on is None else (on, "--on")
+    chips = [arch.target(name.strip()) for name in named.split(",")]
     script.checked(path)
     if inputs and arguments:
         raise BadInput(
@@ -92,10 +98,11 @@ def run_script(
     if output is not None:
         files.check(output)
     files.check_folder(report or _FOLDER)
+    typer.echo(f"chip: {', '.join(chip.name for chip in chips)} ({why})")
     with progress() as tell:
         with watching(tell):
             endings = _endings(path, kernel, inputs, arguments or [], chips)
-        unwritten = list(_reported(endings, output, report, chips[0], tell))
+        unwritten = list(_reported(endings, output, report, chips[0], why, tell))
     _end(path, chips, endings, unwritten)
 
 
@@ -123,6 +130,7 @@ def _reported(
     output: Path | None,
     report: Path | None,
     chip: arch.Target,
+    why: str,
     tell: Callable[[str], None],
 ) -> Iterable[BadInput]:
     """Prints and writes what ran; what could not be written."""
@@ -130,7 +138,7 @@ def _reported(
     first = next((ending for ending in endings if ending.runs), endings[0])
     if output is not None and (first.runs or first.is_whole):
         yield from _tried(lambda: _save(output, first.runs))
-    yield from _tried(lambda: _report_device(report, chip, tell))
+    yield from _tried(lambda: _report_device(report, chip, why, tell))
     # What a kernel did on each chip belongs together.
     kernels = [[run for run in group if run is not None] for group in zip_longest(*runs)]
     for number, group in enumerate(kernels):
@@ -201,14 +209,16 @@ def _recording() -> Any:
     return found[0] if found and found[0].events else None
 
 
-def _report_device(folder: Path | None, chip: arch.Target, tell: Callable[[str], None]) -> None:
+def _report_device(
+    folder: Path | None, chip: arch.Target, why: str, tell: Callable[[str], None]
+) -> None:
     """The training step that the program made on PyTorch's device, printed and written."""
     recording = _recording()
     if recording is None:
         return
     tell("PyTorch step: device time")
     write_step: Any = importlib.import_module("trnsim.torch.report").write_step
-    write_step(recording, folder or _FOLDER, chip.name, collective_time, typer.echo)
+    write_step(recording, folder or _FOLDER, chip.name, collective_time, why, typer.echo)
     typer.echo(f"  report  {(folder or _FOLDER) / 'step.html'}")
 
 

@@ -20,7 +20,7 @@ from trnsim import arch, files
 from trnsim.cli import arrays
 from trnsim.cli.faults import is_ours
 from trnsim.errors import BadInput, SourceLine
-from trnsim.nki.kernel import TARGET_VARIABLE
+from trnsim.nki.environment import TARGET_VARIABLE
 from trnsim.run import Launchable, Run, collecting
 from trnsim.run import run as run_kernel
 from trnsim.screen import examples

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trnsim.nki.environment import GENERATION_VARIABLE, default_target
+from trnsim.nki.environment import GENERATION_VARIABLE, simulated_target
 from trnsim.nki.kernel import Kernel, emulate, jit
 
 
@@ -30,7 +30,7 @@ class Simulated:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the kernel returns, as the kind of array that went in."""
-        target = default_target(*self._variables)
+        target = simulated_target(*self._variables)
         return emulate(self._kernel, args, kwargs, target=target, is_simulator=True).outputs
 
 

@@ -17,12 +17,24 @@ PRECISION_VARIABLE = "NKI_PRECISE_FP"
 CORES_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"
 TRANSPOSE_VARIABLE = "NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE"
 
-_DEFAULT_TARGET = "trn3"  # nki_simulator.rst, Target Platform: unset means trn3
+DEFAULT_TARGET = "trn2"
+SIMULATED_TARGET = "trn3"
+"""The chip of AWS's simulator; nki_simulator.rst, Target Platform: unset means trn3."""
 _NO = ("", "0", "false", "no")
 
 
-def default_target(*first: str) -> str:
-    """The target of AWS's own entry points: the first variable that is set, else trn3.
+def default_target() -> str:
+    """The target of a plain call: the variable's, else trn2; trn3 where NKI_SIMULATOR is set.
+
+    Raises:
+        BadInput: where the variable names no generation.
+    """
+    default = SIMULATED_TARGET if asks_for_simulator() else DEFAULT_TARGET
+    return _named() or default
+
+
+def simulated_target(*first: str) -> str:
+    """The target of AWS's simulator: the first variable that is set, else trn3.
 
     Args:
         *first: variables to ask before NEURON_PLATFORM_TARGET_OVERRIDE and NKI_NC_VERSION.
@@ -30,18 +42,40 @@ def default_target(*first: str) -> str:
     Raises:
         BadInput: where the variable names no generation.
     """
-    for variable in (*first, TARGET_VARIABLE, GENERATION_VARIABLE):
-        value = os.environ.get(variable)
-        if value:
-            try:
-                return target(value).name
-            except BadInput as error:
-                raise BadInput(
-                    f"${variable}: {error.reason}",
-                    fix=f"set {variable}=trn2, or leave it unset for {_DEFAULT_TARGET}",
-                    source=error.source,
-                ) from None
-    return _DEFAULT_TARGET
+    return _named(*first, default=SIMULATED_TARGET) or SIMULATED_TARGET
+
+
+def chosen_target() -> tuple[str, str]:
+    """The target of `trnsim run` and of PyTorch's device, and why it is that one.
+
+    Raises:
+        BadInput: where the variable names no generation.
+    """
+    variable = _variable()
+    if variable is None:
+        return DEFAULT_TARGET, f"the default; {TARGET_VARIABLE} names another"
+    return _named() or DEFAULT_TARGET, variable
+
+
+def _variable(*first: str) -> str | None:
+    """The first variable that is set."""
+    asked = (*first, TARGET_VARIABLE, GENERATION_VARIABLE)
+    return next((variable for variable in asked if os.environ.get(variable)), None)
+
+
+def _named(*first: str, default: str = DEFAULT_TARGET) -> str | None:
+    """The target that the first variable names, or None where none is set."""
+    variable = _variable(*first)
+    if variable is None:
+        return None
+    try:
+        return target(os.environ[variable]).name
+    except BadInput as error:
+        raise BadInput(
+            f"${variable}: {error.reason}",
+            fix=f"set {variable}=trn2, or leave it unset for {default}",
+            source=error.source,
+        ) from None
 
 
 def asks_for_simulator() -> bool:

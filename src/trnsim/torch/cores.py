@@ -1,15 +1,25 @@
-"""The logical NeuronCores of this process, and the chip that they belong to."""
+"""The NeuronCores that are devices of this process, and the chip that they belong to.
+
+A device is one physical NeuronCore: its speed, and its part of the chip's HBM. Asked for logical
+cores of two (NEURON_LOGICAL_NC_CONFIG=2) it has two cores' HBM and peak, and the time of the one
+that works, as no graph is sharded over cores. `device_core` is the one place that says so.
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import torch
 
 from trnsim.arch import target as target_named
+from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
+from trnsim.nki.environment import CORES_VARIABLE, chosen_target
+from trnsim.profile.metrics import peak_flop_per_s
+from trnsim.profile.words import bytes_words
 from trnsim.torch.faults import NoSuchCore, program_line
 from trnsim.torch.pytorch import DEVICE_TYPE
 
@@ -18,8 +28,6 @@ if TYPE_CHECKING:
 
 Device = torch.device | str | int | None
 
-DEFAULT_TARGET: Final = "trn2"
-_TARGET: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 _VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
 _COUNT: Final = "NEURON_RT_NUM_CORES"
 _LOCAL_RANK: Final = "LOCAL_RANK"  # set by torchrun and accelerate launch
@@ -29,26 +37,114 @@ _SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-configurable-parameters.rst"
 @cache
 def target() -> Target:
     """The chip that the device emulates, read once per process as the runtime does."""
-    return target_named(os.environ.get(_TARGET, DEFAULT_TARGET))
+    return target_named(chosen_target()[0])
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCore:
+    """What a device is on a chip.
+
+    Attributes:
+        chip: the chip.
+        physical_cores: how many NeuronCores it is made of, 1 or 2.
+        hbm_bytes: their part of the chip's HBM.
+        peak_flop_per_s: of all of them, in bfloat16.
+        source: where the chip's HBM is documented.
+    """
+
+    chip: Target
+    physical_cores: int
+    hbm_bytes: int
+    peak_flop_per_s: float
+    source: str
+
+    def __str__(self) -> str:
+        cores = catalogue().chips[self.chip.chip].cores
+        held = bytes_words(self.hbm_bytes)
+        if self.physical_cores == 1:
+            return f"one of the {cores} NeuronCores of {self.chip.name}, {held} of HBM"
+        return (
+            f"two of the {cores} NeuronCores of {self.chip.name} ({CORES_VARIABLE}=2), {held} of "
+            "HBM: the peak of two and the time of one, as graphs are not sharded over cores"
+        )
+
+
+def device_core(chip: Target | None = None) -> DeviceCore:
+    """What a device of this process is, or would be on another chip."""
+    found = chip or target()
+    asked = logical_config()
+    physical = asked if found.core.generation >= _FIRST_LOGICAL else 1
+    row = catalogue().chips[found.chip]
+    return DeviceCore(
+        found,
+        physical,
+        int(row.memory_bytes) // row.cores * physical,
+        peak_flop_per_s(found.core) * physical,
+        row.memory_bytes.provenance.source,
+    )
+
+
+@cache
+def logical_config() -> int:
+    """How many NeuronCores make a device: 1, unless NEURON_LOGICAL_NC_CONFIG is 2.
+
+    Raises:
+        BadInput: for another number, and for 2 on a chip without logical cores.
+    """
+    value = os.environ.get(CORES_VARIABLE) or "1"
+    if value == "1" or (value == "2" and target().core.generation >= _FIRST_LOGICAL):
+        return int(value)
+    legal = "1 or 2" if target().core.generation >= _FIRST_LOGICAL else "1"
+    raise BadInput(
+        f"{CORES_VARIABLE}={value!r} on {target().name}; legal: {legal}",
+        fix=f"{CORES_VARIABLE}=1",
+        source="logical-neuroncore-config.rst",
+    )
+
+
+_FIRST_LOGICAL: Final = 3
+"""The first generation whose cores make logical ones (logical-neuroncore-config.rst)."""
 
 
 @cache
 def visible_cores() -> tuple[int, ...]:
-    """Numbers of the logical cores that this process may use; neuron:0 is the first of them.
+    """Numbers of the cores that this process may use; neuron:0 is the first of them.
 
     NEURON_RT_VISIBLE_CORES names them ("3", "0-3", "0,2"); else NEURON_RT_NUM_CORES counts them;
-    else there is one.
+    else there is one. They are cores of the chip's largest instance.
 
     Raises:
-        BadInput: for a value that is none of these.
+        BadInput: for a value that is none of these, or cores that no instance has.
     """
     named = os.environ.get(_VISIBLE)
     if named is not None:
-        return _parse(named)
+        found = _parse(named)
+        _check_instance(f"{_VISIBLE}={named!r}", max(found) + 1)
+        return found
     counted = os.environ.get(_COUNT, "1")
     if not counted.isdecimal() or not int(counted):
         raise BadInput(f"{_COUNT}={counted!r} is not a number of cores", source=_SOURCE)
+    _check_instance(f"{_COUNT}={counted}", int(counted))
     return tuple(range(int(counted)))
+
+
+def _check_instance(setting: str, needed: int) -> None:
+    """Refuse cores beyond those of the chip's largest instance.
+
+    Raises:
+        BadInput: naming the instance and how many it has.
+    """
+    found = catalogue()
+    having = [one for one in found.instances.values() if one.accelerator == target().chip]
+    alone = [one for one in having if "UltraServer" not in one.name]
+    instance = max(alone or having, key=lambda one: one.count)
+    number = instance.count * found.chips[instance.accelerator].cores // logical_config()
+    if needed > number:
+        raise BadInput(
+            f"{setting} asks for {needed} cores; {instance.name} has {number}, 0 to {number - 1}",
+            fix=f"name cores that it has, for example {_VISIBLE}=0-{number - 1}",
+            source=_SOURCE,
+        )
 
 
 def _parse(named: str) -> tuple[int, ...]:
@@ -100,7 +196,7 @@ def no_such_core(index: int) -> NoSuchCore:
     """The error for an index without a core."""
     cores = visible_cores()
     return NoSuchCore(
-        f"neuron:{index} does not exist: this process has {len(cores)} logical NeuronCore(s), "
+        f"neuron:{index} does not exist: this process has {len(cores)} NeuronCore(s), "
         f"neuron:0 to neuron:{len(cores) - 1}",
         fix=f"set {_VISIBLE} before the program starts, for example {_VISIBLE}=0-{max(index, 1)}",
         source=_SOURCE,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from trnsim.errors import NotModelled
-from trnsim.torch.cores import Device, core_index, target, visible_cores
+from trnsim.torch.cores import Device, core_index, device_core, target, visible_cores
 from trnsim.torch.faults import program_line
 from trnsim.torch.memory import (
     core_memory,
@@ -103,15 +103,16 @@ __path__: Final[list[str]] = []  # `import torch.neuron` takes packages alone
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What one logical NeuronCore is.
+    """What one device is.
 
     Attributes:
         name: the chip's ("trn2"), by which torchtitan and TRL look it up.
-        total_memory: bytes of HBM that it can address.
+        total_memory: bytes of HBM that it has.
         major: the NeuronCore's generation (3 is v3).
         minor: 0.
-        multi_processor_count: 1; a logical core is one device.
+        multi_processor_count: the physical NeuronCores that it is made of.
         target: the platform name ("trn2").
+        description: all this in words.
     """
 
     name: str
@@ -120,6 +121,7 @@ class DeviceProperties:
     minor: int
     multi_processor_count: int
     target: str
+    description: str
 
 
 def is_available() -> bool:
@@ -146,7 +148,7 @@ def _is_in_bad_fork() -> bool:  # pyright: ignore[reportUnusedFunction]  PyTorch
 
 
 def device_count() -> int:
-    """How many logical NeuronCores this process has."""
+    """How many devices this process has."""
     return len(visible_cores())
 
 
@@ -204,16 +206,17 @@ def synchronize(device: Device = None) -> None:
 
 
 def get_device_properties(device: Device = None) -> DeviceProperties:
-    """What a logical NeuronCore is."""
+    """What a device is."""
     memory = core_memory(core_index(device))
-    chip = target()
+    chip, made = target(), device_core()
     return DeviceProperties(
         name=chip.name,
         total_memory=memory.capacity_bytes,
         major=chip.core.generation,
         minor=0,
-        multi_processor_count=1,
+        multi_processor_count=made.physical_cores,
         target=chip.name,
+        description=str(made),
     )
 
 

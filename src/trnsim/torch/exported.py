@@ -26,6 +26,7 @@ from trnsim.graph import Cost, MemoryPlan, costs, memory_plan
 from trnsim.profile.words import bytes_words, time_words
 from trnsim.text import aligned
 from trnsim.torch import pytorch
+from trnsim.torch.cores import device_core
 from trnsim.torch.faults import OutOfDeviceMemory
 from trnsim.torch.fx_import import Imported, has_importer, import_graph
 
@@ -153,13 +154,13 @@ def compile_program(path: Path, target: str) -> CompiledProgram:
     """
     imported = import_graph(_loaded(path).graph_module)
     plan = memory_plan(imported.graph, imported.names)
-    hbm = arch.target(target).core.hbm_bytes
-    if plan.peak_bytes > hbm:
+    device = device_core(arch.target(target))
+    if plan.peak_bytes > device.hbm_bytes:
         raise OutOfDeviceMemory(
             f"{path.name} needs {bytes_words(plan.peak_bytes)} of HBM at its peak; a NeuronCore of "
-            f"{target} has {bytes_words(hbm)}\n{plan.table()}",
+            f"{target} has {bytes_words(device.hbm_bytes)}\n{plan.table()}",
             fix="shard the model, or export it for a smaller batch",
-            source=hbm.provenance.source,
+            source=device.source,
         )
     return CompiledProgram(path.name, target, imported, plan, costs(imported.graph, target))
 

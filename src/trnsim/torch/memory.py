@@ -1,4 +1,4 @@
-"""The HBM of each logical NeuronCore: what lives in it, for how long, and what does not fit.
+"""The HBM of each device: what lives in it, for how long, and what does not fit.
 
 Every storage counts with the bytes that its tensors need, from its making to the death of its last
 tensor. The runtime's own needs (compiled programs, DMA rings, scratchpads) do not count yet.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from trnsim.torch.alias import neuron_alias
-from trnsim.torch.cores import Device, core_index, no_such_core, target, visible_cores
+from trnsim.torch.cores import Device, core_index, device_core, no_such_core, target, visible_cores
 from trnsim.torch.faults import OperatorNotModelled, OutOfDeviceMemory, program_line
 from trnsim.torch.policy import LACKING, admit
 
@@ -46,7 +46,7 @@ class Allocation(weakref.ref["torch.UntypedStorage"]):
 
 
 class CoreMemory:
-    """The HBM that one logical NeuronCore can address, and what holds it."""
+    """The HBM that one device has, and what holds it."""
 
     def __init__(self, core: int, capacity_bytes: int, source: str) -> None:
         self.core = core
@@ -138,10 +138,9 @@ def core_memory(core: int) -> CoreMemory:
         NoSuchCore: if there is no such core.
     """
     if not _memories:
-        hbm = target().core.hbm_bytes
+        made = device_core()
         _memories.extend(
-            CoreMemory(core, int(hbm), hbm.provenance.source)
-            for core in range(len(visible_cores()))
+            CoreMemory(core, made.hbm_bytes, made.source) for core in range(len(visible_cores()))
         )
     if not 0 <= core < len(_memories):
         raise no_such_core(core)

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from trnsim import arch
 from trnsim.files import write
-from trnsim.profile.metrics import peak_flop_per_s
 from trnsim.profile.words import bytes_words
 from trnsim.text import aligned
+from trnsim.torch.cores import device_core
 from trnsim.torch.device_time import StepTime, step_time
 from trnsim.torch.recording import Event, Phase, Recording
 from trnsim.torch.step_page import step_page
@@ -40,7 +40,8 @@ def last_step(recording: Recording) -> list[Event]:
 
 def step_text(steps: list[StepTime]) -> str:
     """The step on each chip, then where the time of the first one goes."""
-    lines = [f"{'chip':<6}{'device ms':>11}{'launches ms':>13}{'TFLOP':>9}{'MFU %':>8}"]
+    lines = [f"device: {device_core(arch.target(steps[0].target))}"]
+    lines += [f"{'chip':<6}{'device ms':>11}{'launches ms':>13}{'TFLOP':>9}{'MFU %':>8}"]
     lines += [
         f"{step.target:<6}{step.device_time_s * _MS:>11.3f}{step.launch_s * _MS:>13.3f}"
         f"{step.flop / 1e12:>9.3f}{100 * mfu(step):>8.2f}"
@@ -59,8 +60,8 @@ def step_text(steps: list[StepTime]) -> str:
 
 
 def mfu(step: StepTime) -> float:
-    """FLOPs of matrix products by those that the core could have made, in bfloat16."""
-    peak = peak_flop_per_s(arch.target(step.target).core)
+    """FLOPs of matrix products by those that the device could have made, in bfloat16."""
+    peak = device_core(arch.target(step.target)).peak_flop_per_s
     return step.flop / (step.device_time_s * peak) if step.device_time_s else 0.0
 
 
@@ -96,9 +97,12 @@ def write_step(
     folder: Path,
     target: str,
     collectives: CollectiveTimes | None = None,
+    why: str = "as asked",
     show: Callable[[str], object] = lambda _: None,
 ) -> str:
     """Write the report of the last step to `folder`; its text, which is shown before.
+
+    It says why it is of that chip.
 
     `step.txt`, `step.html` and `step.json` have the step on every chip, `step-<target>.trace.json`
     has the timeline and the HBM in use, in Chrome's format, which Perfetto opens.
@@ -109,7 +113,8 @@ def write_step(
     exchanged = ""
     if collectives is not None:
         exchanged = collectives_text(recording, target, collectives)
-    text = "\n\n".join(part for part in (step_text(steps), exchanged) if part)
+    parts = (f"chip: {target} ({why})\n{step_text(steps)}", exchanged)
+    text = "\n\n".join(part for part in parts if part)
     show(text)
     contents = {
         "step.txt": text + "\n",

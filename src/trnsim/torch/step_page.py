@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim import arch
 from trnsim.profile.words import bytes_words, time_words
+from trnsim.torch.cores import device_core
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,7 +158,7 @@ def _curve(step: StepTime, curve: Sequence[tuple[float, int]]) -> str:
             y = floor - live / most * _HBM_HEIGHT
             points += [f"{x:.1f},{points[-1].split(',')[1]}", f"{x:.1f},{y:.1f}"]
             last = x
-    capacity = arch.target(step.target).core.hbm_bytes
+    capacity = device_core(arch.target(step.target)).hbm_bytes
     return (
         f'<polygon class="hbm" points="{" ".join(points)} {_WIDTH},{floor}"/>'
         f'<text x="0" y="{2 * _LANE + 8}">HBM: {bytes_words(most)} at most of '
