@@ -10,8 +10,8 @@ no such kernel is named and gets no time. What it does *not* promise: the chip's
 default. Values are computed by PyTorch's own CPU kernels in the dtype of the tensor: no stochastic
 rounding, no flushed denormals. TRNSIM_NUMERICS=exact computes them instruction by instruction.
 
-A device is one physical NeuronCore (`trnsim.torch.cores`). NEURON_RT_VISIBLE_CORES says which ones this process has, and
-NEURON_PLATFORM_TARGET_OVERRIDE of which chip (trn2, unless it says otherwise).
+A device is one physical NeuronCore (`trnsim.torch.cores`). NEURON_RT_VISIBLE_CORES says which ones
+this process has, and NEURON_PLATFORM_TARGET_OVERRIDE of which chip (trn2, unless it says otherwise).
 
 `nki` and `nki_op` are for kernels of one's own in a model.
 """

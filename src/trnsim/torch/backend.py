@@ -10,6 +10,7 @@ from trnsim.torch import (
     attention,
     autocast,
     collectives,
+    default_compiler,
     device,
     kernels,
     launches,
@@ -60,6 +61,7 @@ def register() -> None:
     rng.register()
     accelerator.register()
     launches.register()
+    default_compiler.register()
     lightning.register()
     safetensors.register()
     profiling.register()

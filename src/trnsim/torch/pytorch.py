@@ -269,6 +269,12 @@ def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) 
     graph._engine_run_backward = public._engine_run_backward = wrapped(graph._engine_run_backward)
 
 
+def replace_inductor(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Wrap the call of the backend that `torch.compile` takes where none is named."""
+    backend: Any = torch._TorchCompileInductorWrapper
+    backend.__call__ = wrapped(backend.__call__)
+
+
 def make_opaque(function: Callable[..., Any]) -> None:
     """Let PyTorch's compiler put `function` in its graph as it is, instead of tracing it."""
     hide: Any = torch.compiler.allow_in_graph
