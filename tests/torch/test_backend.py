@@ -81,3 +81,68 @@ def test_another_backend_is_named(monkeypatch):
     monkeypatch.setattr(backend, "_is_registered", [])
     with pytest.raises(BadInput, match="'neuron' has taken it"):
         backend.register()
+
+
+def test_trnsim_autoload_registers_nothing():
+    program = """
+import torch
+print(torch.accelerator.current_accelerator(), hasattr(torch, "neuron"))
+import torch_neuronx
+print(torch.ones(2, device="neuron").device)
+"""
+    done = python(program, TRNSIM_AUTOLOAD="0")
+    assert (done.stdout, done.stderr) == ("None False\nneuron:0\n", "")
+
+
+SAID = (
+    "trnsim: the accelerator of this program is the emulated device 'neuron', as PyTorch has no "
+    "other (TRNSIM_AUTOLOAD=0 leaves it out)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import torch; [torch.accelerator.current_accelerator() for _ in range(2)]", SAID),
+        ("import torch; torch.ones(2) + 1", ""),
+        (
+            "import torch; torch.ones(2, device='neuron'); torch.accelerator.current_accelerator()",
+            "",
+        ),
+        ("import torch_neuronx, torch; torch.accelerator.current_accelerator()", ""),
+    ],
+)
+def test_a_program_that_never_named_the_device_is_told_once(program, said):
+    done = python(program)
+    assert (done.returncode, done.stderr) == (0, said)
+
+
+ANOTHER = """
+import types, torch
+calls = []
+torch.cuda.is_available = lambda: True
+torch.cuda.set_device = lambda index: calls.append(index)
+torch.cuda.current_device = lambda: 3
+print(torch.accelerator.current_accelerator(), torch.accelerator.current_device_index())
+torch.accelerator.set_device_index(1)
+print(calls, torch.ones(2, device="neuron").device, torch.neuron.is_available())
+library = types.ModuleType("accelerate.utils")
+exec("def ask():\\n    import torch\\n    return torch.neuron.is_available()", library.__dict__)
+print(library.ask())
+"""
+
+
+def test_another_accelerator_stays_the_default():
+    done = python(ANOTHER)
+    assert done.stdout == "cuda 3\n[1] neuron:0 True\nFalse\n"
+    assert done.stderr == (
+        "trnsim: the device 'neuron' is there by name alone; the accelerator stays 'cuda' "
+        "(TRNSIM_AUTOLOAD=0 leaves it out)\n"
+    )
+
+
+def test_unknown_numerics_are_refused_with_the_legal_ones():
+    for program in ("import torch_neuronx", "import torch; torch.device('neuron')"):
+        done = python(program, TRNSIM_NUMERICS="exactly")
+        assert done.returncode == 1
+        assert "TRNSIM_NUMERICS='exactly'; legal: fast, exact, shapes" in done.stderr

@@ -51,3 +51,35 @@ def test_an_event_without_timing_has_no_time():
     end.record()
     with pytest.raises(BadInput, match="enable_timing=True"):
         start.elapsed_time(end)
+
+
+@pytest.mark.parametrize("make", [torch.neuron.Event, lambda **o: torch.Event("neuron", **o)])
+def test_events_of_both_names_are_recorded_by_streams_and_timed(make):
+    x = torch.ones(300, device="neuron")
+    for stream in (torch.neuron.Stream(), torch.accelerator.current_stream()):
+        start, end = (make(enable_timing=True) for _ in range(2))
+        assert stream.record_event(start) is start
+        x + 1
+        stream.record_event(end)
+        end.synchronize()
+        assert end.query()
+        assert isinstance(end, torch.Event)
+        assert 0 < start.elapsed_time(end) < 1
+
+
+def test_an_accelerators_stream_is_set():
+    before = torch.accelerator.current_stream()
+    stream = torch.neuron.Stream()
+    assert isinstance(stream, torch.Stream)
+    try:
+        torch.accelerator.set_stream(stream)
+        assert torch.accelerator.current_stream() is torch.neuron.current_stream() is stream
+        with torch.neuron.stream(before):
+            assert torch.neuron.current_stream() is before
+            with stream:
+                assert torch.neuron.current_stream() is stream
+            assert torch.neuron.current_stream() is before
+        assert torch.neuron.current_stream() is stream
+    finally:
+        torch.accelerator.set_stream(before)
+    torch.ones(2, device="neuron").record_stream(stream)

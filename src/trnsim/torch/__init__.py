@@ -2,7 +2,8 @@
 
 Importing this package (as `torch_neuron`, `torch_neuronx` or `trnsim.torch`) makes
 `torch.device("neuron")` and the module `torch.neuron` work; `import torch` alone does so too,
-through PyTorch's own entry point, unless TORCH_DEVICE_BACKEND_AUTOLOAD=0.
+through PyTorch's own entry point, unless TRNSIM_AUTOLOAD=0, or TORCH_DEVICE_BACKEND_AUTOLOAD=0,
+which is for all backends. `torch.accelerator` is the device where PyTorch has none of its own.
 
 What it promises: tensors that live on the device, with the size of its HBM, under which models
 train unmodified; and for what runs on them the time of tile kernels that compute the same. What has
@@ -11,13 +12,14 @@ default. Values are computed by PyTorch's own CPU kernels in the dtype of the te
 rounding, no flushed denormals. TRNSIM_NUMERICS=exact computes them instruction by instruction.
 
 A device is one physical NeuronCore (`trnsim.torch.cores`). NEURON_RT_VISIBLE_CORES says which ones
-this process has, and NEURON_PLATFORM_TARGET_OVERRIDE of which chip (trn2, unless it says otherwise).
+this process has, and NEURON_PLATFORM_TARGET_OVERRIDE of which chip (trn2 unless it is set).
 
 `nki` and `nki_op` are for kernels of one's own in a model.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from importlib import import_module
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from trnsim.torch.custom_ops import nki_op
 
 __all__ = ["autoload", "nki", "nki_op"]
+
+_AUTOLOAD: Final = "TRNSIM_AUTOLOAD"
 
 SUBMODULES: Final = {"nki": "trnsim.nki"}
 """What `import torch_neuronx.nki` finds: the finder of last resort reads this."""
@@ -52,6 +56,9 @@ def autoload() -> None:
     torch_neuron` afterwards raises what this call warns of.
     """
     if _asked_by_name:
+        return
+    if os.environ.get(_AUTOLOAD) == "0":
+        sys.modules.pop(__name__, None)  # who imports it by name begins anew
         return
     try:
         _load()

@@ -1,14 +1,16 @@
 """`torch.accelerator` and the autograd engine, where PyTorch's C++ asks for a device driver.
 
 The driver that PyTorch offers to Python backends knows one device and no allocator, streams or
-synchronization. These functions of `torch._C` are replaced by ours; they serve the process's one
-accelerator, which is the neuron device once it is registered.
+synchronization. These functions of `torch._C` are replaced by ours. They serve the process's one
+accelerator: that of PyTorch's own that is there (CUDA, MPS, XPU), else the neuron device, which is
+said once to a program that asks and never named it.
 """
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
-from functools import wraps
+from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -17,6 +19,7 @@ from torch import autograd
 from trnsim.torch import device, pytorch
 from trnsim.torch.cores import core_index
 from trnsim.torch.importer.build import STORED
+from trnsim.torch.memory import is_used
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
@@ -25,9 +28,75 @@ if TYPE_CHECKING:
 
 def register() -> None:
     """Replace the functions."""
-    for name, function in _FUNCTIONS.items():
-        pytorch.replace_accelerator_function(name, function)
+    for name in {*_FUNCTIONS, *_THEIRS}:
+        pytorch.replace_accelerator_function(name, partial(_chosen, name))
+    pytorch.replace_accelerator_function("getAccelerator", lambda _: current)
+    device.is_available = is_available
     pytorch.replace_engine(_in_this_thread)
+    pytorch.replace_events(lambda made, is_timed: device.Event(is_timed, device=made.device))
+
+
+@cache
+def other() -> torch.device | None:
+    """The accelerator of PyTorch's own in this machine, which a program that names none means."""
+    for name in ("cuda", "mps", "xpu"):
+        module: Any = getattr(torch, name)
+        if module.is_available():
+            return torch.device(name)
+    return None
+
+
+def current() -> torch.device:
+    """What `torch.accelerator.current_accelerator` gives."""
+    found = other()
+    _say(found)
+    return torch.device(DEVICE_TYPE) if found is None else found
+
+
+_said: Final[list[str]] = []
+
+
+def _say(found: torch.device | None) -> None:
+    """Say once on stderr what a program gets that never named a device."""
+    if _said or is_used() or not sys.modules.keys().isdisjoint(_BY_NAME):
+        return
+    what = (
+        "the accelerator of this program is the emulated device 'neuron', as PyTorch has no other"
+        if found is None
+        else f"the device 'neuron' is there by name alone; the accelerator stays {found.type!r}"
+    )
+    _said.append(f"trnsim: {what} (TRNSIM_AUTOLOAD=0 leaves it out)")
+    print(_said[0], file=sys.stderr)  # noqa: T201  a warning would point at PyTorch's own line
+
+
+_BY_NAME: Final = ("torch_neuron", "torch_neuronx")
+"""Modules that a program imports which means this device."""
+
+
+def is_available() -> bool:
+    """True; for a library that asks in order to choose a program's device, as `current` is."""
+    asking = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001  who calls
+    if asking.partition(".")[0] in _CHOOSING:
+        return current().type == DEVICE_TYPE
+    return True
+
+
+_CHOOSING: Final = frozenset({"accelerate"})
+"""Libraries that choose among devices by asking whether each is there."""
+
+
+def _chosen(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that serves the neuron device, or the module of the other accelerator."""
+    ours = _FUNCTIONS.get(name, original)
+
+    def function(*args: Any) -> Any:
+        found = other()
+        if found is None:
+            return ours(*args)
+        module = torch.get_device_module(found)
+        return getattr(module, _THEIRS[name], original)(*args)
+
+    return function
 
 
 def _nested_stats(index: int) -> dict[str, Any]:
@@ -49,6 +118,8 @@ def _keep(index: int) -> None:
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "synchronizeDevice": device.synchronize,
     "setDeviceIndex": device.set_device,
+    "getStream": device.current_stream,
+    "setStream": device.set_stream,
     "isAllocatorInitialized": device.is_initialized,
     "emptyCache": device.empty_cache,
     "emptyHostCache": device.empty_cache,
@@ -58,6 +129,26 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "resetAccumulatedStats": _keep,
     "getMemoryInfo": device.mem_get_info,
 }
+
+
+_THEIRS: Final = {
+    "synchronizeDevice": "synchronize",
+    "getDeviceIndex": "current_device",
+    "setDeviceIndex": "set_device",
+    "exchangeDevice": "_exchange_device",
+    "maybeExchangeDevice": "_maybe_exchange_device",
+    "getStream": "current_stream",
+    "setStream": "set_stream",
+    "isAllocatorInitialized": "is_initialized",
+    "emptyCache": "empty_cache",
+    "emptyHostCache": "empty_host_cache",
+    "getDeviceCapability": "get_device_capability",
+    "getDeviceStats": "memory_stats_as_nested_dict",
+    "resetPeakStats": "reset_peak_memory_stats",
+    "resetAccumulatedStats": "reset_accumulated_memory_stats",
+    "getMemoryInfo": "mem_get_info",
+}
+"""The same under the names of `torch.cuda` and its like."""
 
 
 def _in_this_thread(run_backward: Callable[..., Any]) -> Callable[..., Any]:

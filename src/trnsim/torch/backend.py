@@ -15,6 +15,7 @@ from trnsim.torch import (
     kernels,
     launches,
     lightning,
+    processes,
     profiling,
     pytorch,
     recording,
@@ -23,6 +24,7 @@ from trnsim.torch import (
     safetensors,
     special,
     storage,
+    sync_batch_norm,
 )
 
 # A library takes its kernels away when it dies, so these live as long as the process.
@@ -51,6 +53,7 @@ def register() -> None:
     special.register(_aten)
     recurrent.register(_aten)
     attention.register(_aten)
+    sync_batch_norm.register(_aten)
     kernels.register(_aten)
     _every_namespace.fallback(kernels.fallback, "PrivateUse1")
     for layout in ("Sparse", "SparseCsr"):
@@ -61,6 +64,7 @@ def register() -> None:
     rng.register()
     accelerator.register()
     launches.register()
+    processes.register()
     default_compiler.register()
     lightning.register()
     safetensors.register()

@@ -67,16 +67,16 @@ class _Mode:
 
     def __init__(self) -> None:
         self.is_stochastic = os.environ.get(_STOCHASTIC, "0") == "1"
-        self.kind: Numerics = _checked(os.environ.get(_VARIABLE, "fast"))
+        self.kind: Numerics = _checked(os.environ.get(_VARIABLE, "fast"), f"{_VARIABLE}=")
         self.on_host: Counter[str] = Counter()
 
 
-def _checked(value: str) -> Numerics:
+def _checked(value: str, setting: str = "numerics ") -> Numerics:
     """A setting that exists."""
     for kind in _KINDS:
         if value == kind:
             return kind
-    raise BadInput(f"numerics {value!r}; legal: {', '.join(_KINDS)}", fix=f"{_VARIABLE}=fast")
+    raise BadInput(f"{setting}{value!r}; legal: {', '.join(_KINDS)}", fix=f"{_VARIABLE}=fast")
 
 
 mode: Final = _Mode()

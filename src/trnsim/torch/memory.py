@@ -147,6 +147,11 @@ def core_memory(core: int) -> CoreMemory:
     return _memories[core]
 
 
+def is_used() -> bool:
+    """Whether any tensor was ever made on the device."""
+    return any(memory.peak_bytes for memory in _memories)
+
+
 def place(host: Tensor, core: int) -> Tensor:
     """The tensor on neuron:`core` over a CPU tensor that nobody else uses; no copy is made.
 

@@ -161,9 +161,12 @@ def next_sequence_number() -> int:
     return int(autograd._get_sequence_nr())
 
 
-def replace_accelerator_function(name: str, function: Callable[..., Any]) -> None:
-    """Put ours in the place of what `torch.accelerator` calls in C++."""
-    setattr(torch._C, f"_accelerator_{name}", function)
+def replace_accelerator_function(
+    name: str, replaced: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> None:
+    """Put ours in the place of what `torch.accelerator` calls in C++, which it is made of."""
+    full = f"_accelerator_{name}"
+    setattr(torch._C, full, replaced(getattr(torch._C, full)))
 
 
 def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
@@ -267,6 +270,28 @@ def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) 
     graph: Any = torch.autograd.graph
     public: Any = torch.autograd
     graph._engine_run_backward = public._engine_run_backward = wrapped(graph._engine_run_backward)
+
+
+def replace_events(make: Callable[[torch.Event, bool], torch.Event]) -> None:
+    """Let `torch.Event` be what `make` gives for an event of the device, and whether it is timed.
+
+    The type is C++'s and cannot be changed; what stands in its place passes for it.
+    """
+    original = torch.Event
+
+    class Kind(type):
+        def __instancecheck__(cls, one: object) -> bool:
+            return isinstance(one, original)
+
+    class Event(original, metaclass=Kind):  # type: ignore[misc, valid-type]
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            del cls
+            made: Any = original(*args, **kwargs)
+            is_ours = made.device.type == DEVICE_TYPE
+            return make(made, bool(kwargs.get("enable_timing"))) if is_ours else made
+
+    module: Any = torch
+    module.Event = Event
 
 
 def replace_inductor(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

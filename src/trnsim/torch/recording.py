@@ -156,17 +156,6 @@ whole_program: Final[list[Recording]] = []
 """The recording of the whole program, if there is one."""
 
 
-_clock: Final[list[Recording]] = []
-
-
-def clock() -> Recording:
-    """The recording that timing events share; it begins with the first of them."""
-    if not _clock:
-        _clock.append(Recording())
-        recordings.extend(_clock)
-    return _clock[0]
-
-
 @contextmanager
 def without_recording() -> Generator[None]:
     """Inside, calls are not written down: they belong to something larger that will be."""

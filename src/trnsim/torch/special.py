@@ -256,6 +256,11 @@ def _pin_memory(tensor: Tensor, device: torch.device | None = None) -> Tensor:
     return tensor.clone()
 
 
+def record_stream(tensor: Tensor, stream: Any) -> None:
+    """aten::record_stream: nothing, as no stream is behind another."""
+    del tensor, stream
+
+
 _KERNELS: Final[dict[str, Kernel]] = {
     "empty.memory_format": empty,
     "empty_strided": empty_strided,
@@ -266,6 +271,7 @@ _KERNELS: Final[dict[str, Kernel]] = {
     "_has_compatible_shallow_copy_type": can_exchange_data,
     "_nested_tensor_from_mask_left_aligned": is_left_aligned,
     "histc": histogram,
+    "record_stream": record_stream,
     "view_as_complex": view_as_complex,
     "resize_": resize,
     "set_.source_Tensor": set_to_tensor,

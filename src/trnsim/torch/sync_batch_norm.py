@@ -1,0 +1,136 @@
+"""The operators of `torch.nn.SyncBatchNorm`, which PyTorch has for CUDA alone.
+
+Each is composed of operators of the device, which have times of their own. Statistics are those of
+each channel, dimension 1; they are computed in float32.
+
+Source: torch/nn/modules/_functions.py, SyncBatchNorm.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from trnsim.torch.pytorch import Kernel, Library
+
+
+def register(library: Library) -> None:
+    """Register the kernels of this file."""
+    for name, kernel in _KERNELS.items():
+        library.impl(name, kernel, "PrivateUse1")
+
+
+def _others(x: Tensor) -> list[int]:
+    """All dimensions but that of the channels."""
+    return [dim for dim in range(x.dim()) if dim != 1]
+
+
+def _of_channel(values: Tensor, like: Tensor) -> Tensor:
+    """A value to a channel, in a shape that broadcasts to `like`."""
+    return values.reshape(1, -1, *[1] * (like.dim() - 2))
+
+
+def stats(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Mean and ``1 / sqrt(variance + eps)`` of each channel."""
+    wide = x.float()
+    mean = wide.mean(_others(x))
+    variance = (wide - _of_channel(mean, x)).square().mean(_others(x))
+    return mean, (variance + eps).rsqrt()
+
+
+def gather_stats(
+    x: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    eps: float,
+    counts: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Statistics of all processes from those of each [N, C] and how much it has [N].
+
+    The running ones take `momentum` of them, the variance unbiased.
+    """
+    del x
+    weight = counts.float().unsqueeze(1)
+    total = weight.sum()
+    whole = (mean * weight).sum(0) / total
+    apart = (mean - whole).square() + invstd.square().reciprocal() - eps
+    variance = (apart * weight).sum(0) / total
+    if running_mean is not None:
+        running_mean.mul_(1 - momentum).add_(whole, alpha=momentum)
+    if running_var is not None:
+        unbiased = variance * (total / (total - 1))
+        running_var.mul_(1 - momentum).add_(unbiased, alpha=momentum)
+    return whole, (variance + eps).rsqrt()
+
+
+def normalize(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, invstd: Tensor, eps: float
+) -> Tensor:
+    """``(x - mean) * invstd * weight + bias``."""
+    del eps
+    found = (x.float() - _of_channel(mean, x)) * _of_channel(invstd, x)
+    if weight is not None:
+        found = found * _of_channel(weight, x)
+    if bias is not None:
+        found = found + _of_channel(bias, x)
+    return found.to(x.dtype)
+
+
+def backward_sums(
+    grad: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor | None,
+    input_g: bool,
+    weight_g: bool,
+    bias_g: bool,
+) -> tuple[Tensor | None, ...]:
+    """The sums over this process of the gradient, and of it times ``x - mean``.
+
+    The gradients of weight and bias follow from these.
+    """
+    wide = grad.float()
+    sums = wide.sum(_others(x))
+    products = (wide * (x.float() - _of_channel(mean, x))).sum(_others(x))
+    kind = mean.dtype if weight is None else weight.dtype
+    return (
+        sums if input_g else None,
+        products if input_g else None,
+        (products * invstd).to(kind) if weight_g else None,
+        sums.to(kind) if bias_g else None,
+    )
+
+
+def backward(
+    grad: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor | None,
+    sum_dy: Tensor,
+    sum_dy_xmu: Tensor,
+    count: Tensor,
+) -> Tensor:
+    """The gradient of x, from the sums over all processes."""
+    total = count.sum()
+    apart = (x.float() - _of_channel(mean, x)) * _of_channel(
+        invstd.square() * (sum_dy_xmu / total), x
+    )
+    scale = invstd if weight is None else invstd * weight
+    inner = grad.float() - _of_channel(sum_dy / total, x) - apart
+    return (inner * _of_channel(scale, x)).to(x.dtype)
+
+
+_KERNELS: Final[dict[str, Kernel]] = {
+    "batch_norm_stats": stats,
+    "batch_norm_gather_stats_with_counts": gather_stats,
+    "batch_norm_elemt": normalize,
+    "batch_norm_backward_reduce": backward_sums,
+    "batch_norm_backward_elemt": backward,
+}

@@ -1,0 +1,71 @@
+import gc
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.torch import clock as clocks
+from trnsim.torch.clock import Clock, clock
+from trnsim.torch.recording import recordings
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    monkeypatch.setattr(clocks, "_clocks", [])
+    yield
+    recordings[:] = [one for one in recordings if not isinstance(one, Clock)]
+
+
+def timed():
+    event = torch.neuron.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def spans():
+    return clock()._spans
+
+
+def test_a_clock_keeps_no_more_than_the_events_that_are_held():
+    x = torch.ones(64, device="neuron")
+    first = timed()
+    sizes = []
+    for _ in range(50):
+        start = timed()
+        x + 1
+        end = timed()
+        assert start.elapsed_time(end) > 0
+        sizes.append((len(spans()), sum(len(span.calls) for span in spans().values())))
+    assert max(sizes) <= (4, 2)
+    assert first.elapsed_time(end) == pytest.approx(50 * start.elapsed_time(end))
+    del first, start, end
+    gc.collect()
+    assert not spans()
+    x + 1
+    assert not spans()
+
+
+def test_calls_that_are_all_different_are_turned_into_time(monkeypatch):
+    monkeypatch.setattr(clocks, "_MOST", 5)
+    x = torch.ones(64, device="neuron")
+    start = timed()
+    for number in range(23):
+        x + float(number)  # each a call of its own, all of one time
+    (span,) = spans().values()
+    assert len(span.calls) < 5
+    end = timed()
+    once = timed()
+    x + 0.5
+    after = timed()
+    assert start.elapsed_time(end) == pytest.approx(23 * once.elapsed_time(after))
+
+
+def test_what_ran_before_the_first_event_is_not_kept():
+    x = torch.ones(64, device="neuron")
+    x + 1
+    assert not recordings
+    event = timed()
+    x + 1
+    assert [sum(span.calls.values()) for span in spans().values()] == [1]
+    event.record()  # the same event, later
+    assert [sum(span.calls.values()) for span in spans().values()] == [0]
