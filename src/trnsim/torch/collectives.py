@@ -34,6 +34,7 @@ _NAMESPACE: Final = "c10d::"
 # Every call on the device has finished when it returns; but of these one side must not wait for the
 # other, which may not have come there yet.
 _PAIRED: Final = frozenset({"send", "recv", "recv_any_source"})
+_OF_THE_WHOLE: Final = frozenset({"allgather_base", "reduce_scatter_base"})
 _ANSWER_S: Final = 2.0
 _SHARES: Final = {"gather": 1, "scatter": 0}
 """Which argument is a process's own share, where the root alone has the whole."""
@@ -111,6 +112,8 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
             one.collectives.append(_described(kind, args, group))
         named = {name: _on_host(value, kind) for name, value in kwargs.items()}
         hosts = [_on_host(value, kind) for value in args]
+        if kind in _OF_THE_WHOLE:  # gloo cuts the whole along its first dimension
+            hosts = [host.view(-1) if isinstance(host, Tensor) else host for host in hosts]
         try:
             found = operator(*hosts, **named)
             if kind not in _PAIRED:
