@@ -40,8 +40,9 @@ def test_workers_of_a_loader_send_tensors_of_the_device(tmp_path, method):
         timeout=120,
     )  # fmt: skip
     held = [
-        ("neuron", [float(n) for n in range(8)], [0, 1, 2, 3]), ("neuron", [8.0, 9.0, 10.0, 11.0], [4, 5])
-    ]  # fmt: skip
+        ("neuron", [float(n) for n in range(8)], [0, 1, 2, 3]),
+        ("neuron", [8.0, 9.0, 10.0, 11.0], [4, 5]),
+    ]
     sums = [n * n * 300.0**3 for n in range(6)]
     made = [("neuron", sums[:4], [0, 1, 2, 3]), ("neuron", sums[4:], [4, 5])]
     assert done.stdout.splitlines() == [str(held), str(held), str(made), str(made)]

@@ -63,7 +63,9 @@ class Event(torch.Event):
     def synchronize(self) -> None:
         """Nothing to wait for."""
 
-    def elapsed_time(self, end_event: torch.Event) -> float:
+    def elapsed_time(  # pyright: ignore[reportIncompatibleMethodOverride]  torch.cuda's name
+        self, end_event: torch.Event
+    ) -> float:
         """Estimated device time between two recorded events, in milliseconds.
 
         Raises:
@@ -95,7 +97,9 @@ class Stream(torch.Stream):
         del priority, given
         return super().__new__(cls, device=torch.device(DEVICE_TYPE, core_index(device)))
 
-    def wait_stream(self, stream: Any) -> None:
+    def wait_stream(  # pyright: ignore[reportIncompatibleMethodOverride]  torch.cuda's name
+        self, stream: Any
+    ) -> None:
         """Nothing to wait for."""
 
     def wait_event(self, event: Any) -> None:
