@@ -16,7 +16,7 @@ class Computed(torch.utils.data.Dataset):
     def __len__(self):
         return 6
     def __getitem__(self, place):
-        x = torch.full((300, 300), float(place), device="neuron")
+        x = torch.full((256, 256), float(place), device="neuron")
         return (x @ x).sum(), place
 
 if __name__ == "__main__":
@@ -43,7 +43,7 @@ def test_workers_of_a_loader_send_tensors_of_the_device(tmp_path, method):
         ("neuron", [float(n) for n in range(8)], [0, 1, 2, 3]),
         ("neuron", [8.0, 9.0, 10.0, 11.0], [4, 5]),
     ]
-    sums = [n * n * 300.0**3 for n in range(6)]
+    sums = [n * n * 256.0**3 for n in range(6)]
     made = [("neuron", sums[:4], [0, 1, 2, 3]), ("neuron", sums[4:], [4, 5])]
     assert done.stdout.splitlines() == [str(held), str(held), str(made), str(made)]
 
