@@ -1,5 +1,9 @@
 """The number formats: names, sizes, equality, and what is not one."""
 
+import copy
+import pickle
+from dataclasses import asdict, astuple, dataclass, is_dataclass, replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,6 +13,8 @@ from trnsim.dtypes import (
     BFLOAT16,
     BOOL,
     BY_NAME,
+    FLOAT4_E2M1FN,
+    FLOAT8_E3M4,
     FLOAT8_E4M3,
     FLOAT8_E4M3FN,
     FLOAT8_E4M3FN_X4,
@@ -133,3 +139,37 @@ def test_a_dtype_cannot_be_changed():
 )
 def test_integers_are_neither_floats_nor_packed(dtype, expected):
     assert dtype.is_integer is expected
+
+
+EVERY = sorted(
+    {id(d): d for d in (*BY_NAME.values(), FLOAT8_E3M4, FLOAT4_E2M1FN)}.values(), key=str
+)
+
+
+@pytest.mark.parametrize("dtype", EVERY, ids=str)
+def test_a_copy_of_a_dtype_is_the_dtype(dtype):
+    assert copy.copy(dtype) is copy.deepcopy(dtype) is dtype
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(dtype, protocol)) is dtype  # noqa: S301  our own
+
+
+def test_a_dtype_in_a_dataclass_stays_a_dtype():
+    @dataclass
+    class Config:
+        dtype: Dtype
+        others: tuple
+
+    config = Config(BFLOAT16, (FLOAT32, {"scale": FLOAT8_E4M3FN_X4}))
+    assert not is_dataclass(BFLOAT16)
+    found = asdict(config)
+    assert found["dtype"] is astuple(config)[0] is BFLOAT16
+    assert found["others"][0] is FLOAT32
+    assert found["others"][1]["scale"] is FLOAT8_E4M3FN_X4
+    assert asdict(replace(config, dtype=INT32))["dtype"] is INT32
+
+
+def test_a_dtype_is_a_constant():
+    with pytest.raises(AttributeError, match=r"nl.float32 is a constant: name cannot become 'x'"):
+        FLOAT32.name = "x"
+    with pytest.raises(AttributeError, match="constant"):
+        FLOAT32.anything = 1

@@ -1,5 +1,9 @@
 """The enumerations have AWS's own names and values."""
 
+import copy
+import operator
+import pickle
+
 import pytest
 
 from trnsim.isa.modes import DgeMode, Engine, MatmulPerfMode, NcVersion, OobMode, ReduceCmd
@@ -27,8 +31,31 @@ def test_an_enumeration_has_the_published_members(mode):
     assert {member.name: member.value for member in mode} == PUBLISHED[mode]
 
 
-def test_generations_compare_by_their_number():
-    assert NcVersion.gen3.value > NcVersion.gen2.value
+@pytest.mark.parametrize(
+    "compare", [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
+)
+def test_generations_compare_with_each_other_and_with_their_numbers(compare):
+    for one in NcVersion:
+        for other in NcVersion:
+            expected = compare(one.value, other.value)
+            assert compare(one, other) is expected
+            assert compare(one, other.value) is expected
+            assert compare(one.value, other) is expected
+
+
+@pytest.mark.parametrize("mode", set(PUBLISHED) - {NcVersion}, ids=lambda mode: mode.__name__)
+def test_no_other_enumeration_has_an_order_or_equals_its_numbers(mode):
+    first, second, *_ = mode
+    assert first != first.value
+    with pytest.raises(TypeError, match="not supported between"):
+        _ = first < second
+
+
+@pytest.mark.parametrize("mode", PUBLISHED, ids=lambda mode: mode.__name__)
+def test_a_copy_of_a_member_is_the_member(mode):
+    for member in mode:
+        assert copy.deepcopy(member) is copy.copy(member) is member
+        assert pickle.loads(pickle.dumps(member)) is member  # noqa: S301  our own
 
 
 def test_every_engine_has_a_name_for_people():

@@ -1,5 +1,7 @@
 """Registers: arithmetic, one-element loads and stores, loops that they steer."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -240,3 +242,10 @@ def test_four_packed_numbers_are_no_number(bench, core_v4):
     work = bench(core_v4)
     with pytest.raises(IllegalInstruction, match="legal: a number of up to 32 bits"):
         RegisterLoad(VirtualRegister(), work.empty((1, 1), FLOAT8_E4M3FN_X4)).verify(work.core)
+
+
+def test_a_deep_copy_of_what_names_a_register_names_the_same_one():
+    register = VirtualRegister(3)
+    (copied,) = copy.deepcopy([register])
+    copied.put(5)
+    assert register.value == 5

@@ -1,5 +1,7 @@
 """Tiles: typed views of storages, and the boxes that hold them."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -146,3 +148,10 @@ def test_a_copy_knows_what_was_written_though_it_was_full_before():
     changed = storage.changed.of(AccessPattern((4, 4), (16, 4), 0), 4)
     assert np.argwhere(changed).tolist() == [[0, 2], [0, 3], [1, 2], [1, 3]]
     assert storage.bare().changed is None
+
+
+def test_a_deep_copy_of_what_names_a_tile_names_the_same_one(bench):
+    tile = bench().tile(np.zeros((4, 8), np.float32))
+    (copied,) = copy.deepcopy([tile])
+    copied.store(np.ones((4, 8), np.float32))
+    assert (tile.load() == 1).all()

@@ -1,5 +1,7 @@
 """Dynamic indices: a register between the brackets. Static ones: tests/nki/test_tensor.py."""
 
+from dataclasses import asdict, dataclass
+
 import numpy as np
 import pytest
 
@@ -151,3 +153,30 @@ def test_a_tensor_has_one_dynamic_index():
             second()
     moved = tile[:, nl.ds(register, 4)].ap([[8, 16], [1, 2]])
     assert moved.is_indirect()
+
+
+def test_what_a_dataclass_holds_of_nki_stays_what_it_is(random):
+    @dataclass
+    class Config:
+        rows: object
+        where: object
+        tile: object
+        limits: object
+        mode: object
+        count: object
+
+    @jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        count = nisa.register_alloc(2)
+        whole = Config(nl.ds(0, 4), nl.sbuf, nl.load(x), nl.fp32, nisa.engine.vector, count)
+        config = asdict(whole)
+        assert config["where"] is nl.sbuf
+        assert config["mode"] is nisa.engine.vector
+        assert config["limits"].min == nl.fp32.min
+        assert config["count"] is count
+        nl.store(out[config["rows"], :], config["tile"][config["rows"], :])
+        return out
+
+    x = random((4, 8))
+    np.testing.assert_array_equal(trnsim.run(kernel, x).outputs, x)

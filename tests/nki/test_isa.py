@@ -1,6 +1,8 @@
 """`nki.isa`: AWS's names and signatures over the declared instructions."""
 
 import inspect
+from dataclasses import fields
+from enum import Enum
 
 import numpy as np
 import pytest
@@ -160,3 +162,61 @@ def test_what_is_no_instruction_is_there_too():
     assert nisa.VirtualRegister(5).value == 5
     assert nisa.get_nc_sub_version() == 0
     assert nisa.NkiValidationError is IllegalInstruction
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum, np.exp])
+@pytest.mark.parametrize("by_name", [True, False])
+def test_an_operator_is_nkis_and_not_numpys(ufunc, by_name):
+    def body(tile):
+        if by_name:
+            nisa.tensor_scalar(dst=tile, data=tile, op0=ufunc, operand0=1.0)
+        else:
+            nisa.tensor_scalar(tile, tile, ufunc, 1.0)
+        return tile
+
+    message = f"`op0` is numpy's {ufunc.__name__}; legal: operators of nki.language"
+    with pytest.raises(IllegalInstruction, match=message) as caught:
+        on_core(body)
+    assert caught.value.fix.startswith(f"pass nl.{ufunc.__name__}")
+    assert caught.value.source.endswith("Supported Math Operators by NKI ISA")
+
+
+def all_enumerations():
+    """Opcode, field and place of every operand that is a member of an enumeration."""
+    for opcode, made in sorted(Instruction.registry.items()):
+        for place, field in enumerate(fields(made)):
+            if made.is_published and isinstance(field.default, Enum):
+                yield opcode, field.name, place, type(field.default)
+
+
+@pytest.mark.parametrize(("opcode", "name", "place", "enumeration"), [*all_enumerations()])
+@pytest.mark.parametrize("is_positional", [False, True])
+def test_a_member_is_given_by_its_name_and_by_nothing_else(
+    opcode, name, place, enumeration, is_positional
+):
+    first = next(iter(enumeration))
+    for wrong in (first.value, first.name, 99, True, None, np.int64(1)):
+        before = [field.default for field in fields(Instruction.registry[opcode])[:place]]
+        args = [*before, wrong] if is_positional else []
+        given = {} if is_positional else {name: wrong}
+        with pytest.raises(IllegalInstruction) as caught:
+            getattr(nisa, opcode)(*args, **given)
+        assert caught.value.reason.startswith(f"{opcode}: `{name}` is {wrong!r}; legal: nisa.")
+        for member in enumeration:
+            assert f".{member.name}" in caught.value.reason
+        public = caught.value.reason.partition("legal: nisa.")[2].partition(".")[0]
+        assert getattr(nisa, public) is enumeration
+        assert caught.value.source.endswith("Integer enum constants no longer supported")
+
+
+@pytest.mark.parametrize("version", ["gen2", "gen3", "gen4"])
+def test_a_kernel_asks_for_a_generation_and_later(version):
+    def body(tile):
+        here = nisa.get_nc_version()
+        value = 3.0 if here >= nisa.nc_version[version] and here >= int(version[-1]) else 5.0
+        nisa.memset(tile, value)
+        return tile
+
+    for target, number in (("trn1", 2), ("trn2", 3), ("trn3", 4)):
+        expected = 3.0 if number >= int(version[-1]) else 5.0
+        assert on_core(body, target)[0, 0] == expected

@@ -115,7 +115,7 @@ def test_containers_are_entered_and_left_element_by_element(random):
         return Pair(doubled(pair.left), 7), [doubled(parts["a"][0])], None, doubled(rest[0])
 
     x = random((4, 8))
-    pair, parts, nothing, rest = kernel(Pair(x, 1), {"a": [x]}, x, flag=True)
+    pair, parts, nothing, rest = kernel(Pair(x, 1), {"a": (x,)}, x, flag=True)
     assert seen == [Pair, dict, 1, True]
     assert isinstance(pair, Pair)
     assert (pair.right, nothing) == (7, None)

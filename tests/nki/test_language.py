@@ -35,9 +35,6 @@ def test_a_dtype_is_a_name_of_the_language(dtype):
         (nl.hbm, Memory.HBM),
         (nl.private_hbm, Memory.HBM),
         (nl.shared_hbm, Memory.HBM),
-        ("sbuf", Memory.SBUF),
-        ("hbm", Memory.HBM),
-        ("shared_hbm", Memory.HBM),
     ],
 )
 def test_ndarray_makes_a_tensor_in_the_memory_asked_for(buffer, memory):

@@ -2,10 +2,13 @@
 
 import warnings
 
+import numpy as np
 import pytest
 
+import trnsim
 from trnsim.errors import IllegalInstruction
-from trnsim.nki import notices
+from trnsim.nki import jit, notices, simulate
+from trnsim.nki import language as nl
 from trnsim.nki.notices import RaceWarning, SimulatorOnlyWarning, SpillWarning
 
 
@@ -47,3 +50,23 @@ def test_what_a_run_spills_is_one_warning():
     notices.warn_of_spills(())
     with pytest.warns(SpillWarning, match="SBUF\n  and 1 more"):
         notices.warn_of_spills(("SBUF", "PSUM"))
+
+
+def test_a_list_among_the_arguments_of_a_kernel_is_refused_and_one_in_an_object_is_not():
+    class Config(nl.NKIObject):
+        pass
+
+    @jit
+    def kernel(x, perm=(0, 1), config=None):
+        assert config is None or (perm == (1, 0) and isinstance(config.perm, list))
+        return x
+
+    x = np.ones((4, 8), np.float32)
+    trnsim.run(kernel, x, (1, 0), Config(perm=[0, 1]))
+    for given, name in (([1, 0], "perm"), (([1, 0],), r"perm\[0\]"), ([], "perm")):
+        message = f"argument `{name}` is a list; legal: a tuple"
+        with pytest.raises(IllegalInstruction, match=message) as caught:
+            trnsim.run(kernel, x, perm=given)
+        assert caught.value.source.endswith("Replace list kernel arguments with tuples")
+    with pytest.warns(SimulatorOnlyWarning, match="argument `perm` is a list"):
+        simulate(kernel)(x, [1, 0])

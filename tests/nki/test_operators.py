@@ -1,5 +1,8 @@
 """`nl.add`, `nl.exp` and the rest: names for an `op`, and functions of tiles."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from trnsim.isa import ACTIVATIONS, ALU
 from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
+from trnsim.nki.operators import OPERATORS
 
 UNARY = [n for n, op in ALU.items() if op.arity == 1 and not op.is_bitvec and n != "bypass"]
 BINARY = [name for name, op in ALU.items() if op.arity == 2 and not op.is_bitvec]
@@ -95,9 +99,34 @@ def test_an_operator_names_itself_to_an_instruction(random):
     def kernel(x):
         out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
         tile = nl.load(x)
-        nisa.tensor_scalar(tile, tile, np.add, 1.0, op1=nl.multiply, operand1=2)
+        nisa.tensor_scalar(tile, tile, nl.add, 1.0, op1=nl.multiply, operand1=2)
         nl.store(out, tile)
         return out
 
     x = random((4, 8))
     np.testing.assert_allclose(trnsim.run(kernel, x).outputs, 2 * (x + 1), rtol=1e-6)
+
+
+def test_rsqrt_takes_no_psum_since_nki_0_5(random):
+    x = random((4, 8)) + 2
+    assert applied(nl.rsqrt, x).shape == x.shape
+
+    @jit
+    def kernel(x):
+        return nl.rsqrt(nl.zeros(x.shape, x.dtype, buffer=nl.psum))
+
+    with pytest.raises(IllegalInstruction, match=r"nl.rsqrt of PSUM \[4, 8\] float32") as caught:
+        trnsim.run(kernel, x)
+    assert "nisa.activation(op=nl.rsqrt)" in caught.value.fix
+    assert caught.value.source == "nki/migration/index.rst, nki.language.rsqrt"
+
+
+@pytest.mark.parametrize("name", sorted({*ALU, *ACTIVATIONS, "sum", "softmax", "gelu_apprx_tanh"}))
+def test_a_copy_of_an_operator_is_the_operator(name):
+    operator = getattr(nl, name, None)
+    if operator is None:
+        assert name not in OPERATORS
+        return
+    for made in (copy.copy(operator), copy.deepcopy(operator)):
+        assert made is operator
+    assert pickle.loads(pickle.dumps(operator)) is operator  # noqa: S301  our own

@@ -1,5 +1,8 @@
 """NKI_PRECISE_FP=0: low-precision floats are stored as float32 under their own names."""
 
+import copy
+import pickle
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -102,3 +105,11 @@ def test_a_view_as_the_same_dtype_is_no_look_at_bytes():
         return x
 
     simulate(kernel)(np.ones((4, 8), ml_dtypes.bfloat16))
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_a_copy_of_a_widened_dtype_is_the_dtype(name):
+    with precision.widening(True):
+        wide = precision.stored(name)
+    assert copy.copy(wide) is copy.deepcopy(wide) is wide
+    assert pickle.loads(pickle.dumps(wide)) is wide  # noqa: S301  our own

@@ -14,9 +14,8 @@ data-types.rst, neuron-core-v4.rst, nki.isa.nc_matmul and nki.isa.nc_matmul_mx, 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 import ml_dtypes
 import numpy as np
@@ -27,9 +26,10 @@ Family = Literal["float", "signed", "unsigned", "bool", "packed"]
 _MX_GENERATION = 4
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Dtype:
-    """A number format.
+    """A number format: one object each, which a copy and a pickle are too.
+
+    It is no dataclass, so that `dataclasses.asdict` of what holds one leaves it as it is.
 
     Attributes:
         name: Neuron's name ("bfloat16").
@@ -40,12 +40,45 @@ class Dtype:
         element: of a packed format, the format of which it holds four; else None.
     """
 
+    __slots__ = ("dtype", "element", "family", "first_generation", "mantissa_bits", "name")
+
     name: str
     dtype: np.dtype[Any]
     family: Family
-    mantissa_bits: int = 0
-    first_generation: int = 2
-    element: Dtype | None = None
+    mantissa_bits: int
+    first_generation: int
+    element: Dtype | None
+
+    def __init__(
+        self,
+        name: str,
+        dtype: np.dtype[Any],
+        family: Family,
+        mantissa_bits: int = 0,
+        first_generation: int = 2,
+        element: Dtype | None = None,
+    ) -> None:
+        for field, value in (
+            ("name", name),
+            ("dtype", dtype),
+            ("family", family),
+            ("mantissa_bits", mantissa_bits),
+            ("first_generation", first_generation),
+            ("element", element),
+        ):
+            object.__setattr__(self, field, value)
+
+    def __setattr__(self, field: str, value: object) -> NoReturn:
+        """A number format is a constant.
+
+        Raises:
+            AttributeError: always.
+        """
+        raise AttributeError(f"{self!r} is a constant: {field} cannot become {value!r}")
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """The name of its constant in this module, by which `copy` and `pickle` find it again."""
+        return self.name.rstrip("_").upper()
 
     @property
     def itemsize(self) -> int:

@@ -5,7 +5,7 @@ Source: nki.isa (engine, dge_mode, oob_mode, matmul_perf_mode, reduce_cmd, nc_ve
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntEnum
 
 
 class Engine(Enum):
@@ -80,8 +80,8 @@ class ReduceCmd(Enum):
     __hash__ = object.__hash__
 
 
-class NcVersion(Enum):
-    """NeuronCore generation."""
+class NcVersion(IntEnum):
+    """NeuronCore generation: an order, so that kernels can ask for "gen3 and later"."""
 
     gen2 = 2
     gen3 = 3

@@ -39,6 +39,10 @@ class VirtualRegister:
         self._frozen = frozen
         self._is_unknown = False
 
+    def __deepcopy__(self, memo: object) -> VirtualRegister:
+        """Itself: a register is a place, and a copy of what names it names the same place."""
+        return self
+
     @property
     def value(self) -> int:
         """What it holds.

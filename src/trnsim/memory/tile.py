@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
@@ -42,6 +42,10 @@ class Tile:
         self.pattern = pattern
         self.index = index
         self._array: Array | None = None
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Itself: a tile is a place, and a copy of what names it names the same place."""
+        return self
 
     @property
     def shape(self) -> tuple[int, ...]:

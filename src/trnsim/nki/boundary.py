@@ -21,6 +21,7 @@ from trnsim.dtypes import Array, as_dtype
 from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.memory import AccessPattern, ByteMask
 from trnsim.nki.language.objects import NKIObject
+from trnsim.nki.notices import refuse_list
 from trnsim.nki.precision import stored
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 
@@ -91,6 +92,7 @@ class Boundary:
     def enter(self, name: str, value: Any) -> Any:
         """`value` as the kernel sees it; containers are entered element by element."""
         if isinstance(value, tuple | list):
+            refuse_list(name, value)
             entered = [self.enter(f"{name}[{i}]", item) for i, item in enumerate(value)]
             return like(value, entered)
         if isinstance(value, dict):

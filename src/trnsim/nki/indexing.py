@@ -5,10 +5,9 @@ Source: nki.language.NkiTensor, __getitem__ and ap.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from types import EllipsisType
-from typing import Any
+from typing import Any, NamedTuple
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
@@ -41,8 +40,7 @@ _MEMORIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DynamicSlice:
+class DynamicSlice(NamedTuple):
     """`nl.ds(start, size)`: `size` elements from `start` on, which may be a register."""
 
     start: int | VirtualRegister

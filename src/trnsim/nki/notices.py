@@ -63,6 +63,20 @@ def refuse_or_warn(reason: str, fix: str, source: str) -> None:
     _warn(f"{text}\n  source: {source}", SimulatorOnlyWarning)
 
 
+def refuse_list(name: str, value: object) -> None:
+    """Refuse a list as argument `name` of a kernel, or within one; objects may hold what they like.
+
+    Raises:
+        IllegalInstruction: unless the kernel runs as on AWS's simulator, which is plain Python.
+    """
+    if isinstance(value, list) and "." not in name:
+        refuse_or_warn(
+            f"argument `{name}` is a list; legal: a tuple",
+            f"pass tuple({name})",
+            "nki/migration/index.rst, Replace list kernel arguments with tuples",
+        )
+
+
 def warn_of_races(races: tuple[str, ...]) -> None:
     """One warning for the races that a run found."""
     _warn_once(races, RaceWarning)

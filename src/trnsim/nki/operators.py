@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import ACTIVATIONS, ALU
+from trnsim.memory import Memory
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, matched, new_tile
@@ -34,6 +36,10 @@ class Operator:
     def __repr__(self) -> str:
         return f"nl.{self.__name__}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its name in `nki.language`, by which `copy` and `pickle` find it again."""
+        return _named, (self.__name__,)
+
     def __call__(self, *args: Any, **kwargs: Any) -> NkiTensor:
         """Operators without a function of tiles are names for an `op` alone.
 
@@ -52,10 +58,20 @@ class Unary(Operator):
     """A function of one tile."""
 
     def __call__(self, x: Any, dtype: Any = None) -> NkiTensor:
-        """The operator applied element by element, as one instruction."""
+        """The operator applied element by element, as one instruction.
+
+        Raises:
+            IllegalInstruction: for rsqrt of a tile in PSUM.
+        """
         tile = as_tile(repr(self), x)
         if self.name == "copy":
             return cast(tile, dtype)
+        if self.name == "rsqrt" and tile.memory is Memory.PSUM:
+            raise IllegalInstruction(
+                f"nl.rsqrt of {tile}; legal: a tile in SBUF, as the GpSimd Engine computes it",
+                fix="call nisa.activation(op=nl.rsqrt), which reads PSUM, or copy the tile to SBUF",
+                source="nki/migration/index.rst, nki.language.rsqrt",
+            )
         result = new_tile(tile.shape, tile.dtype if dtype is None else dtype)
         if self.name == "reciprocal":
             issue("reciprocal", result, tile)
@@ -123,6 +139,11 @@ class Composed(Operator):
                 source=f"nki.language.{self.__name__}",
             ) from None
         return self._function(*args, **kwargs)
+
+
+def _named(name: str) -> Any:
+    """What `nki.language` has under `name`; it is made of the operators here, so it comes late."""
+    return getattr(import_module("trnsim.nki.language"), name)
 
 
 def _operator(name: str) -> Operator:

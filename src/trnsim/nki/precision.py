@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 from trnsim.dtypes import BY_NAME, FLOAT8_E8M0FNU, FLOAT32, TFLOAT32, Dtype, as_dtype
@@ -20,12 +19,21 @@ from trnsim.errors import NotModelled
 _is_widening: ContextVar[bool] = ContextVar("trnsim_nki_is_widening", default=False)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class WideDtype(Dtype):
     """A low-precision float by name, float32 by its bytes."""
 
+    __slots__ = ()
+
     def __hash__(self) -> int:
         return hash(BY_NAME[self.name])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its name, by which `copy` and `pickle` find it again."""
+        return _wide, (self.name,)
+
+
+def _wide(name: str) -> WideDtype:
+    return _WIDE[name]
 
 
 _WIDE = {

@@ -103,8 +103,28 @@ def test_a_seed_is_a_tile():
 
 
 def test_a_region_has_one_of_four_names():
-    assert nl.is_hbm("hbm")
     with pytest.raises(BadInput, match=r"buffer=array\(.*legal: nl\.sbuf"):
         nl.ndarray((4, 8), nl.float32, buffer=np.zeros(3))
     with pytest.raises(BadInput, match="buffer='ddr'"):
         nl.is_hbm("ddr")
+
+
+WORDS = ["sbuf", "psum", "hbm", "private_hbm", "shared_hbm"]
+MAKERS = [
+    lambda buffer: nl.ndarray((4, 8), nl.float32, buffer=buffer),
+    lambda buffer: nl.zeros((4, 8), nl.float32, buffer=buffer),
+    lambda buffer: nl.ones((4, 8), nl.float32, buffer=buffer),
+    lambda buffer: nl.full((4, 8), 1.0, nl.float32, buffer=buffer),
+    lambda buffer: nl.zeros_like(nl.ndarray((4, 8), nl.float32), buffer=buffer),
+    lambda buffer: nl.empty_like(nl.ndarray((4, 8), nl.float32), buffer=buffer),
+    lambda buffer: nl.rand((4, 8), nl.float32, buffer=buffer),
+]
+
+
+@pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_word_is_no_buffer_since_nki_0_3(make, word):
+    with pytest.raises(BadInput, match=f"buffer='{word}'; legal: nl.sbuf, nl.psum") as caught:
+        make(word)
+    assert caught.value.source.startswith("nki/migration/index.rst, String buffer names")

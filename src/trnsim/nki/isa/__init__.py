@@ -45,6 +45,14 @@ scalar_engine = Engine.scalar
 gpsimd_engine = Engine.gpsimd
 unknown_engine = Engine.unknown
 NkiValidationError = IllegalInstruction
+_ENUMERATIONS: dict[type[Enum], str] = {
+    Engine: "engine",
+    DgeMode: "dge_mode",
+    DmaEngine: "dma_engine",
+    OobMode: "oob_mode",
+    MatmulPerfMode: "matmul_perf_mode",
+    ReduceCmd: "reduce_cmd",
+}
 
 
 def get_nc_version() -> NcVersion:
@@ -61,12 +69,14 @@ _AS_GIVEN = frozenset({bool, int, float, str, type(None)})
 """Types of most operands that are no tensors; they need no second look."""
 
 
+_MEMBERS = "nki/migration/index.rst, Integer enum constants no longer supported"
+_OPERATORS = "nki.api.shared.rst, Supported Math Operators by NKI ISA"
+
+
 def _plain(value: Any) -> Any:
     """Operators by name, lists as tuples: what an instruction holds must be hashable."""
     if isinstance(value, Operator):
         return value.name
-    if isinstance(value, np.ufunc):
-        return value.__name__
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list):
@@ -77,22 +87,28 @@ def _plain(value: Any) -> Any:
 def _operand(
     instruction: type[Instruction], enumeration: type[Enum] | None, key: str, value: Any
 ) -> Any:
-    """The member of an enumeration that a number stands for; anything else as it is.
+    """What the instruction holds where `value` was given for `key`.
 
     Raises:
-        IllegalInstruction: where no member has the number.
+        IllegalInstruction: for a number or a word in place of a member of an enumeration, and for
+            an operator of numpy.
     """
-    if enumeration is None or not isinstance(value, int):
-        return value
-    try:
-        return enumeration(value)
-    except ValueError:
-        legal = ", ".join(f"{member.name} ({member.value})" for member in enumeration)
+    if enumeration is not None and not isinstance(value, enumeration):
+        public = f"nisa.{_ENUMERATIONS[enumeration]}"
+        legal = ", ".join(f"{public}.{member.name}" for member in enumeration)
         raise IllegalInstruction(
-            f"{instruction.opcode}: `{key}` is {value}; legal: {legal}",
-            fix="name one of them",
-            source=instruction.source,
-        ) from None
+            f"{instruction.opcode}: `{key}` is {value!r}; legal: {legal}",
+            fix="name the member",
+            source=_MEMBERS,
+        )
+    if isinstance(value, np.ufunc):
+        raise IllegalInstruction(
+            f"{instruction.opcode}: `{key}` is numpy's {value.__name__}; legal: operators of "
+            "nki.language",
+            fix=f"pass nl.{value.__name__}, if `nl` has it",
+            source=_OPERATORS,
+        )
+    return _plain(value)
 
 
 def _signature(instruction: type[Instruction]) -> inspect.Signature:
@@ -111,22 +127,26 @@ def _signature(instruction: type[Instruction]) -> inspect.Signature:
 def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
     """The function that issues `instruction` to the current core."""
     signature = _signature(instruction)
-    # AWS's enumerations may be given by their numbers.
+    keys = list(signature.parameters)
     enumerations = {
         field.name: type(field.default)
         for field in fields(instruction)
         if isinstance(field.default, Enum)
     }
 
+    def taken(key: str, value: Any) -> Any:
+        """`value` as the instruction holds it; most need no second look."""
+        kind = value.__class__
+        if kind is NkiTensor or (kind in _AS_GIVEN and key not in enumerations):
+            return value
+        return _operand(instruction, enumerations.get(key), key, value)
+
     def issue(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
         del name  # a label for AWS's scheduling tools
-        plain = [_plain(arg) for arg in args] if args else ()
         for key, value in kwargs.items():
-            kind = value.__class__
-            if kind is not NkiTensor and (kind not in _AS_GIVEN or key in enumerations):
-                kwargs[key] = _operand(instruction, enumerations.get(key), key, _plain(value))
+            kwargs[key] = taken(key, value)
         try:
-            made = instruction(*plain, **kwargs)
+            made = instruction(*map(taken, keys, args), *args[len(keys) :], **kwargs)
         except TypeError:
             legal = ", ".join(signature.parameters)
             raise IllegalInstruction(

@@ -32,40 +32,38 @@ _RAND2_GENERATION = 4
 _DROPPED_BITS = 8  # what is left of 32 random bits has an exact float32
 
 
-def region(buffer: MemoryRegion | str) -> MemoryRegion:
-    """The memory region that `buffer` names.
+def region(buffer: object) -> MemoryRegion:
+    """The memory region that `buffer` is.
 
     Raises:
-        BadInput: for another word.
+        BadInput: for anything else, such as the words of NKI 0.2.
     """
     if isinstance(buffer, MemoryRegion):
         return buffer
-    name = "private_hbm" if str(buffer) == "hbm" else str(buffer)
-    try:
-        return MemoryRegion(name)
-    except ValueError:
-        legal = ", ".join(f"nl.{legal.value}" for legal in MemoryRegion)
-        raise BadInput(
-            f"buffer={buffer!r}; legal: {legal}", fix="name one of them", source="nki.language"
-        ) from None
+    legal = ", ".join(f"nl.{legal.value}" for legal in MemoryRegion)
+    raise BadInput(
+        f"buffer={buffer!r}; legal: {legal}",
+        fix="pass one of these objects; NKI 0.3 takes no strings any more",
+        source="nki/migration/index.rst, String buffer names no longer supported",
+    )
 
 
-def is_hbm(buffer: MemoryRegion | str) -> bool:
+def is_hbm(buffer: MemoryRegion) -> bool:
     """Whether `buffer` is HBM of either kind."""
     return region(buffer).memory is Memory.HBM
 
 
-def is_sbuf(buffer: MemoryRegion | str) -> bool:
+def is_sbuf(buffer: MemoryRegion) -> bool:
     """Whether `buffer` is SBUF."""
     return region(buffer).memory is Memory.SBUF
 
 
-def is_psum(buffer: MemoryRegion | str) -> bool:
+def is_psum(buffer: MemoryRegion) -> bool:
     """Whether `buffer` is PSUM."""
     return region(buffer).memory is Memory.PSUM
 
 
-def is_on_chip(buffer: MemoryRegion | str) -> bool:
+def is_on_chip(buffer: MemoryRegion) -> bool:
     """Whether `buffer` is SBUF or PSUM."""
     return region(buffer).memory.is_on_chip
 
@@ -73,7 +71,7 @@ def is_on_chip(buffer: MemoryRegion | str) -> bool:
 def ndarray(
     shape: Iterable[int],
     dtype: Any,
-    buffer: MemoryRegion | str = sbuf,
+    buffer: MemoryRegion = sbuf,
     name: str = "",
     address: tuple[int, int] | None = None,
 ) -> NkiTensor:
@@ -122,7 +120,7 @@ def full(
     shape: Iterable[int],
     fill_value: float,
     dtype: Any,
-    buffer: MemoryRegion | str = sbuf,
+    buffer: MemoryRegion = sbuf,
     name: str = "",
 ) -> NkiTensor:
     """A new tensor of one value: by a memset on chip, by a DMA from a constant in HBM."""
@@ -136,21 +134,21 @@ def full(
 
 
 def zeros(
-    shape: Iterable[int], dtype: Any, buffer: MemoryRegion | str = sbuf, name: str = ""
+    shape: Iterable[int], dtype: Any, buffer: MemoryRegion = sbuf, name: str = ""
 ) -> NkiTensor:
     """A new tensor of zeros."""
     return full(shape, 0, dtype, buffer, name)
 
 
 def ones(
-    shape: Iterable[int], dtype: Any, buffer: MemoryRegion | str = sbuf, name: str = ""
+    shape: Iterable[int], dtype: Any, buffer: MemoryRegion = sbuf, name: str = ""
 ) -> NkiTensor:
     """A new tensor of ones."""
     return full(shape, 1, dtype, buffer, name)
 
 
 def zeros_like(
-    x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | str | None = None, name: str = ""
+    x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | None = None, name: str = ""
 ) -> NkiTensor:
     """A new tensor of zeros, like `x` in all that is not given."""
     tensor("nl.zeros_like", x, "nki.language.zeros_like")
@@ -158,7 +156,7 @@ def zeros_like(
 
 
 def empty_like(
-    x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | str | None = None, name: str = ""
+    x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | None = None, name: str = ""
 ) -> NkiTensor:
     """A new tensor, not initialised, like `x` in all that is not given."""
     tensor("nl.empty_like", x, "nki.language.empty_like")
@@ -184,7 +182,7 @@ def shared_identity_matrix(n: int, dtype: Any = UINT8, dst: NkiTensor | None = N
 
 
 def rand(
-    shape: Iterable[int], dtype: Any, buffer: MemoryRegion | str = sbuf, name: str = ""
+    shape: Iterable[int], dtype: Any, buffer: MemoryRegion = sbuf, name: str = ""
 ) -> NkiTensor:
     """A new on-chip tensor of random numbers, uniform in [0, 1).
 

@@ -5,7 +5,7 @@ Source: nki.api.shared.rst, Supported Data Types by NKI.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ globals().update(BY_NAME)
 DType = Dtype
 
 
-@dataclass(frozen=True)
-class FloatLimits:
+class FloatLimits(NamedTuple):
     """The limits of a float format, as `nl.fp32.min` (NKI 0.1).
 
     Attributes:
