@@ -157,3 +157,31 @@ def test_a_long_run_says_how_far_it_is(random):
     assert told == ["long on trn2: 0 instructions", "long on trn2: 1,024 instructions"]
     assert trnsim.run(long, random((4, 8))).total_time_s == watched.total_time_s
     assert len(told) == 2
+
+
+@pytest.mark.parametrize("name", ["races", "capacity"])
+@pytest.mark.parametrize("word", ["rais", "WARN", "", None, True, ["warn"]])
+def test_how_strict_a_run_is_has_two_words(name, word, random):
+    with pytest.raises(BadInput) as caught:
+        trnsim.run(scaled, random((4, 8)), **{name: word})
+    assert caught.value.reason == f'run({name}={word!r}); legal: "raise", "warn"'
+    assert name in caught.value.fix
+    for legal in ("raise", "warn"):
+        trnsim.run(scaled, random((4, 8)), **{name: legal})
+
+
+@pytest.mark.parametrize("numerics", [True, False])
+@pytest.mark.parametrize(
+    ("target", "is_legal"), [("trn1", 0), ("inf2", 0), ("trn2", 1), ("trn3", 1)]
+)
+def test_a_logical_core_of_two_is_trn2s_and_trn3s(target, is_legal, numerics, random):
+    x = random((4, 8))
+    assert trnsim.run(scaled[1], x, target=target, numerics=numerics).total_time_s > 0
+    if is_legal:
+        assert len(trnsim.run(scaled[2], x, target=target, numerics=numerics).timelines) == 2
+        return
+    with pytest.raises(
+        BadInput, match=r"kernel\[2\] on NeuronCore-v2; legal: kernel\[1\]"
+    ) as caught:
+        trnsim.run(scaled[2], x, target=target, numerics=numerics)
+    assert "logical-neuroncore-config.rst" in caught.value.source

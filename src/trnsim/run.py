@@ -124,13 +124,15 @@ def run(
         *args: its arguments; numpy and torch arrays become tensors in HBM.
         target: "trn1", "inf2", "trn2" or "trn3".
         numerics: False for the same instructions and times without values.
-        races: "warn" reports data races between two cores as warnings.
-        capacity: "warn" reports as warnings what SBUF or PSUM has no room for. AWS's compiler moves
-            it to HBM and back (memory-hierarchy-overview.rst); the time of that is not estimated.
+        races: "raise", or "warn" to report data races between two cores as warnings.
+        capacity: "raise", or "warn" to report as warnings what SBUF or PSUM has no room for. AWS's
+            compiler moves it to HBM and back (memory-hierarchy-overview.rst); the time of that is
+            not estimated.
         kernel_kwargs: keyword arguments whose names `run` itself uses.
         **kwargs: the kernel's other keyword arguments.
 
     Raises:
+        BadInput: for another word than these, and for kernel[2] on a chip without logical cores.
         EmulatorError: what the chip or its compiler would refuse, at the kernel's own line.
     """
     if not isinstance(kernel, Launchable):
@@ -156,6 +158,7 @@ def launch(
     capture: Capture | None = None,
 ) -> Run:
     """`run` on a chip; a `capture` keeps the instructions to execute them again."""
+    _check_strictness(races=races, capacity=capacity)
     core = chip.core if kernel.cores == 1 else chip.core.paired()
     schedulers = [Scheduler(core) for _ in range(kernel.cores)]
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
@@ -184,6 +187,17 @@ def launch(
     return result
 
 
+def _check_strictness(**given: object) -> None:
+    """Refuse another word than "raise" or "warn" for what a run may be less strict about."""
+    for name, word in given.items():
+        if word not in _HOW_STRICT:
+            raise BadInput(
+                f'run({name}={word!r}); legal: "raise", "warn"',
+                fix=f'leave {name} out, or pass {name}="warn" to be told and go on',
+            )
+
+
+_HOW_STRICT = ("raise", "warn")
 _watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", default=None)
 
 

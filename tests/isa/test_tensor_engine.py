@@ -5,7 +5,15 @@ import pytest
 
 from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT32, round_to
 from trnsim.errors import IllegalInstruction, UndefinedBehavior, UninitializedRead
-from trnsim.isa import Memset, NcMatmul, TensorCopy
+from trnsim.isa import (
+    Activation,
+    Memset,
+    NcMatmul,
+    NcTranspose,
+    TensorCopy,
+    TensorCopyPredicated,
+    TensorScalar,
+)
 from trnsim.memory import Memory, Tile
 
 PSUM = Memory.PSUM
@@ -255,3 +263,107 @@ def test_dst_stays_within_a_bank_before_v4(bench, core):
     with pytest.raises(IllegalInstruction, match="from PSUM bank 0 of its tensor to bank 1") as e:
         at(1).verify(core)
     assert core.name in str(e.value)
+
+
+def overwriting(work, part):
+    """Instructions that set all of a PSUM tile, none of them a matmul."""
+    ones, words = np.ones(part.shape, np.float32), np.ones(part.shape, np.uint32)
+    same = work.tile(ones)
+    return {
+        "memset": Memset(part, 0.0),
+        "tensor_copy": TensorCopy(part, same),
+        "in place": TensorScalar(part, part, "multiply", 2.0),
+        "activation": Activation(part, "copy", same),
+        "predicated": TensorCopyPredicated(part, same, work.tile(words)),
+    }
+
+
+OVERWRITING = ("memset", "tensor_copy", "in place", "activation", "predicated")
+
+
+@pytest.mark.parametrize("how", OVERWRITING)
+@pytest.mark.parametrize("accumulate", [None, True])
+def test_a_product_that_another_instruction_overwrote_is_no_start_before_v4(
+    bench, core_v2, core_v3, core_v4, how, accumulate
+):
+    for core in (core_v2, core_v3, core_v4):
+        work = bench(core)
+        dst, ones = work.empty((4, 4), memory=PSUM), work.tile(np.ones((1, 4), np.float32))
+        work.issue(NcMatmul(dst, ones, ones))
+        work.issue(overwriting(work, dst)[how])
+        again = NcMatmul(dst, ones, ones, accumulate=accumulate)
+        if core is core_v4:
+            held = {"memset": 0, "in place": 2}.get(how, 1)
+            assert (work.issue(again).load() == held + 1).all()
+            continue
+        with pytest.raises(UndefinedBehavior, match="another instruction has written") as caught:
+            work.issue(again)
+        assert core.name in str(caught.value)
+        assert caught.value.source == "nki.isa.nc_matmul, Accumulation mode"
+        work.issue(NcMatmul(dst, ones, ones, accumulate=False))
+        assert (work.issue(NcMatmul(dst, ones, ones, accumulate=accumulate)).load() == 2).all()
+
+
+@pytest.mark.parametrize("accumulate", [None, True])
+@pytest.mark.parametrize(
+    ("changed", "columns", "is_undefined"),
+    [
+        ((0, 4), (4, 8), False),
+        ((0, 5), (4, 8), True),
+        ((7, 8), (0, 8), True),
+        ((7, 8), (0, 7), False),
+    ],
+)
+def test_what_was_overwritten_is_judged_by_element(
+    psum, accumulate, changed, columns, is_undefined
+):
+    work, dst, add = psum
+    add(1)
+    work.issue(Memset(Tile(dst.storage, FLOAT32, dst.pattern.slice(1, *changed)), 9.0))
+    if is_undefined:
+        with pytest.raises(UndefinedBehavior, match="another instruction has written"):
+            add(1, accumulate, columns)
+        return
+    add(1, accumulate, columns)
+    assert (dst.load()[:, slice(*columns)] == 2).all()
+
+
+def test_what_was_set_before_its_first_product_is_overwritten_by_it(psum):
+    work, dst, add = psum
+    add(1, columns=(0, 4))
+    work.issue(Memset(Tile(dst.storage, FLOAT32, dst.pattern.slice(1, 4, 8)), 9.0))
+    add(2, columns=(2, 8))
+    assert dst.load()[0].tolist() == [1, 1, 3, 3, 2, 2, 2, 2]
+
+
+def test_a_predicate_that_copies_nothing_overwrites_nothing(psum):
+    work, dst, add = psum
+    add(1)
+    nothing = np.zeros((4, 8), np.uint32)
+    nothing[:, 0] = 1
+    work.issue(TensorCopyPredicated(dst, 5.0, work.tile(nothing)))
+    add(1, True, (1, 8))
+    with pytest.raises(UndefinedBehavior, match="another instruction has written"):
+        add(1, True, (0, 1))
+
+
+def test_a_transpose_by_the_tensor_engine_is_no_other_instruction(psum):
+    work, dst, add = psum
+    add(1)
+    work.issue(Memset(dst, 9.0))
+    work.issue(NcTranspose(dst, work.tile(np.full((8, 4), 3, np.float32))))
+    add(1, True)
+    assert (dst.load() == 4).all()
+
+
+def test_tensors_at_an_address_of_psum_are_overwritten_like_others(bench):
+    work = bench()
+    memory = work.context.memory
+    storage, layout = memory.allocate((4, 4), FLOAT32, PSUM, address=(0, 2048))
+    dst, ones = Tile(storage, FLOAT32, layout.pattern), work.tile(np.ones((1, 4), np.float32))
+    work.issue(Memset(dst, 9.0))
+    assert (work.issue(NcMatmul(dst, ones, ones)).load() == 1).all()
+    assert (work.issue(NcMatmul(dst, ones, ones)).load() == 2).all()
+    work.issue(Memset(dst, 9.0))
+    with pytest.raises(UndefinedBehavior, match="another instruction has written"):
+        work.issue(NcMatmul(dst, ones, ones))

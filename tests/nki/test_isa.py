@@ -11,8 +11,9 @@ import trnsim
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Engine, Instruction
 from trnsim.nki import isa as nisa
-from trnsim.nki import jit
+from trnsim.nki import jit, simulate
 from trnsim.nki import language as nl
+from trnsim.nki.notices import SimulatorOnlyWarning
 
 # nki/api/nki/isa/__init__.py: parameters in order; what has no default is marked "!".
 PUBLISHED = {
@@ -220,3 +221,39 @@ def test_a_kernel_asks_for_a_generation_and_later(version):
     for target, number in (("trn1", 2), ("trn2", 3), ("trn3", 4)):
         expected = 3.0 if number >= int(version[-1]) else 5.0
         assert on_core(body, target)[0, 0] == expected
+
+
+@pytest.mark.parametrize("is_positional", [False, True])
+def test_awss_simulator_takes_numbers_of_members_and_nothing_else(is_positional):
+    def copied(mode):
+        @jit
+        def kernel(x):
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            tile = nl.load(x)
+            if is_positional:
+                nisa.dma_copy(out, tile, 0, nisa.oob_mode.error, mode)
+            else:
+                nisa.dma_copy(dst=out, src=tile, dge_mode=mode)
+            return out
+
+        return simulate(kernel)
+
+    x = np.ones((4, 8), np.float32)
+    with pytest.warns(SimulatorOnlyWarning, match="`dge_mode` is 3; legal: nisa.dge_mode.unknown"):
+        np.testing.assert_array_equal(copied(3)(x), x)
+    for wrong in (4, True, "none", None):
+        with pytest.raises(IllegalInstruction, match=f"`dge_mode` is {wrong!r}; legal"):
+            copied(wrong)(x)
+
+
+@pytest.mark.parametrize("word", ["double_row", "none", "fast"])
+def test_a_performance_mode_is_refused_as_a_word_whatever_the_shapes(word):
+    def body(tile):
+        bank = nl.ndarray((8, 8), nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(bank, tile, tile, perf_mode=word)
+        return tile
+
+    legal = "nisa.matmul_perf_mode.none, nisa.matmul_perf_mode.double_row"
+    message = f"nc_matmul: `perf_mode` is '{word}'; legal: {legal}"
+    with pytest.raises(IllegalInstruction, match=message):
+        on_core(body)

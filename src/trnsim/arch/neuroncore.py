@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from trnsim.errors import BadInput
 from trnsim.facts import Count, Fact, Kind, Rate, assumed, count, derived, documented, measured
 
 _V2: Final = "aws-neuron-sdk nki/guides/architecture/trainium_inferentia2_arch.rst"
@@ -25,7 +26,9 @@ _THROTTLING: Final = "aws-neuron-sdk tools/neuron-explorer overview-summary-page
 _DGE: Final = "aws-neuron-sdk nki/deep-dives/nki-dge.rst, hwdge"
 _FITTED: Final = "fitted to public kernels' published times by `make accuracy`: docs/accuracy.md"
 _COSTS: Final = "aws-neuron-sdk@0521004c general/nki/api/nki/isa/__init__.py (SDK 2.26)"
+_LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 _KIB: Final = 1024
+_PAIR: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +96,7 @@ class NeuronCore:
     dma_compute_efficiency: Rate
     dma_read_add_write_efficiency: Rate
     # Control
+    logical_core_max: Count
     register_s: Rate
     core_barrier_s: Rate
     launch_s: Rate
@@ -100,7 +104,18 @@ class NeuronCore:
     unmodelled_factor: Rate
 
     def paired(self) -> NeuronCore:
-        """The same core as one of the two of a logical core (LNC=2), which share an HBM stack."""
+        """The same core as one of the two of a logical core (LNC=2), which share an HBM stack.
+
+        Raises:
+            BadInput: for a core that has no logical cores of two.
+        """
+        if self.logical_core_max < _PAIR:
+            raise BadInput(
+                f"a kernel launched as kernel[2] on {self.name}; legal: kernel[1], as it has no "
+                "logical cores of two",
+                fix="launch the kernel without [2], or run it for trn2 or trn3",
+                source=self.logical_core_max.provenance.source,
+            )
         return replace(
             self, dma_bytes_per_s=self.dma_paired_bytes_per_s, launch_s=self.paired_launch_s
         )
@@ -185,6 +200,7 @@ NEURONCORE_V2: Final = NeuronCore(
     dma_transpose_on_chip_efficiency=assumed(0.25, "as from HBM on v2; no number published"),
     dma_compute_efficiency=documented(0.5, f"{_V4}: 50 % of copy, SBUF Read-Add-Write"),
     dma_read_add_write_efficiency=documented(0.5, f"{_V4}: no read-add-write before v4"),
+    logical_core_max=count(1, f"{_LOGICAL}: LNC applies only to Trn2 and Trn3"),
     register_s=assumed(50e-9, "a sequencer's step; AWS gives no cost for registers"),
     core_barrier_s=assumed(2e-6, "a semaphore to the other core and back; no cost published"),
     launch_s=assumed(15e-6, "10 to 20 us of fixed kernel overhead in published kernel timings"),
@@ -226,6 +242,7 @@ NEURONCORE_V3: Final = replace(
     dma_start_s=measured(0.75e-6, "nki-dma-intro figures: trigger to first byte, about 0.75 us"),
     dma_transpose_efficiency=documented(0.9, f"{_V3}: DMA transpose up to 90 % of copy"),
     dma_transpose_on_chip_efficiency=documented(0.5, f"{_V3}: SBUF2SBUF DMA transpose, 50 %"),
+    logical_core_max=count(_PAIR, f"{_LOGICAL}: 1 or 2"),
     launch_s=derived(1e-6, _FITTED),
     paired_launch_s=derived(24e-6, _FITTED),
 )

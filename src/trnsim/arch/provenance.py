@@ -80,6 +80,7 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
         "dma_read_add_write_efficiency",
     ),
     "Control": (
+        "logical_core_max",
         "register_s",
         "core_barrier_s",
         "launch_s",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from trnsim.dtypes import Array
     from trnsim.isa.machine import Machine
 
-_FIRST_GENERATION = 3
 _RANKS = (0, 1)
 _GPSIMD_DMA_BYTES_PER_ITEMSIZE = 256
 
@@ -35,9 +34,9 @@ class CoreInstruction(Instruction, engines=()):
     meets_cores = True
 
     def _check_pair(self, core: NeuronCore) -> None:
-        if core.generation < _FIRST_GENERATION:
+        if core.logical_core_max < len(_RANKS):
             self.refuse(
-                f"on {core.name}; legal from NeuronCore-v{_FIRST_GENERATION} on",
+                f"on {core.name}; legal from NeuronCore-v3 on",
                 "launch on one core, or run with target='trn2'",
             )
 

@@ -121,6 +121,8 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
             dst.storage.note_write(dst.box)
             places = chosen.reshape(dst.shape)
             dst.storage.written.mark(dst.footprint, dst.dtype.itemsize, places)
+            if dst.storage.is_accumulated:
+                dst.mark_set(by_matmul=False, places=places)
 
     def written_tiles(self) -> Iterable[Tile]:
         """A scattered `dst`; of another, `execute` has marked the elements that it copied."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array, Dtype, Float32Array
     from trnsim.isa.instruction import Dims, Instruction
-    from trnsim.memory import AccessPattern, Tile
+    from trnsim.memory import AccessPattern, ByteMask, Tile
 
 WHOLE_PSUM_GENERATION = 4
 """From here on a matmul writes several banks, bfloat16 too, and adds to what others wrote."""
@@ -139,7 +139,11 @@ def multiply_onto(
     """``dst (+)= left @ right``, in float32, rounded at each write.
 
     With accumulate=None each element of dst is overwritten by the first matmul on it since the
-    allocation, and added to by later ones. What other instructions write does not count.
+    allocation, and added to by later ones. What other instructions write does not count as the
+    first, and before v4 a matmul cannot add to it.
+
+    Raises:
+        UndefinedBehavior: accumulation onto what no matmul wrote last.
     """
     out = dst.output() if dst.shape == (left.shape[0], right.shape[1]) else None
     if accumulate is False or (accumulate is None and _is_fresh(dst)):
@@ -148,6 +152,7 @@ def multiply_onto(
         return
     if accumulate:
         _check_started(instruction, core, dst)
+    _check_unset(instruction, core, dst)
     dst.require_intact(instruction.opcode)
     is_started = _is_started(dst)
     product = np.matmul(left, right)
@@ -220,8 +225,12 @@ def _own_runs(dst: Tile) -> tuple[AccessPattern, int]:
 
 def _started(dst: Tile) -> Array:
     """One boolean an element of `dst`: whether a matmul has written it."""
-    storage = dst.storage
-    flags = storage.accumulating.of(storage.started(dst.footprint), dst.dtype.itemsize)
+    return _flags(dst.storage.accumulating, dst)
+
+
+def _flags(mask: ByteMask, dst: Tile) -> Array:
+    """One boolean an element of `dst`: whether it is in a set of the tensor's own bytes."""
+    flags = mask.of(dst.storage.started(dst.footprint), dst.dtype.itemsize)
     return flags[_places(dst, dst.index)] if isinstance(dst.index, SnakeIndex) else flags
 
 
@@ -237,5 +246,21 @@ def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> Non
         f"{instruction.opcode}: accumulate=True onto {dst}, which {what}; legal on {core.name}: "
         "PSUM that a matmul with accumulate=False has started",
         fix="use accumulate=False for the first matmul, or leave accumulate out",
+        source=f"{instruction.source}, Accumulation mode",
+    )
+
+
+def _check_unset(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
+    """Before v4 nothing but matmuls may have written what a matmul adds to, since it started."""
+    storage = dst.storage
+    if core.generation >= WHOLE_PSUM_GENERATION or storage.set_since.is_disjoint(*_own_runs(dst)):
+        return
+    if not (_is_started(dst) or (_started(dst) & _flags(storage.set_since, dst)).any()):
+        return
+    raise UndefinedBehavior(
+        f"{instruction.opcode}: accumulation onto {dst}, of which another instruction has written "
+        f"elements since a matmul started them; legal on {core.name}: PSUM that matmuls alone have "
+        "written since",
+        fix="start again with accumulate=False, and add the old values with nisa.tensor_tensor",
         source=f"{instruction.source}, Accumulation mode",
     )

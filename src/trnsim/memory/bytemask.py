@@ -56,13 +56,14 @@ class ByteMask:
     Most tensors are written as a whole, so nothing and everything need no array.
 
     Attributes:
+        nbytes: how many bytes there are.
         is_full: whether every byte is known to be in the set.
     """
 
-    __slots__ = ("_added_bytes", "_map", "_nbytes", "is_full")
+    __slots__ = ("_added_bytes", "_map", "is_full", "nbytes")
 
     def __init__(self, nbytes: int, *, full: bool = False) -> None:
-        self._nbytes = nbytes
+        self.nbytes = nbytes
         self.is_full = full
         self._map: ByteMap | None = None
         self._added_bytes = 0
@@ -81,12 +82,12 @@ class ByteMask:
         if self.is_full:
             return
         nbytes = itemsize * pattern.elements
-        if nbytes == self._nbytes and pattern.is_packed(itemsize):
+        if nbytes == self.nbytes and pattern.is_packed(itemsize):
             self.fill()
             return
         self._view(pattern, itemsize)[...] = True
         self._added_bytes += nbytes
-        if self._added_bytes >= self._nbytes:
+        if self._added_bytes >= self.nbytes:
             self._recount()
 
     def fill(self) -> None:
@@ -97,8 +98,8 @@ class ByteMask:
         """As much has been added as there is: everything, unless some of it came twice."""
         flags = self._map.values if self._map is not None else None
         if flags is not None:
-            self._added_bytes = int(np.count_nonzero(flags)) * (self._nbytes // flags.size)
-            if self._added_bytes == self._nbytes:
+            self._added_bytes = int(np.count_nonzero(flags)) * (self.nbytes // flags.size)
+            if self._added_bytes == self.nbytes:
                 self.fill()
 
     def mark(self, pattern: AccessPattern, itemsize: int, places: Any) -> None:
@@ -106,15 +107,15 @@ class ByteMask:
         if not self.is_full:
             self._view(pattern, itemsize)[places] = True
 
-    def discard(self, pattern: AccessPattern, itemsize: int) -> None:
-        """The bytes of `pattern` are no longer in the set."""
+    def discard(self, pattern: AccessPattern, itemsize: int, places: Any = ...) -> None:
+        """The bytes of `pattern`, or those at `places`, are no longer in the set."""
         if not self.is_full and self._map is None:
             return
         view = self._view(pattern, itemsize)
         if self.is_full and self._map is not None and self._map.values is not None:
             self._map.values[...] = True
-            self.is_full, self._added_bytes = False, self._nbytes
-        view[...] = False
+            self.is_full, self._added_bytes = False, self.nbytes
+        view[places] = False
 
     def covers(self, pattern: AccessPattern, itemsize: int) -> bool:
         """Whether every byte of `pattern` is in the set."""
@@ -138,5 +139,5 @@ class ByteMask:
 
     def _view(self, pattern: AccessPattern, itemsize: int) -> Array:
         if self._map is None:
-            self._map = ByteMap(self._nbytes, np.bool_)
+            self._map = ByteMap(self.nbytes, np.bool_)
         return self._map.view(pattern, itemsize)

@@ -69,6 +69,7 @@ class Storage:
     __slots__ = (
         "__weakref__",
         "_accumulating",
+        "_set_since",
         "accesses",
         "changed",
         "data",
@@ -112,6 +113,7 @@ class Storage:
         self.serial = self.root_serial = next(_serial)
         self.accesses: dict[tuple[object, int], Any] = {}
         self._accumulating: ByteMask | None = None
+        self._set_since: ByteMask | None = None
 
     def bare(self) -> Self:
         """One like it, written everywhere, whose bytes are to come."""
@@ -132,7 +134,7 @@ class Storage:
 
     def restart(self) -> None:
         """No matmul has written it."""
-        self._accumulating = None
+        self._accumulating = self._set_since = None
 
     @property
     def row_bytes(self) -> int:
@@ -145,6 +147,18 @@ class Storage:
         if self._accumulating is None:
             self._accumulating = ByteMask(self.nbytes)
         return self._accumulating
+
+    @property
+    def is_accumulated(self) -> bool:
+        """Whether a matmul may have written any of it (PSUM)."""
+        return self._accumulating is not None
+
+    @property
+    def set_since(self) -> ByteMask:
+        """Of these, the bytes that another instruction has set since (see `started`)."""
+        if self._set_since is None:
+            self._set_since = ByteMask(self.accumulating.nbytes)
+        return self._set_since
 
     def placed_bytes(self, own_bytes: int) -> int:
         """A distance within the tensor's own dense rows, as one between its rows where they lie."""
@@ -207,6 +221,7 @@ class PlacedStorage(Storage):
     def restart(self) -> None:
         """No matmul has written it, and no other tensor its bytes."""
         self._place = Place(self._place.box)
+        self._set_since = None
         if self._accumulating is not None:
             self._accumulating.clear()
 

@@ -198,6 +198,21 @@ class Tile:
         else:
             mask.add(*layout.runs)
 
+    def mark_set(self, *, by_matmul: bool, places: Any = None) -> None:
+        """A matmul, or another instruction, has written the elements (of PSUM).
+
+        Args:
+            by_matmul: whether the Tensor Engine did.
+            places: where in the footprint, as numpy indexes it; None for all of its elements.
+        """
+        storage = self.storage
+        where = self.touched() if places is None else places
+        pattern, itemsize = storage.started(self.footprint), self.dtype.itemsize
+        if by_matmul:
+            storage.set_since.discard(pattern, itemsize, where)
+        else:
+            storage.set_since.mark(pattern, itemsize, where)
+
     def written_flags(self) -> Array:
         """One boolean an element: whether it has been written."""
         return self.storage.written.of(self.pattern, self.dtype.itemsize)

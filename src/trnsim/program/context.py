@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from trnsim.errors import BadInput, InternalError, UninitializedRead, user_line
-from trnsim.isa import Instruction
+from trnsim.isa import Engine, Instruction
 from trnsim.isa.fields import canonical
 from trnsim.isa.machine import Machine
 from trnsim.memory import CoreMemory, Tile
@@ -209,6 +209,8 @@ class CoreContext:
             storage = tile.storage
             if not storage.written.is_full or storage.is_placed or storage.changed is not None:
                 tile.mark_written()
+            if storage.is_accumulated:
+                tile.mark_set(by_matmul=known.checked.engine is Engine.tensor)
         for tile, flags in partly:
             tile.mark_written_where(flags)
 

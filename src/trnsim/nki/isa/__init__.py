@@ -24,6 +24,7 @@ from trnsim.isa import (
     ReduceCmd,
 )
 from trnsim.isa import VirtualRegister as VirtualRegister
+from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.operators import Operator
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import current_core
@@ -90,17 +91,11 @@ def _operand(
     """What the instruction holds where `value` was given for `key`.
 
     Raises:
-        IllegalInstruction: for a number or a word in place of a member of an enumeration, and for
-            an operator of numpy.
+        IllegalInstruction: for an operator of numpy, and for another thing than a member where
+            there is an enumeration.
     """
     if enumeration is not None and not isinstance(value, enumeration):
-        public = f"nisa.{_ENUMERATIONS[enumeration]}"
-        legal = ", ".join(f"{public}.{member.name}" for member in enumeration)
-        raise IllegalInstruction(
-            f"{instruction.opcode}: `{key}` is {value!r}; legal: {legal}",
-            fix="name the member",
-            source=_MEMBERS,
-        )
+        return _member(instruction, enumeration, key, value)
     if isinstance(value, np.ufunc):
         raise IllegalInstruction(
             f"{instruction.opcode}: `{key}` is numpy's {value.__name__}; legal: operators of "
@@ -109,6 +104,24 @@ def _operand(
             source=_OPERATORS,
         )
     return _plain(value)
+
+
+def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, value: Any) -> Enum:
+    """The member that a number stands for on AWS's simulator: AWS's library 2.29 passes numbers.
+
+    Raises:
+        IllegalInstruction: for anything else, and for numbers elsewhere.
+    """
+    public = f"nisa.{_ENUMERATIONS[enumeration]}"
+    legal = ", ".join(f"{public}.{member.name}" for member in enumeration)
+    reason = f"{instruction.opcode}: `{key}` is {value!r}; legal: {legal}"
+    by_number = {member.value: member for member in enumeration}
+    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_number and value in by_number:
+        found = by_number[value]
+        refuse_or_warn(reason, f"write {public}.{found.name}", _MEMBERS)
+        return found
+    raise IllegalInstruction(reason, fix="name the member", source=_MEMBERS)
 
 
 def _signature(instruction: type[Instruction]) -> inspect.Signature:
