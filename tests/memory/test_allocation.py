@@ -84,20 +84,33 @@ def test_tensors_with_an_address_share_the_bytes_of_the_memory(bench):
 @pytest.mark.parametrize("space", [SBUF, PSUM])
 def test_an_address_may_reach_the_last_byte_and_partition(memory, space):
     full = memory.capacity_bytes(space)
-    memory.allocate((32, 4), UINT8, space, address=(96, full - 4))
-    for address in ((96, full - 3), (97, 0), (-1, 0), (0, -1)):
+    width = 2048 if space is PSUM else 4
+    memory.allocate((32, width), UINT8, space, address=(96, full - width))
+    for address in ((96, full - width + 1), (97, 0), (-1, 0), (0, -1)):
         with pytest.raises(OutOfMemory, match=re.escape(f"address={address} for a tensor of 32")):
-            memory.allocate((32, 4), UINT8, space, address=address)
+            memory.allocate((32, width), UINT8, space, address=address)
+
+
+@pytest.mark.parametrize("offset", [4, 64, 1024, 2044, 2049, 3 * 2048 + 4])
+def test_an_address_in_psum_begins_at_a_bank(memory, offset):
+    memory.allocate((128, 1024), BFLOAT16, PSUM, address=(0, 3 * 2048))
+    memory.allocate((32, 4), FLOAT32, SBUF, address=(0, offset))
+    rest = offset % 2048
+    message = f"address=(0, {offset}) of a tensor in PSUM, {rest} bytes into a bank; legal: offsets"
+    with pytest.raises(IllegalInstruction, match=re.escape(message)) as caught:
+        memory.allocate((32, 4), FLOAT32, PSUM, address=(0, offset))
+    assert caught.value.source == "nki/migration/index.rst, Improved allocation API"
+    assert "bank * 2048" in caught.value.fix
 
 
 def test_tensors_at_one_address_have_accumulations_of_their_own(bench):
     work = bench()
-    tile = work.empty((32, 4), FLOAT32, PSUM, address=(0, 0))
-    again = work.empty((32, 2), FLOAT32, PSUM, address=(0, 8))
+    tile = work.empty((32, 1024), FLOAT32, PSUM, address=(0, 0))
+    again = work.empty((32, 2), FLOAT32, PSUM, address=(0, 2048))
     storage = tile.storage
-    storage.accumulating.add(storage.started(tile.pattern.slice(1, 2, 4)), 4)
+    storage.accumulating.add(storage.started(tile.pattern.slice(1, 512, 1024)), 4)
     flags = storage.accumulating.of(storage.started(tile.pattern), 4)
-    assert flags.tolist() == [[False, False, True, True]] * 32
+    assert flags.tolist() == [[False] * 512 + [True] * 512] * 32
     assert again.storage.accumulating.is_disjoint(again.storage.started(again.pattern), 4)
 
 

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import trnsim
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Memset
+from trnsim.nki import isa as nisa
+from trnsim.nki import jit
 from trnsim.nki import language as nl
 from trnsim.program import CoreContext, issuing_to
 
@@ -234,3 +237,78 @@ def test_an_access_pattern_out_of_bounds_may_be_made_and_not_used(make, core_v3)
         pytest.raises(IllegalInstruction, match=re.escape("reaches beyond its storage of 96")),
     ):
         context.issue(Memset(outside, 0))
+
+
+@pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize("buffer", [nl.sbuf, nl.psum])
+@pytest.mark.parametrize("step", [0, 64, 31, 33, 1, -32])
+def test_an_access_pattern_steps_by_one_partition(buffer, step):
+    t = nl.ndarray((16, 32), nl.float32, buffer=buffer)
+    assert t.ap([[32, 16], [1, 32]]).shape == (16, 32)
+    assert t.ap([[step, 1], [1, 32]]).shape == (1, 32)
+    message = f"with a step of {step} elements on the partition dimension; legal: 32, the free size"
+    with pytest.raises(IllegalInstruction, match=message) as caught:
+        t.ap(pattern=[[step, 8], [1, 32]], offset=0)
+    assert caught.value.source == "nki-aps.rst, Restriction on SBUF/PSUM Tensors"
+
+
+@pytest.mark.usefixtures("on_core")
+def test_an_access_pattern_of_a_view_steps_by_its_own_or_its_tensors_free_size():
+    t = nl.ndarray((16, 32), nl.float32)
+    for view, step in ((t[:, 0:8], 8), (t[:, 0:8], 32), (t.view(nl.bfloat16), 64)):
+        assert view.ap([[step, 16], [1, 8]]).strides[0] * view.dtype.itemsize == 128
+    assert t.ap([[64, 16], [1, 64]], dtype=nl.bfloat16).shape == (16, 64)
+    with pytest.raises(IllegalInstruction, match=r"step of 16 elements .*; legal: 32 or 8, the"):
+        t[:, 0:8].ap([[16, 16], [1, 8]])
+    with pytest.raises(IllegalInstruction, match=r"step of 32 elements .*; legal: 64, the free"):
+        t.ap([[32, 16], [1, 32]], dtype=nl.bfloat16)
+
+
+@pytest.mark.usefixtures("on_core")
+def test_an_access_pattern_in_hbm_steps_as_it_likes():
+    t = nl.ndarray((16, 32), nl.float32, buffer=nl.hbm)
+    assert t.ap([[0, 16], [64, 2], [0, 3], [4, 2], [2, 2], [1, 2]]).ndim == 6
+
+
+@pytest.mark.usefixtures("on_core")
+def test_an_access_pattern_on_chip_has_four_free_dimensions():
+    t = nl.ndarray((16, 32), nl.float32)
+    four = [[16, 2], [8, 2], [4, 2], [2, 2]]
+    assert t.ap([[32, 16], *four]).shape == (16, 2, 2, 2, 2)
+    with pytest.raises(IllegalInstruction, match=r"with 5 free dimensions; legal on chip: up to 4"):
+        t.ap([[32, 16], *four, [1, 2]])
+
+
+def test_what_an_engine_steps_through_has_four_dimensions_however_it_is_spelled():
+    @jit
+    def kernel(x, ranges):
+        tile, out = nl.load(x), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        part = tile.reshape((x.shape[0], *(3,) * ranges))
+        for dim in range(1, ranges + 1):
+            part = part.slice(dim, 0, 2)
+        nisa.tensor_scalar(part, part, nl.add, 1.0)
+        nl.store(out, tile)
+        return out
+
+    for ranges in (1, 4):
+        x = np.zeros((4, 3**ranges), np.float32)
+        assert trnsim.run(kernel, x, ranges).outputs.sum() == 4 * 2**ranges
+    x = np.zeros((4, 3**5), np.float32)
+    message = r"`dst` is SBUF .*, whose free axes are 5 dimensions in memory; legal: up to 4"
+    with pytest.raises(IllegalInstruction, match=message) as caught:
+        trnsim.run(kernel, x, 5)
+    assert caught.value.source == "nki-aps.rst, Hardware Capability"
+
+
+def test_free_axes_that_follow_each_other_in_memory_are_one_dimension(random):
+    @jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        parts = tile.reshape((x.shape[0], 2, 2, 2, 2, 2))
+        nisa.tensor_scalar(parts, parts, nl.multiply, 2.0)
+        nl.store(out, tile)
+        return out
+
+    x = random((4, 32))
+    np.testing.assert_array_equal(trnsim.run(kernel, x).outputs, 2 * x)

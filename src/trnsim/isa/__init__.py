@@ -13,7 +13,7 @@ from trnsim.isa.dma_transpose import DmaTranspose
 from trnsim.isa.elementwise import Reciprocal, ScalarTensorTensor, TensorScalar, TensorTensor
 from trnsim.isa.exponential import Exponential
 from trnsim.isa.gather import LocalGather, NcNGather
-from trnsim.isa.instruction import Cost, Dims, Instruction, Operand
+from trnsim.isa.instruction import FREE_DIMENSIONS, Cost, Dims, Instruction, Operand
 from trnsim.isa.matmul import NcMatmul
 from trnsim.isa.matmul_mx import NcMatmulMx, QuantizeMx
 from trnsim.isa.matmul_sparse import NcMatmulSparse, nc_matmul_sparse
@@ -49,6 +49,7 @@ from trnsim.isa.transpose import NcTranspose
 __all__ = [
     "ACTIVATIONS",
     "ALU",
+    "FREE_DIMENSIONS",
     "Activate2",
     "Activation",
     "ActivationReduce",

@@ -32,6 +32,9 @@ HBM: Final = Memory.HBM
 ON_PARTITIONS: Final = frozenset({Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd})
 """Engines whose tiles start at few partitions; the DMA engines start anywhere."""
 
+FREE_DIMENSIONS: Final = 4
+"""Of an engine's access pattern within a partition. Source: nki-aps.rst, Hardware Capability."""
+
 _SHARED_PORTS: Final = {
     SBUF: (Engine.vector, Engine.gpsimd),
     PSUM: (Engine.vector, Engine.scalar),
@@ -400,6 +403,7 @@ class Instruction:
             )
         if tile.memory.is_on_chip and ON_PARTITIONS.intersection(self.engines):
             self._verify_start(core, name, tile)
+            self._verify_pattern(name, tile)
         if operand.axes:
             self._bind(name, operand.axes, tile, n)
 
@@ -432,6 +436,17 @@ class Instruction:
                 f"{length} partitions: {legal}",
                 "move the tile to a legal start partition",
                 _START_PARTITION,
+            )
+
+    def _verify_pattern(self, name: str, tile: Tile) -> None:
+        """What an engine steps through in a partition has up to four dimensions."""
+        steps = tile.pattern.free_dimensions
+        if steps > FREE_DIMENSIONS:
+            self.refuse(
+                f"`{name}` is {tile}, whose free axes are {steps} dimensions in memory; legal: up "
+                f"to {FREE_DIMENSIONS}",
+                "use an instruction for each part, or copy the view into a tile of its own by DMA",
+                "nki-aps.rst, Hardware Capability",
             )
 
     def _bind(self, name: str, axes: tuple[str, ...], tile: Tile, n: Dims) -> None:

@@ -45,6 +45,11 @@ class AccessPattern(NamedTuple):
         """Number of elements."""
         return prod(self.shape)
 
+    @property
+    def free_dimensions(self) -> int:
+        """How many loops step through it behind dimension 0: those that follow each other merge."""
+        return len(_merge(self.shape[1:], self.strides_bytes[1:]))
+
     def axis(self, dim: int) -> int:
         """`dim` as a non-negative index."""
         ndim = len(self.shape)

@@ -186,6 +186,14 @@ class CoreMemory:
         pattern = AccessPattern(
             dense.shape, dense.strides_bytes, first_partition * capacity + offset
         )
+        bank = int(self._core.psum_bank_bytes)
+        if memory is Memory.PSUM and offset % bank:
+            raise IllegalInstruction(
+                f"address={address} of a tensor in PSUM, {offset % bank} bytes into a bank; legal: "
+                f"offsets that are a multiple of {bank} bytes",
+                fix=f"begin at a bank: address=({first_partition}, bank * {bank})",
+                source="nki/migration/index.rst, Improved allocation API",
+            )
         box = Box(first_partition, ends[0] - 1, offset, ends[1] - 1)
         storage = PlacedStorage(
             self._root(memory, capacity),

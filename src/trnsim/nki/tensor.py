@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from trnsim.errors import IllegalInstruction, NotModelled
-from trnsim.isa import VirtualRegister
+from trnsim.isa import FREE_DIMENSIONS, VirtualRegister
 from trnsim.memory import (
     AccessPattern,
     Index,
@@ -185,8 +185,8 @@ class NkiTensor(TensorViews):
         counts, (first, *rest) = _counts_and_strides(pattern)
         (start,) = integers("ap", offset or 0, source=f"{SOURCE}.ap")
         storage, first_bytes = self.storage, first * new.itemsize
-        if self._on_chip and first_bytes == math.prod(self.shape[1:]) * self.dtype.itemsize:
-            first_bytes = storage.row_bytes
+        if self._on_chip:
+            first_bytes = self._partition_step(first_bytes, new.itemsize, counts)
         place = storage.placed_bytes
         access = AccessPattern(
             counts,
@@ -194,6 +194,32 @@ class NkiTensor(TensorViews):
             self.pattern.offset_bytes + place(start * new.itemsize),
         )
         return NkiTensor(self.storage, new, access, self.buffer, index)
+
+    def _partition_step(self, given_bytes: int, itemsize: int, counts: tuple[int, ...]) -> int:
+        """Bytes from one partition to the next in an `ap` that steps by `given_bytes`.
+
+        Raises:
+            IllegalInstruction: for another step than one partition, and for more free dimensions
+                than an engine has.
+        """
+        own, view = self.storage.row_bytes, math.prod(self.shape[1:]) * self.dtype.itemsize
+        if counts[0] > 1 and given_bytes not in {own, view}:
+            steps = " or ".join(str(row // itemsize) for row in dict.fromkeys((own, view)))
+            raise IllegalInstruction(
+                f"ap of {self} with a step of {given_bytes // itemsize} elements on the partition "
+                f"dimension; legal: {steps}, the free size, which is one partition",
+                fix="step by the free size; copy the partitions apart with nisa.dma_copy, or "
+                "repeat one with nisa.nc_stream_shuffle",
+                source="nki-aps.rst, Restriction on SBUF/PSUM Tensors",
+            )
+        if len(counts) > 1 + FREE_DIMENSIONS:
+            raise IllegalInstruction(
+                f"ap of {self} with {len(counts) - 1} free dimensions; legal on chip: up to "
+                f"{FREE_DIMENSIONS}",
+                fix="merge dimensions that follow each other in memory, or use two instructions",
+                source="nki-aps.rst, Hardware Capability",
+            )
+        return own if given_bytes == view else given_bytes
 
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """Row i is row ``vector_offset[i]`` of an HBM tensor; `dim` must be 0."""

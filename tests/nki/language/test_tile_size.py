@@ -8,7 +8,12 @@ from trnsim.program import CoreContext, issuing_to
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("bn_stats_fmax", 512), ("psum_min_align", 4), ("sbuf_min_align", 1), ("psum_num_banks", 8)],
+    [
+        ("bn_stats_fmax", 512),
+        ("psum_min_align", 2048),
+        ("sbuf_min_align", 1),
+        ("psum_num_banks", 8),
+    ],
 )
 def test_a_limit_that_all_generations_share(name, value, core):
     with issuing_to(CoreContext(core)):

@@ -11,8 +11,7 @@ from trnsim.nki.environment import default_target, transposes_on_tensor_engine
 from trnsim.program import current_core, has_current_core
 
 _RESERVING_GENERATION = 3
-# AWS names both and gives no number; a float32 and a byte are what the engines address.
-_PSUM_ALIGNMENT_BYTES = 4
+# AWS gives no number; a byte is what the engines address.
 _SBUF_ALIGNMENT_BYTES = 1
 
 
@@ -64,8 +63,8 @@ class TileSize:
 
     @property
     def psum_min_align(self) -> int:
-        """Alignment of a PSUM address in its partition, in bytes."""
-        return _PSUM_ALIGNMENT_BYTES
+        """Alignment of a PSUM address in its partition, in bytes: a bank (migration/index.rst)."""
+        return self.psum_bank_fmax_bytes
 
     @property
     def sbuf_min_align(self) -> int:
