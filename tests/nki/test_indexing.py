@@ -180,3 +180,39 @@ def test_what_a_dataclass_holds_of_nki_stays_what_it_is(random):
 
     x = random((4, 8))
     np.testing.assert_array_equal(trnsim.run(kernel, x).outputs, x)
+
+
+def gathered(x, indices, offset=0, mode=nisa.oob_mode.error):
+    """Half rows of x from element `offset` on, by a vector of row numbers."""
+
+    @jit
+    def kernel(x, indices):
+        columns = x.shape[1]
+        tile = nl.zeros((indices.shape[0], columns // 2), x.dtype)
+        pattern = [[columns, indices.shape[0]], [1, columns // 2]]
+        view = x.ap(pattern, offset, vector_offset=nl.load(indices), indirect_dim=0)
+        nisa.dma_copy(tile, view, oob_mode=mode)
+        out = nl.ndarray(tile.shape, x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, tile)
+        return out
+
+    return trnsim.run(kernel, x, np.asarray(indices, np.int32).reshape(-1, 1)).outputs
+
+
+@pytest.mark.parametrize("offset", [0, 4, 5, 8, 12])
+def test_a_vector_offset_is_judged_by_the_rows_that_it_picks(random, offset):
+    x = random((6, 8))
+    flat = x.reshape(-1)
+    fitting = (x.size - offset - 4) // 8 + 1
+    for rows in ([0, 2], [fitting - 1, 0], [0] * 3):
+        expected = [flat[8 * row + offset : 8 * row + offset + 4] for row in rows]
+        np.testing.assert_array_equal(gathered(x, rows, offset), expected)
+    message = rf"index {fitting} of .*; legal: 0 to {fitting - 1}"
+    with pytest.raises(IllegalInstruction, match=message):
+        gathered(x, [0, fitting], offset)
+
+
+def test_a_row_that_reaches_beyond_its_tensor_is_skipped_like_an_index_beyond_it(random):
+    x = random((6, 8))
+    found = gathered(x, [1, 5, 6, 0], offset=8, mode=nisa.oob_mode.skip)
+    np.testing.assert_array_equal(found, [x[2, :4], np.zeros(4), np.zeros(4), x[1, :4]])

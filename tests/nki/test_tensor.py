@@ -89,7 +89,6 @@ WRONG_KEYS = {
     "past the end": (np.s_[:, 6], r"index 6 of dimension 1, which has 6 elements; legal: 0 to 5"),
     "before the start": (np.s_[:, -7], "index -1 of dimension 1"),
     "slice past the end": (np.s_[0:5], r"slice 0:5:1 of dimension 0, which has 4"),
-    "empty slice": (np.s_[2:2], r"slice 2:2:1"),
     "backwards": (np.s_[:, ::-1], "step >= 1"),
     "too many": (np.s_[0, 0, 0, 0], r"4 indices for .* which has 3 dimensions"),
     "two ellipses": ((..., 0, ...), r"1 indices for .* which has 3 dimensions"),
@@ -312,3 +311,40 @@ def test_free_axes_that_follow_each_other_in_memory_are_one_dimension(random):
 
     x = random((4, 32))
     np.testing.assert_array_equal(trnsim.run(kernel, x).outputs, 2 * x)
+
+
+@pytest.mark.parametrize("buffer", [nl.sbuf, nl.psum, nl.hbm])
+@pytest.mark.parametrize("place", [0, 3, 8])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_an_empty_slice_is_a_view_that_no_instruction_takes(buffer, place, dim):
+    @jit
+    def kernel(x, is_used):
+        tile = nl.ndarray((8, 8), nl.float32, buffer=buffer)
+        keys = [slice(None)] * 2
+        keys[dim] = slice(place, place)
+        nothing = tile[tuple(keys)]
+        assert nothing.shape == ((0, 8), (8, 0))[dim]
+        assert tile[nl.ds(2, 0), :].shape == (0, 8)
+        assert nothing.size == nothing[0:0].size == 0
+        if is_used and buffer is nl.hbm:
+            nisa.dma_copy(nothing, nothing)  # here
+        elif is_used:
+            nisa.memset(nothing, 0.0)  # here
+        return x
+
+    x = np.zeros((8, 8), np.float32)
+    for numerics in (True, False):
+        trnsim.run(kernel, x, is_used=False, numerics=numerics)
+        message = r"`dst` is .*, which has no elements; legal: at least one on each axis"
+        with pytest.raises(IllegalInstruction, match=message):
+            trnsim.run(kernel, x, is_used=True, numerics=numerics)
+
+
+@pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize("key", [slice(4, 3), slice(9, 9), slice(-9, -9)])
+def test_a_slice_that_runs_backwards_or_lies_outside_is_refused_at_once(key):
+    t = nl.ndarray((8, 8), nl.float32)
+    with pytest.raises(IllegalInstruction, match="of dimension 1, which has 8 elements"):
+        _ = t[:, key]
+    with pytest.raises(IllegalInstruction, match="slice 3:3:1"):  # its own documented rule
+        t.slice(1, 3, 3)

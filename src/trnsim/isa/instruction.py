@@ -391,6 +391,12 @@ class Instruction:
         if not isinstance(tile, Tile):
             self._verify_number(name, operand, tile)
             return
+        if 0 in tile.shape:
+            self.refuse(
+                f"`{name}` is {tile}, which has no elements; legal: at least one on each axis",
+                "leave the instruction out where there is nothing to do",
+                "nki.language.NkiTensor.slice",
+            )
         if tile.memory not in operand.memories:
             self.refuse(
                 f"`{name}` is {tile}; legal: {_either(m.value for m in operand.memories)}",

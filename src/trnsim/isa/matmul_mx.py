@@ -111,10 +111,10 @@ class MxInstruction(Instruction, engines=()):
         for name, data in self._scaled().items():
             scale: Tile = getattr(self, name)
             rows = scale_rows(data.partitions)
-            if not rows <= scale.partitions <= data.partitions:
+            if scale.partitions < rows:
                 self.refuse(
-                    f"`{name}` is {scale} for data of {data.partitions} partitions; legal: {rows} "
-                    f"to {data.partitions} partitions, 4 of each 32 in use",
+                    f"`{name}` is {scale} for data of {data.partitions} partitions; legal: at "
+                    f"least {rows} partitions, 4 of each 32 in use",
                     "allocate it with as many partitions as the data",
                     _SCALE_LAYOUT,
                 )

@@ -94,12 +94,19 @@ class AccessPattern(NamedTuple):
         )
 
     def cut(self, spans: Sequence[tuple[int, int, int, bool]]) -> AccessPattern:
-        """Each dimension cut to (start, end, step), and dropped where the fourth is False."""
+        """Each dimension cut to (start, end, step), and dropped where the fourth is False.
+
+        A span that ends where it starts leaves nothing, which no instruction takes.
+        """
         shape: list[int] = []
         strides: list[int] = []
         offset = self.offset_bytes
         for dim, (start, end, step, is_kept) in enumerate(spans):
             length, stride = self.shape[dim], self.strides_bytes[dim]
+            if is_kept and 0 <= start == end <= length and step >= 1:
+                shape.append(0)
+                strides.append(stride * step)
+                continue
             if not (0 <= start < end <= length and step >= 1):
                 return self.slice(dim, start, end, step) if is_kept else self.select(dim, start)
             offset += start * stride

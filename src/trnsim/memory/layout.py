@@ -116,7 +116,8 @@ def _signature(*_what: object) -> object:
 def _box_of(
     pattern: AccessPattern, itemsize: int, nbytes: int, pitch: int, *, on_chip: bool
 ) -> Box | None:
-    shape, strides = pattern.shape, pattern.strides_bytes
+    # An empty pattern lies where one element of it would.
+    shape, strides = [max(length, 1) for length in pattern.shape], pattern.strides_bytes
     row, first = divmod(pattern.offset_bytes, pitch)
     rows, span = 0, itemsize - 1
     for dim, stride in enumerate(strides):

@@ -5,6 +5,7 @@ Source: nki.language.NkiTensor, __getitem__ and ap.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from types import EllipsisType
 from typing import Any, NamedTuple
@@ -165,6 +166,19 @@ def dynamic_index(
             source=f"{SOURCE}.ap",
         )
     return ScalarIndex(offset, step, limit)
+
+
+def within(index: Index | None, access: AccessPattern, itemsize: int, nbytes: int) -> Index | None:
+    """A vector index whose rows, each as `access` describes it, stay within `nbytes`.
+
+    What matters is where the indices lie that an instruction finds, not where the last could.
+    """
+    if not isinstance(index, VectorIndex) or index.stride_bytes < 1:
+        return index
+    lengths, strides = access.shape[1:], access.strides_bytes[1:]
+    row = itemsize + sum((n - 1) * step for n, step in zip(lengths, strides, strict=True))
+    fitting = (nbytes - access.offset_bytes - row) // index.stride_bytes + 1
+    return replace(index, limit=min(index.limit, fitting)) if fitting >= 1 else index
 
 
 def _offsets(what: str, index: Tile) -> Tile:

@@ -29,6 +29,7 @@ from trnsim.nki.indexing import (
     located,
     snake_index,
     static_part,
+    within,
 )
 from trnsim.nki.precision import reinterpreted
 from trnsim.nki.views import TensorViews
@@ -193,7 +194,8 @@ class NkiTensor(TensorViews):
             (place(first_bytes), *(stride * new.itemsize for stride in rest)),
             self.pattern.offset_bytes + place(start * new.itemsize),
         )
-        return NkiTensor(self.storage, new, access, self.buffer, index)
+        found = within(index, access, new.itemsize, storage.nbytes)
+        return NkiTensor(storage, new, access, self.buffer, found)
 
     def _partition_step(self, given_bytes: int, itemsize: int, counts: tuple[int, ...]) -> int:
         """Bytes from one partition to the next in an `ap` that steps by `given_bytes`.
