@@ -11,6 +11,7 @@ import trnsim
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import CoreBarrier, DmaEngine, Engine, Sendrecv
 from trnsim.memory import Memory
+from trnsim.nki.notices import SimulatorOnlyWarning
 
 RANKS = {"send_to_rank": 1, "recv_from_rank": 1, "pipe_id": 0}
 EITHER = [
@@ -212,3 +213,21 @@ def test_what_is_sent_is_what_was_there_when_it_was_sent():
 
     a = np.arange(64, dtype=np.float32).reshape(2, 4, 8)
     np.testing.assert_array_equal(trnsim.run(kernel[2], a).outputs, a[::-1])
+
+
+@pytest.mark.parametrize("region", [nl.sbuf, nl.psum, nl.private_hbm])
+def test_awss_simulator_meets_at_data_of_one_core_and_says_so(region):
+    @nki.jit
+    def kernel(a):
+        rank = nl.program_id(0)
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        box = nl.ndarray((4, 8), dtype=a.dtype, buffer=region)
+        nisa.dma_copy(dst=out[rank], src=nl.load(a[rank]))
+        nisa.core_barrier(box, (0, 1))
+        return out
+
+    a = np.arange(64, dtype=np.float32).reshape(2, 4, 8)
+    with pytest.warns(SimulatorOnlyWarning, match=r"core_barrier: `data` is .*; legal: shared HBM"):
+        np.testing.assert_array_equal(nki.simulate(kernel[2])(a), a)
+    with pytest.raises(IllegalInstruction, match=r"`data` is .*; legal: (shared )?HBM"):
+        trnsim.run(kernel[2], a)

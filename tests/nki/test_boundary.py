@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.nki import isa as nisa
-from trnsim.nki import jit
+from trnsim.nki import jit, simulate
 from trnsim.nki import language as nl
+from trnsim.nki.notices import SimulatorOnlyWarning
 
 
 @jit
@@ -316,3 +317,32 @@ def test_tensors_on_a_device_get_back_what_is_written_alone():
     trnsim.run(first_row_added, read, changed)
     wanted[:, 0] += 1
     assert torch.equal(x, wanted)
+
+
+FLOATS = ["float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2", "float8_e4m3fn"]
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32"]
+
+
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS)
+def test_awss_simulator_shows_what_nothing_wrote(dtype):
+    @jit
+    def kernel(x):
+        out = nl.ndarray((2, *x.shape), x.dtype, buffer=nl.shared_hbm)
+        nl.store(out[0, :, 2:7], nl.load(x[:, 2:7]))
+        return out, x
+
+    x = np.ones((4, 8), getattr(nl, dtype).dtype)
+    with pytest.raises(IllegalInstruction, match="some elements were never written"):
+        trnsim.run(kernel, x, target="trn3")
+    for _ in range(4):  # a kernel that comes again shows it again
+        with pytest.warns(SimulatorOnlyWarning, match="returned HBM .* never written") as caught:
+            found, given = simulate(kernel)(x)
+        assert len(caught) == 1
+        written = np.zeros(found.shape, bool)
+        written[0, :, 2:7] = True
+        values = found.astype(np.float64)
+        assert (values[written] == 1).all()
+        assert (
+            np.isnan(values[~written]).all() if dtype in FLOATS else (values[~written] == 4).all()
+        )
+        assert (given == 1).all()

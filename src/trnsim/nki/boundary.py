@@ -21,13 +21,14 @@ from trnsim.dtypes import Array, as_dtype
 from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.memory import AccessPattern, ByteMask
 from trnsim.nki.language.objects import NKIObject
-from trnsim.nki.notices import refuse_list
+from trnsim.nki.notices import refuse_list, refuse_or_warn
 from trnsim.nki.precision import stored
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 
 if TYPE_CHECKING:
     from trnsim.program import CoreContext
 
+_UNWRITTEN_INTEGER = 4  # nki_simulator.rst, Uninitialized Memory Detection
 _NO_NUMPY = ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2")
 
 
@@ -127,7 +128,8 @@ class Boundary:
         """Tensors in `result` as arrays; containers element by element.
 
         Raises:
-            IllegalInstruction: for a tensor that is not in shared HBM, or was never written.
+            IllegalInstruction: for a tensor that is not in shared HBM; of which elements were never
+                written, unless the kernel runs as on AWS's simulator.
         """
         if isinstance(result, tuple | list):
             return like(result, [self.leave(item) for item in result])
@@ -148,10 +150,13 @@ class Boundary:
         if not self._context.has_values:
             return None
         if not result.storage.written.covers(result.pattern, result.dtype.itemsize):
-            _refuse_output(
-                f"returned {result}, of which some elements were never written",
+            refuse_or_warn(
+                f"the kernel returned {result}, of which some elements were never written",
                 "write every element before returning the tensor",
+                "nki_simulator.rst, Uninitialized Memory Detection",
             )
+            self._context.cannot_repeat()  # its tensors are written everywhere
+            _show_unwritten(result)
         return self._as_given(result.array)
 
     def _enter_object(self, name: str, value: NKIObject) -> NKIObject:
@@ -262,6 +267,16 @@ def _refuse_kind(array: Array) -> NoReturn:
         if is_masked
         else "pass numpy.asarray(matrix)",
     )
+
+
+def _show_unwritten(tensor: NkiTensor) -> None:
+    """Put NaN where nothing was written, or 4 in integers, as AWS's simulator shows it."""
+    array = tensor.array
+    unwritten = ~tensor.written_flags()
+    if tensor.dtype.is_float:
+        array[unwritten] = np.nan
+    else:
+        array[unwritten] = np.array(_UNWRITTEN_INTEGER).astype(array.dtype)
 
 
 def _refuse_output(what: str, fix: str) -> NoReturn:
