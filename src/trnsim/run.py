@@ -56,6 +56,8 @@ class Run:
         outputs: what the kernel returned, as the kind of array that went in.
         timelines: what each core did, and when.
         races: what two cores did to the same bytes with no order, where `races="warn"` let it.
+        doubtful: writes of two cores to the same bytes with no order, which wrote equal ones for
+            these inputs, or which a run without values cannot judge.
         overfull: what SBUF or PSUM had no room for, where `capacity="warn"` let it.
         carried: dependences between iterations that a loop denies.
     """
@@ -67,11 +69,12 @@ class Run:
     races: tuple[str, ...] = ()
     overfull: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Everything that was let pass although it is at the user's risk."""
-        return self.races + self.overfull + self.carried
+        return self.races + self.doubtful + self.overfull + self.carried
 
     @property
     def timeline(self) -> Timeline:
@@ -181,7 +184,8 @@ def launch(
     overfull = tuple(str(e) for p in programs for e in check_capacity(p, is_strict=is_strict))
     timelines = tuple(Timeline(p, s, programs) for p, s in zip(programs, schedulers, strict=True))
     found = tuple(map(str, detector.races)) if detector is not None else ()
-    result = Run(kernel.title, chip, outputs, timelines, found, overfull, carried)
+    doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
+    result = Run(kernel.title, chip, outputs, timelines, found, overfull, carried, doubtful)
     if call is not None:
         call.conclude(replace(result, outputs=None))
     return result

@@ -72,14 +72,14 @@ def test_what_a_core_sets_stays_its_own():
 @pytest.mark.parametrize("early", [0, 1])
 def test_nobody_passes_a_barrier_before_all_are_there(early):
     lockstep, seen, joins = Lockstep(2), [], []
-    meeting = Meeting(lockstep, lambda: joins.append(None))
+    meeting = Meeting(lockstep, lambda *met: joins.append(met))
 
     def body(core):
         def run():
             for _ in range(0 if core == early else 5):
                 lockstep.hand_over()
             seen.append(("arrives", core))
-            meeting.barrier(core)
+            meeting.barrier(core, None)
             seen.append(("passes", core))
 
         return run
@@ -92,12 +92,12 @@ def test_nobody_passes_a_barrier_before_all_are_there(early):
 
 def test_barriers_at_one_line_are_no_deadlock_while_they_advance():
     lockstep = Lockstep(2)
-    meeting = Meeting(lockstep, lambda: None)
+    meeting = Meeting(lockstep, lambda *_: None)
 
     def body(core):
         def run():
             for _ in range(10):
-                meeting.barrier(core)
+                meeting.barrier(core, None)
                 lockstep.hand_over()
             return core
 
@@ -108,7 +108,7 @@ def test_barriers_at_one_line_are_no_deadlock_while_they_advance():
 
 def test_an_exchange_swaps_in_the_order_of_sending():
     lockstep = Lockstep(2)
-    meeting = Meeting(lockstep, lambda: None)
+    meeting = Meeting(lockstep, lambda *_: None)
 
     def body(core):
         def run():
@@ -126,7 +126,7 @@ def test_an_exchange_swaps_in_the_order_of_sending():
 
 def test_pipes_are_apart():
     lockstep = Lockstep(2)
-    meeting = Meeting(lockstep, lambda: None)
+    meeting = Meeting(lockstep, lambda *_: None)
 
     def body(core, pipe):
         return lambda: meeting.link(core).exchange(pipe, 1 - core, 1 - core, np.array([core]))
@@ -138,18 +138,18 @@ def test_pipes_are_apart():
 
 def test_a_barrier_that_the_other_core_never_reaches_is_a_deadlock():
     lockstep = Lockstep(2)
-    meeting = Meeting(lockstep, lambda: None)
+    meeting = Meeting(lockstep, lambda *_: None)
     with pytest.raises(Deadlock, match=r"core 1 waits at a core_barrier at .*; core 0 has ended"):
-        lockstep.run([lambda: None, meeting.link(1).barrier])
+        lockstep.run([lambda: None, lambda: meeting.link(1).barrier(None)])
 
 
 def test_a_barrier_against_an_exchange_is_a_deadlock():
     lockstep = Lockstep(2)
-    meeting = Meeting(lockstep, lambda: None)
+    meeting = Meeting(lockstep, lambda *_: None)
     with pytest.raises(Deadlock, match=r"core 0 waits at a core_barrier .*core 1 waits for") as it:
         lockstep.run(
             [
-                meeting.link(0).barrier,
+                lambda: meeting.link(0).barrier(None),
                 lambda: meeting.link(1).exchange(0, 0, 0, np.zeros(1)),
             ]
         )
@@ -162,14 +162,14 @@ def test_a_barrier_against_an_exchange_is_a_deadlock():
 @pytest.mark.parametrize("failing", [0, 1])
 def test_an_exception_on_one_core_ends_the_run_and_unwinds_the_other(failing):
     lockstep, unwound = Lockstep(2), []
-    meeting = Meeting(lockstep, lambda: None)
+    meeting = Meeting(lockstep, lambda *_: None)
 
     def fails():
         raise KeyError("kernel")
 
     def waits():
         try:
-            meeting.barrier(1 - failing)
+            meeting.barrier(1 - failing, None)
         finally:
             unwound.append(True)
 

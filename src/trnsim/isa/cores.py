@@ -74,7 +74,7 @@ class CoreBarrier(
                 f"`data` is {self.data} in private HBM; legal: shared HBM",
                 "allocate it with buffer=nl.shared_hbm; the other core does not see this one",
             )
-        link.barrier()
+        link.barrier(self.data)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """A semaphore to the other core and one back, once both have come."""

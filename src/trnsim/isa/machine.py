@@ -19,6 +19,7 @@ from trnsim.isa.xorwow import GENERATORS, RandomState
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array, Float32Array
+    from trnsim.memory import Tile
 
 
 class Accumulator:
@@ -63,8 +64,8 @@ class Accumulator:
 class CoreLink(Protocol):
     """The other NeuronCore of a logical core, as an instruction sees it."""
 
-    def barrier(self) -> None:
-        """Wait until the other core is here too."""
+    def barrier(self, data: Tile) -> None:
+        """Wait until the other core is here too; `data` is what both then see."""
 
     def exchange(self, pipe: int, to_rank: int, from_rank: int, bits: Array) -> Array:
         """Send `bits` to a rank and give what a rank sent on the same pipe."""

@@ -195,7 +195,7 @@ def emulate(
             capacity="warn" if is_simulator else "raise",
             kernel_kwargs=kwargs,
         )
-    warn_of_races(result.races)
+    warn_of_races(result.races + result.doubtful)
     warn_of_spills(result.overfull)
     return result
 

@@ -65,7 +65,8 @@ class Peer:
         cores: how many there are.
         link: barriers and exchanges with the others.
         hand_over: called after each instruction: the other cores' turn.
-        accessed: called with the shared HBM that an instruction reads and writes.
+        accessed: called with the shared HBM that an instruction reads and writes, and with the
+            instructions that it comes after.
         shared: the tensors in shared HBM, which all of them see.
     """
 
@@ -73,7 +74,7 @@ class Peer:
     cores: int
     link: CoreLink
     hand_over: Callable[[], None]
-    accessed: Callable[[int, list[Tile], list[Tile], SourceLine | None], None]
+    accessed: Callable[[int, list[Tile], list[Tile], SourceLine | None, Sequence[int]], None]
     shared: SharedTensors
 
 
@@ -118,6 +119,7 @@ class CoreContext:
         self._machine = Machine(core, peer.link if peer else None)
         self._dependencies = DependencyTable()
         self._known: dict[tuple[object, ...], Known] = {}
+        self._last_on: dict[Engine, int] = {}
         self._follower: Follower | None = None
         self._recorder: Recorder | None = None
 
@@ -239,16 +241,17 @@ class CoreContext:
         follower = self._follower
         index = len(self.program) if follower is None else follower.position
         if follower is None:
-            self._append(known, line, reads, writes, named)
+            ordered = self._append(known, line, reads, writes, named)
             if self._recorder is not None:
                 self._recorder.note(known, line, reads, writes, named)
+            if self.peer is not None:
+                waits_for = self._behind(index, known.checked, ordered)
+                self._tell_peer(self.peer, reads, writes, line, waits_for)
         elif not follower.agrees(known, line, reads, writes, named):
             self._leave_record()
             self._append(self._admit(known), line, reads, writes, named)
         if self.tell is not None and index % _TOLD_EVERY == 0:
             self.tell(index)
-        if self.peer is not None:
-            self._tell_peer(self.peer, reads, writes, line)
 
     def _append(
         self,
@@ -257,8 +260,8 @@ class CoreContext:
         reads: list[Tile],
         writes: list[Tile],
         named: list[Tile],
-    ) -> None:
-        """Find what an instruction waits for and when it runs, and record it."""
+    ) -> list[int]:
+        """Find what an instruction waits for and when it runs, and record it; what it waits for."""
         program, checked = self.program, known.checked
         index = len(program.which)
         ordered_by = writes + named if named else writes
@@ -268,6 +271,7 @@ class CoreContext:
         program.note_use(index, reads, writes)
         for observer in self._observers:
             observer.issued(index, checked, ordered)
+        return ordered
 
     def _leave_record(self) -> None:
         """Record what has been issued so far, as if there had been no record to compare it with."""
@@ -287,8 +291,21 @@ class CoreContext:
             self.program.checked.append(own.checked)
         return own
 
+    def _behind(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
+        """What instruction `index` comes after: what it waits for, and its engine's one before."""
+        if checked.engine is Engine.dma:
+            return ordered
+        before = self._last_on.get(checked.engine)
+        self._last_on[checked.engine] = index
+        return ordered if before is None else [*ordered, before]
+
     def _tell_peer(
-        self, peer: Peer, reads: list[Tile], writes: list[Tile], line: SourceLine | None
+        self,
+        peer: Peer,
+        reads: list[Tile],
+        writes: list[Tile],
+        line: SourceLine | None,
+        waits_for: list[int],
     ) -> None:
         """The other cores' turn, once it is known what this one did to memory that they share."""
         # Without values nobody knows which bytes an index picks: those cannot race.
@@ -296,7 +313,7 @@ class CoreContext:
             [t for t in tiles if t.storage.is_shared and (self.has_values or t.index is None)]
             for tiles in (reads, writes)
         )
-        peer.accessed(peer.rank, seen, changed, line)
+        peer.accessed(peer.rank, seen, changed, line, waits_for)
         peer.hand_over()
 
     def _refuse_unreadable(self, instruction: Instruction, tile: Tile) -> None:

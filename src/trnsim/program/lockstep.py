@@ -8,7 +8,7 @@ says who waits for whom.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from trnsim.errors import Deadlock, SourceLine, user_line
 
 if TYPE_CHECKING:
     from trnsim.dtypes import Array
+    from trnsim.memory import Tile
 
     Wait = tuple[str, SourceLine | None]
 
@@ -96,11 +97,13 @@ class Lockstep:
 
 
 class Meeting:
-    """Barriers and exchanges between the cores of a logical core."""
+    """Barriers and exchanges between the cores of a logical core; `meets` hears of each arrival."""
 
-    def __init__(self, lockstep: Lockstep, joined: Callable[[], None]) -> None:
+    def __init__(
+        self, lockstep: Lockstep, meets: Callable[[int, Hashable, Tile | None], None]
+    ) -> None:
         self._lockstep = lockstep
-        self._joined = joined
+        self._meets = meets
         self._arrived = [0] * lockstep.cores
         self._mail: dict[tuple[int, int, int, int], Array] = {}
         self._sent: dict[tuple[int, int], int] = {}
@@ -109,23 +112,23 @@ class Meeting:
         """The other cores as `core` sees them."""
         return Link(self, core)
 
-    def barrier(self, core: int) -> None:
+    def barrier(self, core: int, data: Tile) -> None:
         """Wait until every core has arrived as often as this one."""
         self._arrived[core] += 1
         here = self._arrived[core]
+        self._meets(core, ("barrier", here), data)
         self._lockstep.wait_until(core, lambda: min(self._arrived) >= here, "at a core_barrier")
-        self._joined()
 
     def exchange(self, core: int, pipe: int, to_rank: int, from_rank: int, bits: Array) -> Array:
         """Send `bits` and wait for what `from_rank` sends on the same pipe, in order."""
         turn = self._sent.get((core, pipe), 0)
         self._sent[core, pipe] = turn + 1
         self._mail[core, to_rank, pipe, turn] = bits
+        self._meets(core, ("pipe", pipe, turn), None)
         wanted = (from_rank, core, pipe, turn)
         self._lockstep.wait_until(
             core, lambda: wanted in self._mail, f"for core {from_rank} to send on pipe {pipe}"
         )
-        self._joined()
         return self._mail.pop(wanted)
 
 
@@ -136,9 +139,9 @@ class Link:
         self._meeting = meeting
         self._core = core
 
-    def barrier(self) -> None:
-        """Wait until the other core is here too."""
-        self._meeting.barrier(self._core)
+    def barrier(self, data: Tile) -> None:
+        """Wait until the other core is here too; `data` is what both then see."""
+        self._meeting.barrier(self._core, data)
 
     def exchange(self, pipe: int, to_rank: int, from_rank: int, bits: Array) -> Array:
         """Send `bits` to a rank and give what a rank sent on the same pipe."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from trnsim.memory import SharedTensors
@@ -20,12 +20,17 @@ class Watcher(Protocol):
     """What watches the accesses of several cores to shared HBM: a race detector."""
 
     def accessed(
-        self, core: int, reads: Iterable[Tile], writes: Iterable[Tile], line: SourceLine | None
+        self,
+        core: int,
+        reads: Iterable[Tile],
+        writes: Iterable[Tile],
+        line: SourceLine | None,
+        waits_for: Sequence[int],
     ) -> None:
-        """Core `core` reads and writes these tiles."""
+        """The next instruction of `core`: what it reads, writes, and comes after."""
 
-    def join(self) -> None:
-        """All cores have met."""
+    def meets(self, core: int, key: Hashable, data: Tile | None = None) -> None:
+        """The next instruction of `core` meets those of other cores with an equal key."""
 
 
 class Team:
@@ -60,7 +65,7 @@ class Team:
                 CoreContext(core, has_values=has_values, observers=(only,), loops=loops_of[0])
             ]
             return
-        meeting = Meeting(self._lockstep, watcher.join)
+        meeting = Meeting(self._lockstep, watcher.meets)
         for rank, observer in enumerate(observers):
             peer = Peer(
                 rank,
