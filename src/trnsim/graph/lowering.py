@@ -172,9 +172,9 @@ def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool
             fix="run it on the CPU, and send its result to the device",
         )
 
-    def kernel(tensors: list[Any]) -> Any:
-        return function(tensors, group)
+    def kernel(tensors: tuple[Any, ...]) -> Any:
+        return function(list(tensors), group)
 
     kernel.__name__ = group.name
     arch.target(target)
-    return run(Kernel(kernel, {}), list(inputs), target=target, numerics=numerics)
+    return run(Kernel(kernel, {}), tuple(inputs), target=target, numerics=numerics)
