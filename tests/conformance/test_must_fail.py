@@ -238,7 +238,9 @@ def test_a_read_of_integers_that_nothing_wrote():
     def kernel(_):
         out, empty = sbuf((128, 4), nl.int32), sbuf((128, 4), nl.int32)
         nisa.memset(dst=empty[:, 0:3], value=1)
-        nisa.tensor_tensor(dst=out, data1=empty, data2=empty, op=nl.add)  # here
+        nisa.tensor_tensor(dst=out, data1=empty, data2=empty, op=nl.add)
+        total = sbuf((128, 1), nl.int32)
+        nisa.tensor_reduce(dst=total, op=nl.add, data=out, axis=1)  # here
 
     refused(UninitializedRead, kernel, A, match="no instruction has written every element")
 

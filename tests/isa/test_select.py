@@ -27,6 +27,7 @@ from trnsim.isa import (
     SelectReduce,
     TensorCopy,
     TensorCopyPredicated,
+    TensorReduce,
     TensorScalarReduce,
 )
 from trnsim.memory import Memory, Tile
@@ -92,8 +93,10 @@ def test_two_predicated_copies_write_a_tile_as_a_whole_and_one_does_not(bench):
     dst = work.empty((2, 4))
     predicate = work.tile(np.array([[1, 0, 1, 0], [0, 0, 1, 1]]), UINT8)
     work.issue(TensorCopyPredicated(dst, 1.0, predicate))
+    computed = work.issue(Reciprocal(work.empty((2, 4)), dst))
+    assert computed.written_flags().astype(int).tolist() == [[1, 0, 1, 0], [0, 0, 1, 1]]
     with pytest.raises(UninitializedRead, match="of which no instruction has written every"):
-        work.issue(Reciprocal(work.empty((2, 4)), dst))
+        work.issue(TensorReduce(work.empty((2, 1)), "add", dst, 1))
     first = Tile(dst.storage, dst.dtype, dst.pattern.slice(0, 0, 1).slice(1, 0, 1))
     assert work.issue(TensorCopy(work.empty((1, 1)), first)).array.tolist() == [[1]]
     work.issue(TensorCopyPredicated(dst, 2.0, predicate, reverse_pred=True))

@@ -83,8 +83,10 @@ def test_partitions_that_the_mask_names_must_have_been_written(bench):
     work = bench()
     tile = work.empty((32, 2))
     work.issue(TensorCopy(part(tile, 0, 1), work.tile(np.array([[1, 2]], np.float32))))
+    moved = work.issue(NcStreamShuffle(work.empty((32, 2)), tile, (*[0] * 31, 1)))
+    assert moved.written_flags().all(axis=1).tolist() == [True] * 31 + [False]
     with pytest.raises(UninitializedRead, match="nc_stream_shuffle reads"):
-        work.issue(NcStreamShuffle(tile, tile, (*[0] * 31, 1)))
+        work.issue(NcStreamShuffle(tile, tile, (*[1] * 31, 2)))
 
 
 def test_partitions_that_the_mask_keeps_are_not_written(bench):

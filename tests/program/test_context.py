@@ -15,6 +15,7 @@ from trnsim.isa import (
     NcTranspose,
     Reciprocal,
     TensorCopy,
+    TensorReduce,
     TensorScalar,
     TensorTensor,
 )
@@ -74,12 +75,12 @@ def test_one_element_that_nothing_wrote_is_enough(bench):
     work.issue(Memset(part, 1.0))
     work.issue(TensorCopy(work.empty((4, 3)), part))
     with pytest.raises(UninitializedRead):
-        work.issue(Reciprocal(work.empty((4, 4)), tile))
+        work.issue(TensorReduce(work.empty((4, 1)), "add", tile, 1))
     work.issue(Memset(Tile(tile.storage, FLOAT32, tile.pattern.slice(1, 3, 4)), 1.0))
     work.issue(TensorCopy(work.empty((4, 4)), tile))
 
 
-def test_what_nothing_wrote_may_travel_with_what_was_written_but_not_be_computed_with(bench):
+def test_what_nothing_wrote_may_travel_with_what_was_written_and_stays_unwritten(bench):
     work = bench()
     tile, moved, turned = work.empty((4, 4)), work.empty((4, 4)), work.empty((4, 4))
     work.issue(Memset(Tile(tile.storage, FLOAT32, tile.pattern.slice(1, 0, 3)), 2.0))
@@ -87,8 +88,10 @@ def test_what_nothing_wrote_may_travel_with_what_was_written_but_not_be_computed
     work.issue(NcTranspose(turned, moved))
     rows = Tile(turned.storage, FLOAT32, turned.pattern.slice(0, 0, 3))
     assert work.issue(Reciprocal(work.empty((3, 4)), rows)).array.tolist() == [[0.5] * 4] * 3
+    computed = work.issue(Reciprocal(work.empty((4, 4)), moved))
+    assert computed.written_flags().tolist() == [[True] * 3 + [False]] * 4
     with pytest.raises(UninitializedRead):
-        work.issue(Reciprocal(work.empty((4, 4)), moved))
+        work.issue(TensorReduce(work.empty((4, 1)), "add", computed, 1))
     with pytest.raises(UninitializedRead):
         work.issue(TensorCopy(moved, work.empty((4, 4))))
 

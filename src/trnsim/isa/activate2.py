@@ -58,7 +58,7 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
         does not publish. The order in which a lane reduces is not documented.
     """
 
-    works_by_partition = True
+    spread = "elements"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)

@@ -51,7 +51,7 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         that AWS does not publish. The order in which a lane adds is not documented.
     """
 
-    works_by_partition = True
+    spread = "elements"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -113,7 +113,7 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
         refused there too, as unspecified.
     """
 
-    works_by_partition = True
+    spread = "elements"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)

@@ -88,6 +88,11 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
             total = total + self._values(source, rows)
         self.dst.put(round_to(total, self.dst.dtype), rows)
 
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """Element by element."""
+        del tile
+        return [(self.dst, flags)] if flags.any() and not self._is_indexed() else None
+
     def resolved(self) -> Instruction | None:
         """No scalar index is legal here, so there is none to apply."""
         for tile in filter(are_tiles, (self.dst, *self.srcs)):

@@ -17,6 +17,7 @@ from trnsim.isa.dma import (
 )
 from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.modes import DgeMode, Engine, OobMode
+from trnsim.isa.movement import Movement
 from trnsim.memory import Tile, VectorIndex
 
 if TYPE_CHECKING:
@@ -104,6 +105,10 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             length = part.shape[-1]
             part.put(moved[..., done : done + length])
             done += length
+
+    def movement(self) -> Movement:
+        """The axes in another order."""
+        return Movement(self.src, self.dst, lambda array: array.transpose(self._permutation()))
 
     def resolved(self) -> Instruction | None:
         """As any instruction; once a scalar index is applied, there is nothing left to skip."""

@@ -73,7 +73,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     int32 and uint32 are exact on GpSimd, which is chosen for them unless an operand is in PSUM.
     """
 
-    works_by_partition = True
+    spread = "elements"
     indirect = ("dst", "data1")
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -174,7 +174,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         integers, and does not say what matches; nothing is refused for it.
     """
 
-    works_by_partition = True
+    spread = "elements"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -275,7 +275,7 @@ _SCALAR_ENGINE_PAIRS = {("multiply", "add"), ("multiply", None), ("add", None)}
 class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
     """``dst = (data <op0> operand0) <op1> operand1``, operand0 broadcast, operand1 a tile."""
 
-    works_by_partition = True
+    spread = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
@@ -317,7 +317,7 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
 class Reciprocal(Instruction, engines=(Engine.vector,)):
     """``dst = 1 / data``, in float32."""
 
-    works_by_partition = True
+    spread = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)

@@ -57,7 +57,7 @@ class Exponential(Instruction, engines=(Engine.vector,)):
         order in which a lane adds. idle leaves the registers undefined.
     """
 
-    works_by_partition = True
+    spread = "elements"
     indirect = ("dst", "src")
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=(*_FLOATS, TFLOAT32, *_INTEGERS))

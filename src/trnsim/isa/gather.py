@@ -84,10 +84,26 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
     def execute(self, machine: Machine) -> None:
         """Bit for bit; an index out of bounds is undefined."""
         del machine
+        self.dst.put(self._gathered(self.src_buffer.bits()))
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """What is written of the elements that are gathered; of indices, those in use must be."""
+        if tile is self.index:
+            known = np.full(self.dst.shape, self._in_use(flags).all())
+        else:
+            known = self._gathered(flags)
+        return [(self.dst, known)] if known.any() else None
+
+    def _in_use(self, values: Array) -> Array:
+        """A row for each GpSimd core: what the index tile's partitions hold, column by column."""
+        by_core = values.reshape(-1, GPSIMD_CORE_PARTITIONS, free_size(self.index))
+        return by_core.transpose(0, 2, 1).reshape(len(by_core), -1)[:, : self._count()]
+
+    def _gathered(self, values: Array) -> Array:
+        """`values` of src_buffer, gathered in the order of dst."""
         source, per_index = self.src_buffer, self.num_elem_per_idx
         cores, limit = source.partitions // GPSIMD_CORE_PARTITIONS, free_size(source)
-        by_core = self.index.bits().reshape(cores, GPSIMD_CORE_PARTITIONS, -1)
-        indices = by_core.transpose(0, 2, 1).reshape(cores, -1)[:, : self._count()]
+        indices = self._in_use(self.index.bits())
         if int(indices.max()) + per_index > limit:
             raise UndefinedBehavior(
                 f"local_gather: index {indices.max()} with {per_index} elements an index, of a "
@@ -96,8 +112,8 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
                 source=self.source,
             )
         places = indices[:, :, None].astype(np.int64) + np.arange(per_index)
-        data = source.bits().reshape(cores, GPSIMD_CORE_PARTITIONS, limit)
-        self.dst.put(np.take_along_axis(data, places.reshape(cores, 1, -1), axis=-1))
+        data = values.reshape(cores, GPSIMD_CORE_PARTITIONS, limit)
+        return np.take_along_axis(data, places.reshape(cores, 1, -1), axis=-1)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """150 + N / C, C = (28 + 4e) / 4e / min(4 / itemsize, e), as SDK 2.26 gave it."""
@@ -157,6 +173,17 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
     def execute(self, machine: Machine) -> None:
         """Bit for bit; an index out of bounds is refused."""
         del machine
+        self.dst.put(self._gathered(self.data.bits()))
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """What is written of the elements that are gathered; the indices must be, all of them."""
+        if tile is self.indices:
+            return None
+        known = self._gathered(flags)
+        return [(self.dst, known)] if known.any() else None
+
+    def _gathered(self, values: Array) -> Array:
+        """`values` of data, gathered in the order of dst."""
         limit = free_size(self.data)
         indices: Array = self.indices.bits().reshape(self.data.partitions, -1).astype(np.int64)
         if int(indices.max()) >= limit:
@@ -164,8 +191,7 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
                 f"index {indices.max()} of {self.data}; legal: 0 to {limit - 1}",
                 "keep the indices within a partition of data",
             )
-        data = self.data.bits().reshape(self.data.partitions, limit)
-        self.dst.put(np.take_along_axis(data, indices, axis=1))
+        return np.take_along_axis(values.reshape(self.data.partitions, limit), indices, axis=1)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """I + 150 for each 512 elements: AWS gives the number of groups; the price is assumed."""

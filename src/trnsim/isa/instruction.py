@@ -18,7 +18,7 @@ from trnsim.errors import IllegalInstruction, InternalError
 from trnsim.isa.fields import wrong_field
 from trnsim.isa.indirection import check_indirection
 from trnsim.isa.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
-from trnsim.isa.movement import Movement, by_partition, whole_rows
+from trnsim.isa.movement import Movement, Spread, spread_over_results
 from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Instruction:
     source: ClassVar[str]
     opcode: ClassVar[str]
     is_published: ClassVar[bool]
-    works_by_partition: ClassVar[bool] = False  # a partition's result has no other's operands
+    spread: ClassVar[Spread] = ""  # which elements of its operands a result comes of
     runs_without_values: ClassVar[bool] = False  # barriers and registers steer the program
     meets_cores: ClassVar[bool] = False  # it starts on all cores of a launch at once
     # Operands of which what has been written before decides what it does, or leaves written.
@@ -278,19 +278,19 @@ class Instruction:
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """What is written afterwards, where the operand `tile` is written only where `flags`.
 
-        Public kernels move and compute on whole tiles of which they use a few rows. An element that
-        comes of unwritten ones is unwritten itself.
+        Public kernels move and compute on whole tiles of which they use a part. An element that
+        comes of an unwritten one is unwritten itself; the others are written.
 
         Returns:
-            Tiles with a boolean an element; None where the operand cannot be read in part.
+            The written operands in order, with a boolean an element; None where the operand cannot
+            be read in part, or nothing comes of what is written of it.
         """
         movement = self.movement()
-        if movement is not None and tile is movement.src and flags.any():
-            return [(movement.dst, movement.arrange(flags))]
-        rows = whole_rows(flags)
-        if not (self.works_by_partition and rows.any()):
-            return None
-        return [(result, by_partition(result, rows)) for result in self.accesses()[1]]
+        if movement is not None and tile is movement.src:
+            left = [(movement.dst, movement.arrange(flags))]
+        else:
+            left = spread_over_results(self, tile, flags)
+        return left if any(known.any() for _, known in left) else None
 
     def result(self) -> object:
         """What the function in nki.isa returns: nothing, but for a new register."""

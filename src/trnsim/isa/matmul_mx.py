@@ -26,7 +26,6 @@ from trnsim.isa.fields import are_tiles
 from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
-from trnsim.isa.movement import by_partition, whole_rows
 from trnsim.isa.mx_layout import (
     GROUP_PARTITIONS,
     PACKED_ELEMENTS,
@@ -203,18 +202,16 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
         return lane_cost(core, Engine.vector, n.F / core.vector_quantize_elements_per_cycle)
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """Groups of which every partition is written, and their scales."""
+        """Groups of which every element is written, and their scales."""
         del tile
-        groups = whole_rows(flags).reshape(-1, GROUP_PARTITIONS).all(axis=1)
+        groups = grouped(flags.reshape(len(flags), -1)).all(axis=-1)
         if not groups.any():
             return None
         scales = scale_tiles(self.dst_scale, self.src.partitions)
+        by_quadrant = groups.reshape(-1, QUADRANT_GROUPS, groups.shape[1])
         return [
-            (self.dst, by_partition(self.dst, groups.repeat(GROUP_PARTITIONS))),
-            *(
-                (part, by_partition(part, written))
-                for part, written in zip(scales, groups.reshape(-1, QUADRANT_GROUPS), strict=True)
-            ),
+            (self.dst, groups.repeat(GROUP_PARTITIONS, axis=0)),
+            *zip(scales, by_quadrant, strict=True),
         ]
 
     def _pad_scales(self) -> None:

@@ -35,6 +35,8 @@ class TensorPartitionReduce(Instruction, engines=(Engine.gpsimd,)):
     dst is [1, F], data [P, F]; both in SBUF, as GpSimd has no way to PSUM. Arithmetic is float32.
     """
 
+    spread = "elements"
+
     dst: Tile = writes("1 F", SBUF)
     op: str
     data: Tile = reads("P F", SBUF)

@@ -149,6 +149,8 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
     """
 
     channel_multiplier: Integer
+    spread = "elements"
+
     on_true_tile: Tile = reads("P F", SBUF)
     on_false_value: float | Tile
     cmp_op: str = "equal"

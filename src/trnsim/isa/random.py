@@ -171,6 +171,8 @@ class Dropout(Instruction, engines=(Engine.vector,)):
         what AWS leaves open of the generators.
     """
 
+    spread = "elements"
+
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
     prob: Tile | float = vector_or_number("P 1", SBUF, PSUM)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
@@ -13,6 +15,7 @@ from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
     from trnsim.isa.machine import Machine
 
 _REDUCTIONS = [name for name, operator in ALU.items() if operator.reduce is not None]
@@ -26,8 +29,6 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
     """
 
     indirect = ("dst", "data")
-
-    works_by_partition = True
 
     dst: Tile = writes("", SBUF, PSUM)
     op: str
@@ -72,6 +73,11 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
         first = self._axes()[0]
         result = operator.reduce(data.reshape(*data.shape[:first], -1), axis=-1)
         self.dst.store(-result if self.negate else result)
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """An element of dst needs all that it is reduced of."""
+        kept = np.asarray(flags.reshape(*tile.shape[: self._axes()[0]], -1).all(axis=-1))
+        return [(self.dst, kept)] if kept.any() else None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """F/2 for bfloat16 add or max, else F."""

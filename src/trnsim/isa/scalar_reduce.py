@@ -41,7 +41,7 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
         which a lane adds is not documented.
     """
 
-    works_by_partition = True
+    spread = "elements"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)

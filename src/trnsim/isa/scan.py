@@ -71,6 +71,8 @@ class TensorTensorScan(Instruction, engines=(Engine.vector,)):
     side of op0, `reverse1` makes data1 the left side of op1.
     """
 
+    spread = "prefixes"
+
     dst: Tile = writes("P F", SBUF, PSUM)
     data0: Tile = reads("P F", SBUF, PSUM)
     data1: Tile = reads("P F", SBUF, PSUM)
@@ -140,6 +142,7 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
     """
 
     indirect = ("dst", "src")
+    spread = "prefixes"
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=_CUMULATIVE_DTYPES)
     src: Tile = reads("P F", SBUF, PSUM, dtypes=_CUMULATIVE_DTYPES)

@@ -40,6 +40,8 @@ class Max8(Instruction, engines=(Engine.vector,)):
         elements, which is what an instruction costs at least.
     """
 
+    spread = "elements"
+
     dst: Tile = writes("P E", SBUF, PSUM)
     src: Tile = reads("P F", SBUF, PSUM)
 
@@ -77,6 +79,8 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
     The k-th of equal values finds the k-th occurrence; what is not found, or no more, gives all
     ones.
     """
+
+    spread = "rows"
 
     dst: Tile = writes("P E", SBUF, PSUM, dtypes=(UINT16, UINT32))
     data: Tile = reads("P F", SBUF, PSUM)
@@ -116,6 +120,8 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
         are those of SDK 2.26; today's page has none. The older price reads min(MIN_II, N) and is
         taken as max.
     """
+
+    spread = "rows"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)

@@ -124,6 +124,19 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
             if dst.storage.is_accumulated:
                 dst.mark_set(by_matmul=False, places=places)
 
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """What is copied is as written as src; what is kept, and what nobody knows, as before."""
+        dst = self.dst
+        if dst.index is not None:
+            return None
+        chosen = _chosen(self.predicate, reverse=self.reverse_pred)
+        known, before = _rows(dst, flags), _rows(dst, dst.written_flags())
+        if tile is self.predicate:
+            left = known & (chosen | before)
+        else:
+            left = np.where(chosen, known, before)
+        return [(dst, left)] if known.any() else None
+
     def written_tiles(self) -> Iterable[Tile]:
         """A scattered `dst`; of another, `execute` has marked the elements that it copied."""
         return [self.dst] if self.dst.index is not None else []
@@ -142,6 +155,8 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
         A predicate of bool_ is not in AWS's list; AWS's own test passes it. idle leaves the
         registers undefined.
     """
+
+    spread = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     # bool_ is not in AWS's list, but AWS's own test passes it: test_nki_isa_select_reduce.py.
@@ -208,6 +223,8 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
     ``i`` is `range_start` plus the index along the free axis; bounds are float32 [P, 1] tiles.
     ``reduce_res = max(dst)`` along F, of the float32 values before `dst` rounds them.
     """
+
+    spread = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     on_true_tile: Tile = reads("P F", SBUF, PSUM)

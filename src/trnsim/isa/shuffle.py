@@ -18,6 +18,7 @@ from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
     from trnsim.isa.machine import Machine
 
 _QUADRANT = 32
@@ -91,6 +92,18 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         assert route is not None  # noqa: S101  `check` has seen to it
         moved = self.src.bits()[route.origins]
         self.dst.put(moved, None if route.rows.all() else route.rows)
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """What is written of the partitions that move."""
+        del tile, flags  # one of the runs that are read; the route has them all
+        route = self._route()
+        written = self.accesses()[1]
+        if route is None or self.src.index is not None or self.dst.index is not None:
+            return None
+        known = np.zeros((self.dst.partitions, *self.src.shape[1:]), np.bool_)
+        known[route.rows] = self.src.written_flags()[route.origins]
+        runs = [known[first:end] for first, end in route.written]
+        return list(zip(written, runs, strict=True)) if known.any() else None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F)."""

@@ -30,6 +30,8 @@ class BnStats(Instruction, engines=(Engine.vector,)):
         result right; AWS does not say.
     """
 
+    spread = "elements"
+
     dst: Tile = writes("P S", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
 
@@ -75,6 +77,8 @@ class BnAggr(Instruction, engines=(Engine.vector,)):
 
     `data` is any number of (count, mean, variance * count); the variance is the population's.
     """
+
+    spread = "elements"
 
     dst: Tile = writes("P S", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
