@@ -45,7 +45,9 @@ class CoreBarrier(
     CoreInstruction,
     engines=(Engine.gpsimd, Engine.vector, Engine.scalar, Engine.tensor, Engine.sync),
 ):
-    """Both cores wait here for each other; what either did to shared HBM before is then visible.
+    """Both cores wait here for each other; what either did to `data` before is then visible.
+
+    It orders accesses to `data` alone, and what waits for these: see trnsim.hazards.
 
     Note:
         AWS publishes no cost; it is assumed.

@@ -100,6 +100,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         - `.indirect()` views: from v4 on, of stationary, moving and dst, at tile_position (0, 0),
           of bfloat16, float16 or FP8.
         - accumulate=True: onto what a matmul has started, on v4 onto anything written.
+        - Before v4 nothing but matmuls may have written what accumulates, since it started.
         """
         self._check_dtypes(core)
         self._check_double_row(core)
