@@ -204,11 +204,11 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """Groups of which every element is written, and their scales."""
         del tile
-        groups = grouped(flags.reshape(len(flags), -1)).all(axis=-1)
+        groups = np.asarray(grouped(flags.reshape(len(flags), -1)).all(axis=-1))
         if not groups.any():
             return None
         scales = scale_tiles(self.dst_scale, self.src.partitions)
-        by_quadrant = groups.reshape(-1, QUADRANT_GROUPS, groups.shape[1])
+        by_quadrant = np.split(groups, len(scales))
         return [
             (self.dst, groups.repeat(GROUP_PARTITIONS, axis=0)),
             *zip(scales, by_quadrant, strict=True),
