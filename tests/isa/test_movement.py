@@ -8,13 +8,17 @@ from trnsim.errors import UninitializedRead
 from trnsim.isa import (
     Activate2,
     Activation,
+    AffineSelect,
     BnStats,
     DmaCompute,
     DmaCopy,
     DmaTranspose,
+    Dropout,
     Exponential,
     LocalGather,
     Max8,
+    NcFindIndex8,
+    NcMatchReplace8,
     NcNGather,
     NcStreamShuffle,
     NcTranspose,
@@ -23,6 +27,7 @@ from trnsim.isa import (
     Reciprocal,
     ReduceCmd,
     ScalarTensorTensor,
+    SelectReduce,
     TensorCopy,
     TensorCopyPredicated,
     TensorPartitionReduce,
@@ -178,6 +183,24 @@ CASES = {
         ),
         "x",
     ),
+    "affine_select": (
+        lambda t: AffineSelect(t.out(), ((-1, F),), 1, t.operand("x"), -1.0, "greater_equal"), "x",
+    ),
+    "select_reduce": (
+        lambda t: SelectReduce(
+            t.out(), t.operand("predicate", dtype=UINT8, low=0, high=2), t.operand("x"), -1.0,
+        ),
+        "x",
+    ),
+    "dropout": (lambda t: Dropout(t.out(), t.operand("data"), 0.0), "data"),
+    "nc_find_index8": (
+        lambda t: NcFindIndex8(t.out((P, 8), UINT32), t.operand("d"), t.operand("vals", (P, 8))),
+        "d vals",
+    ),
+    "nc_match_replace8": (
+        lambda t: NcMatchReplace8(t.out(), t.operand("d"), t.operand("vals", (P, 8)), -1.0),
+        "d vals",
+    ),
     "tensor_copy_predicated": (
         lambda t: TensorCopyPredicated(
             t.out(), t.operand("src"), t.operand("predicate", dtype=UINT32, low=0, high=2)
@@ -255,18 +278,14 @@ def test_written_is_what_no_unwritten_element_can_change(bench, core_v4, name, o
 # Those of which every element changes with each of those that it comes of. An MX block may round
 # to the same bits, a maximum stays, and what a predicate or a shuffle leaves nothing has written.
 PRECISE = set(CASES) - {
-    *(
-        "range_select",
-        "quantize_mx",
-        "max8",
-        "bn_stats",
-        "tensor_copy_predicated",
-        "nc_stream_shuffle",
-    ),
+    *("quantize_mx", "max8", "nc_find_index8", "nc_match_replace8", "bn_stats"),
+    *("tensor_copy_predicated", "nc_stream_shuffle"),
 }
 LEAVES_NOTHING = {
     ("tensor_reduce", "a column"),
     ("tensor_partition_reduce", "rows"),
     ("bn_stats", "a column"),
     ("max8", "a column"),
+    ("nc_find_index8", "a column"),
+    ("nc_match_replace8", "a column"),
 }

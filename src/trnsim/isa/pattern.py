@@ -22,6 +22,7 @@ from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
     from trnsim.isa.machine import Machine
 
 Pattern = tuple[tuple[int, int], ...]
@@ -177,8 +178,16 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
         """The predicate is an integer comparison; nothing is computed on the data."""
         del machine
         source, dtype = self.on_true_tile, self.dst.dtype
-        values = self.values(self.offset, self.channel_multiplier)
-        selected = _COMPARISONS[self.cmp_op](values, 0).reshape(self.dst.shape)
+        selected = self._selected()
         on_true = source.bits() if source.dtype == dtype else round_to(source.load(), dtype)
         on_false = round_to(np.asarray([self.on_false_value], np.float32), dtype)
         self.dst.put(np.where(selected, on_true.reshape(self.dst.shape), on_false))
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """As elsewhere, but nothing comes of what the predicate leaves out."""
+        return super().leaves_written(tile, flags | ~self._selected().reshape(flags.shape))
+
+    def _selected(self) -> Array:
+        """Where the predicate holds, in the shape of dst."""
+        values = self.values(self.offset, self.channel_multiplier)
+        return np.asarray(_COMPARISONS[self.cmp_op](values, 0)).reshape(self.dst.shape)

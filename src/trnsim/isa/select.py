@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -208,6 +209,13 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
         if self.reduce_res is not None and total is not None:
             self.reduce_res.store(total)
 
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """As elsewhere, but nothing comes of what the predicate leaves out."""
+        if tile is self.on_true:
+            chosen = _chosen(self.predicate, reverse=self.reverse_pred)
+            flags = flags | ~chosen.reshape(flags.shape)
+        return super().leaves_written(tile, flags)
+
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """As tensor_copy_predicated, whose inputs it has; reading the accumulator adds MIN_II.
 
@@ -278,15 +286,27 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
     def execute(self, machine: Machine) -> None:
         """Indices and bounds are compared in float32."""
         data = _rows(self.dst, self.on_true_tile.load())
-        indices = np.arange(self.range_start, self.range_start + data.shape[1], dtype=np.float32)
-        inside = ALU[self.comp_op0].apply(indices, self.bound0.load().reshape(-1, 1)) != 0
-        inside &= ALU[self.comp_op1].apply(indices, self.bound1.load().reshape(-1, 1)) != 0
-        values = _choose(inside, data, np.asarray([[FP32_MIN]], np.float32))
+        values = _choose(self._inside(data.shape[1]), data, np.asarray([[FP32_MIN]], np.float32))
         first = self.on_true_tile.start_partition
         total = accumulate(machine, self.reduce_cmd, self.reduce_op, first, values)
         self.dst.store(values)
         if self.reduce_res is not None and total is not None:
             self.reduce_res.store(total)
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """As elsewhere, but nothing comes of what lies outside the range."""
+        if tile is self.on_true_tile:
+            inside = self._inside(prod(flags.shape[1:]))
+            flags = flags | ~inside.reshape(flags.shape)
+        return super().leaves_written(tile, flags)
+
+    def _inside(self, length: int) -> Array:
+        """Which elements of each row of `length` lie in the range, [P, F]."""
+        indices = np.arange(self.range_start, self.range_start + length, dtype=np.float32)
+        inside = ALU[self.comp_op0].apply(indices, self.bound0.load().reshape(-1, 1)) != 0
+        return np.asarray(
+            inside & (ALU[self.comp_op1].apply(indices, self.bound1.load().reshape(-1, 1)) != 0)
+        )
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F), with or without the reduction."""
