@@ -120,7 +120,7 @@ def test_runs_are_collected_in_order(random):
         with collecting() as inner:
             second = trnsim.run(scaled, x)
     trnsim.run(scaled, x)
-    assert [run.target.name for run in runs] == ["trn3", "trn1"]
+    assert [run.target.name for run in runs] == ["trn2", "trn1"]
     assert runs[1] is first
     assert inner == [second]
 

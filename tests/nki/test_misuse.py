@@ -70,7 +70,7 @@ def test_a_tile_that_another_run_left_behind_is_refused(kernel, which, cores):
 @pytest.mark.parametrize("which", range(4))
 def test_a_tile_of_another_run_is_no_argument(which):
     keeping(ONE.copy())
-    for given in (kept[which], [kept[which]], {"x": kept[which]}):
+    for given in (kept[which], (kept[which],), {"x": kept[which]}):
         error = refused(reading, ONE, given)
         assert "argument `other" in error.reason
         assert "a tile of another run of a kernel" in error.reason
@@ -170,7 +170,7 @@ def same(a):
     ],
 )
 def test_arrays_that_are_more_than_numbers_are_refused(array, fix):
-    for given in (array, [array]):
+    for given in (array, (array,)):
         assert fix in refused(same, given).fix.replace("a[0]", "a")
 
 

@@ -155,7 +155,6 @@ class Boundary:
                 "write every element before returning the tensor",
                 "nki_simulator.rst, Uninitialized Memory Detection",
             )
-            self._context.cannot_repeat()  # its tensors are written everywhere
             _show_unwritten(result)
         return self._as_given(result.array)
 
