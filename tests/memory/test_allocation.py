@@ -127,17 +127,19 @@ def test_on_chip_a_row_is_a_partition(memory):
 
 def test_an_adopted_array_is_written_and_is_the_callers_own_memory(core_v3, random):
     array = random((3, 4))
-    storage, pattern = CoreMemory(core_v3, has_values=True).adopt(array, "x")
+    storage, pattern = CoreMemory(core_v3, has_values=True).adopt(array, "x", FLOAT32)
     assert storage.written.covers(pattern, 4)
     storage.data[:4] = np.array([1.5], np.float32).view(np.uint8)
     assert array[0, 0] == 1.5
 
 
 def test_a_number_is_adopted_as_one_element(core_v3):
-    storage, pattern = CoreMemory(core_v3, has_values=True).adopt(np.array(3.0, np.float32), "x")
+    storage, pattern = CoreMemory(core_v3, has_values=True).adopt(
+        np.array(3.0, np.float32), "x", FLOAT32
+    )
     assert (pattern.shape, storage.nbytes) == ((1,), 4)
 
 
 def test_shape_only_storages_have_sizes_and_no_bytes(memory):
     assert memory.allocate((128, 64), FLOAT32, SBUF)[0].data is None
-    assert memory.adopt(np.zeros((2, 2), np.float32), "x")[0].data is None
+    assert memory.adopt(np.zeros((2, 2), np.float32), "x", FLOAT32)[0].data is None

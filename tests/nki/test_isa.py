@@ -224,7 +224,7 @@ def test_a_kernel_asks_for_a_generation_and_later(version):
 
 
 @pytest.mark.parametrize("is_positional", [False, True])
-def test_awss_simulator_takes_numbers_of_members_and_nothing_else(is_positional):
+def test_awss_simulator_takes_numbers_and_names_of_members_and_nothing_else(is_positional):
     def copied(mode):
         @jit
         def kernel(x):
@@ -241,7 +241,9 @@ def test_awss_simulator_takes_numbers_of_members_and_nothing_else(is_positional)
     x = np.ones((4, 8), np.float32)
     with pytest.warns(SimulatorOnlyWarning, match="`dge_mode` is 3; legal: nisa.dge_mode.unknown"):
         np.testing.assert_array_equal(copied(3)(x), x)
-    for wrong in (4, True, "none", None):
+    with pytest.warns(SimulatorOnlyWarning, match="`dge_mode` is 'none'; legal: nisa.dge_mode.unk"):
+        np.testing.assert_array_equal(copied("none")(x), x)
+    for wrong in (4, True, "nothing", None):
         with pytest.raises(IllegalInstruction, match=f"`dge_mode` is {wrong!r}; legal"):
             copied(wrong)(x)
 

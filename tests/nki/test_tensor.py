@@ -348,3 +348,24 @@ def test_a_slice_that_runs_backwards_or_lies_outside_is_refused_at_once(key):
         _ = t[:, key]
     with pytest.raises(IllegalInstruction, match="slice 3:3:1"):  # its own documented rule
         t.slice(1, 3, 3)
+
+
+@pytest.mark.parametrize("given", [{}, {"address": (32, 64)}])
+def test_the_base_of_a_view_is_the_tensor_as_it_was_allocated(given, random):
+    x = random((4, 6))
+    found = []
+
+    @jit
+    def kernel(x):
+        tile = nl.ndarray((4, 6), dtype=nl.float32, buffer=nl.sbuf, **given)
+        nisa.dma_copy(dst=tile, src=x)
+        part = tile[1:3, 2:4].reshape((2, 2, 1)).view(nl.int32)
+        found.append(np.array(part.base_tensor.array))
+        found.append(
+            (tile.base_tensor is tile, x[0:2].base_tensor.shape, x[0:2].base_tensor.buffer)
+        )
+        return x
+
+    trnsim.run(kernel, x)
+    np.testing.assert_array_equal(found[0], x)
+    assert found[1] == (True, (4, 6), nl.shared_hbm)

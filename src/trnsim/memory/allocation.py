@@ -115,7 +115,9 @@ class CoreMemory:
         nbytes, pitch, layout = size
         data = np.empty(nbytes, np.uint8) if self._has_values else None
         line = user_line(above=len(("allocate", "ndarray")))
-        return Storage(memory, nbytes, pitch, name=name, line=line, data=data), layout
+        storage = Storage(memory, nbytes, pitch, name=name, line=line, data=data)
+        storage.whole = dtype, layout.pattern
+        return storage, layout
 
     def _size(
         self, shape: tuple[int, ...], dtype: Dtype, memory: Memory
@@ -145,8 +147,8 @@ class CoreMemory:
         self._shared_count += 1
         return self._shared.take(number, shape, dtype, make)
 
-    def adopt(self, array: Array, name: str) -> tuple[Storage, AccessPattern]:
-        """An HBM storage over the user's own contiguous array, written already."""
+    def adopt(self, array: Array, name: str, dtype: Dtype) -> tuple[Storage, AccessPattern]:
+        """An HBM storage over the user's own contiguous array of `dtype`, written already."""
         data = array.reshape(-1).view(np.uint8) if self._has_values else None
         shape = array.shape or (1,)
         storage = Storage(
@@ -159,7 +161,9 @@ class CoreMemory:
             is_written=True,
         )
         storage.is_shared = self._shared is not None
-        return storage, AccessPattern.dense(shape, array.itemsize)
+        pattern = AccessPattern.dense(shape, array.itemsize)
+        storage.whole = dtype, pattern
+        return storage, pattern
 
     def _place(
         self,
@@ -203,6 +207,7 @@ class CoreMemory:
             name=name,
             line=user_line(),
         )
+        storage.whole = dtype, pattern
         return storage, Tile(storage, dtype, pattern).layout
 
     def _root(self, memory: Memory, capacity: int) -> Storage:

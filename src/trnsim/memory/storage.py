@@ -17,7 +17,7 @@ from trnsim.memory.bytemask import ByteMask
 from trnsim.memory.place import Place
 
 if TYPE_CHECKING:
-    from trnsim.dtypes import Array
+    from trnsim.dtypes import Array, Dtype
     from trnsim.errors import SourceLine
     from trnsim.memory.box import Box
 
@@ -63,6 +63,7 @@ class Storage:
         serial: a number of its own, in order of allocation.
         root_serial: the serial number of the storage whose bytes it shares: its own.
         origin_bytes: where it begins within that storage.
+        whole: the format and the pattern of the tensor that it was made for.
         accesses: what who follows accesses to it keeps for each of its parts, as long as it lives.
     """
 
@@ -82,6 +83,7 @@ class Storage:
         "root_serial",
         "serial",
         "start_partition",
+        "whole",
         "written",
     )
 
@@ -110,6 +112,7 @@ class Storage:
         self.start_partition = start_partition
         self.written = ByteMask(nbytes, full=is_written)
         self.changed: ByteMask | None = None
+        self.whole: tuple[Dtype, AccessPattern] | None = None
         self.serial = self.root_serial = next(_serial)
         self.accesses: dict[tuple[object, int], Any] = {}
         self._accumulating: ByteMask | None = None

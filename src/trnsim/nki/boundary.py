@@ -182,7 +182,7 @@ class Boundary:
         else:
             # What cannot be written in place is copied, as a device would.
             dense = np.ascontiguousarray(array) if array.flags.writeable else array.copy("C")
-        storage, pattern = self._context.memory.adopt(dense, name)
+        storage, pattern = self._context.memory.adopt(dense, name, dtype)
         self.entered.append(NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm))
         given = value if _is_on_device(value) else array
         can_change = array.flags.writeable and self._context.has_values

@@ -73,6 +73,14 @@ class NkiTensor(TensorViews):
         own = storage.own_bytes(self.pattern.offset_bytes - storage.origin_bytes)
         return own // self.dtype.itemsize
 
+    @property
+    def base_tensor(self) -> NkiTensor:
+        """The tensor of which it is a view, as it was allocated; itself where it is no view."""
+        whole = self.storage.whole
+        if whole is None or (self.index is None and (self.dtype, self.pattern) == whole):
+            return self
+        return NkiTensor(self.storage, *whole, self.buffer)
+
     def is_contiguous(self) -> bool:
         """Whether it is row-major without gaps; on chip, within each partition."""
         return self.pattern.is_contiguous(self.dtype.itemsize, 1 if self._on_chip else 0)

@@ -109,18 +109,21 @@ def _operand(
 
 
 def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, value: Any) -> Enum:
-    """The member that a number stands for on AWS's simulator: AWS's library 2.29 passes numbers.
+    """The member that its number or its name stands for on AWS's simulator alone.
+
+    AWS's library 2.29 passes both (dge_mode=3, perf_mode="double_row").
 
     Raises:
-        IllegalInstruction: for anything else, and for numbers elsewhere.
+        IllegalInstruction: for anything else, and for these elsewhere.
     """
     public = f"nisa.{_ENUMERATIONS[enumeration]}"
     legal = ", ".join(f"{public}.{member.name}" for member in enumeration)
     reason = f"{instruction.opcode}: `{key}` is {value!r}; legal: {legal}"
     by_number = {member.value: member for member in enumeration}
     is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if is_number and value in by_number:
-        found = by_number[value]
+    named = enumeration.__members__.get(value) if isinstance(value, str) else None
+    found = by_number.get(value) if is_number else named
+    if found is not None:
         refuse_or_warn(reason, f"write {public}.{found.name}", _MEMBERS)
         return found
     raise IllegalInstruction(reason, fix="name the member", source=_MEMBERS)

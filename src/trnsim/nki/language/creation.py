@@ -236,5 +236,5 @@ def _constant(array: Array) -> NkiTensor:
     dense = np.ascontiguousarray(array, kind.dtype)
     if dense is array:
         dense = array.copy()
-    storage, pattern = current_core().memory.adopt(dense, "")
+    storage, pattern = current_core().memory.adopt(dense, "", kind)
     return NkiTensor(storage, kind, pattern, shared_hbm)
