@@ -1,8 +1,13 @@
 """NKI kernels that models of these tests call, and a clean slate for PyTorch's compiler."""
 
+import sys
+from pathlib import Path
+
 import nki
 import nki.language as nl
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # groups.py is a module by its name
 
 
 @nki.jit

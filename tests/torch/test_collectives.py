@@ -1,48 +1,18 @@
 import datetime as dt
 import os
-import socket
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 import torch.distributed as dist
+from groups import apart, free_port, together
 from torch import multiprocessing, nn
 
 from trnsim.torch.faults import PeerLost
 from trnsim.torch.recording import recording
 
 EXPERTS = 8
-PRELOADED = ["torch", "torch.distributed.fsdp", "torch.distributed.tensor.parallel"]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def in_a_group(rank, port, processes, body, results):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
-    import torch_neuron  # noqa: F401, PLC0415  each process loads the device
-
-    torch.set_num_threads(1)
-    dist.init_process_group("neuron", rank=rank, world_size=processes)
-    results[rank] = body(rank)
-    dist.destroy_process_group()
-
-
-def together(body, processes=2):
-    """What `body(rank)` gives in each of the processes."""
-    with multiprocessing.Manager() as manager:
-        results = manager.dict()
-        given = (free_port(), processes, body, results)
-        # What takes seconds to import is imported once, by the server that the processes fork from.
-        multiprocessing.set_forkserver_preload(PRELOADED)
-        multiprocessing.start_processes(
-            in_a_group, args=given, nprocs=processes, start_method="forkserver"
-        )
-        return [results[rank] for rank in range(processes)]
 
 
 def collectives(rank):
@@ -235,6 +205,46 @@ def test_parallel_models_train_as_one_process_on_the_cpu(processes):
     losses = torch.tensor([one["expert_parallel"] for one in found]).mean(0).tolist()
     assert losses == pytest.approx(expected, rel=1e-4)
     assert losses[-1] < losses[0]
+
+
+def started(how):
+    """Each way to start processes that exchange neuron tensors."""
+    if how == "mesh":
+        dist.init_device_mesh("neuron", (2,))
+    elif how == "device":
+        dist.init_process_group(device_id=torch.device("neuron:0"))
+    else:
+        dist.init_process_group(how)
+
+
+class Exchange:
+    """Sums of neuron and of CPU tensors, in the group of all and in one of its own."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def __call__(self, rank):
+        started(self.how)
+        found = []
+        for group in (None, dist.new_group([0, 1])):
+            for device in ("neuron", "cpu"):
+                mine = torch.tensor([rank, 10], device=device)
+                dist.all_reduce(mine, group=group)
+                assert mine.device.type == device
+                found.append(mine.tolist())
+        objects = [None, None]
+        dist.all_gather_object(objects, {"rank": rank})
+        dist.barrier()
+        return found, objects
+
+
+WAYS = [None, "mesh", "device", "neuron", "neuron:neuron", "cpu:gloo,neuron:neuron", "gloo"]
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_group_started_in_any_way_carries_tensors_of_the_device_and_of_the_cpu(how):
+    expected = [[1, 20]] * 4, [{"rank": 0}, {"rank": 1}]
+    assert apart(Exchange(how)) == [expected, expected]
 
 
 SURVIVORS = 2

@@ -61,6 +61,8 @@ def register(library: Library) -> None:
         return
     backend: Any = dist.Backend
     backend.register_backend(DEVICE_TYPE, _process_group, devices=["cpu", DEVICE_TYPE])
+    config: Any = dist.distributed_c10d.BackendConfig
+    config.__init__ = _with_the_host(config.__init__)
     parallel: Any = nn.parallel.DistributedDataParallel
     parallel.__init__ = _on_own_device(parallel.__init__)
     with warnings.catch_warnings():
@@ -71,6 +73,22 @@ def register(library: Library) -> None:
                 if operator is not None:
                     short = name.removeprefix(_NAMESPACE)
                     library.impl(short, _kernel(operator), "PrivateUse1", allow_override=True)
+
+
+def _with_the_host(init: Callable[..., None]) -> Callable[..., None]:
+    """A group of neuron tensors has a backend for CPU tensors too, which carries the values.
+
+    PyTorch gives a group without a named backend that of the accelerator alone.
+    """
+
+    @wraps(init)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        backends = self.device_backend_map
+        if DEVICE_TYPE in backends:
+            backends.setdefault("cpu", dist.Backend.GLOO)
+
+    return made
 
 
 def _on_own_device(init: Callable[..., None]) -> Callable[..., None]:
