@@ -97,9 +97,36 @@ def test_a_gradient_of_zeros_has_memory():
     assert leaf.grad.tolist() == [0, 0, 0]
 
 
-def test_pinning_copies():
-    tensor = torch.ones(3)
-    assert torch.equal(tensor.pin_memory(), tensor)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"dtype": torch.float64},
+        {"copy": True},
+        {"memory_format": torch.channels_last},
+    ],
+)
+@pytest.mark.parametrize("target", ["cpu", "neuron"])
+def test_a_copy_that_need_not_wait_has_ended(target, options):
+    host = torch.arange(16.0).view(1, 2, 2, 4).transpose(2, 3)
+    for source in (host, host.to("neuron"), host.to("neuron")[:, 1:]):
+        found = source.to(target, non_blocking=True, **options)
+        expected = source.cpu().to("cpu", **options)
+        assert found.device.type == target
+        assert found.stride() == expected.stride()
+        assert torch.equal(found.cpu(), expected)
+
+
+def test_a_gradient_flows_through_a_copy_that_need_not_wait():
+    leaf = torch.ones(3, device="neuron", requires_grad=True)
+    (leaf * 2).to("cpu", non_blocking=True).sum().backward()
+    assert leaf.grad.tolist() == [2, 2, 2]
+    assert leaf.grad.device.type == "neuron"
+
+
+def test_a_module_moves_without_waiting():
+    moved = torch.nn.Linear(2, 3).to("neuron").to("cpu", non_blocking=True)
+    assert {p.device.type for p in moved.parameters()} == {"cpu"}
 
 
 def test_a_histogram_of_integers_is_one_of_integers():

@@ -74,3 +74,20 @@ def test_storages_shrink_and_do_not_grow():
     with pytest.raises(NotModelled, match="cannot grow to 32"):
         storage.resize_(32)
     assert torch.UntypedStorage(4).resize_(8).nbytes() == 8
+
+
+def test_pinned_memory_says_so_as_long_as_somebody_holds_it():
+    plain = torch.ones(3)
+    pinned = plain.pin_memory()
+    assert not plain.is_pinned()
+    assert pinned.is_pinned()
+    assert pinned.pin_memory() is pinned
+    assert pinned.untyped_storage().is_pinned()
+    assert torch.empty(0).pin_memory().is_pinned()
+    assert not pinned.to("neuron").is_pinned()
+    part = pinned[1:]
+    del pinned
+    assert part.is_pinned()
+    del part
+    # A later storage may lie where the pinned one lay.
+    assert not any(torch.ones(3).is_pinned() for _ in range(100))

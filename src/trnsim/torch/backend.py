@@ -49,7 +49,7 @@ def register() -> None:
             fix=f"import torch_neuron in a process without {other!r}",
         )
     pytorch.claim(device)
-    storage.register()
+    storage.register(_aten)
     special.register(_aten)
     recurrent.register(_aten)
     attention.register(_aten)

@@ -49,8 +49,6 @@ def register(library: Library) -> None:
         # The aliases carry these bits; resolving them first would copy, and so call this again.
         for name in ("_copy_from", "_copy_from_and_resize"):
             library.impl(name, pytorch.fallthrough, bit)
-    # Host memory is all there is, so pinning it means nothing beyond PyTorch's promise of a copy.
-    library.impl("_pin_memory", _pin_memory, "CPU", allow_override=True)
 
 
 def _redispatched(name: str) -> Kernel:
@@ -140,6 +138,19 @@ def _span(size: Sequence[int], stride: Sequence[int]) -> int:
     if 0 in size:
         return 0
     return 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+
+
+def to_copy(tensor: Tensor, *, non_blocking: bool = False, **options: Any) -> Tensor:
+    """aten::_to_copy, which has ended when it returns.
+
+    PyTorch would put a copy to the host that need not have ended into pinned memory, whose
+    allocator only C++ can give.
+    """
+    del non_blocking
+    return cast("Tensor", _to_copy(tensor, **options))
+
+
+_to_copy: Final = _redispatched("_to_copy")
 
 
 def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -> Tensor:
@@ -251,11 +262,6 @@ def set_to_nothing(tensor: Tensor) -> Tensor:
     return set_to_tensor(tensor, tensor.new_empty(0))
 
 
-def _pin_memory(tensor: Tensor, device: torch.device | None = None) -> Tensor:
-    del device
-    return tensor.clone()
-
-
 def record_stream(tensor: Tensor, stream: Any) -> None:
     """aten::record_stream: nothing, as no stream is behind another."""
     del tensor, stream
@@ -265,6 +271,7 @@ _KERNELS: Final[dict[str, Kernel]] = {
     "empty.memory_format": empty,
     "empty_strided": empty_strided,
     "_efficientzerotensor": zero_tensor,
+    "_to_copy": to_copy,
     "_copy_from": copy_from,
     "_copy_from_and_resize": copy_from_and_resize,
     "_local_scalar_dense": local_scalar,

@@ -2,10 +2,14 @@
 
 Both need an allocator of the device, which only C++ can register; without these two patches the
 first is a null pointer inside PyTorch. `torch.load`, `copy.deepcopy` and FSDP come this way.
+
+Pinned memory would need another such allocator. Here it is ordinary memory that is marked, so that
+`is_pinned` says yes: who hears no pins again, and goes on with a copy that nobody else knows.
 """
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -17,14 +21,21 @@ from trnsim.torch.memory import core_memory, place
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
-    from torch import UntypedStorage
+    from torch import Tensor, UntypedStorage
+
+    from trnsim.torch.pytorch import Library
 
 _new: Final[Any] = torch.UntypedStorage.__new__
 _resize: Final[Any] = torch.UntypedStorage.resize_
 
 
-def register() -> None:
-    """Patch `torch.UntypedStorage`, whose other devices go on as before."""
+_pinned: Final[dict[int, weakref.ref[UntypedStorage]]] = {}
+
+
+def register(library: Library) -> None:
+    """Patch `torch.UntypedStorage`, whose other devices go on as before, and pin memory."""
+    for name, kernel in {"_pin_memory": pin_memory, "is_pinned": is_pinned}.items():
+        library.impl(name, kernel, "CPU", allow_override=True)
     patched: Any = torch.UntypedStorage
     patched.__new__ = staticmethod(make)
     patched.resize_ = resize
@@ -62,3 +73,19 @@ def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
             line=program_line(),
         )
     return storage
+
+
+def pin_memory(tensor: Tensor, device: torch.device | None = None) -> Tensor:
+    """aten::_pin_memory: a copy, whose storage is marked until it dies."""
+    del device
+    copied = tensor.clone()
+    storage = copied.untyped_storage()
+    key = id(storage)
+    _pinned[key] = weakref.ref(storage, lambda _: _pinned.pop(key, None))
+    return copied
+
+
+def is_pinned(tensor: Tensor, device: torch.device | None = None) -> bool:
+    """aten::is_pinned of a CPU tensor, whoever else looks at its storage."""
+    del device
+    return id(tensor.untyped_storage()) in _pinned
