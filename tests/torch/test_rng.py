@@ -2,6 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from groups import together
+
 
 def draw():
     return torch.rand(4, device="neuron")
@@ -84,3 +86,53 @@ def test_a_generator_of_the_device_draws_for_it():
 def test_a_generator_of_a_core_that_does_not_exist_is_refused():
     with pytest.raises(RuntimeError, match="neuron:7 does not exist"):
         torch.Generator(device="neuron:7")
+
+
+def sharded_numbers(rank):
+    """What DTensor draws: normal numbers, a dropout, weights from meta; and what follows."""
+    import torch.distributed as dist  # noqa: PLC0415  imports much
+    from torch.distributed.fsdp import fully_shard  # noqa: PLC0415  likewise
+    from torch.distributed.tensor import (  # noqa: PLC0415  likewise
+        Replicate,
+        Shard,
+        ones,
+        rand,
+        randn,
+    )
+
+    mesh = dist.init_device_mesh("neuron", (2,))
+    torch.manual_seed(1)
+    found = {
+        "uneven": randn(5, 3, device_mesh=mesh, placements=[Shard(0)]),
+        "power": rand(2048, 1024, device_mesh=mesh, placements=[Shard(0)]),
+        "replicated": rand(2, 3, device_mesh=mesh, placements=[Replicate()]),
+        "kept": torch.nn.functional.dropout(
+            ones(8, 4, device_mesh=mesh, placements=[Shard(0)]), 0.5
+        ),
+    }
+    mine = torch.Generator(device="neuron").manual_seed(4)
+    empty = ones(4, 5, device_mesh=mesh, placements=[Shard(0)])
+    found["given"] = empty.normal_(generator=mine)
+    found["given again"] = empty.clone().normal_(generator=mine)
+    with torch.device("meta"):
+        layer = torch.nn.Linear(4, 6)
+    fully_shard(layer, mesh=mesh)
+    layer.to_empty(device="neuron")
+    layer.reset_parameters()
+    found |= {"weight": layer.weight.detach(), "bias": layer.bias.detach()}
+    whole = {name: part.full_tensor().cpu() for name, part in found.items()}
+    return whole | {"next": torch.rand(3, device="neuron").cpu(), "rank": rank}
+
+
+def test_a_tensor_over_processes_has_random_numbers_that_all_agree_on():
+    first, second = together(sharded_numbers)
+    for name in set(first) - {"rank"}:
+        assert torch.equal(first[name], second[name]), name
+    assert not torch.equal(first["given"], first["given again"])
+    for name in ("uneven", "power", "weight", "next", "given"):
+        assert len(first[name].unique()) > 0.9 * first[name].numel(), name
+    assert not torch.equal(first["power"][:1024], first["power"][1024:])
+    assert set(first["kept"].unique().tolist()) == {0, 2}
+    assert not torch.equal(first["kept"][:4], first["kept"][4:])
+    assert first["weight"].abs().max() <= 0.5
+    assert first["uneven"].shape == (5, 3)

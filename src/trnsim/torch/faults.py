@@ -40,6 +40,10 @@ class PeerLost(BadInput, RuntimeError):
     """A process of a group that stopped, so that a collective cannot end."""
 
 
+class BadState(BadInput, RuntimeError):
+    """What is no state of a generator of the device."""
+
+
 class DtypeRefused(BadInput, RuntimeError):
     """A dtype that no NeuronCore has, under the policy that refuses it.
 

@@ -227,6 +227,16 @@ def without_fakes() -> Any:
     return unset_fake_temporarily()
 
 
+def without_modes() -> AbstractContextManager[Any]:
+    """A context in which tensors are real and nobody traces what is done with them."""
+    from torch.utils._python_dispatch import (  # noqa: PLC0415  only where states are asked for
+        _disable_current_modes,
+    )
+
+    made: AbstractContextManager[Any] = _disable_current_modes()
+    return made
+
+
 def results_seen() -> int | None:
     """How many results of the forward graph in the making the program sees, the first ones.
 

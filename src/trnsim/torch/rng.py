@@ -1,18 +1,22 @@
 """Random numbers: one generator per logical NeuronCore, apart from the CPU's.
 
 The same seed gives the numbers that PyTorch's CPU generator gives; a NeuronCore would give others.
+A state is sixteen bytes, as PyTorch wants it of a device: see rng_state.py.
 """
 
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 
+from trnsim.torch import pytorch, rng_state
 from trnsim.torch.cores import Device, core_index, visible_cores
+from trnsim.torch.imports import when_imported
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
@@ -24,11 +28,72 @@ if TYPE_CHECKING:
 _OfHost: Any = torch.Generator
 _generators: list[Generator] = []
 
+_KEPT_STATES: Final = 64
+_host_states: OrderedDict[tuple[int, int], Tensor] = OrderedDict()
+"""Host states by seed and words drawn, the latest last: what was drawn is not drawn again for a
+state that comes back."""
+
+
+class DeviceGenerator(_OfHost):  # type: ignore[misc]
+    """A generator for the device: the host's, which says that it lives on a neuron core."""
+
+    _known: tuple[Tensor, int] | None = None
+    """A state of the host's generator since it was seeded, and the words drawn until then."""
+
+    @property
+    def device(self) -> torch.device:
+        """The core that it draws for."""
+        return torch.device(DEVICE_TYPE, 0)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Begin again from `seed`."""
+        self._known = None
+        _OfHost.manual_seed(self, seed)
+        return self
+
+    def seed(self) -> int:
+        """Begin again from a number that differs from run to run, and say which."""
+        self._known = None
+        found: int = _OfHost.seed(self)
+        return found
+
+    def get_state(self) -> Tensor:
+        """Sixteen bytes: see rng_state.py."""
+        with pytorch.without_modes():
+            host = rng_state.without_spare_normal(_OfHost.get_state(self))
+            other = _OfHost("cpu").manual_seed(self.initial_seed())
+            start, words = self._known or (other.get_state(), 0)
+            words += rng_state.words_between(start, host, other)
+            self._stands(host, words)
+            return rng_state.packed(self.initial_seed(), words)
+
+    def set_state(self, state: Tensor) -> Generator:
+        """Go on from where a generator stood that gave this state."""
+        with pytorch.without_modes():
+            seed, words = rng_state.unpacked(state)
+            host = _host_states.get((seed, words))
+            if host is None:
+                _OfHost.manual_seed(self, seed)
+                rng_state.advance(self, words)
+                host = _OfHost.get_state(self)
+            self._stands(host, words)
+        return self
+
+    def _stands(self, host: Tensor, words: int) -> None:
+        """This is the state of the host's generator, after so many words."""
+        _OfHost.set_state(self, host)
+        self._known = host, words
+        key = rng_state.unpacked(rng_state.packed(self.initial_seed(), words))
+        _host_states[key] = host
+        _host_states.move_to_end(key)
+        if len(_host_states) > _KEPT_STATES:
+            _host_states.popitem(last=False)
+
 
 def _all_generators() -> list[Generator]:
     """The generators of all cores, made when first asked for."""
     if not _generators:
-        _generators.extend(_OfHost("cpu") for _ in visible_cores())
+        _generators.extend(DeviceGenerator("cpu") for _ in visible_cores())
     return _generators
 
 
@@ -51,18 +116,6 @@ def rounding_generator(core: int) -> np.random.Generator:
 
 
 _rounding: dict[int, np.random.Generator] = {}
-
-
-def _device_of(generator: Generator) -> torch.device:
-    """The core that a generator of the device draws for."""
-    del generator
-    return torch.device(DEVICE_TYPE, 0)
-
-
-DeviceGenerator: Any = type(_OfHost)(
-    "DeviceGenerator", (_OfHost,), {"device": property(_device_of)}
-)
-"""A generator for the device: the host's, which says that it lives on a neuron core."""
 
 
 def make_generator(device: Device = "cpu") -> Generator:
@@ -96,6 +149,29 @@ def register() -> None:
     stand_in: Any = type(kind)("GeneratorType", (kind,), methods)
     patched: Any = torch
     patched.Generator = stand_in("Generator", (_OfHost,), {"__doc__": _OfHost.__doc__})
+    when_imported("torch.distributed.tensor._random", _serve_tracker)
+
+
+def _serve_tracker(module: Any) -> None:
+    """Let DTensor take a generator of the program's for one of the device.
+
+    On its way through C++ it becomes a plain one of the host, whose state DTensor cannot read.
+    """
+    tracker: Any = module.OffsetBasedRNGTracker
+    original = tracker._distribute_region  # noqa: SLF001  PyTorch's name
+
+    @contextmanager
+    def region(self: Any, spec: Any, generator: Generator | None = None) -> Yields[None]:
+        own = None
+        if generator is not None and spec.mesh.device_type == DEVICE_TYPE:
+            own = DeviceGenerator("cpu")
+            _OfHost.set_state(own, _OfHost.get_state(generator))
+        with original(self, spec, own or generator):
+            yield
+        if own is not None:
+            _OfHost.set_state(generator, _OfHost.get_state(own))
+
+    tracker._distribute_region = region  # noqa: SLF001  likewise
 
 
 @contextmanager
@@ -103,11 +179,11 @@ def drawing_from(core: int) -> Yields[None]:
     """Operators that take no generator draw from neuron:`core`'s instead of the CPU's."""
     own = generator(core)
     cpu_state = torch.default_generator.get_state()
-    torch.default_generator.set_state(own.get_state())
+    torch.default_generator.set_state(_OfHost.get_state(own))
     try:
         yield
     finally:
-        own.set_state(torch.default_generator.get_state())
+        _OfHost.set_state(own, torch.default_generator.get_state())
         torch.default_generator.set_state(cpu_state)
 
 

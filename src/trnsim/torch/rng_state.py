@@ -1,0 +1,142 @@
+"""Sixteen bytes that say where a generator stands: its seed, and how many words it has drawn.
+
+PyTorch's DTensor takes a device's state for eight bytes of seed and eight of offset. It adds the
+elements that lie before a process's shard to the offset, and afterwards those of the whole tensor.
+Source: torch/distributed/tensor/_random.py, class OffsetBasedRNGTracker.
+
+Numbers here come from the host's generator, a Mersenne Twister of 32-bit words whose own state has
+5,056 bytes. It follows from the low half of the seed and the number of words drawn:
+
+    bytes 0 to 3    the low half of the seed
+    bytes 4 to 7    words drawn, their low half
+    bytes 8 to 13   what DTensor added, zero in a state that a generator gave
+    bytes 14, 15    words drawn, their high part
+
+With something added the state names a stream of its own, whose seed is a digest of all sixteen:
+shards that only stood some words apart would draw the same words one after the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+
+from trnsim.torch.faults import BadState, program_line
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+_BLOCK_WORDS: Final = 624  # the Mersenne Twister makes so many at once
+_MOST_BLOCKS: Final = 4096  # 10 MB of words at a time
+_HALF_BITS: Final = 32
+_ADDED_BITS: Final = 48
+_LOW_HALF: Final = (1 << _HALF_BITS) - 1
+_POSITIVE: Final = (1 << (_HALF_BITS - 1)) - 1
+_FORM: Final = struct.Struct("<QQ")
+
+# aten/src/ATen/CPUGeneratorImpl.cpp, struct CPUGeneratorImplState and the one inside it.
+_HOST_FORM: Final = np.dtype(
+    [
+        ("seed", "u8"),
+        ("left", "i4"),
+        ("seeded", "i4"),
+        ("next", "u8"),
+        ("block", "u8", _BLOCK_WORDS),
+        ("normals", "f8", 3),
+        ("has_normal", "i8"),
+        ("float_normal", "f4"),
+        ("has_float_normal", "i4"),
+    ]
+)
+
+
+def fields(state: Tensor) -> Any:
+    """The fields of a host generator's state, over the same memory."""
+    return state.numpy().view(_HOST_FORM)[0]
+
+
+def without_spare_normal(state: Tensor) -> Tensor:
+    """The state without the second of a pair of normal numbers, of which one was used.
+
+    Sixteen bytes have no room for it.
+    """
+    named = fields(state)
+    named["has_normal"] = named["has_float_normal"] = 0
+    return state
+
+
+def packed(seed: int, words: int) -> Tensor:
+    """The sixteen bytes of the generator that began with `seed` and has drawn `words`."""
+    low = (seed & _LOW_HALF) | (words & _LOW_HALF) << _HALF_BITS
+    content = _FORM.pack(low, words >> _HALF_BITS << _ADDED_BITS)
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+
+
+def unpacked(state: Tensor) -> tuple[int, int]:
+    """The seed, of which only the low half counts, and the words drawn.
+
+    Raises:
+        BadState: for anything but sixteen bytes on the host.
+    """
+    if state.dtype is not torch.uint8 or state.numel() != _FORM.size or not state.is_cpu:
+        raise BadState(
+            f"the state of a neuron generator is {_FORM.size} bytes on the CPU; this is "
+            f"{tuple(state.shape)} of {state.dtype} on {state.device}",
+            fix="give what torch.neuron.get_rng_state() gave",
+            line=program_line(),
+        )
+    content = state.contiguous().numpy().tobytes()
+    low, high = _FORM.unpack(content)
+    if high & ((1 << _ADDED_BITS) - 1):
+        return int.from_bytes(hashlib.blake2b(content, digest_size=4).digest(), "little"), 0
+    return low & _LOW_HALF, low >> _HALF_BITS | high >> _ADDED_BITS << _HALF_BITS
+
+
+def words_between(start: Tensor, end: Tensor, follower: Generator) -> int:
+    """How many words a host generator draws from one of its states to a later one.
+
+    `follower` is one to draw them again with, until their block is that of `end`.
+    """
+    before, after = fields(start), fields(end)
+    if np.array_equal(before["block"], after["block"]):
+        return int(after["next"] - before["next"])
+    wanted = torch.from_numpy(_tempered(after["block"]))
+    follower.set_state(start)
+    words, blocks = int(before["left"]) - 1, 1
+    _draw(words, follower)
+    while True:
+        drawn = _draw(blocks * _BLOCK_WORDS, follower).view(blocks, _BLOCK_WORDS)
+        found = (drawn == wanted).all(1).nonzero()
+        if len(found):
+            return words + int(found[0]) * _BLOCK_WORDS + int(after["next"])
+        words += blocks * _BLOCK_WORDS
+        blocks = min(2 * blocks, _MOST_BLOCKS)
+
+
+def advance(generator: Generator, words: int) -> None:
+    """Let a host generator draw `words` words."""
+    most = _MOST_BLOCKS * _BLOCK_WORDS
+    for done in range(0, words, most):
+        _draw(min(most, words - done), generator)
+
+
+def _draw(words: int, generator: Generator) -> Tensor:
+    """Words without their highest bit, one for each number."""
+    return torch.empty(words, dtype=torch.int32, device="cpu").random_(generator=generator)
+
+
+def _tempered(block: Any) -> Any:
+    """What the words of a block become when they are drawn, without their highest bit.
+
+    Source: Matsumoto and Nishimura, Mersenne Twister, 1998, table II.
+    """
+    words = block.astype(np.uint32)
+    words ^= words >> 11
+    words ^= words << 7 & np.uint32(0x9D2C5680)
+    words ^= words << 15 & np.uint32(0xEFC60000)
+    words ^= words >> 18
+    return (words & _POSITIVE).astype(np.int32)
