@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -19,15 +19,23 @@ from torch import Tensor, nn
 
 from trnsim.torch import pytorch, recording
 from trnsim.torch.alias import host_alias
-from trnsim.torch.faults import MixedDevices, PeerLost, program_line
+from trnsim.torch.faults import (
+    CollectiveBroken,
+    CollectiveRefused,
+    MixedDevices,
+    PeerLost,
+    program_line,
+)
 from trnsim.torch.importer.calls import tensors_in
 from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.transport import Reduction, as_bits, is_broken, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch._ops import OpOverload
 
+    from trnsim.errors import EmulatorError
     from trnsim.torch.pytorch import Kernel, Library
 
 _NAMESPACE: Final = "c10d::"
@@ -119,41 +127,68 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
     """The collective on the CPU tensors that share the memory of its neuron tensors."""
     schema = operator._schema  # noqa: SLF001  PyTorch's way to ask
     kind = schema.name.removeprefix(_NAMESPACE).strip("_")
-    position = next(
-        place for place, argument in enumerate(schema.arguments) if argument.name == "process_group"
-    )
+    names = [argument.name for argument in schema.arguments]
     gives_tensors = len(schema.returns) > 1
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        group = args[position] if position < len(args) else kwargs["process_group"]
+    def kernel(*args: Any) -> Any:
+        given = dict(zip(names, args, strict=False))
+        group = given["process_group"]
         for one in recording.recordings:
             one.collectives.append(_described(kind, args, group))
-        named = {name: _on_host(value, kind) for name, value in kwargs.items()}
-        hosts = [_on_host(value, kind) for value in args]
+        hosts = {name: _each(value, partial(_on_host, kind)) for name, value in given.items()}
         if kind in _OF_THE_WHOLE:  # gloo cuts the whole along its first dimension
-            hosts = [host.view(-1) if isinstance(host, Tensor) else host for host in hosts]
+            hosts = {name: _each(value, lambda host: host.view(-1)) for name, value in hosts.items()}
         try:
-            found = operator(*hosts, **named)
+            sent, put_back = _taken(kind, hosts)
+            found = operator(**sent)
             if kind not in _PAIRED:
                 (found[-1] if gives_tensors else found).wait()
+        except CollectiveRefused:
+            raise
         except RuntimeError as error:
-            raise _lost(kind, group, error) from error
+            raise _failure(kind, group, error) from error
+        put_back()
         return (args[0], found[-1]) if gives_tensors else found
 
     return kernel
 
 
-def _lost(kind: str, group: Any, error: RuntimeError) -> PeerLost:
-    """The error for a collective that some process did not take part in.
+def _taken(kind: str, hosts: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
+    """The arguments as gloo takes them, and what is to be done once they have come back."""
+    if "reduce_op" not in hosts:
+        return {name: _each(value, as_bits) for name, value in hosts.items()}, lambda: None
+    unboxed: Any = torch.distributed.ProcessGroup.unbox(hosts["process_group"])
+    dtype = next(iter(tensors_in(list(hosts.values())))).dtype
+    reduction = Reduction(kind, hosts["reduce_op"], dtype)
+    is_root = hosts.get("root_rank", unboxed.rank()) == unboxed.rank()
+    sent = {
+        name: _each(value, partial(reduction.taken, is_written=is_root and "input" not in name))
+        for name, value in hosts.items()
+    }
+    sent["reduce_op"] = reduction.operation(hosts["reduce_op"])
+    return sent, partial(reduction.put_back, unboxed.size())
+
+
+def _failure(kind: str, group: Any, error: RuntimeError) -> EmulatorError:
+    """The error for a collective that was refused, or that some process did not take part in.
 
     The host's transport knows no ranks. Whoever is alive fails at the same time and signs in the
     store that all processes share, so that who has not signed is who is missing.
     """
+    if not is_broken(error):
+        return refused(kind, None, error)
     ranks = _ranks(group)
     silent = pytorch.silent_ranks(ranks, _ANSWER_S)
-    who = f"rank {', '.join(map(str, silent))} did not answer" if silent else "a rank stopped"
+    said = str(error).splitlines()[0]
+    if not silent:
+        return CollectiveBroken(
+            f"{kind} of ranks {list(ranks)} broke off, though every rank answers ({said})",
+            fix="let all ranks call the same collective with tensors of the same size and dtype",
+            line=program_line(),
+        )
+    who = ", ".join(map(str, silent))
     return PeerLost(
-        f"{kind} of ranks {list(ranks)} failed: {who} ({str(error).splitlines()[0]})",
+        f"{kind} of ranks {list(ranks)} failed: rank {who} did not answer ({said})",
         fix="look for the first error in the output of that process; this one is what followed",
         line=program_line(),
     )
@@ -164,19 +199,22 @@ def _ranks(group: Any) -> tuple[int, ...]:
     return tuple(dist.get_process_group_ranks(unboxed))
 
 
-def _on_host(value: Any, kind: str) -> Any:
-    """Neuron tensors in nested lists as the CPU tensors over the same memory."""
+def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """`value` with every tensor in nested lists changed."""
     if isinstance(value, list | tuple):
-        return [_on_host(part, kind) for part in value]
-    if not isinstance(value, Tensor):
-        return value
-    if value.device.type != DEVICE_TYPE:
+        return [_each(part, change) for part in value]
+    return change(value) if isinstance(value, Tensor) else value
+
+
+def _on_host(kind: str, tensor: Tensor) -> Tensor:
+    """The CPU tensor over the memory of a neuron tensor."""
+    if tensor.device.type != DEVICE_TYPE:
         raise MixedDevices(
-            f"{kind} of a tensor on {value.device} beside tensors on neuron",
+            f"{kind} of a tensor on {tensor.device} beside tensors on neuron",
             fix="move it: tensor.to('neuron')",
             line=program_line(),
         )
-    return host_alias(value)
+    return host_alias(tensor)
 
 
 def _described(kind: str, args: Any, group: Any) -> Collective:

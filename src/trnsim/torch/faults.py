@@ -40,6 +40,14 @@ class PeerLost(BadInput, RuntimeError):
     """A process of a group that stopped, so that a collective cannot end."""
 
 
+class CollectiveRefused(BadInput, RuntimeError):
+    """A collective that no process can do as it was asked."""
+
+
+class CollectiveBroken(BadInput, RuntimeError):
+    """A collective that broke off, though every process of its group is alive."""
+
+
 class BadState(BadInput, RuntimeError):
     """What is no state of a generator of the device."""
 

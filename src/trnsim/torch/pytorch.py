@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import datetime as dt
 import threading
 import time
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -177,6 +179,22 @@ def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
     make: Any = getattr(distributed_c10d, "ProcessGroupGloo")  # noqa: B009  the stub leaves it out
     return make(store, rank, size, timeout)
+
+
+@cache
+def lone_group() -> Any:
+    """A group of this process alone, as operators take one: to ask what gloo does."""
+    dist: Any = import_module("torch.distributed")
+    group = dist.ProcessGroup(0, 1)
+    own = gloo(dist.HashStore(), 0, 1, dt.timedelta(seconds=30))
+    group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, own)
+    group._set_group_name("trnsim/lone")
+    return group.boxed()
+
+
+def sum_operation() -> Any:
+    """The reduction by sums, as operators take one."""
+    return torch.classes.c10d.ReduceOp()
 
 
 def silent_ranks(ranks: Sequence[int], wait_s: float) -> list[int]:

@@ -1,0 +1,121 @@
+"""What gloo, which exchanges values through the host, can carry, and what its errors mean.
+
+It knows eight formats. Where values are only moved, others travel as one of the same width; where
+they are reduced, as a wider one. An average of integers is their sum, divided without a remainder
+towards zero, which gloo leaves to us.
+
+Source: torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, GENERATE_ALL_TYPES; NCCL's user guide,
+Data Types, ncclAvg.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from trnsim.torch import pytorch
+from trnsim.torch.faults import CollectiveRefused, program_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FP8: Final = (
+    torch.float8_e4m3fn,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2,
+    torch.float8_e5m2fnuz,
+)
+_ALIKE: Final = dict.fromkeys(_FP8, torch.uint8) | {
+    torch.int16: torch.float16,
+    torch.uint16: torch.float16,
+    torch.uint32: torch.int32,
+    torch.uint64: torch.int64,
+    torch.complex64: torch.int64,
+}
+"""Formats in which the same bits travel."""
+
+_WIDER: Final = dict.fromkeys(_FP8, torch.float32) | {
+    torch.int16: torch.int32,
+    torch.uint16: torch.int32,
+    torch.uint32: torch.int64,
+}
+"""Formats in which a reduction is exact, or is rounded once at its end."""
+
+_BREAKS: Final = ("gloo/transport", "Connection ", "Timed out", "Broken pipe")
+
+
+def is_broken(error: RuntimeError) -> bool:
+    """Whether the exchange broke off, rather than being refused before it began."""
+    return isinstance(error, dist.DistError) or any(part in str(error) for part in _BREAKS)
+
+
+def as_bits(host: Tensor) -> Tensor:
+    """The tensor in a format that gloo carries, over the same memory."""
+    return host.view(_ALIKE[host.dtype]) if host.dtype in _ALIKE else host
+
+
+class Reduction:
+    """The tensors of one reduction as gloo takes them.
+
+    Attributes:
+        is_average: whether integers are averaged.
+    """
+
+    def __init__(self, kind: str, reduce_op: Any, dtype: torch.dtype) -> None:
+        self.is_average = False
+        self._copies: list[tuple[Tensor, Tensor]] = []
+        if not dtype.is_floating_point and not dtype.is_complex:
+            carried = _WIDER.get(dtype, dtype)
+            refusal = _refusal(reduce_op, carried)
+            self.is_average = refusal is not None and _refusal(reduce_op, torch.float32) is None
+            if refusal is not None and (dtype is torch.bool or not self.is_average):
+                raise refused(kind, dtype, refusal)
+
+    def taken(self, host: Tensor, is_written: bool) -> Tensor:
+        """`host`, or a copy of it in the format in which it is reduced."""
+        carried = torch.int64 if self.is_average else _WIDER.get(host.dtype, host.dtype)
+        if not self.is_average and carried is host.dtype:
+            return host
+        copied = host.to(carried, copy=True)
+        if is_written:
+            self._copies.append((host, copied))
+        return copied
+
+    @property
+    def operation(self) -> Callable[[Any], Any]:
+        """What gloo is asked for in the place of the program's reduction."""
+        return (lambda _: pytorch.sum_operation()) if self.is_average else (lambda given: given)
+
+    def put_back(self, number: int) -> None:
+        """Write what was reduced over `number` processes to where the program looks for it."""
+        for host, copied in self._copies:
+            if self.is_average:
+                copied.div_(number, rounding_mode="trunc")
+            host.copy_(copied)
+
+
+def _refusal(reduce_op: Any, dtype: torch.dtype) -> RuntimeError | None:
+    """What gloo says to such a reduction, asked in a group of this process alone.
+
+    PyTorch lets no Python see which reduction it is.
+    """
+    group = pytorch.lone_group()
+    probe = torch.ones(1, dtype=dtype, device="cpu")
+    try:
+        torch.ops.c10d.allreduce_([probe], group, reduce_op, None)[-1].wait()
+    except RuntimeError as error:
+        return error
+    return None
+
+
+def refused(kind: str, dtype: torch.dtype | None, error: RuntimeError) -> CollectiveRefused:
+    """The error for what gloo does not do, in its own words."""
+    of = "" if dtype is None else f" of {dtype}"
+    return CollectiveRefused(
+        f"{kind}{of} is refused: {str(error).splitlines()[0]}",
+        fix="use another reduction or another dtype, or compute this part on the CPU",
+        line=program_line(),
+    )
