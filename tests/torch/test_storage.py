@@ -71,9 +71,17 @@ def test_storages_are_made_on_the_device():
 def test_storages_shrink_and_do_not_grow():
     storage = torch.ones(4, device="neuron").untyped_storage()
     assert storage.resize_(0) is storage
+    assert storage.nbytes() == storage.size() == 0
+    assert storage.resize_(16).nbytes() == 16
+    assert torch.ones(4, device="neuron").untyped_storage().nbytes() == 16
     with pytest.raises(NotModelled, match="cannot grow to 32"):
         storage.resize_(32)
     assert torch.UntypedStorage(4).resize_(8).nbytes() == 8
+
+
+def test_a_stream_may_be_named_for_memory():
+    tensor = torch.ones(3, device="neuron")
+    assert tensor.record_stream(torch.neuron.current_stream()) is None
 
 
 def test_pinned_memory_says_so_as_long_as_somebody_holds_it():

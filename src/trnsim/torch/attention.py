@@ -4,6 +4,9 @@ PyTorch's `scaled_dot_product_attention` chooses a form by the device, in C++, a
 and a softmax for a device that it does not know. Where the CPU would take its fused form, this
 device takes the one that PyTorch has for other backends; elsewhere (a mask that is learned,
 dropout, heads that share keys) attention stays what PyTorch makes of it.
+
+Tensors that lie over processes take the forms that PyTorch knows to split, `flash` without a mask
+and `efficient` with one; what each process then computes is the form above.
 """
 
 from __future__ import annotations
@@ -22,12 +25,14 @@ from trnsim.torch.recording import noted
 from trnsim.torch.shapes import shape_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from trnsim.torch.pytorch import Kernel, Library
 
 _aten: Final[Any] = torch.ops.aten
 _FORWARD: Final = "_scaled_dot_product_fused_attention_overrideable"
+_FLASH: Final = "_scaled_dot_product_flash_attention"
+_EFFICIENT: Final = "_scaled_dot_product_efficient_attention"
 
 
 def register(library: Library) -> None:
@@ -36,6 +41,8 @@ def register(library: Library) -> None:
         library.impl("scaled_dot_product_attention", attend, key)
     for name, kernel in {_FORWARD: attention, f"{_FORWARD}_backward": attention_backward}.items():
         library.impl(name, _noted(name, kernel), "PrivateUse1")
+    for name, kernel in _FORMS_TO_SPLIT.items():
+        library.impl(name, kernel, "PrivateUse1")
 
 
 def _noted(name: str, kernel: Kernel) -> Kernel:
@@ -63,11 +70,142 @@ def attend(
         if bias is not None and bias.dtype is torch.bool:
             hidden = bias.logical_not()
             bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(hidden, -math.inf)
-        fused = getattr(_aten, _FORWARD)
-        return fused(query, key, value, bias, dropout_p, is_causal, scale=scale)[0]
+        form = _split if pytorch.is_distributed(query) else _fused
+        return form(query, key, value, bias, is_causal, scale)[0]
     composed = _aten.scaled_dot_product_attention.default.decompose
     options = {"scale": scale, "enable_gqa": enable_gqa}
     return composed(query, key, value, attn_mask, dropout_p, is_causal, **options)
+
+
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[Any, ...]:
+    """The fused form, without dropout."""
+    found: tuple[Any, ...] = getattr(_aten, _FORWARD)(
+        query, key, value, bias, 0.0, is_causal, scale=scale
+    )
+    return found
+
+
+def _split(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[Any, ...]:
+    """The form that DTensor splits over processes."""
+    found: tuple[Any, ...]
+    if bias is None:
+        found = getattr(_aten, _FLASH)(query, key, value, 0.0, is_causal, scale=scale)
+    else:
+        whole = bias.expand(
+            *query.shape[:3], key.shape[2]
+        )  # DTensor splits it where they are split
+        found = getattr(_aten, _EFFICIENT)(
+            query, key, value, whole, query.requires_grad, 0.0, is_causal, scale=scale
+        )
+    return found
+
+
+def flash(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """aten::_scaled_dot_product_flash_attention, by the fused form."""
+    del dropout_p, return_debug_mask
+    out, logs, _, _, max_q, max_k, *_ = _fused(query, key, value, None, is_causal, scale)
+    return out, logs, None, None, max_q, max_k, _number(query), _number(query), None
+
+
+def flash_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    logsumexp: Tensor,
+    cum_seq_q: Tensor | None,
+    cum_seq_k: Tensor | None,
+    max_q: int,
+    max_k: int,
+    dropout_p: float,
+    is_causal: bool,
+    philox_seed: Tensor,
+    philox_offset: Tensor,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """The gradients of queries, keys and values."""
+    del cum_seq_q, cum_seq_k
+    backward = getattr(_aten, f"{_FORWARD}_backward")
+    found: tuple[Any, ...] = backward(
+        grad, query, key, value, None, [True, True, True, False], out, logsumexp,
+        philox_seed, philox_seed, max_q, max_k, dropout_p, is_causal, philox_seed, philox_offset,
+        scale=scale,
+    )  # fmt: skip
+    return found[:3]
+
+
+def efficient(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """aten::_scaled_dot_product_efficient_attention, by the fused form."""
+    del compute_log_sumexp, dropout_p
+    out, logs, *_ = _fused(query, key, value, attn_bias, is_causal, scale)
+    return out, logs, _number(query), _number(query)
+
+
+def _number(query: Tensor) -> Tensor:
+    """What stands for the seed of a dropout that there is not; DTensor takes none but a number."""
+    return query.new_zeros((), dtype=torch.int64)
+
+
+def efficient_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None,
+    out: Tensor,
+    logsumexp: Tensor,
+    philox_seed: Tensor,
+    philox_offset: Tensor,
+    dropout_p: float,
+    grad_input_mask: Sequence[bool],
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """The gradients of queries, keys and values; a mask has none."""
+    backward = getattr(_aten, f"{_FORWARD}_backward")
+    sizes = query.shape[-2], key.shape[-2]
+    found: tuple[Any, ...] = backward(
+        grad, query, key, value, attn_bias, list(grad_input_mask), out, logsumexp,
+        philox_seed, philox_seed, *sizes, dropout_p, is_causal, philox_seed, philox_offset,
+        scale=scale,
+    )  # fmt: skip
+    return (*found[:3], None)
 
 
 def _is_dense(query: Tensor, key: Tensor, value: Tensor) -> bool:
@@ -172,6 +310,13 @@ def _laid_like(like: Tensor, tensor: Tensor) -> Tensor:
     laid = torch.empty_like(like)
     return tensor if laid.stride() == tensor.stride() else laid.copy_(tensor)
 
+
+_FORMS_TO_SPLIT: Final[dict[str, Kernel]] = {
+    _FLASH: flash,
+    f"{_FLASH}_backward": flash_backward,
+    _EFFICIENT: efficient,
+    f"{_EFFICIENT}_backward": efficient_backward,
+}
 
 HOST_FORMS: Final = {
     f"aten::{_FORWARD}": host_attention,

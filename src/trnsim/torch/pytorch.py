@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import datetime as dt
+import sys
 import threading
 import time
 from functools import cache
@@ -359,6 +360,12 @@ def is_traced(tensors: Sequence[Tensor]) -> bool:
     """Whether a program is being traced: with tensors that have no values, or under a mode."""
     plain = (torch.Tensor, torch.nn.Parameter)
     return bool(torch._C._len_torch_dispatch_stack()) or any(type(t) not in plain for t in tensors)
+
+
+def is_distributed(tensor: Tensor) -> bool:
+    """Whether a tensor lies over processes, as DTensor."""
+    module: Any = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
 
 
 def custom_operator(

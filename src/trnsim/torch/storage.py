@@ -27,9 +27,23 @@ if TYPE_CHECKING:
 
 _new: Final[Any] = torch.UntypedStorage.__new__
 _resize: Final[Any] = torch.UntypedStorage.resize_
+_record_stream: Final[Any] = torch.Tensor.record_stream
 
 
-_pinned: Final[dict[int, weakref.ref[UntypedStorage]]] = {}
+_nbytes: Final[Any] = torch.UntypedStorage.nbytes
+
+
+class _Marks(dict[int, tuple["weakref.ref[UntypedStorage]", int]]):
+    """A number for some storages, by their identity, until they die."""
+
+    def put(self, storage: UntypedStorage, number: int) -> None:
+        """Mark a storage."""
+        key = id(storage)
+        self[key] = weakref.ref(storage, lambda _: self.pop(key, None)), number
+
+
+_pinned: Final = _Marks()
+_resized: Final = _Marks()
 
 
 def register(library: Library) -> None:
@@ -39,6 +53,9 @@ def register(library: Library) -> None:
     patched: Any = torch.UntypedStorage
     patched.__new__ = staticmethod(make)
     patched.resize_ = resize
+    patched.nbytes = patched.size = nbytes
+    tensors: Any = torch.Tensor
+    tensors.record_stream = record_stream
 
 
 def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage:
@@ -58,30 +75,46 @@ def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage
 
 
 def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
-    """`UntypedStorage.resize_`: shrinking is accepted and gives no memory back.
+    """`UntypedStorage.resize_`: the size that is said changes, and no memory is given back.
 
     Raises:
-        NotModelled: for growth, since other tensors point into the memory.
+        NotModelled: for more than it was made with, since other tensors point into the memory.
     """
     if storage.device.type != DEVICE_TYPE:
         result: UntypedStorage = _resize(storage, size)
         return result
-    if size > storage.nbytes():
+    made_with = _nbytes(storage)
+    if size > made_with:
         raise NotModelled(
-            f"a neuron storage of {storage.nbytes()} bytes cannot grow to {size}",
+            f"a neuron storage of {made_with} bytes cannot grow to {size}",
             fix="make a new tensor of that size and copy",
             line=program_line(),
         )
+    _resized.put(storage, size)
     return storage
+
+
+def nbytes(storage: UntypedStorage) -> int:
+    """`UntypedStorage.nbytes`: FSDP asks whether what it gave back has to be gathered again."""
+    mark = _resized.get(id(storage))
+    found: int = _nbytes(storage) if mark is None else mark[1]
+    return found
+
+
+def record_stream(tensor: Tensor, stream: Any) -> None:
+    """`Tensor.record_stream`: nothing, since all work on the memory has ended.
+
+    PyTorch's own takes only streams that C++ has made.
+    """
+    if tensor.device.type != DEVICE_TYPE:
+        _record_stream(tensor, stream)
 
 
 def pin_memory(tensor: Tensor, device: torch.device | None = None) -> Tensor:
     """aten::_pin_memory: a copy, whose storage is marked until it dies."""
     del device
     copied = tensor.clone()
-    storage = copied.untyped_storage()
-    key = id(storage)
-    _pinned[key] = weakref.ref(storage, lambda _: _pinned.pop(key, None))
+    _pinned.put(copied.untyped_storage(), 1)
     return copied
 
 
