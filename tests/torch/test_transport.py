@@ -1,6 +1,7 @@
 """Every collective, reduction and dtype between two processes, beside numpy's answer."""
 
 import datetime as dt
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -54,8 +55,7 @@ def refusing(call):
         return str(error).splitlines()[0]
 
 
-def reduced(rank, name, dtype):
-    operation = getattr(dist.ReduceOp, name)
+def reduced(rank, operation, dtype):
     total, at_first, pair = (tensor_of(rank, dtype) for _ in range(3))
     dist.all_reduce(total, operation)
     dist.reduce(at_first, 0, operation)
@@ -71,7 +71,7 @@ def reduced(rank, name, dtype):
 
 def all_reductions(rank):
     return {
-        (name, dtype): refusing(lambda name=name, dtype=dtype: reduced(rank, name, dtype))
+        (name, dtype): refusing(partial(reduced, rank, getattr(dist.ReduceOp, name), dtype))
         for name in REDUCED
         for dtype in DTYPES
     }
@@ -154,6 +154,29 @@ def test_integers_are_exact_and_averages_are_cut_towards_zero():
         assert negative == [-2, 100, -128]
 
 
+def multiplied_sums(rank):
+    """Sums of multiples, by every collective that reduces; factors are numbers or tensors."""
+    found = {}
+    for dtype in FLOATS:
+        for factor in (0.5, torch.tensor([0.5])):
+            operation = dist._make_nccl_premul_sum(factor)
+            seen, halves = reduced(rank, operation, dtype)
+            found.setdefault(dtype, []).append((seen, halves))
+    return found
+
+
+def test_sums_of_multiples():
+    whole = [4.5, 0.5, 3.0, 0.5]
+    for rank, found in enumerate(together(multiplied_sums)):
+        for dtype, answers in found.items():
+            kind = getattr(ml_dtypes, dtype, np.float64)
+            expected = np.array(whole).astype(kind).astype(np.float64).tolist()
+            half = expected[:2] if rank == 0 else expected[2:]
+            for seen, halves in answers:
+                assert all(one == expected for one in seen), dtype
+                assert halves == [half, half], dtype
+
+
 def mismatched(rank):
     messages = []
     mine = torch.ones(4 if rank else 2, device="neuron")
@@ -162,7 +185,8 @@ def mismatched(rank):
     except (ValueError, RuntimeError) as error:
         messages.append((isinstance(error, PeerLost), str(error)))
     try:
-        dist.all_reduce(torch.ones(3, device="neuron"), dist._make_nccl_premul_sum(2.0))
+        multiplied = dist._make_nccl_premul_sum(2.0)
+        dist.all_reduce(torch.ones(3, dtype=torch.int32, device="neuron"), multiplied)
     except CollectiveRefused as error:
         messages.append((isinstance(error, PeerLost), str(error)))
     return messages
@@ -171,7 +195,7 @@ def mismatched(rank):
 def test_what_is_refused_is_no_lost_peer():
     for messages in together(mismatched):
         assert [is_lost for is_lost, _ in messages] == [False, False]
-        assert "allreduce is refused: Cannot use ReduceOp.PREMUL_SUM" in messages[1][1]
+        assert "allreduce of torch.int32 is refused: Cannot use ReduceOp" in messages[1][1]
         assert "fix: use another reduction or another dtype" in messages[1][1]
         assert __file__ in messages[1][1]
 

@@ -28,7 +28,14 @@ from trnsim.torch.faults import (
 )
 from trnsim.torch.importer.calls import tensors_in
 from trnsim.torch.pytorch import DEVICE_TYPE
-from trnsim.torch.transport import Reduction, as_bits, is_broken, refused
+from trnsim.torch.transport import (
+    REDUCING,
+    Reduction,
+    as_bits,
+    is_broken,
+    refused,
+    with_factors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +78,8 @@ def register(library: Library) -> None:
     backend.register_backend(DEVICE_TYPE, _process_group, devices=["cpu", DEVICE_TYPE])
     config: Any = dist.distributed_c10d.BackendConfig
     config.__init__ = _with_the_host(config.__init__)
+    for name in REDUCING:
+        setattr(dist.ProcessGroup, name, with_factors(getattr(dist.ProcessGroup, name)))
     parallel: Any = nn.parallel.DistributedDataParallel
     parallel.__init__ = _on_own_device(parallel.__init__)
     with warnings.catch_warnings():

@@ -1,8 +1,9 @@
 """What gloo, which exchanges values through the host, can carry, and what its errors mean.
 
 It knows eight formats. Where values are only moved, others travel as one of the same width; where
-they are reduced, as a wider one. An average of integers is their sum, divided without a remainder
-towards zero, which gloo leaves to us.
+they are reduced, as a wider one. Two reductions it leaves to us, and both become sums: an average
+of integers, which is divided afterwards, without a remainder towards zero; and a sum of multiples,
+in whose place FSDP's gradients are divided, multiplied before.
 
 Source: torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, GENERATE_ALL_TYPES; NCCL's user guide,
 Data Types, ncclAvg.
@@ -10,11 +11,15 @@ Data Types, ncclAvg.
 
 from __future__ import annotations
 
+import copy
+from contextvars import ContextVar
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from trnsim.torch import pytorch
 from trnsim.torch.faults import CollectiveRefused, program_line
@@ -57,6 +62,22 @@ def as_bits(host: Tensor) -> Tensor:
     return host.view(_ALIKE[host.dtype]) if host.dtype in _ALIKE else host
 
 
+_factor: Final[ContextVar[float | None]] = ContextVar("_factor", default=None)
+"""What the tensors of the reduction under way are multiplied with."""
+
+REDUCING: Final = (
+    "allreduce",
+    "allreduce_coalesced",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_single_coalesced",
+    "reduce_scatter_tensor_coalesced",
+    "_reduce_scatter_base",
+)
+"""The methods of PyTorch's groups that reduce."""
+
+
 class Reduction:
     """The tensors of one reduction as gloo takes them.
 
@@ -66,6 +87,7 @@ class Reduction:
 
     def __init__(self, kind: str, reduce_op: Any, dtype: torch.dtype) -> None:
         self.is_average = False
+        self._factor = _factor.get()
         self._copies: list[tuple[Tensor, Tensor]] = []
         if not dtype.is_floating_point and not dtype.is_complex:
             carried = _WIDER.get(dtype, dtype)
@@ -77,9 +99,11 @@ class Reduction:
     def taken(self, host: Tensor, is_written: bool) -> Tensor:
         """`host`, or a copy of it in the format in which it is reduced."""
         carried = torch.int64 if self.is_average else _WIDER.get(host.dtype, host.dtype)
-        if not self.is_average and carried is host.dtype:
+        if not self.is_average and carried is host.dtype and self._factor is None:
             return host
         copied = host.to(carried, copy=True)
+        if self._factor is not None:
+            copied.mul_(self._factor)
         if is_written:
             self._copies.append((host, copied))
         return copied
@@ -95,6 +119,37 @@ class Reduction:
             if self.is_average:
                 copied.div_(number, rounding_mode="trunc")
             host.copy_(copied)
+
+
+def with_factors(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of PyTorch's groups that reduces, where `PREMUL_SUM` of neuron tensors is known.
+
+    Only here is its factor to be seen: what operators are given for a reduction is closed.
+    """
+
+    @wraps(method)
+    def reducing(group: Any, *args: Any, **kwargs: Any) -> Any:
+        options: Any = next((a for a in (*args, *kwargs.values()) if hasattr(a, "reduceOp")), None)
+        operation = None if options is None else copy.copy(options.reduceOp)
+        if operation is None or not _is_multiplied(operation, args):
+            return method(group, *args, **kwargs)
+        options.reduceOp = dist.ReduceOp.SUM
+        before = _factor.set(float(operation.factor))
+        try:
+            return method(group, *args, **kwargs)
+        finally:
+            _factor.reset(before)
+            options.reduceOp = operation
+
+    return reducing
+
+
+def _is_multiplied(operation: Any, args: Any) -> bool:
+    first = next((leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)), None)
+    if first is None or first.device.type != pytorch.DEVICE_TYPE or not first.is_floating_point():
+        return False
+    multiplied: Any = getattr(dist.ReduceOp, "PREMUL_SUM")  # noqa: B009  the stub leaves it out
+    return bool(operation == multiplied)
 
 
 def _refusal(reduce_op: Any, dtype: torch.dtype) -> RuntimeError | None:
