@@ -62,3 +62,32 @@ def test_no_values_are_computed_where_shapes_are_asked_for():
         found, values = attend(1, 2, 16, 8)
     assert [tuple(v.shape) for v in values] == [(1, 2, 16, 8)] * 4
     assert ONE in [event.call.name for event in found.events]
+
+
+def test_flex_attention_with_a_block_mask_is_that_of_a_masked_one():
+    from torch.nn.attention.flex_attention import (  # noqa: PLC0415  imports much
+        create_block_mask,
+        flex_attention,
+    )
+
+    own = torch.Generator().manual_seed(0)
+    host = [torch.randn(2, 2, 128, 16, generator=own) for _ in range(3)]
+    documents = torch.arange(128) // 50
+
+    def within(batch, head, query, key):
+        del batch, head
+        here = documents.to(query.device)
+        return (query >= key) & (here[query] == here[key])
+
+    mask = torch.ones(128, 128).tril().bool() & (documents[:, None] == documents)
+    expected = [t.clone().requires_grad_() for t in host]
+    out = torch.nn.functional.scaled_dot_product_attention(*expected, attn_mask=mask)
+    out.pow(2).sum().backward()
+    mine = [t.to("neuron").requires_grad_() for t in host]
+    blocks = create_block_mask(within, 2, None, 128, 128, device="neuron")
+    compiled = torch.compile(flex_attention, backend="neuron")
+    found = compiled(*mine, block_mask=blocks)
+    found.pow(2).sum().backward()
+    torch.testing.assert_close(found.cpu(), out, rtol=1e-4, atol=1e-5)
+    for one, other in zip(mine, expected, strict=True):
+        torch.testing.assert_close(one.grad.cpu(), other.grad, rtol=1e-4, atol=1e-4)

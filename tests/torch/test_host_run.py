@@ -252,3 +252,41 @@ def test_what_has_one_dimension_or_no_element_is_compiled_too(function):
     x = torch.arange(6.0).view(2, 3)
     assert torch.equal(compiled(function)(x.to("neuron")).cpu(), function(x))
     assert not compiler.graphs()[-1].missing
+
+
+def kept_products(context, operator, *args, **kwargs):
+    """A policy that keeps what matrix products gave, and computes the rest again."""
+    del context, args, kwargs
+    policy = torch.utils.checkpoint.CheckpointPolicy
+    return policy.MUST_SAVE if operator is torch.ops.aten.mm.default else policy.PREFER_RECOMPUTE
+
+
+# PyTorch's compiler looks at the gradient of every argument, which warns of those between.
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+def test_a_compiled_part_of_a_checkpointed_one_is_not_looked_into():
+    from functools import partial  # noqa: PLC0415  of this test alone
+
+    from torch.utils import checkpoint  # noqa: PLC0415  likewise
+
+    weight = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+
+    def block(value, product, matrix):
+        return (product(value @ matrix, matrix) @ matrix).sin()
+
+    def gradient(device, *, is_compiled):
+        def product(a, b):
+            return (a @ b).tanh()
+
+        compiled = torch.compile(product, backend="neuron") if is_compiled else product
+        matrix = weight.to(device).requires_grad_()
+        policy = partial(checkpoint.create_selective_checkpoint_contexts, kept_products)
+        value = torch.ones(3, 4, device=device)
+        for _ in range(2):
+            value = checkpoint.checkpoint(
+                block, value, compiled, matrix, use_reentrant=False, context_fn=policy
+            )
+        value.sum().backward()
+        return matrix.grad.cpu()
+
+    expected = gradient("cpu", is_compiled=False)
+    torch.testing.assert_close(gradient("neuron", is_compiled=True), expected)

@@ -20,6 +20,7 @@ from torch import Tensor
 from trnsim.torch import pytorch
 from trnsim.torch.alias import host_alias
 from trnsim.torch.contracts import read_contract
+from trnsim.torch.imports import when_imported
 from trnsim.torch.memory import place
 from trnsim.torch.recording import noted
 from trnsim.torch.shapes import shape_kernel
@@ -43,6 +44,20 @@ def register(library: Library) -> None:
         library.impl(name, _noted(name, kernel), "PrivateUse1")
     for name, kernel in _FORMS_TO_SPLIT.items():
         library.impl(name, kernel, "PrivateUse1")
+    when_imported("torch.nn.attention.flex_attention", _serve_flex)
+
+
+def _serve_flex(module: Any) -> None:
+    """Let FlexAttention take tensors of the device, which its list of devices does not name.
+
+    The list is a constant of the check, which stays PyTorch's own for its compiler to trace.
+    """
+    check: Any = module._validate_device  # noqa: SLF001  PyTorch's name
+    constants = (
+        part | {pytorch.DEVICE_TYPE} if isinstance(part, frozenset) else part
+        for part in check.__code__.co_consts
+    )
+    check.__code__ = check.__code__.replace(co_consts=tuple(constants))
 
 
 def _noted(name: str, kernel: Kernel) -> Kernel:

@@ -77,7 +77,9 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
             aliases.append(argument if index == _ON_HOST else host_alias(argument))
             core = core if index == _ON_HOST else index
         try:
-            with drawing_from(core) if seeded else _NOTHING:
+            # Who watches operators (selective checkpointing keeps their results) sees none of
+            # these, as of any compiled graph: what it would keep is the host's and not a tensor's.
+            with pytorch.without_modes(), drawing_from(core) if seeded else _NOTHING:
                 found = run(*aliases)
         except RuntimeError:
             if written:

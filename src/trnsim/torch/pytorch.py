@@ -12,6 +12,7 @@ import datetime as dt
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -247,8 +248,10 @@ def without_fakes() -> Any:
 
 
 def without_modes() -> AbstractContextManager[Any]:
-    """A context in which tensors are real and nobody traces what is done with them."""
-    from torch.utils._python_dispatch import (  # noqa: PLC0415  only where states are asked for
+    """A context in which tensors are real and nobody sees which operators are called."""
+    if not torch._C._len_torch_dispatch_stack():
+        return nullcontext()
+    from torch.utils._python_dispatch import (  # noqa: PLC0415  only where somebody watches
         _disable_current_modes,
     )
 
