@@ -254,39 +254,39 @@ def test_what_has_one_dimension_or_no_element_is_compiled_too(function):
     assert not compiler.graphs()[-1].missing
 
 
-def kept_products(context, operator, *args, **kwargs):
-    """A policy that keeps what matrix products gave, and computes the rest again."""
+def kept_attention(context, operator, *args, **kwargs):
+    """A policy that keeps what attention gave, and computes the rest again."""
     del context, args, kwargs
     policy = torch.utils.checkpoint.CheckpointPolicy
-    return policy.MUST_SAVE if operator is torch.ops.aten.mm.default else policy.PREFER_RECOMPUTE
+    is_kept = operator is torch.ops.higher_order.flex_attention
+    return policy.MUST_SAVE if is_kept else policy.PREFER_RECOMPUTE
 
 
 # PyTorch's compiler looks at the gradient of every argument, which warns of those between.
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
-def test_a_compiled_part_of_a_checkpointed_one_is_not_looked_into():
+def test_who_keeps_results_sees_none_of_the_hosts():
     from functools import partial  # noqa: PLC0415  of this test alone
 
+    from torch.nn.attention.flex_attention import flex_attention  # noqa: PLC0415  imports much
     from torch.utils import checkpoint  # noqa: PLC0415  likewise
 
-    weight = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+    attend = torch.compile(flex_attention, backend="neuron")
+    policy = partial(checkpoint.create_selective_checkpoint_contexts, kept_attention)
+    host = torch.randn(1, 2, 128, 16, generator=torch.Generator().manual_seed(0))
 
-    def block(value, product, matrix):
-        return (product(value @ matrix, matrix) @ matrix).sin()
+    def block(value, matrix):
+        return attend(*([value @ matrix] * 3)).sin()
 
-    def gradient(device, *, is_compiled):
-        def product(a, b):
-            return (a @ b).tanh()
-
-        compiled = torch.compile(product, backend="neuron") if is_compiled else product
-        matrix = weight.to(device).requires_grad_()
-        policy = partial(checkpoint.create_selective_checkpoint_contexts, kept_products)
-        value = torch.ones(3, 4, device=device)
+    def gradient(is_kept):
+        matrix = torch.eye(16, device="neuron").requires_grad_()
+        value = host.to("neuron")
         for _ in range(2):
-            value = checkpoint.checkpoint(
-                block, value, compiled, matrix, use_reentrant=False, context_fn=policy
+            value = (
+                checkpoint.checkpoint(block, value, matrix, use_reentrant=False, context_fn=policy)
+                if is_kept
+                else block(value, matrix)
             )
         value.sum().backward()
         return matrix.grad.cpu()
 
-    expected = gradient("cpu", is_compiled=False)
-    torch.testing.assert_close(gradient("neuron", is_compiled=True), expected)
+    torch.testing.assert_close(gradient(True), gradient(False))
