@@ -1,9 +1,6 @@
 """Released accelerate finds the device and trains on it, in one process and in two."""
 
 import json
-import os
-import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 accelerate = pytest.importorskip("accelerate", reason="make clients installs accelerate")
+
+from launched import free_port, run
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -93,21 +92,10 @@ def test_big_models_are_dispatched_to_the_device():
     assert torch.allclose(found.cpu(), expected, atol=1e-6)
 
 
-def run(folder, command, **environment):
+def answer(folder, *command, **environment):
     """What the script answered."""
-    done = subprocess.run(
-        [sys.executable, *command],
-        capture_output=True, text=True, check=False, timeout=500,
-        env=os.environ | {"GLOO_SOCKET_IFNAME": "lo", "HF_HOME": str(folder)} | environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+    run([sys.executable, *command], folder, **environment)
     return json.loads((folder / "answer.json").read_text())
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +106,9 @@ def test_accelerate_launch_trains_as_one_process_on_the_cpu(tmp_path, options, p
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
     mine.mkdir()
     theirs.mkdir()
-    found = run(mine, [*launch, str(SCRIPT), str(mine), "4"])
+    found = answer(mine, *launch, str(SCRIPT), str(mine), "4")
     whole = [str(SCRIPT), str(theirs), str(4 * processes)]
-    expected = run(theirs, whole, ACCELERATE_USE_CPU="true")
+    expected = answer(theirs, *whole, ACCELERATE_USE_CPU="true")
     assert (found["device"], expected["device"]) == ("neuron", "cpu")
     assert found["ranks"] == list(range(processes))
     assert found["losses"] == pytest.approx(expected["losses"], rel=1e-4)

@@ -28,9 +28,11 @@ if __name__ == "__main__":
     module = Regression()
     trainer = lightning.Trainer(devices=2, max_epochs=2, use_distributed_sampler=True, **QUIET,
                                 accelerator={accelerator!r}, strategy={strategy!r})
-    trainer.fit(module, batches(4))
+    trainer.fit(module, batches(4), batches(4))
     if trainer.is_global_zero:
         answer = {{"kind": type(trainer.strategy).__name__, "world": trainer.world_size,
+                   "checked": {{name: value.item() for name, value
+                               in trainer.callback_metrics.items()}},
                    "total": sum(p.double().sum().item() for p in module.parameters())}}
         open({answer!r}, "w").write(json.dumps(answer))
 """
@@ -58,7 +60,8 @@ class Regression(lightning.LightningModule):
 
     def validation_step(self, batch, index):
         del index
-        self.log("checked", self.net(batch).pow(2).mean())
+        self.log("checked", self.net(batch).pow(2).mean(), sync_dist=True)
+        self.log("rows", len(batch), sync_dist=True, reduce_fx="sum")
 
     def configure_optimizers(self):
         return torch.optim.AdamW(self.parameters(), lr=1e-2)
@@ -137,3 +140,5 @@ def test_two_processes_train_as_two_on_the_cpu(tmp_path, strategy):
     assert mine["kind"] == "NeuronDDPStrategy"
     assert mine["world"] == theirs["world"] == 2
     assert mine["total"] == pytest.approx(theirs["total"], rel=1e-4)
+    assert mine["checked"] == pytest.approx(theirs["checked"], rel=1e-4)
+    assert mine["checked"]["rows"] == 32

@@ -1,5 +1,9 @@
 """Released TRL on the device: steps of supervised and of preference training, as on the CPU."""
 
+import json
+import sys
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
@@ -8,6 +12,7 @@ datasets = pytest.importorskip("datasets", reason="make clients installs trl, wh
 
 import accelerate
 from known import MODELS
+from launched import free_port, run
 from words import tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -70,3 +75,23 @@ def test_two_steps_lose_what_they_lose_on_the_cpu(tmp_path, train):
     assert len(found) == 2
     assert found == pytest.approx(expected, rel=1e-4)
     assert found[0] != found[1]
+
+
+def launched(folder, *options, **environment):
+    """What the program answers where two processes of it are started."""
+    folder.mkdir()
+    launch = ["-m", "accelerate.commands.launch", "--num_processes=2", *options]
+    program = Path(__file__).parent / "trl_program.py"
+    port = f"--main_process_port={free_port()}"
+    said = run([sys.executable, *launch, port, str(program), str(folder)], folder, **environment)
+    (line,) = [line for line in said.splitlines() if line.startswith("ANSWER")]
+    return json.loads(line.removeprefix("ANSWER"))
+
+
+def test_two_launched_processes_lose_what_two_on_the_cpu_lose(tmp_path):
+    mine = launched(tmp_path / "mine", "--multi_gpu")
+    theirs = launched(tmp_path / "theirs", "--cpu", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert (mine["device"], theirs["device"]) == ("neuron", "cpu")
+    assert mine["processes"] == theirs["processes"] == 2
+    assert mine["losses"] == pytest.approx(theirs["losses"], rel=1e-3)
+    assert mine["losses"][-1] < mine["losses"][0]
