@@ -12,7 +12,7 @@ datasets = pytest.importorskip("datasets", reason="make clients installs trl, wh
 
 import accelerate
 from known import MODELS
-from launched import free_port, run
+from launched import free_port, run, torchrun
 from words import tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -77,20 +77,20 @@ def test_two_steps_lose_what_they_lose_on_the_cpu(tmp_path, train):
     assert found[0] != found[1]
 
 
-def launched(folder, *options, **environment):
-    """What the program answers where two processes of it are started."""
-    folder.mkdir()
-    launch = ["-m", "accelerate.commands.launch", "--num_processes=2", *options]
-    program = Path(__file__).parent / "trl_program.py"
-    port = f"--main_process_port={free_port()}"
-    said = run([sys.executable, *launch, port, str(program), str(folder)], folder, **environment)
+PROGRAM = Path(__file__).parent / "trl_program.py"
+
+
+def answer(said):
     (line,) = [line for line in said.splitlines() if line.startswith("ANSWER")]
     return json.loads(line.removeprefix("ANSWER"))
 
 
 def test_two_launched_processes_lose_what_two_on_the_cpu_lose(tmp_path):
-    mine = launched(tmp_path / "mine", "--multi_gpu")
-    theirs = launched(tmp_path / "theirs", "--cpu", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    launch = ["-m", "accelerate.commands.launch", "--num_processes=2", "--multi_gpu"]
+    port = f"--main_process_port={free_port()}"
+    mine = answer(run([sys.executable, *launch, port, str(PROGRAM), "mine"], tmp_path))
+    without = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "ACCELERATE_USE_CPU": "true"}
+    theirs = answer(torchrun(2, PROGRAM, "theirs", folder=tmp_path, **without))
     assert (mine["device"], theirs["device"]) == ("neuron", "cpu")
     assert mine["processes"] == theirs["processes"] == 2
     assert mine["losses"] == pytest.approx(theirs["losses"], rel=1e-3)

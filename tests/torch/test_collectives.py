@@ -76,6 +76,44 @@ def data_parallel(rank):
     return losses_of(parallel, shard(rank, inputs), shard(rank, targets))
 
 
+class TwoHeads(nn.Module):
+    """A network that trains another of its heads in each process."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.heads = nn.Linear(8, 4), nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+
+    def forward(self, rows, used):
+        return sum(self.heads[place](self.body(rows)) for place in used)
+
+
+def with_unused_parameters(rank):
+    torch.manual_seed(0)
+    model = nn.parallel.DistributedDataParallel(
+        TwoHeads().to("neuron"), find_unused_parameters=True
+    )
+    rows = torch.ones(2, 8, device="neuron")
+    model(rows, [0]).sum().backward()
+    assert torch.empty(3).fill_(2).tolist() == [2, 2, 2]
+    assert torch.empty(3, pin_memory=True).is_pinned()
+    assert torch.zeros(3, pin_memory=True).tolist() == [0, 0, 0]
+    seen = [[p.grad is not None for p in head.parameters()] for head in model.module.heads]
+    model.zero_grad()
+    model(rows, [rank]).sum().backward()
+    return seen, [p.grad.cpu() for p in model.parameters()]
+
+
+def test_parameters_that_a_process_does_not_use_are_found():
+    found = together(with_unused_parameters)
+    torch.manual_seed(0)
+    model, rows = TwoHeads(), torch.ones(2, 8)
+    sum(model(rows, [place]).sum() for place in (0, 1)).div(2).backward()
+    for seen, gradients in found:
+        assert seen == [[True, True], [False, False]]
+        for mine, parameter in zip(gradients, model.parameters(), strict=True):
+            torch.testing.assert_close(mine, parameter.grad)
+
+
 def fully_sharded(rank):
     from torch.distributed.fsdp import fully_shard  # noqa: PLC0415  imports much
 

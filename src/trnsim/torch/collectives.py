@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from trnsim.torch import pytorch, recording
+from trnsim.torch import pytorch, recording, storage
 from trnsim.torch.alias import host_alias
 from trnsim.torch.faults import (
     CollectiveBroken,
@@ -123,6 +123,8 @@ def _on_own_device(init: Callable[..., None]) -> Callable[..., None]:
         if any(parameter.device.type == DEVICE_TYPE for parameter in module.parameters()):
             device_ids = output_device = None
         init(self, module, device_ids, output_device, *args, **kwargs)
+        if self.find_unused_parameters:
+            storage.pin_from_now_on()  # what was used goes to the device from pinned memory
 
     return made
 

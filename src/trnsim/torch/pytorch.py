@@ -139,6 +139,17 @@ def overload(name: str) -> OpOverload[..., Any] | None:
     return found if isinstance(found, OpOverload) else None
 
 
+def host_kernel(name: str) -> Callable[..., Any]:
+    """The kernel that the CPU has for an operator today, whatever takes its place later."""
+    get_kernel: Any = getattr(torch.library, "get_kernel")  # noqa: B009  the stub leaves it out
+    kernel: Any = get_kernel(name, "CPU")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return kernel.call_boxed(CPU_KEYS, *args, **kwargs)
+
+    return call
+
+
 def function_under(operator: OpOverload[..., Any]) -> Callable[..., Any]:
     """What an operator's Python object calls."""
     function: Callable[..., Any] = operator._op

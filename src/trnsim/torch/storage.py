@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from trnsim.errors import NotModelled
+from trnsim.torch import pytorch
 from trnsim.torch.cores import core_index
 from trnsim.torch.faults import program_line
 from trnsim.torch.memory import core_memory, place
@@ -116,6 +117,32 @@ def pin_memory(tensor: Tensor, device: torch.device | None = None) -> Tensor:
     copied = tensor.clone()
     _pinned.put(copied.untyped_storage(), 1)
     return copied
+
+
+def pin_from_now_on() -> None:
+    """Let a tensor be made in pinned memory, which only C++ asks of a program without such memory.
+
+    Every tensor of the host is then made through Python, so it waits until somebody needs it.
+    """
+    if not _factories:
+        _factories.append(pytorch.new_library("aten"))
+        for name in ("empty.memory_format", "empty_strided"):
+            _factories[0].impl(name, _pinning(name), "CPU", allow_override=True)
+
+
+_factories: Final[list[Any]] = []
+
+
+def _pinning(name: str) -> Any:
+    make = pytorch.host_kernel(f"aten::{name}")
+
+    def factory(*args: Any, pin_memory: bool | None = None, **options: Any) -> Tensor:
+        made: Tensor = make(*args, **options)
+        if pin_memory:
+            _pinned.put(made.untyped_storage(), 1)
+        return made
+
+    return factory
 
 
 def is_pinned(tensor: Tensor, device: torch.device | None = None) -> bool:

@@ -129,10 +129,10 @@ def with_factors(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def reducing(group: Any, *args: Any, **kwargs: Any) -> Any:
-        options: Any = next((a for a in (*args, *kwargs.values()) if hasattr(a, "reduceOp")), None)
-        operation = None if options is None else copy.copy(options.reduceOp)
-        if operation is None or not _is_multiplied(operation, args):
+        given: list[Any] = [a for a in (*args, *kwargs.values()) if hasattr(a, "reduceOp")]
+        if not given or not _is_multiplied(given[0].reduceOp, args):
             return method(group, *args, **kwargs)
+        options, operation = given[0], copy.copy(given[0].reduceOp)
         options.reduceOp = dist.ReduceOp.SUM
         before = _factor.set(float(operation.factor))
         try:
