@@ -7,7 +7,8 @@ from trnsim import isa
 from trnsim.dtypes import BFLOAT16, FLOAT32, INT32
 from trnsim.errors import IllegalInstruction, InternalError
 from trnsim.isa import Activation, DmaCopy, Engine, Instruction, Memset, NcMatmul, TensorCopy
-from trnsim.isa.instruction import Dims, reads, writes
+from trnsim.isa.declaration import reads, writes
+from trnsim.isa.instruction import Dims
 from trnsim.memory import Memory
 
 SBUF, PSUM, HBM = Memory.SBUF, Memory.PSUM, Memory.HBM

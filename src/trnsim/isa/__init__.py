@@ -7,13 +7,14 @@ from trnsim.isa.activate2 import Activate2
 from trnsim.isa.activation import Activation, ActivationReduce
 from trnsim.isa.copy import Memset, TensorCopy
 from trnsim.isa.cores import CoreBarrier, DmaEngine, Sendrecv
+from trnsim.isa.declaration import Operand
 from trnsim.isa.dma import DmaCopy
 from trnsim.isa.dma_compute import DmaCompute
 from trnsim.isa.dma_transpose import DmaTranspose
 from trnsim.isa.elementwise import Reciprocal, ScalarTensorTensor, TensorScalar, TensorTensor
 from trnsim.isa.exponential import Exponential
 from trnsim.isa.gather import LocalGather, NcNGather
-from trnsim.isa.instruction import FREE_DIMENSIONS, Cost, Dims, Instruction, Operand
+from trnsim.isa.instruction import FREE_DIMENSIONS, Cost, Dims, Instruction
 from trnsim.isa.matmul import NcMatmul
 from trnsim.isa.matmul_mx import NcMatmulMx, QuantizeMx
 from trnsim.isa.matmul_sparse import NcMatmulSparse, nc_matmul_sparse

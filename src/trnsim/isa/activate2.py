@@ -13,16 +13,8 @@ from trnsim.isa.activation import (
     check_values,
     named_function,
 )
-from trnsim.isa.instruction import (
-    PSUM,
-    SBUF,
-    Cost,
-    Dims,
-    Instruction,
-    reads,
-    vector_or_number,
-    writes,
-)
+from trnsim.isa.declaration import reads, vector_or_number, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import along_free_axis
 from trnsim.isa.modes import Engine, ReduceCmd
 from trnsim.isa.operators import ALU

@@ -8,17 +8,8 @@ import numpy as np
 
 from trnsim.dtypes import FLOAT32, TFLOAT32
 from trnsim.errors import UndefinedBehavior, Unspecified
-from trnsim.isa.instruction import (
-    PSUM,
-    SBUF,
-    Cost,
-    Dims,
-    Instruction,
-    Operand,
-    reads,
-    vector_or_number,
-    writes,
-)
+from trnsim.isa.declaration import Operand, reads, vector_or_number, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import along_free_axis, lane_cost
 from trnsim.isa.machine import IDENTITIES, Machine
 from trnsim.isa.modes import Engine, ReduceCmd

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, names, reads, writes
+from trnsim.isa.declaration import names, reads, writes
+from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.modes import Engine
 from trnsim.memory import Tile
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from trnsim.dtypes import Array, round_to, to_float32
 from trnsim.errors import NotModelled
-from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.declaration import reads, writes
+from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.modes import DgeMode, Engine, OobMode
 from trnsim.isa.movement import Movement, as_it_is
 from trnsim.memory import Tile, VectorIndex

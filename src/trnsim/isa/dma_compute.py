@@ -8,9 +8,10 @@ import numpy as np
 
 from trnsim.dtypes import BFLOAT16, FLOAT32, Float32Array, round_to, to_float32
 from trnsim.errors import UndefinedBehavior
+from trnsim.isa.declaration import reads_many, writes
 from trnsim.isa.dma import check_rows, check_vector_index, count_descriptors, transfer_cost
 from trnsim.isa.fields import are_tiles
-from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, reads_many, writes
+from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.modes import DgeMode, Engine, OobMode
 from trnsim.memory import ScalarIndex, SnakeIndex, Tile, VectorIndex
 

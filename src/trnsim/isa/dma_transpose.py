@@ -7,6 +7,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from trnsim.dtypes import UINT32
+from trnsim.isa.declaration import reads, writes
 from trnsim.isa.dma import (
     check_hardware_dge,
     check_priority,
@@ -15,7 +16,7 @@ from trnsim.isa.dma import (
     rows_of,
     transfer_cost,
 )
-from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.modes import DgeMode, Engine, OobMode
 from trnsim.isa.movement import Movement
 from trnsim.memory import Tile, VectorIndex

@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnsim.dtypes import BFLOAT16, INT32, UINT32
-from trnsim.isa.instruction import (
-    PSUM,
-    SBUF,
-    Cost,
-    Dims,
-    Instruction,
-    reads,
-    vector_or_number,
-    writes,
-)
+from trnsim.isa.declaration import reads, vector_or_number, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import (
     bits_along_free_axis,
     copy_speedup,

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3, FLOAT32, INT32, UINT32, Dtype
 from trnsim.isa.cores import DmaEngine
-from trnsim.isa.instruction import HBM, PSUM, Instruction, Operand
+from trnsim.isa.declaration import Operand
+from trnsim.isa.instruction import HBM, PSUM, Instruction
 from trnsim.isa.modes import DgeMode, Engine, MatmulPerfMode, ReduceCmd
 from trnsim.isa.register import VirtualRegister
 from trnsim.memory import AccessPattern, Memory, Storage, Tile

@@ -9,7 +9,8 @@ import numpy as np
 
 from trnsim.dtypes import UINT16, UINT32
 from trnsim.errors import UndefinedBehavior
-from trnsim.isa.instruction import SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.declaration import reads, writes
+from trnsim.isa.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
 from trnsim.memory import Tile

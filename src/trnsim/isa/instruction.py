@@ -15,6 +15,17 @@ from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, dataclass_transform
 
 from trnsim.errors import IllegalInstruction, InternalError
+from trnsim.isa.declaration import (
+    CHANGES,
+    LOOKS,
+    Operand,
+    names,
+    reads,
+    reads_many,
+    updates,
+    vector_or_number,
+    writes,
+)
 from trnsim.isa.fields import wrong_field
 from trnsim.isa.indirection import check_indirection
 from trnsim.isa.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
@@ -23,7 +34,7 @@ from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Dtype
+    from trnsim.dtypes import Array
     from trnsim.isa.machine import Machine
 
 SBUF: Final = Memory.SBUF
@@ -42,76 +53,6 @@ _SHARED_PORTS: Final = {
 _START_PARTITION: Final = (
     "trainium_inferentia2_arch.rst, accessing SBUF/PSUM tensors: start_partition"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """What a tile operand promises.
-
-    Attributes:
-        access: "read", "write", "update" (reads what it does not overwrite), or "name" (neither).
-        axes: letters for the partition axis and the flattened free axis ("P F"), "1" for a length
-            of one; an empty string binds nothing.
-        memories: where the tile may live.
-        dtypes: what it may hold; empty means anything.
-        is_immediate: whether a plain number may stand for the tile.
-        is_many: whether it is a tuple of tiles.
-    """
-
-    access: str
-    axes: tuple[str, ...]
-    memories: tuple[Memory, ...]
-    dtypes: tuple[Dtype, ...]
-    is_immediate: bool = False
-    is_many: bool = False
-
-
-LOOKS: Final = ("read", "update")
-CHANGES: Final = ("write", "update")
-_REQUIRED: Final = object()
-
-
-def _operand(operand: Operand, default: Any) -> Any:
-    metadata = {"operand": operand}
-    if default is _REQUIRED:
-        return field(metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def reads(
-    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
-) -> Any:
-    """A tile that the instruction reads."""
-    return _operand(Operand("read", tuple(axes.split()), memories, dtypes), default)
-
-
-def writes(
-    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
-) -> Any:
-    """A tile that the instruction writes as a whole."""
-    return _operand(Operand("write", tuple(axes.split()), memories, dtypes), default)
-
-
-def updates(
-    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
-) -> Any:
-    """A tile that the instruction changes in part: what it held before must have been written."""
-    return _operand(Operand("update", tuple(axes.split()), memories, dtypes), default)
-
-
-def names(axes: str, *memories: Memory) -> Any:
-    """A tile that the instruction does not touch; accesses to it stay on their side of it."""
-    return _operand(Operand("name", tuple(axes.split()), memories, ()), _REQUIRED)
-
-
-def reads_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> Any:
-    """A tuple of tiles that the instruction reads."""
-    return _operand(Operand("read", tuple(axes.split()), memories, dtypes, is_many=True), _REQUIRED)
-
-
-def vector_or_number(axes: str, *memories: Memory, default: Any = _REQUIRED) -> Any:
-    """A number, or a tile with one element a partition that is broadcast along the free axis."""
-    return _operand(Operand("read", tuple(axes.split()), memories, (), is_immediate=True), default)
 
 
 class Dims(dict[str, int]):

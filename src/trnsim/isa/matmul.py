@@ -15,7 +15,8 @@ from trnsim.dtypes import (
 )
 from trnsim.errors import Unspecified
 from trnsim.isa.array_indirection import check_array_indirection, index_of, share_by_quadrant
-from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.declaration import reads, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.modes import Engine, MatmulPerfMode
 from trnsim.isa.movement import Movement, transposed_rows
 from trnsim.isa.tensor_engine import (

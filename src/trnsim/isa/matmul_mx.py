@@ -22,8 +22,9 @@ from trnsim.dtypes import (
 )
 from trnsim.errors import InternalError
 from trnsim.isa.array_indirection import check_array_indirection, index_of, share_by_quadrant
+from trnsim.isa.declaration import reads, writes
 from trnsim.isa.fields import are_tiles
-from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
 from trnsim.isa.mx_layout import (

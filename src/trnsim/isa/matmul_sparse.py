@@ -24,7 +24,8 @@ from trnsim.dtypes import (
     UINT16,
     expand,
 )
-from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.declaration import reads, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.modes import Engine
 from trnsim.isa.tensor_engine import (
     WHOLE_PSUM_GENERATION,

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4, NeuronCore
 from trnsim.errors import IllegalInstruction
 from trnsim.facts import Count, Rate
+from trnsim.isa.declaration import Operand
 from trnsim.isa.example import examples, on_engine
-from trnsim.isa.instruction import ON_PARTITIONS, Cost, Instruction, Operand
+from trnsim.isa.instruction import ON_PARTITIONS, Cost, Instruction
 from trnsim.isa.modes import Engine
 from trnsim.memory import Tile
 from trnsim.text import markdown

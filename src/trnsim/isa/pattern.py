@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.dtypes import round_to
-from trnsim.isa.instruction import SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.declaration import reads, writes
+from trnsim.isa.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
 from trnsim.isa.register import VirtualRegister

@@ -23,16 +23,8 @@ from trnsim.dtypes import (
     UINT16,
     UINT32,
 )
-from trnsim.isa.instruction import (
-    PSUM,
-    SBUF,
-    Cost,
-    Dims,
-    Instruction,
-    reads,
-    vector_or_number,
-    writes,
-)
+from trnsim.isa.declaration import reads, vector_or_number, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import along_free_axis, lane_cost
 from trnsim.isa.modes import Engine
 from trnsim.isa.operands import check_float32

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.declaration import reads, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
 from trnsim.isa.operators import ALU

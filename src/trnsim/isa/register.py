@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior, Unspecified
-from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.declaration import reads, writes
+from trnsim.isa.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.modes import Engine
 from trnsim.memory import Tile
 

@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trnsim.isa.accumulation import accumulate, check_command
-from trnsim.isa.instruction import (
-    PSUM,
-    SBUF,
-    Cost,
-    Dims,
-    Instruction,
-    Operand,
-    reads,
-    vector_or_number,
-    writes,
-)
+from trnsim.isa.declaration import Operand, reads, vector_or_number, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine, ReduceCmd
 from trnsim.isa.operands import apply_along, arithmetic, check_float32, check_operand, is_bypass

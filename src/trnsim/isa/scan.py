@@ -19,16 +19,8 @@ from trnsim.dtypes import (
     UINT16,
 )
 from trnsim.isa.accumulation import check_command, starting
-from trnsim.isa.instruction import (
-    PSUM,
-    SBUF,
-    Cost,
-    Dims,
-    Instruction,
-    reads,
-    vector_or_number,
-    writes,
-)
+from trnsim.isa.declaration import reads, vector_or_number, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine, ReduceCmd
 from trnsim.isa.operands import (

@@ -13,7 +13,8 @@ import numpy as np
 
 from trnsim.dtypes import UINT16, UINT32, round_to
 from trnsim.errors import UndefinedBehavior, Unspecified
-from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.declaration import reads, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
 from trnsim.isa.operands import is_number

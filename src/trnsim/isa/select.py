@@ -21,16 +21,8 @@ from trnsim.dtypes import (
 )
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.accumulation import accumulate, check_command
-from trnsim.isa.instruction import (
-    PSUM,
-    SBUF,
-    Cost,
-    Dims,
-    Instruction,
-    reads,
-    vector_or_number,
-    writes,
-)
+from trnsim.isa.declaration import reads, vector_or_number, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import along_free_axis, lane_cost
 from trnsim.isa.modes import Engine, ReduceCmd
 from trnsim.isa.operands import check_one_in_psum, is_number

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from trnsim.isa.declaration import reads, writes
 from trnsim.isa.fields import are_tiles
-from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
 from trnsim.memory import Tile

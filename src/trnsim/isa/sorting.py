@@ -8,9 +8,10 @@ import numpy as np
 
 from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT32
 from trnsim.errors import Unspecified
+from trnsim.isa.declaration import reads, writes
 from trnsim.isa.fields import are_tiles, is_whole
 from trnsim.isa.gather import GPSIMD_CORE_PARTITIONS
-from trnsim.isa.instruction import SBUF, Cost, Dims, Instruction, reads, writes
+from trnsim.isa.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.lanes import lane_cost
 from trnsim.isa.modes import Engine
 from trnsim.isa.pattern import Integer, check_int32, int32

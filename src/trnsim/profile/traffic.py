@@ -13,7 +13,7 @@ import numpy as np
 
 from trnsim.dtypes import FLOAT32
 from trnsim.isa import Engine
-from trnsim.isa.instruction import CHANGES, LOOKS
+from trnsim.isa.declaration import CHANGES, LOOKS
 from trnsim.memory import Memory
 
 if TYPE_CHECKING:

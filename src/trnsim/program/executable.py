@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnsim.errors import EmulatorError
-from trnsim.isa.instruction import CHANGES
+from trnsim.isa.declaration import CHANGES
 from trnsim.isa.machine import Machine
 from trnsim.program.capture import refuse
 

@@ -148,7 +148,9 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
             one.collectives.append(_described(kind, args, group))
         hosts = {name: _each(value, partial(_on_host, kind)) for name, value in given.items()}
         if kind in _OF_THE_WHOLE:  # gloo cuts the whole along its first dimension
-            hosts = {name: _each(value, lambda host: host.view(-1)) for name, value in hosts.items()}
+            hosts = {
+                name: _each(value, lambda host: host.view(-1)) for name, value in hosts.items()
+            }
         try:
             sent, put_back = _taken(kind, hosts)
             found = operator(**sent)

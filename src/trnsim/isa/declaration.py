@@ -1,0 +1,84 @@
+"""Operands as they are declared: fields that say what an instruction does with a tile.
+
+dst: Tile = writes("P F", SBUF, PSUM)
+scale: Tile | float = vector_or_number("P 1", SBUF, PSUM, default=1.0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from trnsim.dtypes import Dtype
+    from trnsim.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What a tile operand promises.
+
+    Attributes:
+        access: "read", "write", "update" (reads what it does not overwrite), or "name" (neither).
+        axes: letters for the partition axis and the flattened free axis ("P F"), "1" for a length
+            of one; an empty string binds nothing.
+        memories: where the tile may live.
+        dtypes: what it may hold; empty means anything.
+        is_immediate: whether a plain number may stand for the tile.
+        is_many: whether it is a tuple of tiles.
+    """
+
+    access: str
+    axes: tuple[str, ...]
+    memories: tuple[Memory, ...]
+    dtypes: tuple[Dtype, ...]
+    is_immediate: bool = False
+    is_many: bool = False
+
+
+LOOKS: Final = ("read", "update")
+CHANGES: Final = ("write", "update")
+_REQUIRED: Final = object()
+
+
+def _operand(operand: Operand, default: Any) -> Any:
+    metadata = {"operand": operand}
+    if default is _REQUIRED:
+        return field(metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def reads(
+    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
+) -> Any:
+    """A tile that the instruction reads."""
+    return _operand(Operand("read", tuple(axes.split()), memories, dtypes), default)
+
+
+def writes(
+    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
+) -> Any:
+    """A tile that the instruction writes as a whole."""
+    return _operand(Operand("write", tuple(axes.split()), memories, dtypes), default)
+
+
+def updates(
+    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
+) -> Any:
+    """A tile that the instruction changes in part: what it held before must have been written."""
+    return _operand(Operand("update", tuple(axes.split()), memories, dtypes), default)
+
+
+def names(axes: str, *memories: Memory) -> Any:
+    """A tile that the instruction does not touch; accesses to it stay on their side of it."""
+    return _operand(Operand("name", tuple(axes.split()), memories, ()), _REQUIRED)
+
+
+def reads_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> Any:
+    """A tuple of tiles that the instruction reads."""
+    return _operand(Operand("read", tuple(axes.split()), memories, dtypes, is_many=True), _REQUIRED)
+
+
+def vector_or_number(axes: str, *memories: Memory, default: Any = _REQUIRED) -> Any:
+    """A number, or a tile with one element a partition that is broadcast along the free axis."""
+    return _operand(Operand("read", tuple(axes.split()), memories, (), is_immediate=True), default)
