@@ -263,6 +263,8 @@ class Instruction:
                 if value.__class__ in _ATOMS
                 else value.layout.signature
                 if isinstance(value, Tile) and value.index is None
+                else (value.__class__, value)
+                if value.__class__ in _NUMBERS and value == value  # noqa: PLR0124  NaN is not
                 else _plain(value)
                 for value in self.__dict__.values()
             ],
@@ -412,6 +414,7 @@ _ATOMS: Final = frozenset(
     {type(None), bool, str, Engine, DgeMode, OobMode, MatmulPerfMode, ReduceCmd}
 )
 """Types of values that are their own signatures, and equal to none of another type."""
+_NUMBERS: Final = frozenset({int, float})
 
 
 def _plain(value: object) -> object:

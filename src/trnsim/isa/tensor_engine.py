@@ -253,7 +253,9 @@ def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> Non
 def _check_unset(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
     """Before v4 nothing but matmuls may have written what a matmul adds to, since it started."""
     storage = dst.storage
-    if core.generation >= WHOLE_PSUM_GENERATION or storage.set_since.is_disjoint(*_own_runs(dst)):
+    if core.generation >= WHOLE_PSUM_GENERATION or not storage.is_set_since:
+        return
+    if storage.set_since.is_disjoint(*_own_runs(dst)):
         return
     if not (_is_started(dst) or (_started(dst) & _flags(storage.set_since, dst)).any()):
         return

@@ -157,6 +157,11 @@ class Storage:
         return self._accumulating is not None
 
     @property
+    def is_set_since(self) -> bool:
+        """Whether another instruction may have set any of what a matmul wrote."""
+        return self._set_since is not None and not self._set_since.is_empty
+
+    @property
     def set_since(self) -> ByteMask:
         """Of these, the bytes that another instruction has set since (see `started`)."""
         if self._set_since is None:

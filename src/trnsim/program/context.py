@@ -212,7 +212,9 @@ class CoreContext:
             if not storage.written.is_full or storage.is_placed or storage.changed is not None:
                 tile.mark_written()
             if storage.is_accumulated:
-                tile.mark_set(by_matmul=known.checked.engine is Engine.tensor)
+                by_matmul = known.checked.engine is Engine.tensor
+                if not by_matmul or storage.is_set_since:
+                    tile.mark_set(by_matmul=by_matmul)
         for tile, flags in partly:
             tile.mark_written_where(flags)
 

@@ -173,19 +173,22 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
         if isinstance(field.default, Enum)
     }
 
-    def taken(key: str, value: Any) -> Any:
-        """`value` as the instruction holds it; most need no second look."""
-        kind = value.__class__
-        if kind is NkiTensor or (kind in _AS_GIVEN and key not in enumerations):
-            return value
-        return _operand(instruction, enumerations.get(key), key, value)
+    def take(given: dict[str, Any]) -> None:
+        """Operands as the instruction holds them; most need no second look."""
+        for key, value in given.items():
+            kind = value.__class__
+            if kind is not NkiTensor and (kind not in _AS_GIVEN or key in enumerations):
+                given[key] = _operand(instruction, enumerations.get(key), key, value)
 
     def issue(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
         del name  # a label for AWS's scheduling tools
-        for key, value in kwargs.items():
-            kwargs[key] = taken(key, value)
+        take(kwargs)
+        if args:
+            named = dict(zip(keys, args, strict=False))
+            take(named)
+            args = (*named.values(), *args[len(keys) :])
         try:
-            made = instruction(*map(taken, keys, args), *args[len(keys) :], **kwargs)
+            made = instruction(*args, **kwargs)
         except TypeError:
             legal = ", ".join(signature.parameters)
             raise IllegalInstruction(
