@@ -663,3 +663,22 @@ def test_range_select_keeps_its_reduce_command():
     got = outputs(kernel, falling, HIGH)
     # The maximum over both: the second range alone would give column 3.
     np.testing.assert_array_equal(got, falling[:, 0:1])
+
+
+def test_awss_simulator_warns_of_accumulating_onto_what_nothing_wrote():
+    """NKI 0.5: "emits a warning when nc_matmul with accumulate=True is used" on such PSUM."""
+
+    @nki.jit
+    def kernel(a):
+        bank = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)
+        tile = nl.load(a)
+        nisa.nc_matmul(dst=bank[0:8, 0:4], stationary=tile, moving=tile[:, 0:4], accumulate=True)
+        out = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=nl.copy(bank))
+        return out
+
+    a = np.ones((8, 8), np.float32)
+    with pytest.warns(UserWarning, match="accumulate=True onto .*, which nothing wrote"):
+        assert np.isnan(nki.simulate(kernel)(a)).all()
+    with pytest.raises(UndefinedBehavior, match="which nothing wrote"):
+        trnsim.run(kernel, a)

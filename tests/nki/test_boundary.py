@@ -346,3 +346,44 @@ def test_awss_simulator_shows_what_nothing_wrote(dtype):
             np.isnan(values[~written]).all() if dtype in FLOATS else (values[~written] == 4).all()
         )
         assert (given == 1).all()
+
+
+@pytest.mark.parametrize("view", ["transposed", "reversed", "every other column", "itself"])
+def test_one_array_as_two_arguments_is_one_tensor_however_it_lies(view):
+    @jit
+    def kernel(one, other):
+        nl.store(one, nl.add(nl.load(one), 1.0))
+        nl.store(other, nl.multiply(nl.load(other), 2.0))
+        out = nl.ndarray(one.shape, dtype=one.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(one))
+        return out
+
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    for _ in range(_CALLS):
+        given = _views()[view](x)
+        wanted = (given + 1) * 2
+        np.testing.assert_array_equal(trnsim.run(kernel, given, given).outputs, wanted)
+        np.testing.assert_array_equal(given, wanted)
+        x %= 7
+
+
+@pytest.mark.parametrize("view", ["transposed", "itself"])
+def test_what_was_written_before_an_error_goes_back(view):
+    @jit
+    def kernel(x):
+        nl.store(x[0:1], nl.full((1, x.shape[1]), 5.0, x.dtype))
+        raise ValueError("mine")
+
+    x = np.zeros((4, 8), np.float32)
+    given = _views()[view](x)
+    with pytest.raises(ValueError, match="mine"):
+        trnsim.run(kernel, given)
+    assert (given[0] == 5).all()
+    assert not given[1:].any()
+
+
+@pytest.mark.parametrize(("dtype", "cast"), [("int64", "int32"), ("float64", "float32")])
+def test_a_wide_array_is_told_what_to_be(dtype, cast):
+    with pytest.raises(IllegalInstruction) as caught:
+        trnsim.run(first_row_added, np.ones((4, 8), dtype), np.ones((4, 8), np.float32))
+    assert f"astype({cast!r})" in caught.value.fix

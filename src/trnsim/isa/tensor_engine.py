@@ -242,9 +242,11 @@ def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> Non
     if is_written and core.generation >= WHOLE_PSUM_GENERATION:
         return
     what = "was set by another instruction than a matmul" if is_written else "nothing wrote"
+    is_whole = core.generation >= WHOLE_PSUM_GENERATION
+    legal = "was written" if is_whole else "a matmul with accumulate=False has started"
     raise UndefinedBehavior(
         f"{instruction.opcode}: accumulate=True onto {dst}, which {what}; legal on {core.name}: "
-        "PSUM that a matmul with accumulate=False has started",
+        f"PSUM that {legal}",
         fix="use accumulate=False for the first matmul, or leave accumulate out",
         source=f"{instruction.source}, Accumulation mode",
     )

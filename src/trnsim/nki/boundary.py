@@ -10,7 +10,7 @@ others: another argument may share them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -78,14 +78,12 @@ class Boundary:
 
     Attributes:
         entered: the arrays that came in, in order, as the kernel sees them.
-        goes_back: of each of them, whether it is a copy of which the changes go back.
     """
 
     def __init__(self, context: CoreContext) -> None:
         self.entered: list[NkiTensor] = []
-        self.goes_back: list[bool] = []
         self._context = context
-        self._copies: list[_Copy] = []
+        self._copies: dict[Hashable, _Copy] = {}
         self._torch: Any = None
         self._device: Any = None
         self._jax: Any = None
@@ -114,7 +112,7 @@ class Boundary:
         Raises:
             BadInput: for an argument that was broadcast.
         """
-        for made in self._copies:
+        for made in self._copies.values():
             if made.changed.is_empty:
                 continue
             if isinstance(made.given, np.ndarray):
@@ -170,14 +168,20 @@ class Boundary:
         try:
             dtype = stored(array.dtype)
         except IllegalInstruction as error:
-            native = "float32" if array.dtype.isnative else array.dtype.newbyteorder("=").name
+            native = "int32" if array.dtype.kind in "iu" else "float32"
+            if not array.dtype.isnative:
+                native = array.dtype.newbyteorder("=").name
             cast = f"cast it before the call: {name}.astype({native!r})"
             raise IllegalInstruction(
                 f"argument `{name}` is {array.dtype}, which a NeuronCore has not",
                 fix=cast if array.dtype.kind in "fiubc" else "give an array of numbers",
                 source=error.source,
             ) from None
-        if array.dtype != dtype.dtype:
+        place = _place_of(value, array)
+        known = self._copies.get(place)
+        if known is not None:  # the same elements, as another argument
+            dense = known.dense
+        elif array.dtype != dtype.dtype:
             dense = np.ascontiguousarray(array, dtype.dtype)
         else:
             # What cannot be written in place is copied, as a device would.
@@ -186,10 +190,9 @@ class Boundary:
         self.entered.append(NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm))
         given = value if _is_on_device(value) else array
         can_change = array.flags.writeable and self._context.has_values
-        self.goes_back.append(can_change and dense is not given)
-        if self.goes_back[-1]:
-            storage.changed = ByteMask(storage.nbytes)
-            self._copies.append(_Copy(name, given, dense, storage.changed))
+        if known is None and can_change and dense is not given:
+            known = self._copies[place] = _Copy(name, given, dense, ByteMask(storage.nbytes))
+        storage.changed = known.changed if known is not None else None
         return self.entered[-1]
 
     def _as_array(self, value: Any) -> Array | None:
@@ -236,6 +239,13 @@ class Boundary:
 def _is_on_device(value: Any) -> bool:
     """Whether it is a torch tensor of which the host sees a copy."""
     return hasattr(value, "detach") and str(value.device) != "cpu"
+
+
+def _place_of(value: Any, array: Array) -> Hashable:
+    """Which elements of which memory it is; on a device, which tensor."""
+    if _is_on_device(value):
+        return id(value)
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 def _bytes_of(array: Array) -> Array:

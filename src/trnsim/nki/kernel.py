@@ -73,7 +73,10 @@ class Kernel:
     @property
     def title(self) -> str:
         """The function's name."""
-        return self._function.__name__
+        function = self._function
+        while isinstance(function, functools.partial):
+            function = function.func
+        return getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Inside a kernel a plain call; outside, a run for the default target.
@@ -125,8 +128,10 @@ class Kernel:
         bound = self.bind(args, kwargs)
         given = {name: boundary.enter(name, value) for name, value in bound.items()}
         inputs = [tensor.storage for tensor in boundary.entered]
-        result, *_ = team.run(lambda: self._call(given), inputs)
-        boundary.write_back()
+        try:
+            result, *_ = team.run(lambda: self._call(given), inputs)
+        finally:  # what was written before an error is written, wherever it lies
+            boundary.write_back()
         return result
 
     def with_schedule(self, *args: Any, **kwargs: Any) -> NoReturn:

@@ -21,11 +21,14 @@ from trnsim.isa import (
     Engine,
     Instruction,
     MatmulPerfMode,
+    NcMatmul,
+    NcMatmulMx,
     NcVersion,
     OobMode,
     ReduceCmd,
 )
 from trnsim.isa import VirtualRegister as VirtualRegister
+from trnsim.isa.tensor_engine import mark_started
 from trnsim.nki.notices import is_simulator, refuse_or_warn
 from trnsim.nki.operators import Operator
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
@@ -145,7 +148,31 @@ def _meeting_anyway(barrier: CoreBarrier) -> CoreBarrier:
     return replace(barrier, data=stand_in)
 
 
-_LENIENT: dict[type[Instruction], Callable[[Any], Instruction]] = {CoreBarrier: _meeting_anyway}
+def _accumulating_anyway(matmul: NcMatmul | NcMatmulMx) -> NcMatmul | NcMatmulMx:
+    """A matmul that adds to what nothing wrote: AWS's simulator warns, and adds to NaN."""
+    dst: object = matmul.dst
+    if not (is_simulator() and matmul.accumulate is True and isinstance(dst, NkiTensor)):
+        return matmul
+    is_psum = dst.buffer is MemoryRegion.psum and dst.index is None and dst.dtype.is_float
+    if not is_psum or not current_core().has_values or not dst.storage.written.is_empty:
+        return matmul
+    refuse_or_warn(
+        f"{matmul.opcode}: accumulate=True onto {dst}, which nothing wrote",
+        "use accumulate=False for the first matmul, or leave accumulate out",
+        "release notes of NKI 0.5, nc_matmul with accumulate=True on uninitialized PSUM",
+    )
+    whole = dst.base_tensor
+    whole.fill(np.array(np.nan).astype(whole.dtype.dtype))
+    whole.mark_written()
+    mark_started(whole)
+    return matmul
+
+
+_LENIENT: dict[type[Instruction], Callable[[Any], Instruction]] = {
+    CoreBarrier: _meeting_anyway,
+    NcMatmul: _accumulating_anyway,
+    NcMatmulMx: _accumulating_anyway,
+}
 """What an instruction becomes before it is issued, where AWS's simulator takes more of it."""
 
 
