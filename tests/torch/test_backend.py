@@ -110,11 +110,34 @@ SAID = (
             "",
         ),
         ("import torch_neuronx, torch; torch.accelerator.current_accelerator()", ""),
+        ("import torch\nwith torch.random.fork_rng(): torch.rand(2)", ""),
+        (
+            """import torch; from torch.utils.checkpoint import checkpoint
+checkpoint(torch.sin, torch.ones(2, requires_grad=True), use_reentrant=False)""",
+            "",
+        ),
     ],
 )
 def test_a_program_that_never_named_the_device_is_told_once(program, said):
     done = python(program)
     assert (done.returncode, done.stderr) == (0, said)
+
+
+COMPILED = """
+import torch
+import torch._dynamo.utils as dynamo
+function = torch.compile(lambda x: x @ x, backend="eager")
+function(torch.ones(4, 4))
+print(dict(dynamo.counters["frames"]), dict(dynamo.counters["graph_break"]))
+"""
+
+
+@pytest.mark.parametrize("autoload", ["1", "0"])
+def test_a_program_of_the_host_is_compiled_as_if_the_device_were_not_there(autoload):
+    done = python(
+        "import warnings; warnings.simplefilter('error')\n" + COMPILED, TRNSIM_AUTOLOAD=autoload
+    )
+    assert (done.stdout, done.stderr) == ("{'total': 1, 'ok': 1} {}\n", "")
 
 
 ANOTHER = """

@@ -24,6 +24,7 @@ from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
 
 def register() -> None:
@@ -33,6 +34,7 @@ def register() -> None:
     pytorch.replace_accelerator_function("getAccelerator", lambda _: current)
     device.is_available = is_available
     pytorch.replace_engine(_in_this_thread)
+    pytorch.never_compile(sys.modules[__name__])
     pytorch.replace_events(lambda made, is_timed: device.Event(is_timed, device=made.device))
 
 
@@ -57,8 +59,11 @@ _said: Final[list[str]] = []
 
 
 def _say(found: torch.device | None) -> None:
-    """Say once on stderr what a program gets that never named a device."""
-    if _said or is_used() or not sys.modules.keys().isdisjoint(_BY_NAME):
+    """Say once on stderr what a program gets that asks for a device and never named one.
+
+    PyTorch itself asks too (its compiler, `fork_rng`, checkpoints, process groups), for no choice.
+    """
+    if _said or is_used() or not sys.modules.keys().isdisjoint(_BY_NAME) or _is_pytorchs():
         return
     what = (
         "the accelerator of this program is the emulated device 'neuron', as PyTorch has no other"
@@ -67,6 +72,16 @@ def _say(found: torch.device | None) -> None:
     )
     _said.append(f"trnsim: {what} (TRNSIM_AUTOLOAD=0 leaves it out)")
     print(_said[0], file=sys.stderr)  # noqa: T201  a warning would point at PyTorch's own line
+
+
+def _is_pytorchs() -> bool:
+    """Whether it is PyTorch's own code that asks."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  who calls
+    name = __name__
+    while frame is not None and name.startswith((__name__, "torch.accelerator")):
+        frame = frame.f_back
+        name = frame.f_globals.get("__name__", "") if frame is not None else ""
+    return name.partition(".")[0] == "torch"
 
 
 _BY_NAME: Final = ("torch_neuron", "torch_neuronx")

@@ -15,6 +15,7 @@ import time
 from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -354,6 +355,21 @@ def never_trace(paths: Sequence[Path]) -> None:
     rules: Any = import_module("torch._dynamo.trace_rules")
     rules.SKIP_DIRS.extend(path.as_posix() + ("/" if path.is_dir() else "") for path in paths)
     rules._recompile_re()
+
+
+def never_compile(module: ModuleType) -> None:
+    """Let PyTorch's compiler run the functions of a module, and all that they call, as they are.
+
+    It asks for the accelerator while it compiles a program, and would compile who answers.
+    """
+    frames: Any = import_module("torch._C._dynamo.eval_frame")
+    skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
+    codes = [value.__code__ for value in vars(module).values() if isinstance(value, FunctionType)]
+    while codes:
+        code = codes.pop()
+        if code.co_filename == module.__file__:
+            frames.set_code_exec_strategy(code, skip)
+            codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
 
 
 def print_from_host() -> None:
