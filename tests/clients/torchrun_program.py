@@ -64,6 +64,7 @@ def main(way, folder):
     if dist.get_rank() == 0:
         answer = {"device": device().type, "losses": losses + after, "resumed": resumed}
         print("ANSWER", json.dumps(answer), flush=True)
+    dist.barrier()  # gloo ends a process whose peer has gone while its threads still run
     dist.destroy_process_group()
 
 
