@@ -14,6 +14,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import jit, simulate
 from trnsim.nki import language as nl
 from trnsim.nki.notices import SimulatorOnlyWarning
+from trnsim.program import current_core
 
 # nki/api/nki/isa/__init__.py: parameters in order; what has no default is marked "!".
 PUBLISHED = {
@@ -192,11 +193,11 @@ def all_enumerations():
 
 @pytest.mark.parametrize(("opcode", "name", "place", "enumeration"), [*all_enumerations()])
 @pytest.mark.parametrize("is_positional", [False, True])
-def test_a_member_is_given_by_its_name_and_by_nothing_else(
+def test_what_is_no_member_and_no_number_of_one_is_refused(
     opcode, name, place, enumeration, is_positional
 ):
     first = next(iter(enumeration))
-    for wrong in (first.value, first.name, 99, True, None, np.int64(1)):
+    for wrong in (first.name, 99, True, None, np.int64(-1)):
         before = [field.default for field in fields(Instruction.registry[opcode])[:place]]
         args = [*before, wrong] if is_positional else []
         given = {} if is_positional else {name: wrong}
@@ -208,6 +209,22 @@ def test_a_member_is_given_by_its_name_and_by_nothing_else(
         public = caught.value.reason.partition("legal: nisa.")[2].partition(".")[0]
         assert getattr(nisa, public) is enumeration
         assert caught.value.source.endswith("Integer enum constants no longer supported")
+
+
+@pytest.mark.parametrize("is_positional", [False, True])
+@pytest.mark.parametrize("number", [3, np.int32(3)])
+def test_a_number_stands_for_its_member_by_position_and_by_keyword(is_positional, number):
+    def body(tile):
+        copied = nl.ndarray(tile.shape, tile.dtype)
+        if is_positional:
+            nisa.dma_copy(copied, tile, 0, nisa.oob_mode.error, number)
+        else:
+            nisa.dma_copy(dst=copied, src=tile, dge_mode=number)
+        last = current_core().program.checked[-1].instruction
+        assert last.dge_mode is nisa.dge_mode(3)
+        return copied
+
+    assert (on_core(body, "trn3") == 2).all()
 
 
 @pytest.mark.parametrize("version", ["gen2", "gen3", "gen4"])
@@ -224,7 +241,7 @@ def test_a_kernel_asks_for_a_generation_and_later(version):
 
 
 @pytest.mark.parametrize("is_positional", [False, True])
-def test_awss_simulator_takes_numbers_and_names_of_members_and_nothing_else(is_positional):
+def test_awss_simulator_takes_names_of_members_too(is_positional):
     def copied(mode):
         @jit
         def kernel(x):
@@ -239,8 +256,7 @@ def test_awss_simulator_takes_numbers_and_names_of_members_and_nothing_else(is_p
         return simulate(kernel)
 
     x = np.ones((4, 8), np.float32)
-    with pytest.warns(SimulatorOnlyWarning, match="`dge_mode` is 3; legal: nisa.dge_mode.unknown"):
-        np.testing.assert_array_equal(copied(3)(x), x)
+    np.testing.assert_array_equal(copied(3)(x), x)
     with pytest.warns(SimulatorOnlyWarning, match="`dge_mode` is 'none'; legal: nisa.dge_mode.unk"):
         np.testing.assert_array_equal(copied("none")(x), x)
     for wrong in (4, True, "nothing", None):

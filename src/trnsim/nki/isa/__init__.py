@@ -112,20 +112,23 @@ def _operand(
 
 
 def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, value: Any) -> Enum:
-    """The member that its number or its name stands for on AWS's simulator alone.
+    """The member that its number stands for, and on AWS's simulator its name.
 
-    AWS's library 2.29 passes both (dge_mode=3, perf_mode="double_row").
+    AWS's migration guide says that numbers are refused since NKI 0.3, but its library of that
+    release (nki-library 2.29) passes them in its kernels for the chip (dge_mode=3), and a name
+    (perf_mode="double_row").
 
     Raises:
-        IllegalInstruction: for anything else, and for these elsewhere.
+        IllegalInstruction: for anything else, and for names elsewhere.
     """
     public = f"nisa.{_ENUMERATIONS[enumeration]}"
     legal = ", ".join(f"{public}.{member.name}" for member in enumeration)
     reason = f"{instruction.opcode}: `{key}` is {value!r}; legal: {legal}"
     by_number = {member.value: member for member in enumeration}
     is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    named = enumeration.__members__.get(value) if isinstance(value, str) else None
-    found = by_number.get(value) if is_number else named
+    if is_number and value in by_number:
+        return by_number[value]
+    found = enumeration.__members__.get(value) if isinstance(value, str) else None
     if found is not None:
         refuse_or_warn(reason, f"write {public}.{found.name}", _MEMBERS)
         return found
