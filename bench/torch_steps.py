@@ -21,7 +21,7 @@ import large_models
 import torch
 from torch import nn
 
-from trnsim.graph import cache
+from trnsim.lower import cache
 from trnsim.torch.device_time import step_time
 from trnsim.torch.exact import numerics
 from trnsim.torch.recording import recording

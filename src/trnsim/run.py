@@ -18,7 +18,7 @@ from trnsim.timing import Scheduler, Timeline, replay_together
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trnsim.profile.summary import Summary
+    from trnsim.profile.analysis.summary import Summary
     from trnsim.program import Capture, Program, Records
 
 
@@ -98,14 +98,14 @@ class Run:
 
     @cached_property
     def _summary(self) -> Summary:
-        from trnsim.profile.summary import summarize  # noqa: PLC0415  a kernel alone needs none
+        from trnsim.profile.analysis.summary import summarize  # noqa: PLC0415  a kernel alone needs none
 
         return summarize(self.timeline)
 
     def report(self, path: str | Path) -> Path:
         """Write the run's HTML page to `path` and return where it lies."""
+        from trnsim.profile.formats.stored import report_of  # noqa: PLC0415  as above
         from trnsim.profile.report import write_page  # noqa: PLC0415  as above
-        from trnsim.profile.stored import report_of  # noqa: PLC0415  as above
 
         return write_page(report_of([self]), path)
 

@@ -4,7 +4,7 @@ from typer.testing import CliRunner
 from trnsim.cli import app
 from trnsim.errors import BadInput
 from trnsim.isa import Instruction, NcMatmul
-from trnsim.isa.page import page
+from trnsim.isa.reference.page import page
 
 
 def run(*arguments):

@@ -1,8 +1,8 @@
 """Each documented constraint of each instruction: one input just inside, one just outside.
 
-A row starts from the instruction's usual instance (`trnsim.isa.example`) and changes what the
-constraint is about. What needs values (indices out of bounds, ranges of functions), placed tiles
-(start partitions, `.indirect()` views, vector offsets) or two cores is in tests/isa.
+A row starts from the instruction's usual instance (`trnsim.isa.reference.example`) and changes what
+the constraint is about. What needs values (indices out of bounds, ranges of functions), placed
+tiles (start partitions, `.indirect()` views, vector offsets) or two cores is in tests/isa.
 
 Source of every row: the instruction's own page of nki.isa, unless the row names another.
 """
@@ -34,8 +34,8 @@ from trnsim.dtypes import (
 )
 from trnsim.errors import IllegalInstruction, UndefinedBehavior, Unspecified
 from trnsim.isa import DgeMode, DmaEngine, Engine, Instruction, MatmulPerfMode, OobMode, ReduceCmd
-from trnsim.isa.example import Tensor, example, tile
-from trnsim.isa.register import VirtualRegister
+from trnsim.isa.control.register import VirtualRegister
+from trnsim.isa.reference.example import Tensor, example, tile
 from trnsim.memory import Memory, SnakeIndex, Tile
 
 CORES = {2: NEURONCORE_V2, 3: NEURONCORE_V3, 4: NEURONCORE_V4}

@@ -15,8 +15,10 @@ from runner import check, check_refusal, expected, shrink
 from script import script
 
 from trnsim.dtypes import rounding
-from trnsim.isa import elementwise, matmul_mx, xorwow
-from trnsim.isa.operators import ALU
+from trnsim.isa.language.operators import ALU
+from trnsim.isa.numerics import xorwow
+from trnsim.isa.tensor import matmul_mx
+from trnsim.isa.vector import elementwise
 from trnsim.program import calls
 
 SEEDS = range(120)

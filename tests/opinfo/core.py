@@ -6,8 +6,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trnsim.errors import EmulatorError
-from trnsim.graph import costs
-from trnsim.torch.importer.calls import call_of, graph_of, tensors_in
+from trnsim.lower import costs
+from trnsim.torch.aten.calls import call_of, graph_of, tensors_in
 
 aten = torch.ops.aten
 

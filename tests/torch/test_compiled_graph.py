@@ -5,7 +5,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.graph import Graph, memory_plan
+from trnsim.graph import Graph
+from trnsim.lower import memory_plan
 from trnsim.torch.compiled_graph import CompiledGraph
 
 

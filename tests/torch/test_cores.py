@@ -7,7 +7,7 @@ import sys
 
 from trnsim import arch
 from trnsim.errors import BadInput
-from trnsim.profile.metrics import peak_flop_per_s
+from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.torch import cores
 from trnsim.torch.faults import NoSuchCore
 

@@ -8,10 +8,10 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch.autograd import DeviceType
 
-from trnsim.graph import Cost
+from trnsim.lower import Cost
 from trnsim.torch import profiled as module
+from trnsim.torch.aten.calls import Call
 from trnsim.torch.device_time import CallTime
-from trnsim.torch.importer.calls import Call
 from trnsim.torch.profiled import MARK, DeviceEvent, Launch, Span, profiled
 
 

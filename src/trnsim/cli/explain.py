@@ -9,7 +9,7 @@ import typer
 
 from trnsim.errors import BadInput
 from trnsim.isa import Instruction
-from trnsim.isa.page import page, summary
+from trnsim.isa.reference.page import page, summary
 from trnsim.text import aligned
 
 

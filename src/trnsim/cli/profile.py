@@ -16,8 +16,8 @@ from trnsim.text import aligned
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.profile.data import Data
-    from trnsim.profile.summary import Summary
+    from trnsim.profile.analysis.data import Data
+    from trnsim.profile.analysis.summary import Summary
 
 app = typer.Typer(
     help="Open, print and compare stored reports.",

@@ -3,26 +3,35 @@
 Every family is imported here, so that the registry is complete once this room is.
 """
 
-from trnsim.isa.activate2 import Activate2
-from trnsim.isa.activation import Activation, ActivationReduce
-from trnsim.isa.copy import Memset, TensorCopy
-from trnsim.isa.cores import CoreBarrier, DmaEngine, Sendrecv
-from trnsim.isa.declaration import Operand
-from trnsim.isa.dma import DmaCopy
-from trnsim.isa.dma_compute import DmaCompute
-from trnsim.isa.dma_transpose import DmaTranspose
-from trnsim.isa.elementwise import Reciprocal, ScalarTensorTensor, TensorScalar, TensorTensor
-from trnsim.isa.exponential import Exponential
-from trnsim.isa.gather import LocalGather, NcNGather
-from trnsim.isa.instruction import FREE_DIMENSIONS, Cost, Dims, Instruction
-from trnsim.isa.matmul import NcMatmul
-from trnsim.isa.matmul_mx import NcMatmulMx, QuantizeMx
-from trnsim.isa.matmul_sparse import NcMatmulSparse, nc_matmul_sparse
-from trnsim.isa.modes import DgeMode, Engine, MatmulPerfMode, NcVersion, OobMode, ReduceCmd
-from trnsim.isa.operators import ACTIVATIONS, ALU
-from trnsim.isa.partition import TensorPartitionReduce
-from trnsim.isa.pattern import AffineSelect, Iota
-from trnsim.isa.random import (
+from trnsim.isa.control.cores import CoreBarrier, DmaEngine, Sendrecv
+from trnsim.isa.control.register import (
+    RegisterAlloc,
+    RegisterLoad,
+    RegisterMove,
+    RegisterStore,
+    VirtualRegister,
+)
+from trnsim.isa.dma.dma_compute import DmaCompute
+from trnsim.isa.dma.dma_copy import DmaCopy
+from trnsim.isa.dma.dma_transpose import DmaTranspose
+from trnsim.isa.gpsimd.gather import LocalGather, NcNGather
+from trnsim.isa.gpsimd.partition import TensorPartitionReduce
+from trnsim.isa.gpsimd.pattern import AffineSelect, Iota
+from trnsim.isa.gpsimd.sorting import NonzeroWithCount, SequenceBounds, Topk
+from trnsim.isa.language.declaration import Operand
+from trnsim.isa.language.instruction import FREE_DIMENSIONS, Cost, Dims, Instruction
+from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, NcVersion, OobMode, ReduceCmd
+from trnsim.isa.language.operators import ACTIVATIONS, ALU
+from trnsim.isa.scalar.activate2 import Activate2
+from trnsim.isa.scalar.activation import Activation, ActivationReduce
+from trnsim.isa.tensor.matmul import NcMatmul
+from trnsim.isa.tensor.matmul_mx import NcMatmulMx, QuantizeMx
+from trnsim.isa.tensor.matmul_sparse import NcMatmulSparse, nc_matmul_sparse
+from trnsim.isa.tensor.transpose import NcTranspose
+from trnsim.isa.vector.copy import Memset, TensorCopy
+from trnsim.isa.vector.elementwise import Reciprocal, ScalarTensorTensor, TensorScalar, TensorTensor
+from trnsim.isa.vector.exponential import Exponential
+from trnsim.isa.vector.random import (
     Dropout,
     Rand2,
     RandGetState,
@@ -30,22 +39,13 @@ from trnsim.isa.random import (
     Rng,
     SetRngSeed,
 )
-from trnsim.isa.reduction import TensorReduce
-from trnsim.isa.register import (
-    RegisterAlloc,
-    RegisterLoad,
-    RegisterMove,
-    RegisterStore,
-    VirtualRegister,
-)
-from trnsim.isa.scalar_reduce import TensorScalarReduce
-from trnsim.isa.scan import TensorScalarCumulative, TensorTensorScan
-from trnsim.isa.search import Max8, NcFindIndex8, NcMatchReplace8
-from trnsim.isa.select import RangeSelect, SelectReduce, TensorCopyPredicated
-from trnsim.isa.shuffle import NcStreamShuffle
-from trnsim.isa.sorting import NonzeroWithCount, SequenceBounds, Topk
-from trnsim.isa.statistics import BnAggr, BnStats
-from trnsim.isa.transpose import NcTranspose
+from trnsim.isa.vector.reduction import TensorReduce
+from trnsim.isa.vector.scalar_reduce import TensorScalarReduce
+from trnsim.isa.vector.scan import TensorScalarCumulative, TensorTensorScan
+from trnsim.isa.vector.search import Max8, NcFindIndex8, NcMatchReplace8
+from trnsim.isa.vector.select import RangeSelect, SelectReduce, TensorCopyPredicated
+from trnsim.isa.vector.shuffle import NcStreamShuffle
+from trnsim.isa.vector.statistics import BnAggr, BnStats
 
 __all__ = [
     "ACTIVATIONS",

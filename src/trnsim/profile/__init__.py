@@ -3,13 +3,13 @@
 Reads timelines; places nothing on them. What it says are estimates, with the facts they rest on.
 """
 
-from trnsim.profile.advice import Advice, advise
-from trnsim.profile.diff import Diff, compare
-from trnsim.profile.lines import LineTime, time_by_line
-from trnsim.profile.page import html
+from trnsim.profile.analysis.advice import Advice, advise
+from trnsim.profile.analysis.diff import Diff, compare
+from trnsim.profile.analysis.summary import EngineUse, Summary, summarize
+from trnsim.profile.formats.stored import load, report_of, summary_of
+from trnsim.profile.measures.lines import LineTime, time_by_line
+from trnsim.profile.page.html import html
 from trnsim.profile.report import write_page, write_report, write_traces
-from trnsim.profile.stored import load, report_of, summary_of
-from trnsim.profile.summary import EngineUse, Summary, summarize
 
 __all__ = [
     "Advice",

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trnsim.files import write
-from trnsim.profile.chrome import chrome
-from trnsim.profile.page import html
-from trnsim.profile.perfetto import perfetto
-from trnsim.profile.stored import as_text, report_of
+from trnsim.profile.formats.chrome import chrome
+from trnsim.profile.formats.perfetto import perfetto
+from trnsim.profile.formats.stored import as_text, report_of
+from trnsim.profile.page.html import html
 from trnsim.profile.tables import explorer_tables
 from trnsim.profile.tables.parquet import is_available, write_tables
 
 if TYPE_CHECKING:
-    from trnsim.profile.data import Data, Profiled
+    from trnsim.profile.analysis.data import Data, Profiled
 
 _PAGE: Final = "report.html"
 

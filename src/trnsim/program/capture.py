@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from trnsim.dtypes import Array
     from trnsim.isa import Instruction
-    from trnsim.isa.machine import Machine
+    from trnsim.isa.language.machine import Machine
 
 
 class Capture:

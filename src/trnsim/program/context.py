@@ -16,8 +16,8 @@ import numpy as np
 
 from trnsim.errors import BadInput, InternalError, UninitializedRead, user_line
 from trnsim.isa import Engine, Instruction
-from trnsim.isa.fields import canonical
-from trnsim.isa.machine import Machine
+from trnsim.isa.language.fields import canonical
+from trnsim.isa.language.machine import Machine
 from trnsim.memory import CoreMemory, Tile
 from trnsim.program.calls import Follower, Record, Recorder
 from trnsim.program.capture import Capture, refuse
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array
     from trnsim.errors import SourceLine
-    from trnsim.isa.machine import CoreLink
+    from trnsim.isa.language.machine import CoreLink
     from trnsim.memory import SharedTensors, Storage
 
 

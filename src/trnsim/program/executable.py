@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnsim.errors import EmulatorError
-from trnsim.isa.declaration import CHANGES
-from trnsim.isa.machine import Machine
+from trnsim.isa.language.declaration import CHANGES
+from trnsim.isa.language.machine import Machine
 from trnsim.program.capture import refuse
 
 if TYPE_CHECKING:

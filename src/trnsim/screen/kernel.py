@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from trnsim.profile.advice import Advice, advise
+from trnsim.profile.analysis.advice import Advice, advise
 from trnsim.run import Run, run
 from trnsim.screen import examples
 

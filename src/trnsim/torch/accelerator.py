@@ -17,8 +17,8 @@ import torch
 from torch import autograd
 
 from trnsim.torch import device, pytorch
+from trnsim.torch.aten.spec import STORED
 from trnsim.torch.cores import core_index
-from trnsim.torch.importer.build import STORED
 from trnsim.torch.memory import is_used
 from trnsim.torch.pytorch import DEVICE_TYPE
 

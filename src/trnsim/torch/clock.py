@@ -11,9 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.torch.aten.calls import call_of
 from trnsim.torch.cores import target
 from trnsim.torch.device_time import time_of
-from trnsim.torch.importer.calls import call_of
 from trnsim.torch.recording import Recorded, Recording, recordings
 
 if TYPE_CHECKING:

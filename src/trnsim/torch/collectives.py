@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from trnsim.torch import pytorch, recording, storage
 from trnsim.torch.alias import host_alias
+from trnsim.torch.aten.calls import tensors_in
 from trnsim.torch.faults import (
     CollectiveBroken,
     CollectiveRefused,
@@ -26,7 +27,6 @@ from trnsim.torch.faults import (
     PeerLost,
     program_line,
 )
-from trnsim.torch.importer.calls import tensors_in
 from trnsim.torch.pytorch import DEVICE_TYPE
 from trnsim.torch.transport import (
     REDUCING,

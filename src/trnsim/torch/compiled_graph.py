@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trnsim.graph import Graph, MemoryPlan
-from trnsim.torch.importer.build import Spec
+from trnsim.graph import Graph
+from trnsim.lower import MemoryPlan
+from trnsim.torch.aten.spec import Spec
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,16 +17,16 @@ from typing import Any, Final
 
 from torch import Tensor, fx
 
-from trnsim.graph import memory_plan
+from trnsim.lower import memory_plan
 from trnsim.profile.words import bytes_words
 from trnsim.torch import pytorch
+from trnsim.torch.aten.spec import Spec
 from trnsim.torch.compiled_graph import CompiledGraph
 from trnsim.torch.cores import target
 from trnsim.torch.exact import mode
 from trnsim.torch.faults import OutOfDeviceMemory, program_line
-from trnsim.torch.fx_import import Imported, has_importer, import_graph
+from trnsim.torch.fx_import import Imported, import_graph, is_lowered
 from trnsim.torch.host_run import on_host
-from trnsim.torch.importer.build import Spec
 from trnsim.torch.launches import in_graph
 from trnsim.torch.memory import core_memory
 from trnsim.torch.recording import recordings, without_recording
@@ -41,8 +41,8 @@ _ROOM: Final = Path(__file__).parent
 _TRACED: Final = ("custom_ops.py", "launches.py", "whereabouts.py")
 """Where a program's own calls, and its modules, pass on their way into a graph."""
 _NOT_TRACED: Final = (
-    *(_ROOM.parent / room for room in ("dtypes", "graph", "isa", "memory", "timing")),
-    _ROOM / "importer",
+    *(_ROOM.parent / room for room in ("dtypes", "graph", "isa", "lower", "memory", "timing")),
+    _ROOM / "aten",
     *(path for path in _ROOM.glob("*.py") if path.name not in _TRACED),
 )
 """What computes eager calls, which PyTorch's compiler meets where a graph breaks."""
@@ -89,7 +89,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
 def _compile_graph(module: fx.GraphModule, inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
     """What `torch.compile(backend="neuron")` calls."""
     split: Any = pytorch.split_by_autograd(
-        partial(_compiled, kind="forward"), partial(_compiled, kind="backward"), has_importer
+        partial(_compiled, kind="forward"), partial(_compiled, kind="backward"), is_lowered
     )
     compiled: Callable[..., Any] = split(module, inputs)
     return compiled

@@ -18,7 +18,7 @@ from trnsim.arch import target as target_named
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.nki.environment import CORES_VARIABLE, chosen_target
-from trnsim.profile.metrics import peak_flop_per_s
+from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.profile.words import bytes_words
 from trnsim.torch.faults import NoSuchCore, program_line
 from trnsim.torch.pytorch import DEVICE_TYPE

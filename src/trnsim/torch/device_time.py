@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trnsim.errors import EmulatorError
-from trnsim.graph import Cost, costs
+from trnsim.lower import (
+    Cost,
+    costs,
+)
+from trnsim.torch.aten.calls import graph_of
 from trnsim.torch.compiled_graph import CompiledGraph
-from trnsim.torch.importer.calls import graph_of
 from trnsim.torch.nki_calls import KernelCall
 from trnsim.torch.recording import Event, Recorded, Recording
 

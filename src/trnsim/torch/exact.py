@@ -25,14 +25,12 @@ import torch
 from torch import Tensor
 
 from trnsim.errors import BadInput
-from trnsim.graph import evaluate
+from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.graph.decompositions.build import Unlowered
+from trnsim.lower import evaluate
 from trnsim.torch.alias import host_alias
 from trnsim.torch.arrays import array_of, tensor_of
-from trnsim.torch.cores import target
-from trnsim.torch.faults import OperatorNotModelled
-from trnsim.torch.importer import IMPORTERS
-from trnsim.torch.importer.build import Unlowered, spec_of
-from trnsim.torch.importer.calls import (
+from trnsim.torch.aten.calls import (
     NO_LOWERING,
     build,
     call_of,
@@ -40,6 +38,9 @@ from trnsim.torch.importer.calls import (
     plain_name,
     tensors_in,
 )
+from trnsim.torch.aten.spec import spec_of
+from trnsim.torch.cores import target
+from trnsim.torch.faults import OperatorNotModelled
 from trnsim.torch.policy import leave_to_host
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
         OperatorNotModelled: for an operator without a kernel, under the policy `chip`.
     """
     given = _given(name, args, kwargs)
-    if plain_name(name) not in IMPORTERS and any(tensor.numel() for tensor in given):
+    if plain_name(name) not in DECOMPOSITIONS and any(tensor.numel() for tensor in given):
         _leave_to_host(name, given, NO_LOWERING.format(name))
         return kernel(*args, **kwargs)
     before = [_as_it_lies(tensor) for tensor in given]
@@ -148,7 +149,11 @@ def _leave_to_host(name: str, given: list[Tensor], reason: str) -> None:
     """
     mode.on_host[reason] += 1
     tensors = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in given)
-    near = () if plain_name(name) in IMPORTERS else get_close_matches(plain_name(name), IMPORTERS)
+    near = (
+        ()
+        if plain_name(name) in DECOMPOSITIONS
+        else get_close_matches(plain_name(name), DECOMPOSITIONS)
+    )
     leave_to_host(name, reason, f"on {tensors}" if tensors else "without tensors", near)
 
 

@@ -22,13 +22,18 @@ import torch
 from trnsim import arch
 from trnsim.errors import BadInput
 from trnsim.files import require, write
-from trnsim.graph import Cost, MemoryPlan, costs, memory_plan
+from trnsim.lower import (
+    Cost,
+    MemoryPlan,
+    costs,
+    memory_plan,
+)
 from trnsim.profile.words import bytes_words, time_words
 from trnsim.text import aligned
 from trnsim.torch import pytorch
 from trnsim.torch.cores import device_core
 from trnsim.torch.faults import OutOfDeviceMemory
-from trnsim.torch.fx_import import Imported, has_importer, import_graph
+from trnsim.torch.fx_import import Imported, import_graph, is_lowered
 
 _ROWS: Final = 16
 _UNKNOWN_CLASS: Final = re.compile(r"(?P<module>[\w.]+)\.\w+(?= in pytree is not registered)")
@@ -174,7 +179,7 @@ def _loaded(path: Path) -> torch.export.ExportedProgram:
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
         program = _read(path, frozenset())
         lowered: torch.export.ExportedProgram = program.run_decompositions(
-            pytorch.decompositions(has_importer)
+            pytorch.decompositions(is_lowered)
         )
         return lowered
 

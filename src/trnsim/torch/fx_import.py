@@ -14,10 +14,17 @@ import torch
 from torch import Tensor, fx
 
 from trnsim.graph import Graph, Value
+from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.graph.decompositions.build import (
+    Build,
+    Unlowered,
+)
 from trnsim.graph.ir import CUSTOM_CALL, TUPLE_ELEMENT
-from trnsim.torch.importer import IMPORTERS
-from trnsim.torch.importer.build import Build, Spec, Unlowered, spec_of
-from trnsim.torch.importer.calls import plain_name, tensors_in, values_in
+from trnsim.torch.aten.calls import plain_name, tensors_in, values_in
+from trnsim.torch.aten.spec import (
+    Spec,
+    spec_of,
+)
 from trnsim.torch.launches import kernel_call
 from trnsim.torch.nki_calls import KernelCall
 
@@ -70,9 +77,9 @@ def import_graph(module: fx.GraphModule) -> Imported:
     )
 
 
-def has_importer(name: str) -> bool:
+def is_lowered(name: str) -> bool:
     """Whether there is a lowering of an operator, so that it need not be decomposed."""
-    return plain_name(name) in IMPORTERS
+    return plain_name(name) in DECOMPOSITIONS
 
 
 class _Import:
@@ -133,8 +140,8 @@ class _Import:
             return made
 
     def _lowered(self, node: fx.Node, name: str, results: list[Tensor]) -> Any:
-        importer = IMPORTERS.get(name)
-        if importer is None:
+        decompose = DECOMPOSITIONS.get(name)
+        if decompose is None:
             raise Unlowered("there is no lowering of it")
         for operand in node.all_input_nodes:
             given = operand.meta.get("val")
@@ -142,7 +149,7 @@ class _Import:
                 raise Unlowered(f"it reads {given.dtype}, which a NeuronCore does not have")
         self.b.results = [spec_of(tensor).type for tensor in results]
         args = [self._value(value) for value in node.args]
-        return importer(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})
+        return decompose(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})
 
     def _custom_call(
         self, call: KernelCall, arguments: list[Any], results: Any, *, is_functional: bool
@@ -175,7 +182,7 @@ class _Import:
     def _input(self, node: fx.Node, tensor: Tensor) -> Value | None:
         number = len(self.b.graph.inputs)
         try:
-            value = self.b.input(spec_of(tensor))
+            value = spec_of(tensor).enter(self.b)
         except Unlowered as error:
             self.missing.append(error.reason)
             return None

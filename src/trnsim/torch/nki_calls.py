@@ -16,14 +16,18 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from trnsim.errors import NotModelled
-from trnsim.graph import Cost
+from trnsim.lower import Cost
 from trnsim.nki.boundary import Boundary
 from trnsim.nki.environment import transposes_on_tensor_engine
 from trnsim.nki.kernel import Kernel, emulate
 from trnsim.nki.tensor import NkiTensor
-from trnsim.profile.traffic import Totals
+from trnsim.profile.measures.traffic import Totals
 from trnsim.run import Run, collecting
-from trnsim.torch.importer.build import STORED, Spec, spec_of
+from trnsim.torch.aten.spec import (
+    STORED,
+    Spec,
+    spec_of,
+)
 
 if TYPE_CHECKING:
     from trnsim.program import Team

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import torch
 
 from trnsim.torch import pytorch
+from trnsim.torch.aten.calls import Call, call_of, tensors_in
 from trnsim.torch.exact import exactly, mode
-from trnsim.torch.importer.calls import Call, call_of, tensors_in
 from trnsim.torch.memory import core_memory
 from trnsim.torch.rounding import rounding
 from trnsim.torch.whereabouts import whereabouts

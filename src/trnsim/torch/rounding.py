@@ -22,8 +22,8 @@ from trnsim.dtypes.stochastic import round_stochastically
 from trnsim.torch import pytorch
 from trnsim.torch.alias import host_alias
 from trnsim.torch.arrays import tensor_of
+from trnsim.torch.aten.calls import tensors_in
 from trnsim.torch.contracts import read_contract
-from trnsim.torch.importer.calls import tensors_in
 from trnsim.torch.rng import rounding_generator
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.profile.core import Core
+from trnsim.profile.measures.core import Core
 from trnsim.profile.tables import dma
 
 

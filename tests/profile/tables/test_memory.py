@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.isa import DmaCopy
 from trnsim.memory import Memory
-from trnsim.profile.core import Core
+from trnsim.profile.measures.core import Core
 from trnsim.profile.tables import memory
 
 

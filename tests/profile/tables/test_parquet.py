@@ -5,7 +5,7 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.profile import summarize
-from trnsim.profile.schema import tables
+from trnsim.profile.measures.schema import tables
 from trnsim.profile.tables import explorer_tables, parquet
 
 READ = {

@@ -1,6 +1,6 @@
 from trnsim.arch import NEURONCORE_V4
 from trnsim.profile import summarize
-from trnsim.profile.schema import VERSION
+from trnsim.profile.measures.schema import VERSION
 from trnsim.profile.tables import explorer_tables, whole
 
 

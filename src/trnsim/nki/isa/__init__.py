@@ -28,7 +28,7 @@ from trnsim.isa import (
     ReduceCmd,
 )
 from trnsim.isa import VirtualRegister as VirtualRegister
-from trnsim.isa.tensor_engine import mark_started
+from trnsim.isa.tensor.tensor_engine import mark_started
 from trnsim.nki.notices import is_simulator, refuse_or_warn
 from trnsim.nki.operators import Operator
 from trnsim.nki.tensor import MemoryRegion, NkiTensor

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trnsim.profile.core import Core
-from trnsim.profile.schema import Table
-from trnsim.profile.schema import tables as schema_tables
+from trnsim.profile.measures.core import Core
+from trnsim.profile.measures.schema import Table
+from trnsim.profile.measures.schema import tables as schema_tables
 from trnsim.profile.tables import dma, events, memory, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.profile.summary import Summary
+    from trnsim.profile.analysis.summary import Summary
     from trnsim.timing import Timeline
 
 __all__ = ["explorer_tables"]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trnsim.profile.core import Core, ns
-from trnsim.profile.schema import Table
-from trnsim.profile.throughput import Throughput, throughput
-from trnsim.profile.transfers import QUEUE_TYPES
+from trnsim.profile.measures.core import Core, ns
+from trnsim.profile.measures.schema import Table
+from trnsim.profile.measures.throughput import Throughput, throughput
+from trnsim.profile.measures.transfers import QUEUE_TYPES
 
 if TYPE_CHECKING:
     from trnsim.isa import Instruction

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trnsim.isa import Engine
-from trnsim.profile.core import Core, ns
-from trnsim.profile.intervals import union
-from trnsim.profile.schema import Table
-from trnsim.profile.semaphores import updates, waits
+from trnsim.profile.measures.core import Core, ns
+from trnsim.profile.measures.intervals import union
+from trnsim.profile.measures.schema import Table
+from trnsim.profile.measures.semaphores import updates, waits
 
 if TYPE_CHECKING:
-    from trnsim.profile.traffic import Traffic
+    from trnsim.profile.measures.traffic import Traffic
     from trnsim.program import Checked
     from trnsim.timing.occupancy import Integers
 

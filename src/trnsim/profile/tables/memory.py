@@ -14,8 +14,8 @@ import numpy as np
 
 from trnsim.isa import Engine
 from trnsim.memory import Memory
-from trnsim.profile.core import Core, ns
-from trnsim.profile.schema import Table
+from trnsim.profile.measures.core import Core, ns
+from trnsim.profile.measures.schema import Table
 
 if TYPE_CHECKING:
     from trnsim.program import StorageUse

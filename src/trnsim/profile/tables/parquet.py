@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from trnsim.errors import BadInput
 from trnsim.files import Draft
-from trnsim.profile.schema import VERSION, tables
+from trnsim.profile.measures.schema import VERSION, tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trnsim.profile.schema import Table
+    from trnsim.profile.measures.schema import Table
 
 EXTRA = "pip install 'trnsim[parquet]'"
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.profile.metrics import BASE_CLOCK_HZ, hbm_stack_bytes_per_s
-from trnsim.profile.schema import VERSION
+from trnsim.profile.measures.metrics import BASE_CLOCK_HZ, hbm_stack_bytes_per_s
+from trnsim.profile.measures.schema import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trnsim.profile.schema import Column, Table
-    from trnsim.profile.summary import Summary
+    from trnsim.profile.analysis.summary import Summary
+    from trnsim.profile.measures.schema import Column, Table
     from trnsim.timing import Timeline
 
 _HZ_PER_GHZ: Final = 1e9

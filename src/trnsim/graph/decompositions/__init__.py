@@ -1,0 +1,60 @@
+"""Operators of frameworks as operations of the graph, one file for each family.
+
+A decomposition takes a `Build` and the operator's arguments, tensors as values of the graph, and
+gives the value or values that the operator returns. Names and arguments are ATen's, as its list is
+the longest; no decomposition knows PyTorch itself.
+"""
+
+from __future__ import annotations
+
+from trnsim.graph.decompositions import (
+    activations,
+    attention,
+    convolution,
+    distances,
+    drawing,
+    elementwise,
+    experts,
+    indexing,
+    losses,
+    movement,
+    normalization,
+    optimizers,
+    products,
+    recurrent,
+    reductions,
+    resampling,
+    sampling,
+    sorting,
+    special_functions,
+    triangular,
+    windows,
+)
+from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+
+__all__ = ["DECOMPOSITIONS", "Build", "Decomposition", "Unlowered"]
+
+DECOMPOSITIONS: dict[str, Decomposition] = {
+    **elementwise.DECOMPOSITIONS,
+    **special_functions.DECOMPOSITIONS,
+    **activations.DECOMPOSITIONS,
+    **drawing.DECOMPOSITIONS,
+    **distances.DECOMPOSITIONS,
+    **reductions.DECOMPOSITIONS,
+    **products.DECOMPOSITIONS,
+    **attention.DECOMPOSITIONS,
+    **experts.DECOMPOSITIONS,
+    **convolution.DECOMPOSITIONS,
+    **normalization.DECOMPOSITIONS,
+    **movement.DECOMPOSITIONS,
+    **indexing.DECOMPOSITIONS,
+    **resampling.DECOMPOSITIONS,
+    **sampling.DECOMPOSITIONS,
+    **recurrent.DECOMPOSITIONS,
+    **triangular.DECOMPOSITIONS,
+    **sorting.DECOMPOSITIONS,
+    **windows.DECOMPOSITIONS,
+    **losses.DECOMPOSITIONS,
+    **optimizers.DECOMPOSITIONS,
+}
+"""By the operator's plain name: "add" for aten::add.Tensor and for aten::add_.Tensor."""

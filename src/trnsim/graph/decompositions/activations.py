@@ -1,0 +1,268 @@
+"""Activation functions and their gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions.build import Build, Decomposition
+from trnsim.graph.decompositions.elementwise import clamp
+
+
+def hardtanh(b: Build, x: Value, smallest: float = -1.0, largest: float = 1.0) -> Value:
+    """Within -1 and 1."""
+    return clamp(b, x, smallest, largest)
+
+
+def gelu(b: Build, x: Value, *, approximate: str = "none") -> Value:
+    """The Scalar Engine's gelu, or its tanh approximation."""
+    return b.result(b.ew("gelu_tanh" if approximate == "tanh" else "gelu", x))
+
+
+def gelu_backward(b: Build, grad: Value, x: Value, *, approximate: str = "none") -> Value:
+    """The gradient times the derivative, which the Scalar Engine has for the exact gelu."""
+    if approximate == "none":
+        return b.result(b.ew("multiply", grad, b.ew("gelu_dx", x)))
+    cubic = b.ew("multiply", b.ew("square", x), _GELU_CUBE)
+    inner = b.ew("multiply", b.ew("multiply", x, b.ew("add", cubic, 1.0)), _GELU_SCALE)
+    t = b.ew("tanh", inner)
+    slope = b.ew("multiply", b.ew("add", b.ew("multiply", cubic, 3.0), 1.0), _GELU_SCALE)
+    one_minus = b.ew("subtract", 1.0, b.ew("square", t))
+    right = b.ew("multiply", b.ew("multiply", b.ew("multiply", x, one_minus), slope), 0.5)
+    left = b.ew("multiply", b.ew("add", t, 1.0), 0.5)
+    return b.result(b.ew("multiply", grad, b.ew("add", left, right)))
+
+
+_GELU_CUBE: Final = 0.044715  # torch.nn.functional.gelu, approximate="tanh"
+
+
+_GELU_SCALE: Final = math.sqrt(2 / math.pi)
+
+
+def silu_backward(b: Build, grad: Value, x: Value) -> Value:
+    """The gradient times the derivative, which the Scalar Engine has."""
+    return b.result(b.ew("multiply", grad, b.ew("silu_dx", x)))
+
+
+def tanh_backward(b: Build, grad: Value, y: Value) -> Value:
+    """``grad * (1 - y * y)``."""
+    return b.result(b.ew("multiply", grad, b.ew("subtract", 1.0, b.ew("square", y))))
+
+
+def sigmoid_backward(b: Build, grad: Value, y: Value) -> Value:
+    """``grad * y * (1 - y)``."""
+    slope = b.ew("multiply", y, b.ew("subtract", 1.0, y))
+    return b.result(b.ew("multiply", grad, slope))
+
+
+def threshold_backward(b: Build, grad: Value, x: Value, threshold: float) -> Value:
+    """The gradient where x is above the threshold, else 0."""
+    above = b.ew("compare", x, float(threshold), dtype="uint8", direction="GT")
+    return b.result(b.ew("select", above, grad, 0.0, dtype=grad.dtype))
+
+
+def leaky_relu(b: Build, x: Value, slope: float = 0.01) -> Value:
+    """X where positive, else ``slope * x``."""
+    above = b.ew("compare", x, 0.0, dtype="uint8", direction="GT")
+    return b.result(b.ew("select", above, x, b.ew("multiply", x, float(slope)), dtype=x.dtype))
+
+
+def softplus(b: Build, x: Value, beta: float = 1, threshold: float = 20) -> Value:
+    """``log(1 + exp(beta * x)) / beta``, and x itself where that is large."""
+    scaled = b.ew("multiply", x, float(beta))
+    soft = b.ew("divide", b.ew("softplus", scaled), float(beta))
+    large = b.ew("compare", scaled, float(threshold), dtype="uint8", direction="GT")
+    return b.result(b.ew("select", large, x, soft, dtype=x.dtype))
+
+
+def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
+    """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
+    above = b.ew("compare", x, 0.0, dtype="uint8", direction="GT")
+    grown = b.ew("exponential_minus_one", b.ew("multiply", x, float(input_scale)))
+    below = b.ew("multiply", grown, float(alpha))
+    return b.result(b.ew("multiply", b.ew("select", above, x, below, dtype=x.dtype), float(scale)))
+
+
+def _where(b: Build, x: Value, direction: str, bound: float, yes: Any, no: Any) -> Value:
+    """One of two where x is above, or below, a bound."""
+    chosen = b.ew("compare", x, float(bound), dtype="uint8", direction=direction)
+    return b.ew("select", chosen, yes, no, dtype="float32")
+
+
+def leaky_relu_backward(
+    b: Build, grad: Value, x: Value, slope: float, is_result: bool = False
+) -> Value:
+    """The gradient where x is positive, else times the slope; of the result, likewise."""
+    del is_result  # it has the sign of x
+    return b.result(_where(b, x, "GT", 0.0, grad, b.ew("multiply", grad, float(slope))))
+
+
+def elu_backward(
+    b: Build,
+    grad: Value,
+    alpha: float,
+    scale: float,
+    input_scale: float,
+    is_result: bool,
+    x: Value,
+) -> Value:
+    """``grad * scale`` where x is positive, else times the slope of the exponential."""
+    if is_result:
+        slope = b.ew("multiply", b.ew("add", x, float(alpha * scale)), float(input_scale))
+    else:
+        grown = b.ew("exponential", b.ew("multiply", x, float(input_scale)))
+        slope = b.ew("multiply", grown, float(alpha * scale * input_scale))
+    return b.result(b.ew("multiply", grad, _where(b, x, "GT", 0.0, float(scale), slope)))
+
+
+def hardtanh_backward(b: Build, grad: Value, x: Value, smallest: float, largest: float) -> Value:
+    """The gradient between the bounds, else 0."""
+    above = _where(b, x, "GT", smallest, grad, 0.0)
+    return b.result(_where(b, x, "LT", largest, above, 0.0))
+
+
+def hardsigmoid(b: Build, x: Value) -> Value:
+    """``min(max(x + 3, 0), 6) / 6``."""
+    inner = b.ew("minimum", b.ew("maximum", b.ew("add", x, 3.0), 0.0), 6.0)
+    return b.result(b.ew("multiply", inner, 1 / 6))
+
+
+def hardsigmoid_backward(b: Build, grad: Value, x: Value) -> Value:
+    """``grad / 6`` between -3 and 3, else 0."""
+    return hardtanh_backward(b, b.ew("multiply", grad, 1 / 6), x, -3.0, 3.0)
+
+
+def hardswish(b: Build, x: Value) -> Value:
+    """``x * min(max(x + 3, 0), 6) / 6``."""
+    inner = b.ew("minimum", b.ew("maximum", b.ew("add", x, 3.0), 0.0), 6.0)
+    return b.result(b.ew("multiply", b.ew("multiply", x, inner), 1 / 6))
+
+
+def hardswish_backward(b: Build, grad: Value, x: Value) -> Value:
+    """0 below -3, the gradient above 3, and ``grad * (x / 3 + 1 / 2)`` between."""
+    slope = b.ew("multiply", grad, b.ew("add", b.ew("multiply", x, 1 / 3), 0.5))
+    return b.result(_where(b, x, "LT", -3.0, 0.0, _where(b, x, "GT", 3.0, grad, slope)))
+
+
+def threshold(b: Build, x: Value, bound: float, number: float) -> Value:
+    """A number up to a bound, above it x, which NaN is too."""
+    return b.result(_where(b, x, "LE", bound, float(number), x))
+
+
+def hardshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
+    """0 where the magnitude of x is within a bound, beyond it x, which NaN is too."""
+    return b.result(_where(b, b.ew("abs", x), "LE", bound, 0.0, x))
+
+
+def shrink_backward(b: Build, grad: Value, x: Value, bound: float) -> Value:
+    """The gradient where the magnitude of x is above a bound, else 0."""
+    return b.result(_where(b, b.ew("abs", x), "GT", bound, grad, 0.0))
+
+
+def softshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
+    """X brought nearer to 0 by a bound, as far as 0."""
+    above = b.ew("maximum", b.ew("subtract", x, float(bound)), 0.0)
+    below = b.ew("minimum", b.ew("add", x, float(bound)), 0.0)
+    return b.result(b.ew("add", above, below))
+
+
+def softplus_backward(b: Build, grad: Value, x: Value, beta: float, bound: float) -> Value:
+    """The gradient times the sigmoid of ``beta * x``, and itself where that is large."""
+    scaled = b.ew("multiply", x, float(beta))
+    soft = b.ew("multiply", grad, b.ew("logistic", scaled))
+    return b.result(_where(b, scaled, "GT", bound, grad, soft))
+
+
+def log_sigmoid(b: Build, x: Value) -> tuple[Value, ...]:
+    """``min(x, 0) - log(1 + exp(-abs(x)))``; and the exponential, for the backward pass."""
+    power = b.ew("exponential", b.ew("negate", b.ew("abs", x)))
+    soft = b.ew("log_plus_one", power)
+    found = b.result(b.ew("subtract", b.ew("minimum", x, 0.0), soft))
+    has_buffer = len(b.results) > 1 and b.results[1].elements
+    return (found, b.result(power, 1)) if has_buffer else (found,)
+
+
+def log_sigmoid_backward(b: Build, grad: Value, x: Value, buffer: Value) -> Value:
+    """The gradient times the sigmoid of -x."""
+    del buffer
+    return b.result(b.ew("multiply", grad, b.ew("logistic", b.ew("negate", x))))
+
+
+def mish_backward(b: Build, grad: Value, x: Value) -> Value:
+    """``t + x * sigmoid(x) * (1 - t * t)`` with t the tanh of the softplus, times the gradient."""
+    t = b.ew("tanh", b.ew("softplus", x))
+    inner = b.ew("multiply", b.ew("logistic", x), b.ew("subtract", 1.0, b.ew("square", t)))
+    return b.result(b.ew("multiply", grad, b.ew("add", t, b.ew("multiply", x, inner))))
+
+
+def _halves(b: Build, x: Value, dim: int) -> tuple[Value, Value]:
+    dim %= len(x.shape)
+    shape = [n // 2 if d == dim else n for d, n in enumerate(x.shape)]
+    first, second = (
+        b.graph.slice(x, [at if d == dim else 0 for d in range(len(shape))], shape)
+        for at in (0, shape[dim])
+    )
+    return first, second
+
+
+def glu(b: Build, x: Value, dim: int = -1) -> Value:
+    """The first half times the sigmoid of the second."""
+    first, second = _halves(b, x, dim)
+    return b.result(b.ew("multiply", first, b.ew("logistic", second)))
+
+
+def glu_backward(b: Build, grad: Value, x: Value, dim: int) -> Value:
+    """The gradients of both halves, joined."""
+    first, second = _halves(b, x, dim)
+    gate = b.ew("logistic", second)
+    to_first = b.ew("multiply", grad, gate)
+    slope = b.ew("multiply", gate, b.ew("subtract", 1.0, gate))
+    to_second = b.ew("multiply", grad, b.ew("multiply", first, slope))
+    return b.graph.add("concatenate", (to_first, to_second), x.type, dim=dim % len(x.shape))
+
+
+def prelu(b: Build, x: Value, weight: Value) -> Value:
+    """X where positive, else a weight times x."""
+    return b.result(_where(b, x, "GT", 0.0, x, b.ew("multiply", x, weight)))
+
+
+def prelu_backward(b: Build, grad: Value, x: Value, weight: Value) -> tuple[Value, ...]:
+    """The gradient of x, and that of the weight for each element."""
+    to_input = _where(b, x, "GT", 0.0, grad, b.ew("multiply", grad, weight))
+    to_weight = _where(b, x, "GT", 0.0, 0.0, b.ew("multiply", grad, x))
+    return b.result(to_input), b.result(to_weight, 1)
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "hardtanh": hardtanh,
+    "hardtanh_backward": hardtanh_backward,
+    "gelu": gelu,
+    "gelu_backward": gelu_backward,
+    "silu_backward": silu_backward,
+    "tanh_backward": tanh_backward,
+    "sigmoid_backward": sigmoid_backward,
+    "threshold": threshold,
+    "threshold_backward": threshold_backward,
+    "leaky_relu": leaky_relu,
+    "leaky_relu_backward": leaky_relu_backward,
+    "softplus": softplus,
+    "softplus_backward": softplus_backward,
+    "elu": elu,
+    "elu_backward": elu_backward,
+    "hardsigmoid": hardsigmoid,
+    "hardsigmoid_backward": hardsigmoid_backward,
+    "hardswish": hardswish,
+    "hardswish_backward": hardswish_backward,
+    "hardshrink": hardshrink,
+    "hardshrink_backward": shrink_backward,
+    "softshrink": softshrink,
+    "softshrink_backward": shrink_backward,
+    "log_sigmoid_forward": log_sigmoid,
+    "log_sigmoid_backward": log_sigmoid_backward,
+    "mish_backward": mish_backward,
+    "glu": glu,
+    "glu_backward": glu_backward,
+    "_prelu_kernel": prelu,
+    "_prelu_kernel_backward": prelu_backward,
+}

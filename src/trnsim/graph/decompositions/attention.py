@@ -1,0 +1,78 @@
+"""Attention as one operation, and its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+
+
+def _options(query: Value, dropout: float, scale: float | None, *, is_causal: bool) -> Any:
+    if dropout:
+        raise Unlowered("attention with dropout")
+    found = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    return {"scale": found, "is_causal": bool(is_causal)}
+
+
+def _with_bias(b: Build, values: list[Value], bias: Value | None) -> list[Value]:
+    """Operands, with the bias of each head last where there is one."""
+    if bias is None:
+        return values
+    query, key = values[:2]
+    return [*values, b.spread(bias, (*query.shape[:-1], key.shape[-2]))]
+
+
+def attention(
+    b: Build,
+    query: Value,
+    key: Value,
+    value: Value,
+    bias: Value | None = None,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    debug: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Value, ...]:
+    """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithm of each query's sum."""
+    del debug
+    options = _options(query, dropout, scale, is_causal=is_causal)
+    operands = _with_bias(b, [query, key, value], bias)
+    wanted = (
+        TensorType((*query.shape[:-1], value.shape[-1]), query.dtype),
+        TensorType(query.shape[:-1], "float32"),
+    )
+    return b.graph.add_several("attention", operands, wanted, **options)
+
+
+def attention_backward(
+    b: Build,
+    grad: Value,
+    query: Value,
+    key: Value,
+    value: Value,
+    bias: Value | None,
+    mask: Sequence[bool],
+    out: Value,
+    logarithms: Value,
+    *others: Any,
+    scale: float | None = None,
+) -> tuple[Value, ...]:
+    """The gradients of queries, keys and values; the scores are computed again."""
+    if bias is not None and mask[3]:
+        raise Unlowered("the gradient of attention's bias")
+    dropout, is_causal = others[4], others[5]  # after two lengths and their maxima
+    options = _options(query, dropout, scale, is_causal=is_causal)
+    operands = [query, key, value, grad, out, logarithms]
+    wanted = [side.type for side in (query, key, value)]
+    return b.graph.add_several(
+        "attention_backward", _with_bias(b, operands, bias), wanted, **options
+    )
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "_scaled_dot_product_fused_attention_overrideable": attention,
+    "_scaled_dot_product_fused_attention_overrideable_backward": attention_backward,
+}

@@ -1,0 +1,181 @@
+"""A graph under construction: operands that broadcast, mixed dtypes, reductions of any shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.errors import NotModelled
+from trnsim.graph import Graph, TensorType, Value
+
+Operand = Value | float
+Decomposition = Callable[..., Any]
+
+
+class Unlowered(NotModelled):
+    """An operator, or a form of it, that has no kernel and therefore no time."""
+
+
+class Build:
+    """A graph, and what decompositions say it with.
+
+    Attributes:
+        graph: the graph so far.
+        results: the types of what the operator returns, tensors in order.
+    """
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.results: list[TensorType] = []
+
+    def input(
+        self, given: TensorType, order: Sequence[int] = (), repeated: Sequence[int] = ()
+    ) -> Value:
+        """A tensor in HBM as the operator sees it: its memory, put in order.
+
+        `order` has its dimensions from the largest stride to the smallest, row-major unless given;
+        `repeated` those of stride 0.
+        """
+        kept = tuple(1 if dim in repeated else n for dim, n in enumerate(given.shape))
+        lying = tuple(order) or tuple(range(len(kept)))
+        value = self.graph.input([kept[dim] for dim in lying], given.dtype)
+        value = self.graph.transpose(value, [lying.index(dim) for dim in range(len(kept))])
+        return self.graph.broadcast_in_dim(value, given.shape, range(len(kept)))
+
+    def widest(self, values: Sequence[Value]) -> tuple[int, ...]:
+        """The shape to which values broadcast."""
+        return np.broadcast_shapes(*(value.shape for value in values))
+
+    def spread(self, value: Value, shape: Sequence[int]) -> Value:
+        """`value` broadcast to `shape` by PyTorch's rules."""
+        missing = len(shape) - len(value.shape)
+        return self.graph.broadcast_in_dim(value, shape, range(missing, len(shape)))
+
+    def ew(self, name: str, *operands: Operand, dtype: str = "", **attributes: Any) -> Value:
+        """An elementwise operation on operands of any shapes that broadcast."""
+        tensors = [operand for operand in operands if isinstance(operand, Value)]
+        shape = self.widest(tensors)
+        ready = [self.spread(o, shape) if isinstance(o, Value) else o for o in operands]
+        kind = dtype or _widest(tensors, operands)
+        return self.graph.elementwise(name, *ready, dtype=kind, **attributes)
+
+    def total(self, terms: Sequence[Value], dtype: str = "") -> Value:
+        """The sum of one or more values, one after the other."""
+        return reduce(lambda one, other: self.ew("add", one, other, dtype=dtype), terms)
+
+    def convert(self, value: Value, dtype: str) -> Value:
+        """`value` in another dtype."""
+        return value if value.dtype == dtype else self.ew("convert", value, dtype=dtype)
+
+    def result(self, value: Value, place: int = 0) -> Value:
+        """`value` in the dtype and shape of what the operator returns."""
+        wanted = self.results[place]
+        return self.convert(self.spread(value, wanted.shape), wanted.dtype)
+
+    def filled(self, number: float, wanted: TensorType) -> Value:
+        """A tensor of one number."""
+        return self.graph.constant(float(number), wanted)
+
+    def reduce(self, op: str, value: Value, dims: Sequence[int], *, is_kept: bool = False) -> Value:
+        """A reduction over any dimensions: the last ones first, in float32 between them."""
+        rank = len(value.shape)
+        gone = sorted({dim % rank for dim in dims}) if rank else []
+        if not gone:
+            return value
+        total = value
+        if len(gone) == rank:
+            total = self._whole(op, value)
+        else:
+            runs = _runs(gone)
+            if len(runs) > 1 and "float" in value.dtype:
+                total = self.convert(total, "float32")
+            for first, last in reversed(runs):
+                total = self._over(op, total, first, last)
+            total = self.convert(total, value.dtype)
+        if is_kept:
+            shape = [1 if dim in gone else n for dim, n in enumerate(value.shape)]
+            total = self.graph.reshape(total, shape)
+        return total
+
+    def _over(self, op: str, value: Value, first: int, last: int) -> Value:
+        """A reduction over neighbouring dimensions, `first` to `last`."""
+        shape, run = value.shape, range(first, last + 1)
+        before, gone, after = shape[:first], prod(shape[first : last + 1]), shape[last + 1 :]
+        if after and gone <= _FEW:
+            table = self.graph.reshape(value, (*before, gone, *after))
+            starts = [(0,) * first + (number,) + (0,) * len(after) for number in range(gone)]
+            slices = [self.graph.slice(table, start, (*before, 1, *after)) for start in starts]
+            wide = [self.convert(part, "float32") for part in slices]
+            total = self.convert(reduce(partial(self.ew, op), wide), value.dtype)
+            return self.graph.reshape(total, (*before, *after))
+        if after and before and prod(after) < _NARROW:  # rows too short for a transfer of their own
+            kept = [dim for dim in range(len(shape)) if dim not in run]
+            moved = self.graph.transpose(value, [*kept, *run])
+            return self.graph.reduce(op, moved, range(len(kept), len(shape)))
+        return self.graph.reduce(op, value, run)
+
+    def _whole(self, op: str, value: Value) -> Value:
+        """A reduction over everything: rows first, on all partitions, then their results."""
+        elements = value.type.elements
+        columns = max(n for n in range(1, _ROW + 1) if not elements % n)
+        if columns == 1 and elements > _ROW:  # a prime number of them: full rows, and the rest
+            flat = self.graph.reshape(value, (elements,))
+            rest = elements % _ROW
+            full = self.graph.slice(flat, (0,), (elements - rest,))
+            ends = self.graph.slice(flat, (elements - rest,), (rest,))
+            return self.ew(op, self._whole(op, full), self._whole(op, ends))
+        rows = self.graph.reshape(value, (elements // columns, columns))
+        parts = self.graph.reduce(op, self.convert(rows, "float32"), (1,))
+        if parts.shape[0] > _ROW:
+            return self._whole(op, parts)
+        line = self.graph.reshape(parts, (1, parts.shape[0]))
+        return self.graph.reshape(self.graph.reduce(op, line, (1,)), ())
+
+    def dot(self, lhs: Value, rhs: Value, dtype: str = "") -> Value:
+        """``lhs @ rhs`` of [*B, M, K] and [*B, K, N]; a transposed side is read as it lies."""
+        rank = len(lhs.shape)
+        if not lhs.shape[-1]:  # an expert that no token chose: a sum of nothing
+            shape = (*lhs.shape[:-1], rhs.shape[-1])
+            return self.filled(0, TensorType(shape, dtype or lhs.dtype))
+        left, right = self._untransposed(lhs), self._untransposed(rhs)
+        contracting = (
+            rank - 1 if left is lhs else rank - 2,
+            rank - 2 if right is rhs else rank - 1,
+        )
+        return self.graph.dot_general(left, right, contracting, dtype)
+
+    def _untransposed(self, value: Value) -> Value:
+        """What `value` is the transpose of, where only its last two dimensions are swapped."""
+        order = list(range(len(value.shape)))
+        order[-2:] = order[:-3:-1]
+        source, permutation = self.graph.origin(value)
+        return source if permutation == tuple(order) else value
+
+
+_ROW: Final = 2048
+_FEW: Final = 16
+"""Slices of a tensor that one fused kernel adds up."""
+_NARROW: Final = 64
+"""Elements of a row below which a transpose moves it in less time than transfers of its pieces."""
+
+
+def _runs(dims: Sequence[int]) -> list[tuple[int, int]]:
+    """Sorted dimensions as first and last of each run of neighbours."""
+    starts = [dim for dim in dims if dim - 1 not in dims]
+    ends = [dim for dim in dims if dim + 1 not in dims]
+    return list(zip(starts, ends, strict=True))
+
+
+def _widest(tensors: list[Value], operands: Sequence[Operand]) -> str:
+    """PyTorch's promotion among tensors; a fraction makes float32 of integers."""
+    floats = [tensor.dtype for tensor in tensors if "float" in tensor.dtype]
+    if floats:
+        return floats[0] if len(set(floats)) == 1 else "float32"
+    if any(isinstance(o, float) and not o.is_integer() for o in operands):
+        return "float32"
+    kinds = {tensor.dtype for tensor in tensors}
+    return kinds.pop() if len(kinds) == 1 else "int32"

@@ -1,0 +1,192 @@
+"""Convolutions of 1, 2 and 3 dimensions as products: the elements under each tap become columns.
+
+The columns are written to HBM once, kernel size times as large as the input. A gradient of the
+input, and a transposed convolution, are convolutions of a gradient with gaps of the stride, its
+taps in reverse. Where each channel has a kernel of its own, the Vector Engine multiplies and adds
+instead, as a product with one row would leave the Tensor Engine idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, Final
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build, Decomposition
+from trnsim.graph.decompositions.windows import Windows, spread
+
+Sizes = Sequence[int]
+
+
+def _joined(b: Build, taps: Sequence[Value], groups: int) -> Value:
+    """``[groups, C / groups * taps, N * places]`` of taps ``[N, C, *places]``."""
+    batch, channels, *places = taps[0].shape
+    order = (1, 0, *range(2, len(places) + 2))
+    flat = batch * prod(places)
+    rows = [b.graph.reshape(b.graph.transpose(tap, order), (channels, 1, flat)) for tap in taps]
+    joined = TensorType((channels, len(rows), flat), taps[0].dtype)
+    whole = b.graph.add("concatenate", rows, joined, dim=1) if len(rows) > 1 else rows[0]
+    return b.graph.reshape(whole, (groups, channels // groups * len(rows), flat))
+
+
+def _batch_first(b: Build, x: Value, batch: int, places: Sizes) -> Value:
+    """``[N, C, *places]`` of ``[groups, C / groups, N * places]``."""
+    channels = x.shape[0] * x.shape[1]
+    whole = b.graph.reshape(x, (channels, batch, *places))
+    return b.graph.transpose(whole, (1, 0, *range(2, len(places) + 2)))
+
+
+def _channels_first(b: Build, x: Value, groups: int) -> Value:
+    """``[groups, C / groups, N * places]`` of ``[N, C, *places]``."""
+    flat = b.graph.transpose(x, (1, 0, *range(2, len(x.shape))))
+    return b.graph.reshape(flat, (groups, x.shape[1] // groups, x.type.elements // x.shape[1]))
+
+
+def _of_weight(b: Build, weight: Value, groups: int, *, is_turned: bool) -> Value:
+    """``[groups, out, in * taps]`` of ``[groups * out, in, *kernel]``; turned, of in and out."""
+    outer, inner, *kernel = weight.shape
+    parts = b.graph.reshape(weight, (groups, outer // groups, inner, prod(kernel)))
+    if is_turned:
+        parts = b.graph.transpose(parts, (0, 2, 1, 3))
+    return b.graph.reshape(parts, (*parts.shape[:2], parts.shape[2] * parts.shape[3]))
+
+
+def _forward(
+    b: Build, x: Value, weight: Value, windows: Windows, groups: int, places: Sizes
+) -> Value:
+    """The products of weight ``[O, C / groups, *kernel]`` with what lies under its taps."""
+    taps = windows.taps(b, windows.padded(b, x, places), places)
+    if groups == x.shape[1] == weight.shape[0]:
+        return _channel_by_channel(b, taps, weight)
+    rows = _of_weight(b, weight, groups, is_turned=False)
+    last = len(rows.shape) - 1
+    found = b.graph.dot_general(rows, _joined(b, taps, groups), (last, last - 1), "float32")
+    return _batch_first(b, found, x.shape[0], places)
+
+
+def _backward(
+    b: Build, grad: Value, weight: Value, windows: Windows, groups: int, lengths: Sizes
+) -> Value:
+    """What `_forward` adds up, given back to an input of those lengths."""
+    gaps = [0, 0, *(step - 1 for step in windows.stride)]
+    reach = [(size - 1) * gap for size, gap in zip(windows.kernel, windows.dilation, strict=True)]
+    low = [far - pad for far, pad in zip(reach, windows.padding, strict=True)]
+    high = [
+        n + far - before - (count - 1) * step - 1
+        for n, far, before, count, step in zip(
+            lengths, reach, low, grad.shape[2:], windows.stride, strict=True
+        )
+    ]
+    wide = b.graph.pad(grad, [0, 0, *low], [0, 0, *high], gaps)
+    ones = (1,) * windows.rank
+    taps = replace(windows, stride=ones).taps(b, wide, lengths)[::-1]
+    if groups == grad.shape[1] == weight.shape[0] and weight.shape[1] == 1:
+        return _channel_by_channel(b, taps, weight)
+    rows = _of_weight(b, weight, groups, is_turned=True)
+    found = b.graph.dot_general(rows, _joined(b, taps, groups), (2, 1), "float32")
+    return _batch_first(b, found, grad.shape[0], lengths)
+
+
+def _channel_by_channel(b: Build, taps: Sequence[Value], weight: Value) -> Value:
+    """The sum over taps of each channel's own weight times its elements."""
+    numbers = b.graph.reshape(weight, (weight.shape[0], len(taps)))
+    numbers = b.graph.transpose(numbers, (1, 0))
+    terms: list[Value] = []
+    for number, tap in enumerate(taps):
+        row = b.graph.slice(numbers, (number, 0), (1, weight.shape[0]))
+        one = b.graph.reshape(row, (weight.shape[0],))
+        wide = b.graph.broadcast_in_dim(one, tap.shape, (1,))
+        terms.append(b.ew("multiply", tap, wide, dtype="float32"))
+    return b.total(terms)
+
+
+def _to_weight(
+    b: Build, grad: Value, x: Value, weight: Value, windows: Windows, groups: int
+) -> Value:
+    """The gradient of the weight ``[O, C / groups, *kernel]``."""
+    places = grad.shape[2:]
+    taps = windows.taps(b, windows.padded(b, x, places), places)
+    rows = _channels_first(b, grad, groups)
+    found = b.graph.dot_general(rows, _joined(b, taps, groups), (2, 2), "float32")
+    return b.convert(b.graph.reshape(found, weight.shape), weight.dtype)
+
+
+def _windows(weight: Value, stride: Sizes, padding: Sizes, dilation: Sizes) -> Windows:
+    kernel = weight.shape[2:]
+    rank = len(kernel)
+    return Windows(
+        tuple(kernel), spread(stride, rank), spread(padding, rank), spread(dilation, rank)
+    )
+
+
+def convolution(
+    b: Build,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    output_padding: Sizes,
+    groups: int,
+) -> Value:
+    """The weight times the columns, plus the bias of each channel."""
+    del output_padding  # the shape of the result says it
+    windows = _windows(weight, stride, padding, dilation)
+    whole, lengths = _with_batch(b, x, windows), b.results[0].shape[-windows.rank :]
+    if transposed:
+        found = _backward(b, whole, weight, windows, groups, lengths)
+    else:
+        found = _forward(b, whole, weight, windows, groups, lengths)
+    if bias is not None:
+        found = b.ew("add", found, b.graph.broadcast_in_dim(bias, found.shape, (1,)))
+    return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
+
+
+def _with_batch(b: Build, x: Value, windows: Windows) -> Value:
+    return b.graph.reshape(x, (1, *x.shape)) if len(x.shape) == windows.rank + 1 else x
+
+
+def convolution_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    weight: Value,
+    bias_sizes: Any,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    output_padding: Sizes,
+    groups: int,
+    mask: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    """Gradients of the input, the weight and the bias."""
+    del bias_sizes, output_padding
+    windows = _windows(weight, stride, padding, dilation)
+    found: list[Value | None] = [None, None, None]
+    if mask[0]:
+        back = (
+            _forward(b, grad, weight, windows, groups, x.shape[2:])
+            if transposed
+            else _backward(b, grad, weight, windows, groups, x.shape[2:])
+        )
+        found[0] = b.convert(back, x.dtype)
+    if mask[1]:
+        sides = (x, grad) if transposed else (grad, x)
+        found[1] = _to_weight(b, *sides, weight, windows, groups)
+    if mask[2]:
+        total = b.reduce("add", grad, [0, *range(2, len(grad.shape))])
+        found[2] = b.convert(total, weight.dtype)
+    return tuple(found)
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "convolution": convolution,
+    "convolution_overrideable": convolution,
+    "convolution_backward": convolution_backward,
+    "convolution_backward_overrideable": convolution_backward,
+}

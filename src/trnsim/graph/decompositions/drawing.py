@@ -1,0 +1,112 @@
+"""Random numbers of the chip's own generator: uniform, normal, dropout, choices.
+
+The values of `fast` and `exact` are the host's; these kernels say how long drawing takes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Operand
+
+
+def native_dropout(b: Build, x: Value, p: float, train: bool | None = True) -> tuple[Value, ...]:
+    """X / (1 - p) or 0, and which of the two, of the chip's own random numbers."""
+    if train is False:
+        return b.result(x), b.filled(1, b.results[1])
+    kept = b.ew("compare", b.graph.rng(x.shape), float(p), dtype="uint8", direction="GE")
+    scaled = b.ew("multiply", x, 1 / (1 - p) if p < 1 else 0.0)
+    return b.result(b.ew("multiply", scaled, kept)), kept
+
+
+def native_dropout_backward(b: Build, grad: Value, mask: Value, scale: float) -> Value:
+    """The gradient of what was kept, scaled."""
+    return b.result(b.ew("multiply", b.ew("multiply", grad, mask), float(scale)))
+
+
+def uniform(b: Build, x: Value, low: float = 0.0, high: float = 1.0, **_: Any) -> Value:
+    """Random numbers of [low, high)."""
+    drawn = b.ew("multiply", b.graph.rng(x.shape or (1,)), float(high - low))
+    return b.result(b.graph.reshape(b.ew("add", drawn, float(low)), x.shape))
+
+
+def bernoulli(b: Build, x: Value, p: Operand | None = None, **_: Any) -> Value:
+    """1 with probability p, or with the probability that x holds, else 0."""
+    bound: Operand = x if p is None else p
+    drawn = b.graph.rng(x.shape or (1,))
+    chance = b.graph.reshape(bound, drawn.shape) if isinstance(bound, Value) else float(bound)
+    held = b.ew("compare", drawn, chance, dtype="uint8", direction="LT")
+    return b.result(b.graph.reshape(held, x.shape))
+
+
+def normal(b: Build, mean: Any = 0.0, std: Any = 1.0, *more: Any, **_: Any) -> Value:
+    """Normal random numbers: of a mean and a deviation, or in the place of a tensor."""
+    if more:
+        mean, std = std, more[0]  # normal_ has the tensor it fills first
+    return _normal(b, mean, std)
+
+
+def _normal(b: Build, mean: Operand, std: Operand) -> Value:
+    """By Box and Muller's transform."""
+    wanted = b.results[0].shape
+    shape = wanted or (1,)
+    radius = b.ew("negate", b.ew("log", b.ew("subtract", 1.0, b.graph.rng(shape))))
+    radius = b.ew("sqrt", b.ew("multiply", radius, 2.0))
+    angle = b.ew("multiply", b.ew("subtract", b.graph.rng(shape), 0.5), 2 * math.pi)
+    unit = b.graph.reshape(b.ew("multiply", radius, b.ew("sine", angle)), wanted)
+    spread = b.ew("multiply", unit, std if isinstance(std, Value) else float(std))
+    return b.result(b.ew("add", spread, mean if isinstance(mean, Value) else float(mean)))
+
+
+def drawn(b: Build, *_: Any, **__: Any) -> Value:
+    """Random numbers of [0, 1) in a new tensor."""
+    return b.result(b.graph.reshape(b.graph.rng(b.results[0].shape or (1,)), b.results[0].shape))
+
+
+def randn(b: Build, *_: Any, **__: Any) -> Value:
+    """Normal random numbers in a new tensor."""
+    return _normal(b, 0.0, 1.0)
+
+
+def randint(b: Build, *bounds: Any, **_: Any) -> Value:
+    """Whole random numbers from a first one, or 0, to before a last one."""
+    numbers = [n for n in bounds if isinstance(n, int)]
+    low, high = (0, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
+    return _whole(b, low, high)
+
+
+def random(b: Build, x: Value, *bounds: int | None, **_: Any) -> Value:
+    """Whole random numbers in the place of x."""
+    del x
+    known = [n for n in bounds if n is not None]
+    low, high = (known[0], known[1]) if len(known) > 1 else (0, *known, 1 << 24)[:2]
+    return _whole(b, low, high)
+
+
+def _whole(b: Build, low: int, high: int) -> Value:
+    shape = b.results[0].shape
+    drawn = b.ew("floor", b.ew("multiply", b.graph.rng(shape or (1,)), float(high - low)))
+    return b.result(b.graph.reshape(b.ew("add", drawn, float(low)), shape))
+
+
+def exponential(b: Build, x: Value, rate: float = 1.0, **_: Any) -> Value:
+    """``-log(1 - u) / rate``."""
+    drawn = b.ew("log", b.ew("subtract", 1.0, b.graph.rng(x.shape or (1,))))
+    return b.result(b.graph.reshape(b.ew("multiply", drawn, -1.0 / rate), x.shape))
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "native_dropout": native_dropout,
+    "native_dropout_backward": native_dropout_backward,
+    "uniform": uniform,
+    "bernoulli": bernoulli,
+    "normal": normal,
+    "normal_functional": normal,
+    "rand": drawn,
+    "randn": randn,
+    "randint": randint,
+    "random": random,
+    "exponential": exponential,
+}

@@ -1,0 +1,454 @@
+"""Operators that compute each element from the elements at the same place."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Operand
+
+_UNARY: Final = {
+    "abs": "abs",
+    "neg": "negate",
+    "exp": "exponential",
+    "log": "log",
+    "sqrt": "sqrt",
+    "rsqrt": "rsqrt",
+    "tanh": "tanh",
+    "sigmoid": "logistic",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "round": "round_nearest_even",
+    "sin": "sine",
+    "cos": "cosine",
+    "tan": "tan",
+    "sign": "sign",
+    "sgn": "sign",
+    "expm1": "exponential_minus_one",
+    "log1p": "log_plus_one",
+    "erf": "erf",
+    "reciprocal": "reciprocal",
+    "square": "square",
+    "relu": "relu",
+    "silu": "silu",
+    "mish": "mish",
+    "logical_not": "not",
+}
+_BINARY: Final = {
+    "mul": "multiply",
+    "div": "divide",
+    "true_divide": "divide",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "fmax": "maximum",
+    "fmin": "minimum",
+    "pow": "power",
+    "remainder": "floor_remainder",
+    "fmod": "remainder",
+    "logical_and": "and",
+    "logical_or": "or",
+}
+_COMPARISONS: Final = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
+
+
+def _unary(name: str) -> Decomposition:
+    def build(b: Build, x: Value) -> Value:
+        return b.result(b.ew(name, x, dtype=_floating(b, x)))
+
+    return build
+
+
+def _floating(b: Build, x: Value) -> str:
+    """The dtype of a function of `x`: that of the result, as integers become floating point."""
+    return b.results[0].dtype if b.results else x.dtype
+
+
+def _binary(name: str) -> Decomposition:
+    def build(b: Build, x: Operand, y: Operand, **_: Any) -> Value:
+        return b.result(b.ew(name, _number(x), _number(y), dtype=b.results[0].dtype))
+
+    return build
+
+
+def _number(operand: Operand) -> Operand:
+    """A number of Python, booleans too, as a number of the graph."""
+    return operand if isinstance(operand, Value) else float(operand)
+
+
+def _comparison(direction: str) -> Decomposition:
+    def build(b: Build, x: Operand, y: Operand) -> Value:
+        return b.ew("compare", _number(x), _number(y), dtype="uint8", direction=direction)
+
+    return build
+
+
+def add(b: Build, x: Value, y: Operand, *, alpha: float = 1) -> Value:
+    """``x + alpha * y``."""
+    return b.result(b.ew("add", x, _times(b, y, alpha), dtype=b.results[0].dtype))
+
+
+def sub(b: Build, x: Value, y: Operand, *, alpha: float = 1) -> Value:
+    """``x - alpha * y``."""
+    return b.result(b.ew("subtract", x, _times(b, y, alpha), dtype=b.results[0].dtype))
+
+
+def rsub(b: Build, x: Value, y: Operand, alpha: float = 1) -> Value:
+    """``y - alpha * x``."""
+    return b.result(b.ew("subtract", _number(y), _times(b, x, alpha), dtype=b.results[0].dtype))
+
+
+def _times(b: Build, y: Operand, factor: float) -> Operand:
+    if factor == 1:
+        return _number(y)
+    return b.ew("multiply", y, float(factor)) if isinstance(y, Value) else float(y) * factor
+
+
+def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Value:
+    """X / y, rounded down or towards zero where asked.
+
+    The remainder is taken out first: a product with a reciprocal may fall short of the whole number
+    that the quotient is. As on the host, "trunc" is of the quotient in float32, "floor" is exact.
+    """
+    x, y = _number(x), _number(y)
+    quotient = b.ew("divide", x, y, dtype="float32")
+    if rounding_mode is None or y == 0:
+        return b.result(quotient)
+    remainder = {"floor": "floor_remainder", "trunc": "remainder"}[rounding_mode]
+    rest = b.ew(remainder, x, y, dtype="float32")
+    multiple = b.ew("subtract", x, rest, dtype="float32")
+    whole = b.ew("round_nearest_even", b.ew("divide", multiple, y, dtype="float32"))
+    if rounding_mode == "trunc":
+        whole = b.ew("trunc", b.ew("add", whole, b.ew("divide", rest, y, dtype="float32")))
+    if isinstance(y, Value):  # what is divided by zero is infinite
+        is_zero = b.ew("compare", y, 0.0, dtype="uint8", direction="EQ")
+        whole = b.ew("select", is_zero, quotient, whole, dtype="float32")
+    return b.result(whole)
+
+
+def floor_divide(b: Build, x: Operand, y: Operand) -> Value:
+    """The quotient, rounded down."""
+    return div(b, x, y, rounding_mode="floor")
+
+
+def where(b: Build, condition: Value, x: Operand, y: Operand) -> Value:
+    """X where the condition holds, else y."""
+    return b.result(b.ew("select", condition, _number(x), _number(y), dtype=b.results[0].dtype))
+
+
+def masked_fill(b: Build, x: Value, mask: Value, number: Operand) -> Value:
+    """A number where the mask holds."""
+    return b.result(b.ew("select", mask, _number(number), x, dtype=x.dtype))
+
+
+def clamp(
+    b: Build, x: Value, smallest: Operand | None = None, largest: Operand | None = None, **kw: Any
+) -> Value:
+    """X within bounds."""
+    smallest, largest = kw.get("min", smallest), kw.get("max", largest)
+    for name, bound in (("maximum", smallest), ("minimum", largest)):
+        if bound is not None:
+            x = b.ew(name, x, _number(bound))
+    return b.result(x)
+
+
+def clamp_max(b: Build, x: Value, largest: Operand) -> Value:
+    """The smaller of x and a bound."""
+    return clamp(b, x, None, largest)
+
+
+def to_copy(b: Build, x: Value, **_: Any) -> Value:
+    """X in the dtype of the result."""
+    return b.result(x)
+
+
+def lerp(b: Build, x: Value, end: Value, weight: Operand) -> Value:
+    """``x + weight * (end - x)``."""
+    step = b.ew("multiply", b.ew("subtract", end, x), _number(weight))
+    return b.result(b.ew("add", x, step))
+
+
+def addcmul(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
+    """``x + value * y * z``."""
+    return b.result(b.ew("add", x, b.ew("multiply", b.ew("multiply", y, z), float(value))))
+
+
+def addcdiv(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
+    """``x + value * y / z``."""
+    return b.result(b.ew("add", x, b.ew("multiply", b.ew("divide", y, z), float(value))))
+
+
+def isnan(b: Build, x: Value) -> Value:
+    """Whether x differs from itself."""
+    return b.ew("compare", x, x, dtype="uint8", direction="NE")
+
+
+def isneginf(b: Build, x: Value) -> Value:
+    """Whether x is below the smallest finite number."""
+    return b.ew("compare", x, -_LARGEST, dtype="uint8", direction="LT")
+
+
+def isposinf(b: Build, x: Value) -> Value:
+    """Whether x is above the largest finite number."""
+    return b.ew("compare", x, _LARGEST, dtype="uint8", direction="GT")
+
+
+def isinf(b: Build, x: Value) -> Value:
+    """Whether the magnitude of x is above the largest finite number."""
+    return b.ew("compare", b.ew("abs", x), _LARGEST, dtype="uint8", direction="GT")
+
+
+_LARGEST: Final = 3.4028234663852886e38
+
+
+def _log_of_base(base: float) -> Decomposition:
+    def build(b: Build, x: Value) -> Value:
+        return b.result(b.ew("multiply", b.ew("log", x), 1 / math.log(base)))
+
+    return build
+
+
+def exp2(b: Build, x: Value) -> Value:
+    """2 to the x."""
+    return b.result(b.ew("exponential", b.ew("multiply", x, math.log(2))))
+
+
+def _hyperbolic(sign: float) -> Decomposition:
+    def build(b: Build, x: Value) -> Value:
+        grown, shrunk = b.ew("exponential", x), b.ew("exponential", b.ew("negate", x))
+        both = b.ew("add", grown, b.ew("multiply", shrunk, sign))
+        return b.result(b.ew("multiply", both, 0.5))
+
+    return build
+
+
+def atan(b: Build, x: Value) -> Value:
+    """The Scalar Engine's, which ends at pi / 2; beyond 1, pi / 2 less that of the reciprocal."""
+    is_large = b.ew("compare", b.ew("abs", x), 1.0, dtype="uint8", direction="GT")
+    inner = b.ew("select", is_large, b.ew("reciprocal", x), x, dtype=x.dtype)
+    angle = b.ew("atan", inner)
+    rest = b.ew("subtract", b.ew("multiply", b.ew("sign", x), math.pi / 2), angle)
+    return b.result(b.ew("select", is_large, rest, angle, dtype=x.dtype))
+
+
+def asin(b: Build, x: Value) -> Value:
+    """``atan(x / sqrt(1 - x * x))``."""
+    root = b.ew("sqrt", b.ew("subtract", 1.0, b.ew("square", x)))
+    return atan(b, b.ew("divide", x, root))
+
+
+def acos(b: Build, x: Value) -> Value:
+    """``pi / 2 - asin(x)``."""
+    return b.result(b.ew("subtract", math.pi / 2, asin(b, x)))
+
+
+def atanh(b: Build, x: Value) -> Value:
+    """``log((1 + x) / (1 - x)) / 2``."""
+    ratio = b.ew("divide", b.ew("add", x, 1.0), b.ew("subtract", 1.0, x))
+    return b.result(b.ew("multiply", b.ew("log", ratio), 0.5))
+
+
+def _inverse_hyperbolic(shift: float) -> Decomposition:
+    def build(b: Build, x: Value) -> Value:
+        root = b.ew("sqrt", b.ew("add", b.ew("square", x), shift))
+        return b.result(b.ew("log", b.ew("add", x, root)))
+
+    return build
+
+
+def logical_xor(b: Build, x: Value, y: Value) -> Value:
+    """Whether one of the two is zero and the other is not."""
+    held = [b.ew("compare", part, 0.0, dtype="float32", direction="NE") for part in (x, y)]
+    return b.ew("compare", *held, dtype="uint8", direction="NE")
+
+
+def bitwise_not(b: Build, x: Value) -> Value:
+    """The negation of a truth value, or -1 - x of an integer."""
+    if x.dtype == "uint8":
+        return b.ew("not", x, dtype="uint8")
+    return b.ew("subtract", -1.0, x)
+
+
+def atan2(b: Build, y: Value, x: Value) -> Value:
+    """The angle of (x, y): that of y / x, half a turn further where x is below 0."""
+    angle = b.convert(atan(b, b.ew("divide", y, x, dtype="float32")), "float32")
+    turn = b.ew("select", _is_below(b, y), -math.pi, math.pi, dtype="float32")
+    turned = b.ew("add", angle, turn)
+    return b.result(b.ew("select", _is_below(b, x), turned, angle, dtype="float32"))
+
+
+def _is_below(b: Build, x: Value) -> Value:
+    return b.ew("compare", x, 0.0, dtype="uint8", direction="LT")
+
+
+def _bitwise(name: str) -> Decomposition:
+    """Of truth values too, which are 0 and 1."""
+
+    def build(b: Build, x: Operand, y: Operand) -> Value:
+        both = [b.convert(o, "int32") if isinstance(o, Value) else float(o) for o in (x, y)]
+        return b.result(b.ew(name, *both, dtype="int32"))
+
+    return build
+
+
+def nan_to_num(
+    b: Build,
+    x: Value,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Value:
+    """Finite numbers in the place of NaN and infinities."""
+    is_nan = b.ew("compare", x, x, dtype="uint8", direction="NE")
+    found = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
+    for direction, bound, number in (("GT", _LARGEST, posinf), ("LT", -_LARGEST, neginf)):
+        is_beyond = b.ew("compare", found, bound, dtype="uint8", direction=direction)
+        put = bound if number is None else float(number)
+        found = b.ew("select", is_beyond, put, found, dtype=x.dtype)
+    return b.result(found)
+
+
+def frac(b: Build, x: Value) -> Value:
+    """What follows the point, with the sign of x."""
+    return b.result(b.ew("subtract", x, b.ew("trunc", x)))
+
+
+def signbit(b: Build, x: Value) -> Value:
+    """Whether x is below zero; -0 counts as zero."""
+    return _is_below(b, x)
+
+
+def copysign(b: Build, x: Value, y: Operand) -> Value:
+    """The magnitude of x with the sign of y."""
+    size = b.ew("abs", b.convert(x, b.results[0].dtype))
+    if not isinstance(y, Value):
+        return b.result(b.ew("multiply", size, math.copysign(1.0, y)))
+    return b.result(b.ew("select", _is_below(b, y), b.ew("negate", size), size, dtype=size.dtype))
+
+
+def hypot(b: Build, x: Value, y: Value) -> Value:
+    """``sqrt(x * x + y * y)``."""
+    return b.result(b.ew("sqrt", b.ew("add", b.ew("square", x), b.ew("square", y))))
+
+
+def heaviside(b: Build, x: Value, y: Value) -> Value:
+    """0 below zero, 1 above it, and y at zero."""
+    above = b.ew("compare", x, 0.0, dtype="float32", direction="GT")
+    is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
+    return b.result(b.ew("select", is_zero, y, above, dtype=x.dtype))
+
+
+def xlogy(b: Build, x: Operand, y: Operand) -> Value:
+    """``x * log(y)``, 0 where x is."""
+    if not isinstance(y, Value):
+        if math.isnan(y):  # also where x is 0
+            return b.filled(y, b.results[0])
+        logarithm: Operand = math.log(y) if y > 0 else -math.inf if y == 0 else math.nan
+    else:
+        logarithm = b.ew("log", y, dtype="float32")
+    times = b.ew("multiply", _number(x), logarithm, dtype="float32")
+    if not isinstance(x, Value):
+        return b.result(times) if x else b.result(b.ew("multiply", times, 0.0))
+    is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
+    return b.result(b.ew("select", is_zero, 0.0, times, dtype="float32"))
+
+
+def logaddexp(b: Build, x: Value, y: Value) -> Value:
+    """``log(exp(x) + exp(y))``, the larger taken out first."""
+    largest = b.ew("maximum", x, y)
+    apart = b.ew("negate", b.ew("abs", b.ew("subtract", x, y)))
+    return b.result(b.ew("add", largest, b.ew("log_plus_one", b.ew("exponential", apart))))
+
+
+def logaddexp2(b: Build, x: Value, y: Value) -> Value:
+    """``log2(2**x + 2**y)``, the larger taken out first."""
+    largest = b.ew("maximum", x, y)
+    apart = b.ew("multiply", b.ew("abs", b.ew("subtract", x, y)), -math.log(2))
+    grown = b.ew("log_plus_one", b.ew("exponential", apart))
+    return b.result(b.ew("add", largest, b.ew("multiply", grown, 1 / math.log(2))))
+
+
+def logit(b: Build, x: Value, eps: float | None = None) -> Value:
+    """``log(x / (1 - x))``, x kept away from 0 and 1 where asked."""
+    if eps is not None:
+        x = b.ew("minimum", b.ew("maximum", x, float(eps)), 1.0 - eps)
+    odds = b.ew("divide", x, b.ew("subtract", 1.0, x), dtype="float32")
+    return b.result(b.ew("log", odds))
+
+
+def sinc(b: Build, x: Value) -> Value:
+    """``sin(pi x) / (pi x)``, 1 at zero."""
+    is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
+    angle = b.ew("multiply", b.ew("select", is_zero, 1.0, x, dtype="float32"), math.pi)
+    wave = b.ew("divide", b.ew("sine", angle), angle)
+    return b.result(b.ew("select", is_zero, 1.0, wave, dtype="float32"))
+
+
+def _scaled(factor: float) -> Decomposition:
+    def build(b: Build, x: Value) -> Value:
+        return b.result(b.ew("multiply", x, factor, dtype=_floating(b, x)))
+
+    return build
+
+
+def erfc(b: Build, x: Value) -> Value:
+    """``1 - erf(x)``."""
+    return b.result(b.ew("subtract", 1.0, b.ew("erf", x, dtype="float32")))
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    **{name: _unary(operation) for name, operation in _UNARY.items()},
+    **{name: _binary(operation) for name, operation in _BINARY.items()},
+    **{name: _comparison(direction) for name, direction in _COMPARISONS.items()},
+    **{f"bitwise_{name}": _bitwise(name) for name in ("and", "or", "xor")},
+    **{f"__{name}__": _bitwise(name) for name in ("and", "or", "xor")},
+    "atan2": atan2,
+    "nan_to_num": nan_to_num,
+    "frac": frac,
+    "signbit": signbit,
+    "copysign": copysign,
+    "hypot": hypot,
+    "heaviside": heaviside,
+    "xlogy": xlogy,
+    "logaddexp": logaddexp,
+    "logaddexp2": logaddexp2,
+    "logit": logit,
+    "sinc": sinc,
+    "erfc": erfc,
+    "special_erfc": erfc,
+    "deg2rad": _scaled(math.pi / 180),
+    "rad2deg": _scaled(180 / math.pi),
+    "positive": to_copy,
+    "add": add,
+    "sub": sub,
+    "rsub": rsub,
+    "div": div,
+    "floor_divide": floor_divide,
+    "where": where,
+    "masked_fill": masked_fill,
+    "clamp": clamp,
+    "clamp_min": clamp,
+    "clamp_max": clamp_max,
+    "_to_copy": to_copy,
+    "lerp": lerp,
+    "addcmul": addcmul,
+    "addcdiv": addcdiv,
+    "isnan": isnan,
+    "isneginf": isneginf,
+    "isposinf": isposinf,
+    "isinf": isinf,
+    "log2": _log_of_base(2),
+    "log10": _log_of_base(10),
+    "exp2": exp2,
+    "sinh": _hyperbolic(-1.0),
+    "cosh": _hyperbolic(1.0),
+    "atan": atan,
+    "asin": asin,
+    "acos": acos,
+    "atanh": atanh,
+    "asinh": _inverse_hyperbolic(1.0),
+    "acosh": _inverse_hyperbolic(-1.0),
+    "bitwise_not": bitwise_not,
+    "logical_xor": logical_xor,
+}

@@ -1,0 +1,395 @@
+"""Elements by index: `gather` and `scatter` in their many forms, `x[i]`, embeddings.
+
+Indices that are computed go to DMA descriptors or to the GpSimd Engine, as they would on the chip.
+Not here: masks as indices, whose results have a shape that depends on values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.ir import ITEM_BYTES
+
+Indices = Sequence[Value | None]
+
+_ROW_BYTES: Final = 64 * 1024
+"""Bytes of a partition that a row may take: a third of SBUF, as two overlap."""
+
+
+def moved(b: Build, x: Value, dim: int, place: int) -> Value:
+    """`x` with dimension `dim` at `place`, the others in order."""
+    rank = len(x.shape)
+    order = [d for d in range(rank) if d != dim % rank]
+    order.insert(place % rank, dim % rank)
+    return b.graph.transpose(x, order)
+
+
+def _wrapped(b: Build, places: Value, length: int) -> Value:
+    """Indices below 0 count from the end."""
+    below = b.ew("compare", places, 0.0, dtype="uint8", direction="LT")
+    return b.ew("select", below, b.ew("add", places, float(length)), places, dtype="int32")
+
+
+def _linear(b: Build, parts: Sequence[Value], lengths: Sequence[int]) -> Value:
+    """One index into dimensions taken as one: the sum of each index times its stride."""
+    terms: list[Value] = []
+    for number, part in enumerate(parts):
+        stride = prod(lengths[number + 1 :])
+        terms.append(b.ew("multiply", part, float(stride), dtype="int32") if stride != 1 else part)
+    return b.convert(b.total(terms, "int32"), "int32")
+
+
+def _places(b: Build, index: Value, shape: Sequence[int]) -> Value:
+    """Where each element of `index`, an index of the last dimension, lies in a dense `shape`."""
+    last = len(shape) - 1
+    others = [b.graph.iota(index.shape, dim) for dim in range(last)]
+    return _linear(b, [*others, index], shape)
+
+
+def along_rows(b: Build, rows: Value, places: Value) -> Value:
+    """``rows[*, places[*, i]]``; a row too long for a partition is read element by element."""
+    if rows.shape[-1] * ITEM_BYTES[rows.dtype] <= _ROW_BYTES:
+        return b.graph.gather_in_rows(rows, places)
+    flat = b.graph.reshape(rows, (rows.type.elements,))
+    return b.graph.gather(flat, _places(b, places, rows.shape))
+
+
+def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:
+    """``x[.., index[.., i, ..], ..]`` along one dimension."""
+    if not x.shape:
+        return b.result(x)
+    wide = b.graph.reshape(index, index.shape or (1,))
+    lengths = [n if d != dim % len(x.shape) else x.shape[d] for d, n in enumerate(wide.shape)]
+    part = b.graph.slice(x, [0] * len(lengths), lengths)
+    found = along_rows(b, moved(b, part, dim, -1), moved(b, wide, dim, -1))
+    return b.graph.reshape(moved(b, found, -1, dim), b.results[0].shape)
+
+
+def _scattered(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
+    """`x` with updates at the places that an index along `dim` says."""
+    shape = x.shape or (1,)
+    wide, places = b.graph.reshape(x, shape), b.graph.reshape(index, index.shape or (1,))
+    base, places = moved(b, wide, dim, -1), moved(b, places, dim, -1)
+    count = places.type.elements
+    if isinstance(updates, Value):
+        part = b.graph.reshape(updates, updates.shape or (1,))
+        part = b.graph.slice(moved(b, part, dim, -1), [0] * len(places.shape), places.shape)
+    else:
+        part = b.filled(float(updates), TensorType(places.shape, x.dtype))
+    found = b.graph.scatter(
+        b.graph.reshape(base, (x.type.elements,)),
+        b.graph.reshape(_places(b, places, base.shape), (count,)),
+        b.graph.reshape(b.convert(part, x.dtype), (count,)),
+        op,
+    )
+    return b.graph.reshape(moved(b, b.graph.reshape(found, base.shape), -1, dim), x.shape)
+
+
+_OPERATORS: Final = {
+    "add": "add",
+    "sum": "add",
+    "mean": "add",
+    "multiply": "multiply",
+    "prod": "multiply",
+    "amax": "maximum",
+    "amin": "minimum",
+}
+# What an operator begins with where the tensor itself does not take part.
+_NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -3.4028235e38, "minimum": 3.4028235e38}
+
+
+def scatter(
+    b: Build, x: Value, dim: int, index: Value, updates: Any = 0, *, reduce: str = "", **kw: Any
+) -> Value:
+    """`x` with elements written, or combined, at the places of an index."""
+    op = _OPERATORS[reduce] if reduce else "assign"
+    return _scattered(b, x, dim, index, kw.get("value", updates), op)
+
+
+def scatter_add(b: Build, x: Value, dim: int, index: Value, updates: Value) -> Value:
+    """`x` with elements added."""
+    return _scattered(b, x, dim, index, updates, "add")
+
+
+def scatter_reduce(
+    b: Build,
+    x: Value,
+    dim: int,
+    index: Value,
+    updates: Value,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Value:
+    """`x` with elements combined, itself among them or only where no update came."""
+    op = _OPERATORS[reduce]
+    base = b.convert(x, "float32") if reduce == "mean" else x
+    if not include_self:
+        none = b.filled(0.0, TensorType(x.shape, "float32"))
+        is_hit = _scattered(b, none, dim, index, 1.0, "assign")
+        base = b.ew("select", is_hit, _NEUTRAL[op], base, dtype=base.dtype)
+    found = _scattered(b, base, dim, index, updates, op)
+    if reduce == "mean":
+        start = b.filled(float(include_self), TensorType(x.shape, "float32"))
+        count = _scattered(b, start, dim, index, 1.0, "add")
+        found = b.ew("divide", found, b.ew("maximum", count, 1.0))
+    return b.result(found)
+
+
+class _Indexed:
+    """`x` with the indexed dimensions first, as one; and how their result lies in ``x[i]``."""
+
+    def __init__(self, b: Build, x: Value, indices: Indices) -> None:
+        given = {dim: i for dim, i in enumerate(indices) if i is not None}
+        if any(i.dtype == "uint8" for i in given.values()):
+            raise Unlowered("a mask as an index: the shape of its result depends on values")
+        dims, rank = list(given), len(x.shape)
+        others = [dim for dim in range(rank) if dim not in given]
+        shape = b.widest(list(given.values()))
+        parts = [b.spread(_wrapped(b, i, x.shape[dim]), shape) for dim, i in given.items()]
+        lengths = [x.shape[dim] for dim in dims]
+        self.order = [*dims, *others]
+        self.first = b.graph.transpose(x, self.order)
+        self.rest = tuple(x.shape[dim] for dim in others)
+        self.table = b.graph.reshape(self.first, (prod(lengths), *self.rest))
+        self.places = b.graph.reshape(_linear(b, parts, lengths), shape)
+        # Neighbours stay where they were; indices with dimensions between them come first.
+        is_block = dims == list(range(dims[0], dims[0] + len(dims)))
+        before = dims[0] if is_block else 0
+        count = len(shape)
+        whole = range(count + len(others))
+        self.placed = [*whole[count : count + before], *whole[:count], *whole[count + before :]]
+
+
+def index(b: Build, x: Value, indices: Indices) -> Value:
+    """``x[i, ...]`` by tensors of integers, along any dimensions."""
+    where = _Indexed(b, x, indices)
+    return b.graph.transpose(b.graph.gather(where.table, where.places), where.placed)
+
+
+def index_put(
+    b: Build,
+    x: Value,
+    indices: Indices,
+    values: Value,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> Value:
+    """``x[i, ...] = values``, or ``+=``; a mask with one number is a choice."""
+    del unsafe
+    mask = indices[0] if indices else None
+    if mask is not None and mask.dtype == "uint8":
+        if len(indices) > 1 or values.type.elements != 1:
+            raise Unlowered("a mask as an index: which value goes where depends on values")
+        spread = b.graph.broadcast_in_dim(mask, x.shape, range(len(mask.shape)))
+        number = b.spread(b.graph.reshape(values, ()), x.shape)
+        other = b.ew("add", x, number) if accumulate else number
+        return b.result(b.ew("select", spread, other, x, dtype=x.dtype))
+    where = _Indexed(b, x, indices)
+    whole = (*where.places.shape, *where.rest)
+    shape = tuple(whole[dim] for dim in where.placed)
+    back = [where.placed.index(dim) for dim in range(len(whole))]
+    updates = b.graph.transpose(b.ew("convert", b.spread(values, shape), dtype=x.dtype), back)
+    flat = b.graph.reshape(updates, (where.places.type.elements, *where.rest))
+    places = b.graph.reshape(where.places, flat.shape[:1])
+    found = b.graph.scatter(where.table, places, flat, "add" if accumulate else "assign")
+    found = b.graph.reshape(found, where.first.shape)
+    return b.graph.transpose(found, [where.order.index(dim) for dim in range(len(x.shape))])
+
+
+def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
+    """Rows along `dim`."""
+    if not x.shape:
+        return b.result(x)
+    places = b.graph.reshape(index, index.shape or (1,))
+    return moved(b, b.graph.gather(moved(b, x, dim, 0), places), 0, dim)
+
+
+def _by_rows(op: str) -> Decomposition:
+    """index_add, index_copy, index_fill: rows along a dimension combined with a tensor's rows."""
+
+    def build(
+        b: Build, x: Value, dim: int, index: Value, updates: Any, *, alpha: float = 1
+    ) -> Value:
+        shape = x.shape or (1,)
+        first = moved(b, b.graph.reshape(x, shape), dim, 0)
+        places = b.graph.reshape(index, (index.type.elements,))
+        wanted = TensorType((places.shape[0], *first.shape[1:]), x.dtype)
+        if isinstance(updates, Value) and updates.type.elements == wanted.elements:
+            rows = moved(b, b.graph.reshape(updates, updates.shape or (1,)), dim, 0)
+            rows = b.convert(rows, x.dtype)
+        elif isinstance(updates, Value):
+            rows = b.spread(b.graph.reshape(updates, ()), wanted.shape)
+        else:
+            rows = b.filled(float(updates), wanted)
+        if alpha != 1:
+            rows = b.ew("multiply", rows, float(alpha))
+        found = b.graph.scatter(first, _wrapped(b, places, first.shape[0]), rows, op)
+        return b.graph.reshape(moved(b, found, 0, dim), x.shape)
+
+    return build
+
+
+def take(b: Build, x: Value, index: Value) -> Value:
+    """Elements of `x`, taken as one row."""
+    flat = b.graph.reshape(x, (x.type.elements,))
+    return b.graph.gather(flat, _wrapped(b, index, x.type.elements))
+
+
+def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
+    """`x` with the elements of a source, in order, where the mask holds."""
+    spread = b.spread(mask, x.shape)
+    held = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
+    row = b.graph.reshape(held, (1, held.type.elements))
+    before = b.ew("maximum", b.ew("subtract", b.graph.scan("add", row), 1.0), 0.0)
+    places = b.graph.reshape(b.convert(before, "int32"), (held.type.elements,))
+    places = b.ew("minimum", places, float(source.type.elements - 1), dtype="int32")
+    chosen = b.graph.gather(b.graph.reshape(source, (source.type.elements,)), places)
+    return b.result(b.ew("select", spread, b.graph.reshape(chosen, x.shape), x, dtype=x.dtype))
+
+
+def as_strided(
+    b: Build, x: Value, size: Sequence[int], stride: Sequence[int], offset: int | None = None
+) -> Value:
+    """Elements at any strides, one by one."""
+    reach = sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + (offset or 0)
+    if reach >= x.type.elements:
+        raise Unlowered("strides that leave the tensor")
+    return _at(b, x, size, stride, offset or 0)
+
+
+def _at(b: Build, x: Value, size: Sequence[int], stride: Sequence[int], offset: int) -> Value:
+    shape = tuple(size) or (1,)
+    place: Value = b.filled(float(offset), TensorType(shape, "int32"))
+    for dim, step in enumerate(stride):
+        steps = b.ew("multiply", b.graph.iota(shape, dim), float(step), dtype="int32")
+        place = b.ew("add", place, steps, dtype="int32")
+    found = b.graph.gather(b.graph.reshape(x, (x.type.elements,)), place)
+    return b.graph.reshape(found, tuple(size))
+
+
+def diagonal(b: Build, x: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
+    """The diagonal of two dimensions, which becomes the last one."""
+    rank = len(x.shape)
+    strides = [prod(x.shape[dim + 1 :]) for dim in range(rank)]
+    one, two = first % rank, second % rank
+    kept = [step for dim, step in enumerate(strides) if dim not in (one, two)]
+    start = max(offset, 0) * strides[two] + max(-offset, 0) * strides[one]
+    return _at(b, x, b.results[0].shape, [*kept, strides[one] + strides[two]], start)
+
+
+def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
+    """Dimensions in reverse: rows of what lies behind each of them, gathered from the last."""
+    last = len(x.shape) - 1
+    for dim in sorted(dim % len(x.shape) for dim in dims):
+        swaps = dim == last > 0  # rows of one element are many
+        shape = moved(b, x, last, -2).shape if swaps else x.shape
+        place = dim - 1 if swaps else dim
+        outer, length = prod(shape[:place]), shape[place]
+        rows = b.graph.reshape(
+            moved(b, x, last, -2) if swaps else x, (outer * length, prod(shape[place + 1 :]))
+        )
+        first, step = (b.graph.iota((outer, length), axis) for axis in (0, 1))
+        ends = b.ew("add", b.ew("multiply", first, float(length)), float(length - 1))
+        back = b.graph.reshape(b.ew("subtract", ends, step, dtype="int32"), (outer * length,))
+        found = b.graph.reshape(b.graph.gather(rows, back), shape)
+        x = moved(b, found, -2, last) if swaps else found
+    return x
+
+
+def embedding(b: Build, table: Value, indices: Value, *_: Any, **__: Any) -> Value:
+    """Rows of a table."""
+    return b.graph.gather(table, indices)
+
+
+def embedding_backward(
+    b: Build, grad: Value, indices: Value, count: int, padding: int = -1, by_count: bool = False
+) -> Value:
+    """Each row's gradient, added to its row of a table of zeros; none for the padding's row."""
+    del count
+    if by_count:
+        raise Unlowered("gradients scaled by frequency")
+    if padding >= 0:
+        kept = b.ew("compare", indices, float(padding), dtype="uint8", direction="NE")
+        spread = b.graph.broadcast_in_dim(kept, grad.shape, range(len(kept.shape)))
+        grad = b.ew("select", spread, grad, 0.0, dtype=grad.dtype)
+    return b.graph.scatter(b.results[0], indices, grad)
+
+
+_SUM, _MEAN = 0, 1  # torch.nn.functional.embedding_bag, mode
+
+
+def embedding_bag(
+    b: Build,
+    table: Value,
+    indices: Value,
+    offsets: Value,
+    by_count: bool = False,
+    mode: int = _SUM,
+    sparse: bool = False,
+    weights: Value | None = None,
+    include_last: bool = False,
+    padding: int = -1,
+) -> tuple[Value, ...]:
+    """Sums or means of the rows of each bag, the bag of each index, and how many a bag has."""
+    del by_count, sparse
+    if mode not in (_SUM, _MEAN) or padding >= 0 or include_last:
+        raise Unlowered("bags' maxima, padding or a last offset")
+    bags, count = b.results[0].shape[0], indices.shape[0]
+    place = b.graph.broadcast_in_dim(b.graph.iota((count,), 0), (count, bags), (0,))
+    starts = b.graph.broadcast_in_dim(offsets, (count, bags), (1,))
+    begun = b.ew("compare", place, starts, dtype="float32", direction="GE")
+    bag = b.ew("subtract", b.graph.reduce("add", begun, (1,)), 1.0)
+    rows = b.graph.gather(table, indices)
+    if weights is not None:
+        rows = b.ew("multiply", rows, b.graph.broadcast_in_dim(weights, rows.shape, (0,)))
+    places = b.convert(bag, "int32")
+    sums = b.graph.scatter(TensorType(b.results[0].shape, "float32"), places, rows)
+    ones = b.filled(1.0, TensorType((count,), "float32"))
+    sizes = b.graph.scatter(TensorType((bags,), "float32"), places, ones)
+    if mode == _MEAN:
+        least = b.ew("maximum", sizes, 1.0)
+        sums = b.ew("divide", sums, b.graph.broadcast_in_dim(least, sums.shape, (0,)))
+    return (b.result(sums), *_bag_sizes(b, places, sizes))
+
+
+def _bag_sizes(b: Build, places: Value, sizes: Value) -> tuple[Value, ...]:
+    """What the backward pass wants; PyTorch leaves out what its mode does not need."""
+    found = list[Value]()
+    for wanted, have in zip(b.results[1:], (places, sizes, sizes), strict=False):
+        if wanted.elements:
+            if wanted.elements != have.type.elements:
+                raise Unlowered("another form of what the backward pass wants")
+            found.append(b.convert(have, wanted.dtype))
+    return tuple(found)
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "gather": gather,
+    "scatter": scatter,
+    "scatter_add": scatter_add,
+    "scatter_reduce": scatter_reduce,
+    "index": index,
+    "_unsafe_index": index,
+    "index_put": index_put,
+    "_index_put_impl": index_put,
+    "_unsafe_index_put": index_put,
+    "index_select": index_select,
+    "index_add": _by_rows("add"),
+    "index_copy": _by_rows("assign"),
+    "index_fill": _by_rows("assign"),
+    "take": take,
+    "masked_scatter": masked_scatter,
+    "as_strided": as_strided,
+    "diagonal": diagonal,
+    "diagonal_copy": diagonal,
+    "flip": flip,
+    "embedding": embedding,
+    "embedding_dense_backward": embedding_backward,
+    "_embedding_bag": embedding_bag,
+    "_embedding_bag_forward_only": embedding_bag,
+}

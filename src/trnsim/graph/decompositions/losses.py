@@ -1,0 +1,201 @@
+"""Losses, and their gradients."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.decompositions.indexing import moved
+
+_NONE, _MEAN = 0, 1  # torch.nn._reduction.get_enum
+
+
+def _chosen(b: Build, x: Value, target: Value, weight: Value | None, ignored: int) -> Value:
+    """The class's weight, or 1, where the class is the row's, else 0; of x [*N, C]."""
+    rank = len(x.shape)
+    classes = b.graph.broadcast_in_dim(target, x.shape, range(rank - 1))
+    columns = b.graph.iota(x.shape, rank - 1)
+    chosen = b.ew("compare", columns, classes, dtype="float32", direction="EQ")
+    if 0 <= ignored < x.shape[-1]:
+        kept = b.ew("compare", classes, float(ignored), dtype="float32", direction="NE")
+        chosen = b.ew("multiply", chosen, kept)
+    return chosen if weight is None else b.ew("multiply", chosen, b.spread(weight, x.shape))
+
+
+def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
+    """[*N, C] and [*N] of [C], [N, C] or [N, C, *places]."""
+    if len(x.shape) == 1:
+        return b.graph.reshape(x, (1, *x.shape)), b.graph.reshape(target, (1,))
+    return moved(b, x, 1, -1), target
+
+
+def nll_loss(
+    b: Build, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int
+) -> tuple[Value, ...]:
+    """Minus the log probability of each row's class, and what the rows that count weigh."""
+    rows, classes = _classes_last(b, x, target)
+    chosen = _chosen(b, rows, classes, weight, ignored)
+    last = (len(rows.shape) - 1,)
+    picked = b.ew("negate", b.graph.reduce("add", b.ew("multiply", rows, chosen), last))
+    weights = b.graph.reduce("add", chosen, last)
+    if reduction == _NONE:
+        return b.result(b.graph.reshape(picked, b.results[0].shape)), b.filled(0, b.results[1])
+    whole = range(len(picked.shape))
+    counted = b.reduce("add", weights, whole)
+    total = b.reduce("add", picked, whole)
+    loss = b.ew("divide", total, counted) if reduction == _MEAN else total
+    return b.result(loss), b.result(counted, 1)
+
+
+def nll_loss_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    target: Value,
+    weight: Value | None,
+    reduction: int,
+    ignored: int,
+    total: Value,
+) -> Value:
+    """Minus the gradient at each row's class."""
+    rows, classes = _classes_last(b, x, target)
+    if reduction == _MEAN:
+        grad = b.ew("divide", grad, total)
+    if reduction == _NONE:
+        grad = b.graph.reshape(grad, rows.shape[:-1])
+    dims = range(len(rows.shape) - 1) if reduction == _NONE else ()
+    spread = b.graph.broadcast_in_dim(grad, rows.shape, dims)
+    chosen = _chosen(b, rows, classes, weight, ignored)
+    found = b.ew("negate", b.ew("multiply", chosen, spread))
+    return b.result(moved(b, found, -1, 1) if len(x.shape) > 1 else b.graph.reshape(found, x.shape))
+
+
+def _binary_terms(b: Build, x: Value, target: Value) -> Value:
+    """``-(t log(x) + (1 - t) log(1 - x))``, no logarithm below -100."""
+    logs = [
+        b.ew("maximum", b.ew("log", b.ew("maximum", part, _SMALLEST)), _LEAST_LOGARITHM)
+        for part in (x, b.ew("subtract", 1.0, x))
+    ]
+    yes = b.ew("multiply", target, logs[0])
+    no = b.ew("multiply", b.ew("subtract", 1.0, target), logs[1])
+    return b.ew("negate", b.ew("add", yes, no))
+
+
+_LEAST_LOGARITHM: Final = -100.0  # torch.nn.BCELoss
+_SMALLEST: Final = 1e-19  # the Scalar Engine's log begins at 2**-64
+
+
+def binary_cross_entropy(
+    b: Build, x: Value, target: Value, weight: Value | None = None, reduction: int = _MEAN
+) -> Value:
+    """Of probabilities, each times its weight."""
+    terms = _binary_terms(b, b.convert(x, "float32"), target)
+    return _reduced(b, terms if weight is None else b.ew("multiply", terms, weight), reduction)
+
+
+def binary_cross_entropy_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    target: Value,
+    weight: Value | None = None,
+    reduction: int = _MEAN,
+) -> Value:
+    """``grad * (x - t) / (x * (1 - x))``."""
+    both = b.ew("multiply", x, b.ew("subtract", 1.0, x), dtype="float32")
+    slope = b.ew("divide", b.ew("subtract", x, target), b.ew("maximum", both, _LEAST_SPREAD))
+    found = b.ew("multiply", slope, grad)
+    if weight is not None:
+        found = b.ew("multiply", found, weight)
+    share = 1 / x.type.elements if reduction == _MEAN else 1.0
+    return b.result(b.ew("multiply", found, share))
+
+
+_LEAST_SPREAD: Final = 1e-12  # PyTorch's, against a division by zero
+
+
+def _near_and_far(b: Build, x: Value, y: Value, bound: float, factor: float) -> Value:
+    """``factor * d * d / 2`` up to a bound, ``bound * factor * (d - bound / 2)`` beyond."""
+    apart = b.ew("abs", b.ew("subtract", x, y, dtype="float32"))
+    near = b.ew("multiply", b.ew("square", apart), factor / 2)
+    far = b.ew("multiply", b.ew("subtract", apart, bound / 2), bound * factor)
+    is_near = b.ew("compare", apart, bound, dtype="uint8", direction="LT")
+    return b.ew("select", is_near, near, far, dtype="float32")
+
+
+def _slope(
+    b: Build, grad: Value, x: Value, y: Value, reduction: int, bound: float, factor: float
+) -> Value:
+    """The gradient of `_near_and_far`: the difference within the bound, times a factor."""
+    apart = b.ew("subtract", x, y, dtype="float32")
+    within = b.ew("minimum", b.ew("maximum", apart, -bound), bound)
+    share = factor / x.type.elements if reduction == _MEAN else factor
+    return b.result(b.ew("multiply", b.ew("multiply", within, share), grad))
+
+
+def smooth_l1_loss(
+    b: Build, x: Value, y: Value, reduction: int = _MEAN, beta: float = 1.0
+) -> Value:
+    """Half the square by beta up to beta, beyond it the distance less half of beta."""
+    if not beta:
+        return _reduced(b, b.ew("abs", b.ew("subtract", x, y)), reduction)
+    return _reduced(b, _near_and_far(b, x, y, float(beta), 1 / beta), reduction)
+
+
+def smooth_l1_loss_backward(
+    b: Build, grad: Value, x: Value, y: Value, reduction: int, beta: float
+) -> Value:
+    """The difference by beta, within -1 and 1."""
+    if not beta:
+        raise Unlowered("beta 0")
+    return _slope(b, grad, x, y, reduction, float(beta), 1 / beta)
+
+
+def huber_loss(b: Build, x: Value, y: Value, reduction: int = _MEAN, delta: float = 1.0) -> Value:
+    """Half the square up to delta, beyond it delta times the distance less half of delta."""
+    return _reduced(b, _near_and_far(b, x, y, float(delta), 1.0), reduction)
+
+
+def huber_loss_backward(
+    b: Build, grad: Value, x: Value, y: Value, reduction: int, delta: float
+) -> Value:
+    """The difference, within -delta and delta."""
+    return _slope(b, grad, x, y, reduction, float(delta), 1.0)
+
+
+def mse_loss(b: Build, x: Value, y: Value, reduction: int = _MEAN) -> Value:
+    """The squared difference, its mean or its sum."""
+    squares = b.ew("square", b.ew("subtract", x, y))
+    return _reduced(b, squares, reduction)
+
+
+def mse_loss_backward(b: Build, grad: Value, x: Value, y: Value, reduction: int) -> Value:
+    """``2 * (x - y) * grad``, by the number of elements for a mean."""
+    scale = 2 / x.type.elements if reduction == _MEAN else 2.0
+    return b.result(b.ew("multiply", b.ew("multiply", b.ew("subtract", x, y), scale), grad))
+
+
+def _reduced(b: Build, parts: Value, reduction: int) -> Value:
+    if reduction == _NONE:
+        return b.result(parts)
+    total = b.reduce("add", parts, range(len(parts.shape)))
+    return b.result(
+        b.ew("multiply", total, 1 / parts.type.elements) if reduction == _MEAN else total
+    )
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "nll_loss_forward": nll_loss,
+    "nll_loss_backward": nll_loss_backward,
+    "nll_loss2d_forward": nll_loss,
+    "nll_loss2d_backward": nll_loss_backward,
+    "binary_cross_entropy": binary_cross_entropy,
+    "binary_cross_entropy_backward": binary_cross_entropy_backward,
+    "smooth_l1_loss": smooth_l1_loss,
+    "smooth_l1_loss_backward": smooth_l1_loss_backward,
+    "huber_loss": huber_loss,
+    "huber_loss_backward": huber_loss_backward,
+    "mse_loss": mse_loss,
+    "mse_loss_backward": mse_loss_backward,
+}

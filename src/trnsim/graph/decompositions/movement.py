@@ -1,0 +1,336 @@
+"""Operators that move, choose, repeat or make elements: copies, joins, slices, filling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+
+
+def copied(b: Build, x: Value, *_: Any, **__: Any) -> Value:
+    """A dense copy, in the dtype of the result."""
+    wanted = b.results[0] if b.results else x.type
+    value = b.spread(x, wanted.shape)
+    if value.dtype != wanted.dtype or value.number < len(b.graph.inputs):
+        return b.ew("convert", value, dtype=wanted.dtype)
+    return value
+
+
+def copied_onto(b: Build, target: Value, x: Value, *_: Any) -> Value:
+    """X in the shape and dtype of a tensor that it replaces."""
+    del target
+    return copied(b, x)
+
+
+def scalar(b: Build, number: float, **_: Any) -> Value:
+    """A tensor of one number, without dimensions."""
+    return b.filled(float(number), b.results[0])
+
+
+def cat(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
+    """Tensors one after the other along `dim`."""
+    wanted = b.results[0]
+    parts = [b.convert(part, wanted.dtype) for part in tensors if part.type.elements]
+    return b.graph.add("concatenate", parts, wanted, dim=dim % len(wanted.shape))
+
+
+def stack(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
+    """Tensors one after the other along a new dimension."""
+    place = dim % len(b.results[0].shape)
+    parts = [b.graph.reshape(x, (*x.shape[:place], 1, *x.shape[place:])) for x in tensors]
+    return cat(b, parts, place)
+
+
+def filled(b: Build, x: Any = None, number: Any = 0, **_: Any) -> Value:
+    """A tensor of one number."""
+    del x
+    return b.filled(0.0 if isinstance(number, Value) else float(number), b.results[0])
+
+
+def _constant(number: float) -> Decomposition:
+    def build(b: Build, *_: Any, **__: Any) -> Value:
+        return b.filled(number, b.results[0])
+
+    return build
+
+
+def full(b: Build, shape: Any, number: float, **_: Any) -> Value:
+    """A tensor of one number."""
+    del shape
+    return b.filled(float(number), b.results[0])
+
+
+def arange(b: Build, *bounds: float, **_: Any) -> Value:
+    """start, start + step, ..."""
+    numbers = [n for n in bounds if not isinstance(n, Value)]
+    start, step = (0.0, 1.0) if len(numbers) < 2 else (float(numbers[0]), 1.0)  # noqa: PLR2004
+    if len(numbers) > 2:  # noqa: PLR2004  start, end, step
+        step = float(numbers[2])
+    count = b.graph.iota(b.results[0].shape, 0)
+    scaled = b.ew("multiply", count, step, dtype=b.results[0].dtype)
+    return b.result(b.ew("add", scaled, start, dtype=b.results[0].dtype))
+
+
+def eye(b: Build, *_: Any, **__: Any) -> Value:
+    """1 on the diagonal, 0 elsewhere."""
+    row, column = (b.graph.iota(b.results[0].shape, dim) for dim in (0, 1))
+    return b.result(b.ew("compare", row, column, dtype="float32", direction="EQ"))
+
+
+def unfold_backward(
+    b: Build, grad: Value, shape: Sequence[int], dim: int, size: int, step: int
+) -> Value:
+    """Windows [*, count, *, size] added to where they came from, an element of each at a time."""
+    dim %= len(shape)
+    spread = (grad.shape[dim] - 1) * step + 1
+    terms: list[Value] = []
+    for place in range(size):
+        start = (*(0 for _ in shape), place)
+        one = b.graph.reshape(b.graph.slice(grad, start, (*grad.shape[:-1], 1)), grad.shape[:-1])
+        low, high, between = ([0] * len(shape) for _ in range(3))
+        low[dim], high[dim], between[dim] = place, shape[dim] - place - spread, step - 1
+        terms.append(b.graph.pad(one, low, high, between))
+    return b.result(b.total(terms))
+
+
+def _triangle(direction: str) -> Decomposition:
+    """Elements on one side of a diagonal, zeros elsewhere."""
+
+    def build(b: Build, x: Value, diagonal: int = 0) -> Value:
+        rank = len(x.shape)
+        row, column = (b.graph.iota(x.shape, dim) for dim in (rank - 2, rank - 1))
+        apart = b.ew("subtract", column, row)
+        kept = b.ew("compare", apart, float(diagonal), dtype="uint8", direction=direction)
+        return b.result(b.ew("select", kept, x, 0.0, dtype=x.dtype))
+
+    return build
+
+
+def pad(b: Build, x: Value, padding: Sequence[int], number: float = 0) -> Value:
+    """X with a number around it, last dimension first; a negative padding takes away."""
+    missing = len(x.shape) - len(padding) // 2
+    low, high = ([0] * missing + list(padding[at::2])[::-1] for at in (0, 1))
+    return b.graph.pad(x, low, high, number=float(number))
+
+
+def repeat(b: Build, x: Value, times: Sequence[int]) -> Value:
+    """x, several times along each dimension."""
+    rank = len(times)
+    own = (1,) * (rank - len(x.shape)) + x.shape
+    paired = [n for pair in zip(times, own, strict=True) for n in pair]
+    source = b.graph.reshape(x, [n for length in own for n in (1, length)])
+    wide = b.graph.broadcast_in_dim(source, paired, range(2 * rank))
+    return b.graph.reshape(b.ew("convert", wide), b.results[0].shape)
+
+
+def view(b: Build, x: Value, *_: Any, **__: Any) -> Value:
+    """The same elements in another shape; in a graph, where nothing is a view."""
+    return b.graph.reshape(x, b.results[0].shape)
+
+
+def permute(b: Build, x: Value, dims: Sequence[int]) -> Value:
+    """Dimensions in another order."""
+    return b.graph.transpose(x, [dim % len(x.shape) for dim in dims])
+
+
+def transpose(b: Build, x: Value, first: int = 0, second: int = 1) -> Value:
+    """Two dimensions swapped."""
+    order = list(range(len(x.shape)))
+    if len(order) > 1:
+        order[first], order[second] = order[second], order[first]
+    return b.graph.transpose(x, order)
+
+
+def expand(b: Build, x: Value, *_: Any, **__: Any) -> Value:
+    """X repeated along dimensions of length 1."""
+    return b.spread(x, b.results[0].shape)
+
+
+def slice_(
+    b: Build, x: Value, dim: int = 0, start: int | None = 0, end: int | None = None, step: int = 1
+) -> Value:
+    """Elements of `dim` from start to end."""
+    del end
+    dim %= len(x.shape)
+    first = (start or 0) + (x.shape[dim] if (start or 0) < 0 else 0)
+    return _cut(b, x, dim, min(first, x.shape[dim]), step, b.results[0])
+
+
+def _cut(b: Build, x: Value, dim: int, start: int, step: int, result: TensorType) -> Value:
+    if result.shape == x.shape:
+        return x
+    starts = tuple(start if d == dim else 0 for d in range(len(x.shape)))
+    strides = tuple(step if d == dim else 1 for d in range(len(x.shape)))
+    return b.graph.slice(x, starts, result.shape, strides)
+
+
+def select(b: Build, x: Value, dim: int, place: int) -> Value:
+    """One place along `dim`, which goes away."""
+    dim %= len(x.shape)
+    shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
+    cut = _cut(b, x, dim, place % x.shape[dim], 1, TensorType(shape, x.dtype))
+    return b.graph.reshape(cut, b.results[0].shape)
+
+
+def split(b: Build, x: Value, sizes: int | Sequence[int], dim: int = 0) -> tuple[Value, ...]:
+    """Pieces along `dim`."""
+    del sizes
+    dim, place = dim % len(x.shape), 0
+    found: list[Value] = []
+    for wanted in b.results:
+        found.append(_cut(b, x, dim, place, 1, TensorType(wanted.shape, x.dtype)))
+        place += wanted.shape[dim]
+    return tuple(found)
+
+
+def slice_backward(
+    b: Build, grad: Value, sizes: Sequence[int], dim: int, start: int, end: int, step: int
+) -> Value:
+    """The gradient in its places, zeros around and between them."""
+    return _in_place(b, grad, sizes, dim, start, end, step)
+
+
+def _in_place(
+    b: Build, x: Value, sizes: Sequence[int], dim: int, start: int | None, end: Any, step: int
+) -> Value:
+    """`x` at the places of a slice of zeros."""
+    del end
+    dim, length = dim % len(sizes), sizes[dim]
+    first = min(max((start or 0) + (length if (start or 0) < 0 else 0), 0), length)
+    taken = first + (x.shape[dim] - 1) * step + 1
+    low, high, between = ([0] * len(sizes) for _ in range(3))
+    low[dim], high[dim], between[dim] = first, length - taken, step - 1
+    return b.graph.pad(x, low, high, between)
+
+
+def slice_scatter(
+    b: Build,
+    x: Value,
+    part: Value,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Value:
+    """X with a slice of it replaced."""
+    if not part.type.elements:
+        return b.ew("convert", x)
+    held = _in_place(
+        b, b.filled(1, TensorType(part.shape, "uint8")), x.shape, dim, start, end, step
+    )
+    placed = _in_place(b, b.convert(part, x.dtype), x.shape, dim, start, end, step)
+    return b.result(b.ew("select", held, placed, x, dtype=x.dtype))
+
+
+def select_scatter(b: Build, x: Value, part: Value, dim: int, place: int) -> Value:
+    """X with one place along `dim` replaced."""
+    dim %= len(x.shape)
+    wide = b.graph.reshape(part, (*part.shape[:dim], 1, *part.shape[dim:]))
+    start = place % x.shape[dim]
+    return slice_scatter(b, x, wide, dim, start, start + 1)
+
+
+def select_backward(b: Build, grad: Value, sizes: Sequence[int], dim: int, place: int) -> Value:
+    """The gradient in its place, zeros around it."""
+    dim %= len(sizes)
+    wide = b.graph.reshape(grad, (*grad.shape[:dim], 1, *grad.shape[dim:]))
+    start = place % sizes[dim]
+    return _in_place(b, wide, sizes, dim, start, start + 1, 1)
+
+
+def roll(b: Build, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
+    """Dimensions moved round; the last places become the first."""
+    shape = x.shape
+    if not dims:
+        x, dims = b.graph.reshape(x, (x.type.elements,)), [0]
+    for shift, dim in zip(shifts, dims, strict=True):
+        at, length = dim % len(x.shape), x.shape[dim]
+        if not length or not shift % length:
+            continue
+        cut = length - shift % length
+        parts = [
+            _cut(b, x, at, start, 1, TensorType((*x.shape[:at], n, *x.shape[at + 1 :]), x.dtype))
+            for start, n in ((cut, length - cut), (0, cut))
+        ]
+        x = b.graph.add("concatenate", parts, x.type, dim=at)
+    return b.graph.reshape(x, shape)
+
+
+def linspace(b: Build, start: Any, end: Any, steps: int, **_: Any) -> Value:
+    """Evenly spaced numbers, both ends among them."""
+    if isinstance(start, Value) or isinstance(end, Value):
+        raise Unlowered("ends that are computed")
+    step = (end - start) / max(steps - 1, 1)
+    count = b.convert(b.graph.iota(b.results[0].shape, 0), "float32")
+    return b.result(b.ew("add", b.ew("multiply", count, float(step)), float(start)))
+
+
+def pixel_shuffle(b: Build, x: Value, factor: int) -> Value:
+    """Channels as places: [*, C * r * r, H, W] becomes [*, C, H * r, W * r]."""
+    *outer, channels, height, width = x.shape
+    rank, shape = len(outer), (channels // factor**2, factor, factor, height, width)
+    whole = b.graph.reshape(x, (*outer, *shape))
+    order = [*range(rank), *(rank + at for at in (0, 3, 1, 4, 2))]
+    return b.graph.reshape(b.graph.transpose(whole, order), b.results[0].shape)
+
+
+def pixel_unshuffle(b: Build, x: Value, factor: int) -> Value:
+    """Places as channels, the inverse of `pixel_shuffle`."""
+    *outer, channels, height, width = x.shape
+    rank = len(outer)
+    shape = (channels, height // factor, factor, width // factor, factor)
+    whole = b.graph.reshape(x, (*outer, *shape))
+    order = [*range(rank), *(rank + at for at in (0, 2, 4, 1, 3))]
+    return b.graph.reshape(b.graph.transpose(whole, order), b.results[0].shape)
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "clone": copied,
+    "lift_fresh": copied,
+    "lift_fresh_copy": copied,
+    "_copy_from": copied,
+    "copy": copied_onto,
+    "cat": cat,
+    "stack": stack,
+    "fill": filled,
+    "zero": _constant(0.0),
+    "zeros": _constant(0.0),
+    "zeros_like": _constant(0.0),
+    "ones_like": _constant(1.0),
+    "ones": _constant(1.0),
+    "full": full,
+    "full_like": filled,
+    "scalar_tensor": scalar,
+    "arange": arange,
+    "eye": eye,
+    "tril": _triangle("LE"),
+    "unfold_backward": unfold_backward,
+    "triu": _triangle("GE"),
+    "constant_pad_nd": pad,
+    "repeat": repeat,
+    "view": view,
+    "_unsafe_view": view,
+    "reshape": view,
+    "unsqueeze": view,
+    "squeeze": view,
+    "permute": permute,
+    "transpose": transpose,
+    "t": transpose,
+    "expand": expand,
+    "slice": slice_,
+    "select": select,
+    "split": split,
+    "split_with_sizes": split,
+    "slice_backward": slice_backward,
+    "select_backward": select_backward,
+    "slice_scatter": slice_scatter,
+    "select_scatter": select_scatter,
+    "roll": roll,
+    "linspace": linspace,
+    "pixel_shuffle": pixel_shuffle,
+    "pixel_unshuffle": pixel_unshuffle,
+    "alias": expand,
+    "detach": expand,
+}

@@ -1,0 +1,401 @@
+"""Softmax, layer, RMS, group and batch normalization, with their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+
+
+def _last(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:
+    """`x` with `dim` last, and the order that brought it there."""
+    rank = len(x.shape)
+    order = [d for d in range(rank) if d != dim % max(rank, 1)] + ([dim % rank] if rank else [])
+    return b.graph.transpose(x, order), order
+
+
+def _back(b: Build, x: Value, order: list[int]) -> Value:
+    return b.graph.transpose(x, [order.index(d) for d in range(len(order))])
+
+
+def _by_row(b: Build, op: str, x: Value) -> Value:
+    """A reduction over the last dimension, repeated along it."""
+    rows = range(len(x.shape) - 1)
+    return b.graph.broadcast_in_dim(b.graph.reduce(op, x, (len(rows),)), x.shape, rows)
+
+
+def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
+    """``exp(x - max) / sum``."""
+    del half_to_float
+    rows, order = _last(b, x, dim)
+    powers = b.ew("exponential", b.ew("subtract", rows, _by_row(b, "maximum", rows)))
+    return b.result(_back(b, b.ew("divide", powers, _by_row(b, "add", powers)), order))
+
+
+def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
+    """As softmax; rows without any finite element are zero in fast numerics alone."""
+    del dtype
+    return softmax(b, x, dim)
+
+
+def log_softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
+    """``x - max - log(sum of exp(x - max))``."""
+    del half_to_float
+    rows, order = _last(b, x, dim)
+    apart = b.ew("subtract", rows, _by_row(b, "maximum", rows))
+    total = _by_row(b, "add", b.ew("exponential", apart))
+    return b.result(_back(b, b.ew("subtract", apart, b.ew("log", total)), order))
+
+
+def softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
+    """``y * (grad - sum(grad * y))``."""
+    del dtype
+    (grads, order), (ys, _) = _last(b, grad, dim), _last(b, y, dim)
+    total = _by_row(b, "add", b.ew("multiply", grads, ys))
+    return b.result(_back(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), order))
+
+
+def log_softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
+    """``grad - exp(y) * sum(grad)``."""
+    del dtype
+    (grads, order), (ys, _) = _last(b, grad, dim), _last(b, y, dim)
+    share = b.ew("multiply", b.ew("exponential", ys), _by_row(b, "add", grads))
+    return b.result(_back(b, b.ew("subtract", grads, share), order))
+
+
+def _rows(b: Build, x: Value, shape: Sequence[int]) -> Value:
+    """[rows, columns] with the normalized dimensions as columns."""
+    columns = prod(shape)
+    return b.graph.reshape(x, (x.type.elements // columns, columns))
+
+
+def layer_norm(
+    b: Build, x: Value, shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
+) -> tuple[Value, ...]:
+    """The normalized rows, their means and the reciprocals of their deviations."""
+    rows = b.convert(_rows(b, x, shape), "float32")
+    columns = rows.shape[1]
+    mean = b.ew("multiply", b.graph.reduce("add", rows, (1,)), 1 / columns)
+    apart = b.ew("subtract", rows, b.graph.broadcast_in_dim(mean, rows.shape, (0,)))
+    squares = b.graph.reduce("add", b.ew("square", apart), (1,))
+    variance = b.ew("add", b.ew("multiply", squares, 1 / columns), float(eps))
+    rstd = b.ew("rsqrt", variance)
+    y = b.ew("multiply", apart, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
+    y = _affine(b, y, weight, bias)
+    moments = [
+        b.convert(b.graph.reshape(part, wanted.shape), wanted.dtype)
+        for part, wanted in zip((mean, rstd), b.results[1:], strict=False)
+    ]
+    return b.convert(b.graph.reshape(y, x.shape), b.results[0].dtype), *moments
+
+
+def _affine(b: Build, y: Value, weight: Value | None, bias: Value | None) -> Value:
+    for name, part in (("multiply", weight), ("add", bias)):
+        if part is not None:
+            y = b.ew(name, y, b.graph.reshape(part, (part.type.elements,)))
+    return y
+
+
+def layer_norm_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    shape: Sequence[int],
+    mean: Value,
+    rstd: Value,
+    weight: Value | None,
+    bias: Value | None,
+    mask: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    """Gradients of the input, the weight and the bias."""
+    grads, rows = _rows(b, grad, shape), _rows(b, x, shape)
+    count, columns = rows.shape
+    means, rstds = (
+        b.graph.broadcast_in_dim(b.graph.reshape(part, (count,)), rows.shape, (0,))
+        for part in (mean, rstd)
+    )
+    hat = b.ew("multiply", b.ew("subtract", rows, means), rstds, dtype="float32")
+    inner = _affine(b, b.convert(grads, "float32"), weight, None)
+    first = b.ew("multiply", _by_row(b, "add", inner), 1 / columns)
+    second = b.ew("multiply", _by_row(b, "add", b.ew("multiply", inner, hat)), 1 / columns)
+    to_input = b.ew("subtract", b.ew("subtract", inner, first), b.ew("multiply", hat, second))
+    to_input = b.ew("multiply", to_input, rstds)
+    found: list[Value | None] = [None, None, None]
+    if mask[0]:
+        found[0] = b.convert(b.graph.reshape(to_input, x.shape), grad.dtype)
+    if mask[1] and weight is not None:
+        total = b.graph.reduce("add", b.ew("multiply", grads, hat, dtype="float32"), (0,))
+        found[1] = b.convert(b.graph.reshape(total, weight.shape), weight.dtype)
+    if mask[2] and bias is not None:
+        total = b.graph.reduce("add", grads, (0,))
+        found[2] = b.convert(b.graph.reshape(total, bias.shape), bias.dtype)
+    return tuple(found)
+
+
+def rms_norm(
+    b: Build, x: Value, shape: Sequence[int], weight: Value | None, eps: float | None
+) -> tuple[Value, ...]:
+    """``x / sqrt(mean(x * x) + eps) * weight``, and the reciprocal root."""
+    rows = b.convert(_rows(b, x, shape), "float32")
+    squares = b.graph.reduce("add", b.ew("square", rows), (1,))
+    smallest = _EPSILON if eps is None else float(eps)
+    rstd = b.ew("rsqrt", b.ew("add", b.ew("multiply", squares, 1 / rows.shape[1]), smallest))
+    y = b.ew("multiply", rows, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
+    y = b.graph.reshape(_affine(b, y, weight, None), x.shape)
+    moments = [b.graph.reshape(rstd, wanted.shape) for wanted in b.results[1:]]
+    return b.convert(y, b.results[0].dtype), *moments
+
+
+_EPSILON: Final = 1.1920929e-07  # torch.nn.functional.rms_norm: torch.finfo(float32).eps
+
+
+def group_norm(
+    b: Build,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    batch: int,
+    channels: int,
+    places: int,
+    groups: int,
+    eps: float,
+) -> tuple[Value, ...]:
+    """Each group of channels of each sample normalized, then a weight and a bias a channel."""
+    wanted = b.results
+    rows = b.graph.reshape(x, (batch * groups, channels // groups * places))
+    b.results = [TensorType(rows.shape, "float32"), *wanted[1:]]
+    y, *moments = layer_norm(b, rows, rows.shape[1:], None, None, eps)
+    b.results = wanted
+    y = b.graph.reshape(y, x.shape)
+    for name, part in (("multiply", weight), ("add", bias)):
+        if part is not None:
+            y = b.ew(name, y, _of_channel(b, part, x))
+    return b.result(y), *moments
+
+
+def batch_norm(
+    b: Build,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Value, ...]:
+    """Normalized over all dimensions but the channels, which are dimension 1."""
+    del momentum
+    channels = x.shape[1]
+    if training:
+        others = [dim for dim in range(len(x.shape)) if dim != 1]
+        count = x.type.elements // channels
+        mean = b.ew("multiply", b.reduce("add", x, others), 1 / count)
+        apart = b.ew("square", b.ew("subtract", x, _of_channel(b, mean, x)))
+        variance = b.ew("multiply", b.reduce("add", apart, others), 1 / count)
+    elif running_mean is None or running_var is None:
+        raise Unlowered("batch normalization without running moments")
+    else:
+        mean, variance = running_mean, running_var
+    rstd = b.ew("rsqrt", b.ew("add", variance, float(eps)))
+    y = b.ew("multiply", b.ew("subtract", x, _of_channel(b, mean, x)), _of_channel(b, rstd, x))
+    for name, part in (("multiply", weight), ("add", bias)):
+        if part is not None:
+            y = b.ew(name, y, _of_channel(b, part, x))
+    # In evaluation the moments that PyTorch returns are empty.
+    return (b.result(y), mean, rstd) if training else (b.result(y),)
+
+
+def batch_norm_of_batch(
+    b: Build, x: Value, weight: Value | None, bias: Value | None, training: bool,
+    momentum: float, eps: float,
+) -> tuple[Value, ...]:  # fmt: skip
+    """Normalized by the moments of the batch, of which none are kept."""
+    return batch_norm(b, x, weight, bias, None, None, training, momentum, eps)
+
+
+def batch_norm_of_moments(
+    b: Build, x: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value,
+    momentum: float, eps: float,
+) -> tuple[Value, ...]:  # fmt: skip
+    """Normalized by moments that are given."""
+    return batch_norm(
+        b, x, weight, bias, mean, variance, training=False, momentum=momentum, eps=eps
+    )
+
+
+def batch_norm_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    weight: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    mean: Value | None,
+    rstd: Value | None,
+    train: bool,
+    eps: float,
+    mask: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    """Gradients of the input, the weight and the bias; moments of a batch have a part in it."""
+    if not train:
+        if running_mean is None or running_var is None:
+            raise Unlowered("batch normalization without running moments")
+        mean, rstd = running_mean, b.ew("rsqrt", b.ew("add", running_var, float(eps)))
+    if mean is None or rstd is None:
+        raise Unlowered("batch normalization without the moments of the batch")
+    others = [dim for dim in range(len(x.shape)) if dim != 1]
+    apart = b.ew("subtract", x, _of_channel(b, mean, x), dtype="float32")
+    hat = b.ew("multiply", apart, _of_channel(b, rstd, x))
+    grads = b.convert(grad, "float32")
+    to_weight = b.reduce("add", b.ew("multiply", grads, hat), others)
+    to_bias = b.reduce("add", grads, others)
+    scale = rstd if weight is None else b.ew("multiply", rstd, weight, dtype="float32")
+    inner = grads
+    if train:
+        count = x.type.elements // x.shape[1]
+        first = _of_channel(b, b.ew("multiply", to_bias, 1 / count), x)
+        second = b.ew("multiply", hat, _of_channel(b, b.ew("multiply", to_weight, 1 / count), x))
+        inner = b.ew("subtract", b.ew("subtract", grads, first), second)
+    to_input = b.ew("multiply", inner, _of_channel(b, scale, x))
+    parts = (to_input, to_weight, to_bias)
+    return _asked(b, parts, mask)
+
+
+def _asked(b: Build, parts: Sequence[Value], mask: Sequence[bool]) -> tuple[Value | None, ...]:
+    """The gradients that are asked for, in the dtypes that PyTorch returns."""
+    wanted = iter(b.results)
+    return tuple(
+        b.convert(b.graph.reshape(part, (to := next(wanted)).shape), to.dtype) if asked else None
+        for part, asked in zip(parts, mask, strict=True)
+    )
+
+
+def group_norm_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    mean: Value,
+    rstd: Value,
+    weight: Value | None,
+    batch: int,
+    channels: int,
+    places: int,
+    groups: int,
+    mask: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    """Gradients of the input, the weight and the bias of each channel."""
+    shape = (batch, groups, channels // groups, places)
+    grads, parts = (b.convert(b.graph.reshape(side, shape), "float32") for side in (grad, x))
+    means, rstds = (
+        b.graph.broadcast_in_dim(b.graph.reshape(part, (batch, groups)), shape, (0, 1))
+        for part in (mean, rstd)
+    )
+    hat = b.ew("multiply", b.ew("subtract", parts, means), rstds, dtype="float32")
+    times = b.ew("multiply", grads, hat)
+    to_weight, to_bias = (
+        b.graph.reshape(b.reduce("add", side, (0, 3)), (channels,)) for side in (times, grads)
+    )
+    inner = grads
+    if weight is not None:
+        of_group = b.graph.reshape(weight, shape[1:3])
+        inner = b.ew("multiply", grads, b.graph.broadcast_in_dim(of_group, shape, (1, 2)))
+    count = channels // groups * places
+    first, second = (
+        b.graph.broadcast_in_dim(
+            b.ew("multiply", b.reduce("add", b.reduce("add", side, (3,)), (2,)), 1 / count),
+            shape,
+            (0, 1),
+        )
+        for side in (inner, b.ew("multiply", inner, hat))
+    )
+    centred = b.ew("subtract", b.ew("subtract", inner, first), b.ew("multiply", hat, second))
+    to_input = b.ew("multiply", centred, rstds)
+    return _asked(b, (to_input, to_weight, to_bias), mask)
+
+
+def rms_norm_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    shape: Sequence[int],
+    rstd: Value,
+    weight: Value | None,
+    mask: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    """Gradients of the input and the weight."""
+    grads, rows = (b.convert(_rows(b, side, shape), "float32") for side in (grad, x))
+    count, columns = rows.shape
+    rstds = b.graph.broadcast_in_dim(b.graph.reshape(rstd, (count,)), rows.shape, (0,))
+    hat = b.ew("multiply", rows, rstds, dtype="float32")
+    inner = _affine(b, grads, weight, None)
+    share = b.ew("multiply", _by_row(b, "add", b.ew("multiply", inner, hat)), 1 / columns)
+    to_input = b.ew("multiply", b.ew("subtract", inner, b.ew("multiply", hat, share)), rstds)
+    to_weight = b.graph.reduce("add", b.ew("multiply", grads, hat), (0,))
+    return _asked(b, (to_input, to_weight), [bool(asked) for asked in mask])
+
+
+def _of_channel(b: Build, part: Value, x: Value) -> Value:
+    """One number to a channel, repeated along everything else."""
+    return b.graph.broadcast_in_dim(part, x.shape, (1,))
+
+
+def native_batch_norm(b: Build, x: Value, *given: Any) -> tuple[Value, ...]:
+    """With running moments, or without."""
+    form = batch_norm_of_batch if isinstance(given[2], bool) else batch_norm
+    return form(b, x, *given)
+
+
+def _but_one(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:
+    """`x` as rows of all dimensions but `dim`, and the shape that a number for each row has."""
+    shape = [n if place == dim % len(x.shape) else 1 for place, n in enumerate(x.shape)]
+    others = [place for place in range(len(x.shape)) if place != dim % len(x.shape)]
+    first = b.graph.transpose(b.convert(x, "float32"), [dim % len(x.shape), *others])
+    return _rows(b, first, first.shape[1:]), shape
+
+
+def weight_norm(b: Build, v: Value, g: Value, dim: int = 0) -> tuple[Value, ...]:
+    """``v * g / |v|``, and ``|v|``: the norm over all dimensions but one."""
+    rows, shape = _but_one(b, v, dim)
+    norm = b.ew("sqrt", b.graph.reduce("add", b.ew("square", rows), (1,)))
+    norm = b.graph.reshape(norm, shape)
+    scale = b.ew("divide", b.convert(g, "float32"), norm)
+    return b.result(b.ew("multiply", v, scale, dtype="float32"), 0), b.result(norm, 1)
+
+
+def weight_norm_backward(
+    b: Build, grad: Value, v: Value, g: Value, norm: Value, dim: int
+) -> tuple[Value, ...]:
+    """``g / |v| * (grad - v * dot / |v| ** 2)`` and ``dot / |v|``, of ``dot = sum(grad * v)``."""
+    grads, weights = b.convert(grad, "float32"), b.convert(v, "float32")
+    rows, shape = _but_one(b, b.ew("multiply", grads, weights), dim)
+    dot = b.graph.reshape(b.graph.reduce("add", rows, (1,)), shape)
+    norm = b.convert(norm, "float32")
+    along = b.ew("multiply", weights, b.ew("divide", dot, b.ew("square", norm)))
+    scale = b.ew("divide", b.convert(g, "float32"), norm)
+    to_v = b.ew("multiply", scale, b.ew("subtract", grads, along))
+    return b.result(to_v, 0), b.result(b.ew("divide", dot, norm), 1)
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "_weight_norm_interface": weight_norm,
+    "_weight_norm_interface_backward": weight_norm_backward,
+    "_softmax": softmax,
+    "_safe_softmax": safe_softmax,
+    "_log_softmax": log_softmax,
+    "_softmax_backward_data": softmax_backward,
+    "_log_softmax_backward_data": log_softmax_backward,
+    "native_layer_norm": layer_norm,
+    "native_layer_norm_backward": layer_norm_backward,
+    "_fused_rms_norm": rms_norm,
+    "native_group_norm": group_norm,
+    "native_batch_norm": batch_norm,
+    "_native_batch_norm_legit": native_batch_norm,
+    "_native_batch_norm_legit_no_training": batch_norm_of_moments,
+    "native_batch_norm_backward": batch_norm_backward,
+    "native_group_norm_backward": group_norm_backward,
+    "_fused_rms_norm_backward": rms_norm_backward,
+}

@@ -1,0 +1,84 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build, Decomposition
+
+
+def mm(b: Build, x: Value, y: Value) -> Value:
+    """``x @ y``, of matrices or batches of them."""
+    return b.dot(x, y, b.results[0].dtype)
+
+
+def addmm(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    """``beta * bias + alpha * x @ y``."""
+    return _beside(b, bias, b.dot(x, y, "float32"), beta, alpha)
+
+
+def mv(b: Build, x: Value, y: Value) -> Value:
+    """``x @ y`` for a vector y."""
+    column = b.graph.reshape(y, (*y.shape, 1))
+    return b.graph.reshape(b.dot(x, column, b.results[0].dtype), (x.shape[0],))
+
+
+def addmv(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    """``beta * bias + alpha * x @ y`` for a vector y."""
+    column, wanted = b.graph.reshape(y, (*y.shape, 1)), b.results
+    b.results = [TensorType((x.shape[0], 1), wanted[0].dtype)]
+    start = b.graph.reshape(b.spread(bias, (x.shape[0],)), (x.shape[0], 1))
+    found = addmm(b, start, x, column, beta=beta, alpha=alpha)
+    b.results = wanted
+    return b.graph.reshape(found, (x.shape[0],))
+
+
+def dot(b: Build, x: Value, y: Value) -> Value:
+    """The inner product of two vectors."""
+    return b.result(b.reduce("add", b.ew("multiply", x, y), [0]))
+
+
+def addr(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    """``beta * bias + alpha * outer(x, y)``."""
+    outer = b.ew("multiply", b.graph.reshape(x, (*x.shape, 1)), y, dtype="float32")
+    return _beside(b, bias, outer, beta, alpha)
+
+
+def addbmm(
+    b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1
+) -> Value:
+    """``beta * bias + alpha * sum(x @ y)`` over the batch."""
+    return _beside(b, bias, b.reduce("add", b.dot(x, y, "float32"), [0]), beta, alpha)
+
+
+def _beside(b: Build, bias: Value, product: Value, beta: float, alpha: float) -> Value:
+    if alpha != 1:
+        product = b.ew("multiply", product, float(alpha))
+    if beta == 0:
+        return b.result(product)
+    scaled = bias if beta == 1 else b.ew("multiply", bias, float(beta))
+    return b.result(b.ew("add", product, scaled))
+
+
+def linear(b: Build, x: Value, weight: Value, bias: Value | None = None) -> Value:
+    """``x @ weight.T + bias``."""
+    rows = b.graph.reshape(x, (x.type.elements // x.shape[-1], x.shape[-1]))
+    product = b.graph.dot_general(rows, weight, (1, 1), "float32")
+    product = b.graph.reshape(product, b.results[0].shape)
+    return b.result(product if bias is None else b.ew("add", product, bias))
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "mm": mm,
+    "bmm": mm,
+    "addmm": addmm,
+    "baddbmm": addmm,
+    "mv": mv,
+    "addmv": addmv,
+    "dot": dot,
+    "vdot": dot,
+    "addr": addr,
+    "addbmm": addbmm,
+    "linear": linear,
+}

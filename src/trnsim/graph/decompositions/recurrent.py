@@ -1,0 +1,140 @@
+"""The fused cells of LSTM and GRU with their gradients, elementwise on gates [N, H].
+
+Gate order is PyTorch's: input, forget, cell, output for LSTM; reset, update, new for GRU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build, Decomposition
+
+
+def _parts(b: Build, x: Value, count: int) -> list[Value]:
+    """`x` [N, count * H] in parts of [N, H], float32."""
+    rows, width = x.shape[0], x.shape[1] // count
+    parts = [b.graph.slice(x, (0, place * width), (rows, width)) for place in range(count)]
+    return [b.convert(part, "float32") for part in parts]
+
+
+def _joined(b: Build, parts: Sequence[Value]) -> Value:
+    rows, width = parts[0].shape
+    return b.graph.add(
+        "concatenate", parts, TensorType((rows, width * len(parts)), "float32"), dim=1
+    )
+
+
+def _with_bias(b: Build, gates: Value, bias: Value | None) -> Value:
+    gates = b.convert(gates, "float32")
+    return gates if bias is None else b.ew("add", gates, b.convert(bias, "float32"))
+
+
+def _sloped(b: Build, *factors: Value) -> Value:
+    """The factors and ``1 - last``, times ``last``: through a sigmoid, whose value is last."""
+    rest = b.ew("subtract", 1.0, factors[-1])
+    found = b.ew("multiply", factors[-1], rest)
+    for factor in factors[:-1]:
+        found = b.ew("multiply", found, factor)
+    return found
+
+
+def _through_tanh(b: Build, grad: Value, y: Value) -> Value:
+    """``grad * (1 - y * y)``."""
+    return b.ew("multiply", grad, b.ew("subtract", 1.0, b.ew("square", y)))
+
+
+def lstm_cell(
+    b: Build,
+    input_gates: Value,
+    hidden_gates: Value,
+    cx: Value,
+    input_bias: Value | None = None,
+    hidden_bias: Value | None = None,
+) -> tuple[Value, ...]:
+    """The hidden state, the cell state, and the four gates [N, 4H]."""
+    left, right = _with_bias(b, input_gates, input_bias), _with_bias(b, hidden_gates, hidden_bias)
+    gates = _parts(b, b.ew("add", left, right), 4)
+    names = ("logistic", "logistic", "tanh", "logistic")
+    i, f, g, o = (b.ew(name, gate) for name, gate in zip(names, gates, strict=True))
+    kept = b.ew("multiply", f, b.convert(cx, "float32"))
+    cy = b.ew("add", kept, b.ew("multiply", i, g))
+    hy = b.ew("multiply", o, b.ew("tanh", cy))
+    found = (hy, cy, _joined(b, (i, f, g, o)))
+    return tuple(b.result(part, place) for place, part in enumerate(found))
+
+
+def lstm_cell_backward(
+    b: Build,
+    grad_hy: Value | None,
+    grad_cy: Value | None,
+    cx: Value,
+    cy: Value,
+    workspace: Value,
+    has_bias: bool,
+) -> tuple[Value, ...]:
+    """The gradients of the gates, of the cell state, and of the bias."""
+    i, f, g, o = _parts(b, workspace, 4)
+    cell = b.ew("tanh", b.convert(cy, "float32"))
+    zero = b.filled(0.0, TensorType(cx.shape, "float32"))
+    to_hidden = zero if grad_hy is None else b.convert(grad_hy, "float32")
+    to_cell = _through_tanh(b, b.ew("multiply", to_hidden, o), cell)
+    if grad_cy is not None:
+        to_cell = b.ew("add", to_cell, b.convert(grad_cy, "float32"))
+    grads = _joined(
+        b,
+        (
+            _sloped(b, to_cell, g, i),
+            _sloped(b, to_cell, b.convert(cx, "float32"), f),
+            _through_tanh(b, b.ew("multiply", to_cell, i), g),
+            _sloped(b, to_hidden, cell, o),
+        ),
+    )
+    found = [grads, b.ew("multiply", to_cell, f)]
+    if has_bias:
+        found.append(b.reduce("add", grads, [0]))
+    return tuple(b.result(part, place) for place, part in enumerate(found))
+
+
+def gru_cell(
+    b: Build,
+    input_gates: Value,
+    hidden_gates: Value,
+    hx: Value,
+    input_bias: Value | None = None,
+    hidden_bias: Value | None = None,
+) -> tuple[Value, ...]:
+    """The hidden state, and what the gradient needs [N, 5H]."""
+    left = _parts(b, _with_bias(b, input_gates, input_bias), 3)
+    right = _parts(b, _with_bias(b, hidden_gates, hidden_bias), 3)
+    r, z = (b.ew("logistic", b.ew("add", left[at], right[at])) for at in (0, 1))
+    n = b.ew("tanh", b.ew("add", left[2], b.ew("multiply", r, right[2])))
+    before = b.convert(hx, "float32")
+    hy = b.ew("add", n, b.ew("multiply", z, b.ew("subtract", before, n)))
+    return b.result(hy, 0), b.result(_joined(b, (r, z, n, before, right[2])), 1)
+
+
+def gru_cell_backward(
+    b: Build, grad_hy: Value, workspace: Value, has_bias: bool
+) -> tuple[Value, ...]:
+    """The gradients of both gates, of the state before, and of both biases."""
+    r, z, n, before, hidden_n = _parts(b, workspace, 5)
+    grad = b.convert(grad_hy, "float32")
+    to_z = _sloped(b, grad, b.ew("subtract", before, n), z)
+    to_n = _through_tanh(b, b.ew("multiply", grad, b.ew("subtract", 1.0, z)), n)
+    to_r = _sloped(b, to_n, hidden_n, r)
+    to_input = _joined(b, (to_r, to_z, to_n))
+    to_hidden = _joined(b, (to_r, to_z, b.ew("multiply", to_n, r)))
+    found = [to_input, to_hidden, b.ew("multiply", grad, z)]
+    if has_bias:
+        found += [b.reduce("add", gates, [0]) for gates in (to_input, to_hidden)]
+    return tuple(b.result(part, place) for place, part in enumerate(found))
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "_thnn_fused_lstm_cell": lstm_cell,
+    "_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
+    "_thnn_fused_gru_cell": gru_cell,
+    "_thnn_fused_gru_cell_backward": gru_cell_backward,
+}

@@ -1,0 +1,244 @@
+"""Sums, means, extremes, norms and moments over any dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.decompositions.indexing import moved
+
+Dims = int | Sequence[int] | None
+
+
+def _all(x: Value, dim: Dims) -> list[int]:
+    """The dimensions meant: all where none is named."""
+    rank = len(x.shape)
+    if dim is None or not rank or (not isinstance(dim, int) and not len(dim)):
+        return list(range(rank))
+    return [one % rank for one in ([dim] if isinstance(dim, int) else dim)]
+
+
+def _reduction(op: str) -> Decomposition:
+    def build(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Any:
+        if len(b.results) > 1:
+            place = _place(b, op, x, dim if isinstance(dim, int) else 0)
+            best = b.reduce(op, x, _all(x, dim))
+            return tuple(
+                b.convert(b.graph.reshape(part, wanted.shape), wanted.dtype)
+                for part, wanted in zip((best, place), b.results, strict=True)
+            )
+        return b.result(b.reduce(op, b.convert(x, _summed(x)), _all(x, dim), is_kept=keepdim))
+
+    return build
+
+
+def _summed(x: Value) -> str:
+    """Truth values and small integers are summed as float32."""
+    return x.dtype if "float" in x.dtype else "float32"
+
+
+def mean(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
+    """The sum divided by the number of elements."""
+    dims = _all(x, dim)
+    total = b.reduce("add", x, dims, is_kept=keepdim)
+    return b.result(b.ew("multiply", total, 1 / max(prod(x.shape[d] for d in dims), 1)))
+
+
+def variance(b: Build, x: Value, dims: list[int], correction: float) -> Value:
+    """The mean of squared distances from the mean, dimensions kept."""
+    count = prod(x.shape[d] for d in dims)
+    centre = b.ew("multiply", b.reduce("add", x, dims, is_kept=True), 1 / count)
+    apart = b.ew("square", b.ew("subtract", x, centre))
+    total = b.reduce("add", apart, dims, is_kept=True)
+    return b.ew("multiply", total, 1 / max(count - correction, 1))
+
+
+def var(
+    b: Build,
+    x: Value,
+    dim: Dims = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Value:
+    """The variance; `correction` is subtracted from the count."""
+    del keepdim
+    found = variance(b, x, _all(x, dim), unbiased if correction is None else correction)
+    return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
+
+
+def std(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
+    """The square root of the variance."""
+    return b.result(b.ew("sqrt", var(b, x, *args, **kwargs)))
+
+
+def norm(
+    b: Build, x: Value, p: float | None = 2, dim: Dims = None, keepdim: bool = False, **_: Any
+) -> Value:
+    """The norm of any order; of order 0, how many are not zero."""
+    dims, order = _all(x, dim), 2.0 if p is None else float(p)
+    if order == 2:  # noqa: PLR2004  the Euclidean norm
+        total = b.reduce("add", b.ew("square", x), dims, is_kept=keepdim)
+        return b.result(b.ew("sqrt", total))
+    if order == 1:
+        return b.result(b.reduce("add", b.ew("abs", x), dims, is_kept=keepdim))
+    if abs(order) == float("inf"):
+        extreme = "maximum" if order > 0 else "minimum"
+        return b.result(b.reduce(extreme, b.ew("abs", x), dims, is_kept=keepdim))
+    if order == 0:
+        differs = b.ew("compare", x, 0.0, dtype="float32", direction="NE")
+        return b.result(b.reduce("add", differs, dims, is_kept=keepdim))
+    total = b.reduce("add", b.ew("power", b.ew("abs", x), order), dims, is_kept=keepdim)
+    return b.result(b.ew("power", total, 1 / order))
+
+
+def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
+    """The logarithm of the sum of exponentials, the maximum taken out first."""
+    dims = _all(x, dim)
+    largest = b.reduce("maximum", x, dims, is_kept=True)
+    total = b.reduce("add", b.ew("exponential", b.ew("subtract", x, largest)), dims, is_kept=True)
+    found = b.ew("add", b.ew("log", total), largest)
+    del keepdim
+    return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
+
+
+def _place(b: Build, op: str, x: Value, dim: int) -> Value:
+    """The first place along `dim` at which the row holds its extreme; `dim` goes away."""
+    rows = moved(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
+    last = len(rows.shape) - 1
+    best = b.reduce(op, rows, [last], is_kept=False)
+    spread = b.graph.broadcast_in_dim(best, rows.shape, range(last))
+    is_best = b.ew("compare", rows, spread, dtype="uint8", direction="EQ")
+    place = b.convert(b.graph.iota(rows.shape, last), "float32")
+    candidates = b.ew("select", is_best, place, float(rows.shape[last]), dtype="float32")
+    return b.graph.reduce("minimum", candidates, (last,))
+
+
+def _place_of(op: str) -> Decomposition:
+    """argmax, argmin: the first place at which the row holds its extreme."""
+
+    def build(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+        del keepdim
+        row = b.graph.reshape(x, (x.type.elements,)) if dim is None else x
+        found = _place(b, op, row, dim or 0)
+        return b.convert(b.graph.reshape(found, b.results[0].shape), b.results[0].dtype)
+
+    return build
+
+
+def _running(op: str) -> Decomposition:
+    """cumsum, cumprod: results up to each place along a dimension."""
+
+    def build(b: Build, x: Value, dim: int, **_: Any) -> Value:
+        rows = moved(b, b.convert(b.graph.reshape(x, x.shape or (1,)), "float32"), dim, -1)
+        found = moved(b, b.graph.scan(op, rows), -1, dim)
+        return b.result(b.graph.reshape(found, x.shape))
+
+    return build
+
+
+def var_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
+    """The variance, and the mean."""
+    wanted = b.results
+    first = var(b, x, *args, **kwargs)
+    dims = _all(x, args[0] if args and not isinstance(args[0], bool) else kwargs.get("dim"))
+    b.results = wanted[1:]
+    total = b.reduce("add", b.convert(x, "float32"), dims)
+    count = max(prod(x.shape[dim] for dim in dims), 1)
+    second = b.graph.reshape(b.ew("multiply", total, 1 / count), wanted[1].shape)
+    b.results = wanted
+    return first, b.convert(second, wanted[1].dtype)
+
+
+def std_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
+    """The deviation, and the mean."""
+    first, second = var_mean(b, x, *args, **kwargs)
+    return b.ew("sqrt", first), second
+
+
+def trace(b: Build, x: Value) -> Value:
+    """The sum of the diagonal."""
+    row, column = (b.graph.iota(x.shape, dim) for dim in (0, 1))
+    on_it = b.ew("compare", row, column, dtype="uint8", direction="EQ")
+    kept = b.ew("select", on_it, x, 0.0, dtype="float32")
+    return b.result(b.reduce("add", kept, (0, 1)))
+
+
+def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
+    """The sum of what is a number."""
+    is_nan = b.ew("compare", x, x, dtype="uint8", direction="NE")
+    kept = b.ew("select", is_nan, 0.0, x, dtype=_summed(x))
+    return b.result(b.reduce("add", kept, _all(x, dim), is_kept=keepdim))
+
+
+def any_(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    """Whether one element is not zero."""
+    held = b.ew("compare", x, 0.0, dtype="float32", direction="NE")
+    return b.result(b.reduce("maximum", held, _all(x, dim), is_kept=keepdim))
+
+
+def all_(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    """Whether no element is zero."""
+    held = b.ew("compare", x, 0.0, dtype="float32", direction="NE")
+    return b.result(b.reduce("minimum", held, _all(x, dim), is_kept=keepdim))
+
+
+def aminmax(b: Build, x: Value, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The smallest and the largest."""
+    return tuple(
+        b.result(b.reduce(op, x, _all(x, dim), is_kept=keepdim), place)
+        for place, op in enumerate(("minimum", "maximum"))
+    )
+
+
+def count_nonzero(b: Build, x: Value, dim: Dims = None) -> Value:
+    """How many elements are not zero."""
+    held = b.ew("compare", x, 0.0, dtype="float32", direction="NE")
+    return b.result(b.reduce("add", held, _all(x, dim)))
+
+
+def histc(b: Build, x: Value, bins: int = 100, lowest: float = 0, highest: float = 0) -> Value:
+    """How many elements lie in each of `bins` equal parts, the last with its upper end."""
+    if lowest >= highest:
+        raise Unlowered("bounds that depend on values")
+    column = b.convert(b.graph.reshape(x, (x.type.elements, 1)), "float32")
+    part = b.ew("multiply", b.ew("subtract", column, float(lowest)), bins / (highest - lowest))
+    place = b.ew("minimum", b.ew("floor", part), bins - 1.0)
+    is_in = b.ew("compare", column, float(highest), dtype="uint8", direction="LE")
+    place = b.ew("select", is_in, place, float(bins), dtype="float32")
+    number = b.graph.iota((x.type.elements, bins), 1)
+    held = b.ew("compare", place, number, dtype="float32", direction="EQ")
+    return b.result(b.reduce("add", held, [0]))
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "sum": _reduction("add"),
+    "prod": _reduction("multiply"),
+    "amax": _reduction("maximum"),
+    "amin": _reduction("minimum"),
+    "max": _reduction("maximum"),
+    "min": _reduction("minimum"),
+    "mean": mean,
+    "var": var,
+    "std": std,
+    "linalg_vector_norm": norm,
+    "norm": norm,
+    "logsumexp": logsumexp,
+    "argmax": _place_of("maximum"),
+    "argmin": _place_of("minimum"),
+    "any": any_,
+    "cumsum": _running("add"),
+    "cumprod": _running("multiply"),
+    "var_mean": var_mean,
+    "std_mean": std_mean,
+    "trace": trace,
+    "nansum": nansum,
+    "all": all_,
+    "aminmax": aminmax,
+    "count_nonzero": count_nonzero,
+    "histc": histc,
+}

@@ -1,0 +1,326 @@
+"""Pooling by averages, interpolation and padding by copies: products with a matrix per dimension.
+
+Each element of the result is a weighted sum of elements along one dimension after the other, so the
+operator is ``x @ W`` along each, with W made on the chip from where its rows and columns lie. The
+gradient is the product with the transpose of W.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions.build import Build, Decomposition
+from trnsim.graph.decompositions.indexing import moved
+from trnsim.graph.decompositions.windows import spread
+
+Sizes = Sequence[int]
+Matrix = Callable[[Build, int, int, int], Value]
+"""Of a build, the dimension among those resampled, its length before and after: [before, after]."""
+
+_HALF: Final = 0.5  # keeps a quotient of whole numbers on the right side of a whole number
+
+
+def _resampled(b: Build, x: Value, lengths: Sizes, matrix: Matrix) -> Value:
+    """`x` with its last dimensions brought to other lengths."""
+    rank = len(lengths)
+    for dim, after in enumerate(lengths):
+        place = len(x.shape) - rank + dim
+        x = _product(b, x, place, matrix(b, dim, x.shape[place], after), is_transposed=False)
+    return b.result(x)
+
+
+def _resampled_back(b: Build, grad: Value, lengths: Sizes, matrix: Matrix) -> Value:
+    """The gradient of `_resampled`, for what had those lengths."""
+    rank = len(lengths)
+    for dim, before in enumerate(lengths):
+        place = len(grad.shape) - rank + dim
+        weights = matrix(b, dim, before, grad.shape[place])
+        grad = _product(b, grad, place, weights, is_transposed=True)
+    return b.result(grad)
+
+
+def _product(b: Build, x: Value, dim: int, weights: Value, *, is_transposed: bool) -> Value:
+    """`x` along one dimension times a matrix."""
+    last = moved(b, x, dim, -1)
+    rows = b.graph.reshape(last, (last.type.elements // last.shape[-1], last.shape[-1]))
+    rows = b.convert(rows, "float32")
+    found = b.graph.dot_general(rows, weights, (1, 1 if is_transposed else 0), "float32")
+    return moved(b, b.graph.reshape(found, (*last.shape[:-1], found.shape[1])), -1, dim)
+
+
+def _ends(b: Build, before: int, after: int) -> tuple[Value, Value]:
+    """The row and the column of each element of a matrix, float32."""
+    row, column = (b.graph.iota((before, after), dim) for dim in (0, 1))
+    return b.convert(row, "float32"), b.convert(column, "float32")
+
+
+def _affine(b: Build, x: Value, scale: float, shift: float = 0.0) -> Value:
+    return b.ew("add", b.ew("multiply", x, scale), shift)
+
+
+def _clamped(b: Build, x: Value, least: float, most: float) -> Value:
+    return b.ew("minimum", b.ew("maximum", x, float(least)), float(most))
+
+
+def _one_hot(b: Build, rows: Value, chosen: Value) -> Value:
+    """1 where the row is the one that its column copies."""
+    return b.ew("compare", rows, chosen, dtype="float32", direction="EQ")
+
+
+def _window(b: Build, rows: Value, start: Value, end: Value, count: Value | None) -> Value:
+    """1 / count from start to end, that one not included."""
+    begun = b.ew("compare", rows, start, dtype="float32", direction="GE")
+    unended = b.ew("compare", rows, end, dtype="float32", direction="LT")
+    inside = b.ew("multiply", begun, unended)
+    return inside if count is None else b.ew("divide", inside, count)
+
+
+def _adaptive(b: Build, dim: int, before: int, after: int) -> Value:
+    """Windows that share a dimension as evenly as whole numbers can."""
+    del dim
+    rows, columns = _ends(b, before, after)
+    start = b.ew("floor", _affine(b, columns, before / after, _HALF / after))
+    last = (before + after - 1 + _HALF) / after
+    end = b.ew("floor", _affine(b, columns, before / after, last))
+    return _window(b, rows, start, end, b.ew("subtract", end, start))
+
+
+def _average(
+    kernel: Sizes, stride: Sizes, padding: Sizes, *, is_padding_counted: bool, is_summed: bool
+) -> Matrix:
+    """Windows of one length, a stride apart, which begin in the padding."""
+
+    def matrix(b: Build, dim: int, before: int, after: int) -> Value:
+        rows, columns = _ends(b, before, after)
+        size, pad = kernel[dim], padding[dim]
+        start = _affine(b, columns, float(stride[dim]), -float(pad))
+        end = b.ew("minimum", b.ew("add", start, float(size)), float(before + pad))
+        count = b.ew("subtract", end, start)
+        start, end = b.ew("maximum", start, 0.0), b.ew("minimum", end, float(before))
+        if not is_padding_counted:
+            count = b.ew("subtract", end, start)
+        return _window(b, rows, start, end, None if is_summed else count)
+
+    return matrix
+
+
+def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
+    def build(
+        b: Build,
+        x: Value,
+        *given: Any,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Value:
+        source, given = (given[0], given[1:]) if is_backward else (x, given)
+        kernel = spread(given[0], rank)
+        stride = spread(given[1] if len(given) > 1 and given[1] else kernel, rank)
+        padding = spread(given[2] if len(given) > 2 else 0, rank)  # noqa: PLR2004  the third
+        counted = given[4] if len(given) > 4 else count_include_pad  # noqa: PLR2004  the fifth
+        divisor = given[5] if len(given) > 5 else divisor_override  # noqa: PLR2004  the sixth
+        del ceil_mode  # the shape of the result says it
+        matrix = _average(
+            kernel, stride, padding, is_padding_counted=counted, is_summed=bool(divisor)
+        )
+        if divisor:
+            x = b.ew("multiply", b.convert(x, "float32"), 1.0 / divisor)
+        if is_backward:
+            return _resampled_back(b, x, source.shape[-rank:], matrix)
+        return _resampled(b, x, b.results[0].shape[-rank:], matrix)
+
+    return build
+
+
+def _adaptive_pool(rank: int) -> Decomposition:
+    def build(b: Build, x: Value, size: Any) -> Value:
+        del size
+        return _resampled(b, x, b.results[0].shape[-rank:], _adaptive)
+
+    return build
+
+
+def _adaptive_pool_backward(rank: int) -> Decomposition:
+    def build(b: Build, grad: Value, x: Value) -> Value:
+        return _resampled_back(b, grad, x.shape[-rank:], _adaptive)
+
+    return build
+
+
+def _source(
+    b: Build, columns: Value, before: int, after: int, scale: float | None, *, is_aligned: bool
+) -> Value:
+    """Where each column reads: ends on ends, or centres on centres."""
+    if is_aligned:
+        return _affine(b, columns, (before - 1) / (after - 1) if after > 1 else 0.0)
+    step = 1 / scale if scale else before / after
+    return _affine(b, columns, step, (step - 1) / 2)
+
+
+def _linear(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
+    """The two nearest elements, by how near they are."""
+
+    def matrix(b: Build, dim: int, before: int, after: int) -> Value:
+        rows, columns = _ends(b, before, after)
+        at = _source(b, columns, before, after, scales[dim], is_aligned=is_aligned)
+        at = _clamped(b, at, 0, before - 1)
+        apart = b.ew("abs", b.ew("subtract", rows, at))
+        return b.ew("maximum", b.ew("subtract", 1.0, apart), 0.0)
+
+    return matrix
+
+
+_CUBIC: Final = -0.75  # the slope at 1 of PyTorch's cubic convolution
+
+
+def _cubic(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
+    """Four elements by cubic convolution; those beyond the ends are the ends."""
+
+    def matrix(b: Build, dim: int, before: int, after: int) -> Value:
+        rows, columns = _ends(b, before, after)
+        at = _source(b, columns, before, after, scales[dim], is_aligned=is_aligned)
+        first = b.ew("floor", at)
+        part = b.ew("subtract", at, first)
+        terms: list[Value] = []
+        for tap in (-1, 0, 1, 2):
+            chosen = _clamped(b, b.ew("add", first, float(tap)), 0, before - 1)
+            distance = b.ew("abs", b.ew("subtract", part, float(tap)))
+            weight = _cubic_near(b, distance) if tap in (0, 1) else _cubic_far(b, distance)
+            terms.append(b.ew("multiply", _one_hot(b, rows, chosen), weight))
+        return b.total(terms)
+
+    return matrix
+
+
+def _cubic_near(b: Build, t: Value) -> Value:
+    """``(a + 2) t**3 - (a + 3) t**2 + 1``, up to 1."""
+    inner = b.ew("multiply", _affine(b, t, _CUBIC + 2, -(_CUBIC + 3)), b.ew("square", t))
+    return b.ew("add", inner, 1.0)
+
+
+def _cubic_far(b: Build, t: Value) -> Value:
+    """``a (t**3 - 5 t**2 + 8 t - 4)``, from 1 to 2."""
+    inner = b.ew("add", b.ew("multiply", b.ew("subtract", t, 5.0), t), 8.0)
+    return b.ew("multiply", b.ew("subtract", b.ew("multiply", inner, t), 4.0), _CUBIC)
+
+
+def _nearest(scales: Sequence[float | None], *, is_centred: bool) -> Matrix:
+    """The element at or before the place that a column reads."""
+
+    def matrix(b: Build, dim: int, before: int, after: int) -> Value:
+        rows, columns = _ends(b, before, after)
+        scale = scales[dim]
+        step = 1 / scale if scale else before / after
+        shift = step / 2 if is_centred else 0.0
+        at = b.ew("floor", _affine(b, columns, step, shift + _HALF / (4 * after)))
+        return _one_hot(b, rows, _clamped(b, at, 0, before - 1))
+
+    return matrix
+
+
+Sampler = Callable[..., Matrix]
+
+
+def _scales(given: Sequence[Any], rank: int) -> list[float | None]:
+    """The scale of each dimension, where the call names them: as a list, or one by one."""
+    flat = [part for one in given for part in (one if isinstance(one, list) else [one])]
+    return [*flat[:rank], *[None] * (rank - len(flat))]
+
+
+def _upsample(rank: int, sampler: Sampler, how: str = "") -> Decomposition:
+    """`how` names the sampler's option that the call's third argument is, if it has one."""
+
+    def build(b: Build, x: Value, size: Any, *given: Any) -> Value:
+        del size
+        options = {how: given[0]} if how else {}
+        scales = _scales(given[1:] if how else given, rank)
+        return _resampled(b, x, b.results[0].shape[-rank:], sampler(scales, **options))
+
+    return build
+
+
+def _upsample_backward(rank: int, sampler: Sampler, how: str = "") -> Decomposition:
+    def build(b: Build, grad: Value, size: Any, before: Sizes, *given: Any) -> Value:
+        del size
+        options = {how: given[0]} if how else {}
+        scales = _scales(given[1:] if how else given, rank)
+        return _resampled_back(b, grad, before[-rank:], sampler(scales, **options))
+
+    return build
+
+
+def _copied_ends(padding: Sizes, *, is_mirrored: bool) -> Matrix:
+    """The ends repeated, or the inside mirrored at them."""
+
+    def matrix(b: Build, dim: int, before: int, after: int) -> Value:
+        rows, columns = _ends(b, before, after)
+        low = padding[len(padding) - 2 - 2 * dim]  # the last dimension comes first
+        at = b.ew("add", columns, -float(low))
+        if is_mirrored:
+            past = b.ew("subtract", float(before - 1), b.ew("abs", at))
+            at = b.ew("subtract", float(before - 1), b.ew("abs", past))
+        return _one_hot(b, rows, _clamped(b, at, 0, before - 1))
+
+    return matrix
+
+
+def _copying_pad(rank: int, *, is_mirrored: bool) -> Decomposition:
+    def build(b: Build, x: Value, padding: Sizes) -> Value:
+        matrix = _copied_ends(padding, is_mirrored=is_mirrored)
+        return _resampled(b, x, b.results[0].shape[-rank:], matrix)
+
+    return build
+
+
+def _copying_pad_backward(rank: int, *, is_mirrored: bool) -> Decomposition:
+    def build(b: Build, grad: Value, x: Value, padding: Sizes) -> Value:
+        matrix = _copied_ends(padding, is_mirrored=is_mirrored)
+        return _resampled_back(b, grad, x.shape[-rank:], matrix)
+
+    return build
+
+
+def _nearest_exact(scales: Sequence[float | None]) -> Matrix:
+    return _nearest(scales, is_centred=True)
+
+
+def _nearest_below(scales: Sequence[float | None]) -> Matrix:
+    return _nearest(scales, is_centred=False)
+
+
+_LINEAR: Final = {1: "upsample_linear1d", 2: "upsample_bilinear2d", 3: "upsample_trilinear3d"}
+
+
+def _of_rank(rank: int) -> dict[str, Decomposition]:
+    """The operators on 1, 2 or 3 dimensions."""
+    found: dict[str, Decomposition] = {
+        f"avg_pool{rank}d": _average_pool(rank),
+        f"avg_pool{rank}d_backward": _average_pool(rank, is_backward=True),
+        _LINEAR[rank]: _upsample(rank, _linear, "is_aligned"),
+        f"{_LINEAR[rank]}_backward": _upsample_backward(rank, _linear, "is_aligned"),
+    }
+    for name in (f"adaptive_avg_pool{rank}d", f"_adaptive_avg_pool{rank}d"):
+        found[name] = _adaptive_pool(rank)
+        found[f"{name}_backward"] = _adaptive_pool_backward(rank)
+    for name, sampler in (
+        (f"upsample_nearest{rank}d", _nearest_below),
+        (f"_upsample_nearest_exact{rank}d", _nearest_exact),
+    ):
+        found[name] = _upsample(rank, sampler)
+        found[f"{name}_backward"] = _upsample_backward(rank, sampler)
+    for name, is_mirrored in (("reflection", True), ("replication", False)):
+        found[f"{name}_pad{rank}d"] = _copying_pad(rank, is_mirrored=is_mirrored)
+        backward = _copying_pad_backward(rank, is_mirrored=is_mirrored)
+        found[f"{name}_pad{rank}d_backward"] = backward
+    return found
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    **_of_rank(1),
+    **_of_rank(2),
+    **_of_rank(3),
+    "upsample_bicubic2d": _upsample(2, _cubic, "is_aligned"),
+    "upsample_bicubic2d_backward": _upsample_backward(2, _cubic, "is_aligned"),
+}

@@ -1,0 +1,161 @@
+"""Sampling of images at any points, with its gradients: rows of a table, gathered and scattered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+from typing import Final
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+
+_BILINEAR, _NEAREST = 0, 1  # torch.nn.functional.grid_sample, mode
+_ZEROS, _BORDER = 0, 1  # padding_mode
+_CORNERS: Final = {_BILINEAR: ((0, 0), (0, 1), (1, 0), (1, 1)), _NEAREST: ((0, 0),)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Where a grid reads an image, each value [points, 1].
+
+    Attributes:
+        at: the place along height and along width, between 0 and length - 1.
+        slope: what a place grows by as its coordinate does.
+        first: the table's row where the point's sample begins.
+        lengths: height and width.
+        mode: of sampling.
+    """
+
+    at: list[Value]
+    slope: list[Value]
+    first: Value
+    lengths: list[int]
+    mode: int
+
+    def near(self, b: Build, corner: tuple[int, int]) -> tuple[Value, list[Value], list[Value]]:
+        """The table's row of a nearest pixel; whether it is inside, and how near, by dimension."""
+        rows: list[Value] = [self.first]
+        inside: list[Value] = []
+        near: list[Value] = []
+        for dim, (at, step) in enumerate(zip(self.at, corner, strict=True)):
+            last = float(self.lengths[dim] - 1)
+            first = b.ew("round_nearest_even" if self.mode == _NEAREST else "floor", at)
+            place = b.ew("add", first, float(step)) if step else first
+            begun = b.ew("compare", place, 0.0, dtype="float32", direction="GE")
+            unended = b.ew("compare", place, last, dtype="float32", direction="LE")
+            inside.append(b.ew("multiply", begun, unended))
+            if self.mode == _BILINEAR:
+                near.append(b.ew("subtract", 1.0, b.ew("abs", b.ew("subtract", at, place))))
+            kept = b.ew("minimum", b.ew("maximum", place, 0.0), last)
+            rows.append(b.ew("multiply", kept, float(prod(self.lengths[dim + 1 :]))))
+        row = b.convert(b.total(rows), "int32")
+        return b.graph.reshape(row, (row.type.elements,)), inside, near
+
+
+def _points(
+    b: Build, x: Value, grid: Value, mode: int, padding: int, is_aligned: bool
+) -> tuple[_Points, Value]:
+    """Where the grid reads, and the image as a table of pixels [N * H * W, C]."""
+    if mode not in (_BILINEAR, _NEAREST) or padding not in (_ZEROS, _BORDER):
+        raise Unlowered("bicubic sampling, or reflection at the border")
+    batch, channels, *lengths = x.shape
+    points = grid.type.elements // 2
+    flat = b.graph.reshape(b.convert(grid, "float32"), (points, 2))
+    table = b.graph.reshape(b.graph.transpose(x, (0, 2, 3, 1)), (batch * prod(lengths), channels))
+    where = [  # the grid has x, along W, first
+        _pixels(b, b.graph.slice(flat, (0, 1 - dim), (points, 1)), n, padding, is_aligned)
+        for dim, n in enumerate(lengths)
+    ]
+    sample = b.graph.iota((batch, points // batch), 0)
+    first = b.ew("multiply", b.graph.reshape(sample, (points, 1)), float(prod(lengths)))
+    first = b.convert(first, "float32")
+    return _Points([at for at, _ in where], [by for _, by in where], first, lengths, mode), table
+
+
+def _pixels(
+    b: Build, at: Value, length: int, padding: int, is_aligned: bool
+) -> tuple[Value, Value]:
+    """Coordinates between -1 and 1 as places between 0 and length - 1, and what they grow by."""
+    scale = (length - 1) / 2 if is_aligned else length / 2
+    shift = scale if is_aligned else (length - 1) / 2
+    found = b.ew("add", b.ew("multiply", at, scale), shift)
+    slope = b.filled(scale, TensorType(found.shape, "float32"))
+    if padding == _BORDER:  # beyond the border nothing changes
+        begun = b.ew("compare", found, 0.0, dtype="float32", direction="GT")
+        unended = b.ew("compare", found, float(length - 1), dtype="float32", direction="LT")
+        slope = b.ew("multiply", slope, b.ew("multiply", begun, unended))
+        found = b.ew("minimum", b.ew("maximum", found, 0.0), float(length - 1))
+    return found, slope
+
+
+def _product(b: Build, factors: list[Value]) -> Value:
+    return reduce(lambda one, other: b.ew("multiply", one, other), factors)
+
+
+def grid_sampler(
+    b: Build, x: Value, grid: Value, mode: int, padding: int, is_aligned: bool
+) -> Value:
+    """Elements of x [N, C, H, W] at the points of a grid [N, OH, OW, 2], between -1 and 1."""
+    points, table = _points(b, x, grid, mode, padding, is_aligned)
+    terms: list[Value] = []
+    for corner in _CORNERS[mode]:
+        row, inside, near = points.near(b, corner)
+        read = b.graph.gather(table, row)
+        weight = b.spread(_product(b, inside + near), read.shape)
+        terms.append(b.ew("multiply", read, weight, dtype="float32"))
+    shape = (x.shape[0], *grid.shape[1:3], x.shape[1])
+    return b.result(b.graph.transpose(b.graph.reshape(b.total(terms), shape), (0, 3, 1, 2)))
+
+
+def grid_sampler_backward(
+    b: Build,
+    grad: Value,
+    x: Value,
+    grid: Value,
+    mode: int,
+    padding: int,
+    is_aligned: bool,
+    wanted: list[bool],
+) -> tuple[Value, ...]:
+    """The gradients of the image, scattered to the pixels that were read, and of the grid."""
+    points, table = _points(b, x, grid, mode, padding, is_aligned)
+    grads = b.graph.transpose(b.convert(grad, "float32"), (0, 2, 3, 1))
+    grads = b.graph.reshape(grads, (grid.type.elements // 2, x.shape[1]))
+    image: Value | TensorType = TensorType(table.shape, "float32")
+    moves: list[list[Value]] = [[], []]
+    for corner in _CORNERS[mode]:
+        row, inside, near = points.near(b, corner)
+        weight = b.spread(_product(b, inside + near), grads.shape)
+        image = b.graph.scatter(image, row, b.ew("multiply", grads, weight))
+        if mode == _BILINEAR:
+            read = b.ew("multiply", grads, b.convert(b.graph.gather(table, row), "float32"))
+            along = b.reduce("add", read, [1], is_kept=True)
+            for dim, step in enumerate(corner):
+                by = _product(b, [along, *inside, near[1 - dim], points.slope[dim]])
+                moves[dim].append(by if step else b.ew("negate", by))
+    if not isinstance(image, Value):
+        raise Unlowered("sampling without points")
+    found: list[Value] = []
+    if wanted[0]:
+        back = b.graph.reshape(image, (x.shape[0], *x.shape[2:], x.shape[1]))
+        found.append(b.result(b.graph.transpose(back, (0, 3, 1, 2)), len(found)))
+    if wanted[1]:
+        found.append(b.result(_of_grid(b, moves, grid), len(found)))
+    return tuple(found)
+
+
+def _of_grid(b: Build, moves: list[list[Value]], grid: Value) -> Value:
+    """The gradient of the grid, which has width first; the nearest pixel stays the same: zeros."""
+    if not moves[0]:
+        return b.filled(0.0, TensorType(grid.shape, "float32"))
+    points = grid.type.elements // 2
+    sides = [b.total(terms) for terms in reversed(moves)]
+    both = b.graph.add("concatenate", sides, TensorType((points, 2), "float32"), dim=1)
+    return b.graph.reshape(both, grid.shape)
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "grid_sampler_2d": grid_sampler,
+    "grid_sampler_2d_backward": grid_sampler_backward,
+}

@@ -1,0 +1,127 @@
+"""Orders: sort, top-k, places in sorted rows, membership, random permutations.
+
+The Vector Engine finds eight elements at a time, in float32: integers beyond 2**24 may be taken for
+one another.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Operand, Unlowered
+from trnsim.graph.decompositions.indexing import along_rows, moved
+
+
+def _ordered(b: Build, x: Value, k: int, dim: int, *, is_descending: bool) -> tuple[Value, Value]:
+    """The first k elements in order along `dim`, and their places."""
+    wide = moved(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
+    keys = wide if is_descending else b.ew("negate", b.convert(wide, "float32"))
+    places = b.graph.top_k(keys, k)
+    values = along_rows(b, wide, places)
+    return moved(b, values, -1, dim), moved(b, places, -1, dim)
+
+
+def _shaped(b: Build, values: Value, places: Value) -> tuple[Value, Value]:
+    """In the shapes and dtypes that PyTorch returns."""
+    first, second = b.results
+    return (
+        b.convert(b.graph.reshape(values, first.shape), first.dtype),
+        b.convert(b.graph.reshape(places, second.shape), second.dtype),
+    )
+
+
+def sort(
+    b: Build, x: Value, dim: int = -1, descending: bool = False, **named: Any
+) -> tuple[Value, Value]:
+    """All elements in order, equal ones as they were, and where each came from."""
+    dim, descending = named.get("dim", dim), named.get("descending", descending)
+    length = x.shape[dim] if x.shape else 1
+    return _shaped(b, *_ordered(b, x, length, dim, is_descending=descending))
+
+
+def topk(
+    b: Build, x: Value, k: int, dim: int = -1, largest: bool = True, is_sorted: bool = True
+) -> tuple[Value, Value]:
+    """The k largest or smallest elements, in order, and their places."""
+    del is_sorted
+    return _shaped(b, *_ordered(b, x, k, dim, is_descending=largest))
+
+
+def kthvalue(b: Build, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Value, ...]:
+    """The k-th smallest element and its place."""
+    del keepdim
+    found = _ordered(b, x, k, dim, is_descending=False)
+    return _shaped(b, *(_last(b, part, dim) for part in found))
+
+
+def median(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower of the two middle elements, with its place where a dimension is named."""
+    del keepdim
+    if dim is None:
+        row = b.graph.reshape(x, (x.type.elements,))
+        values, _ = _ordered(b, row, (x.type.elements + 1) // 2, 0, is_descending=False)
+        return b.graph.reshape(_last(b, values, 0), ())
+    length = x.shape[dim] if x.shape else 1
+    return kthvalue(b, x, (length + 1) // 2, dim)
+
+
+def _last(b: Build, x: Value, dim: int) -> Value:
+    """The last place along `dim`."""
+    dim %= len(x.shape)
+    starts = [n - 1 if d == dim else 0 for d, n in enumerate(x.shape)]
+    return b.graph.slice(x, starts, [1 if d == dim else n for d, n in enumerate(x.shape)])
+
+
+def randperm(b: Build, count: int, **_: Any) -> Value:
+    """The order of random numbers."""
+    drawn = b.graph.rng((1, count))
+    return b.result(b.graph.reshape(b.graph.top_k(drawn, count), (count,)))
+
+
+def bucketize(b: Build, x: Value, boundaries: Value, *, right: bool = False, **_: Any) -> Value:
+    """How many boundaries lie before each element; with `right`, or where it is."""
+    return searchsorted(b, boundaries, x, right=right)
+
+
+def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **named: Any) -> Value:
+    """How many elements of a sorted row lie before each of x: [*, n] and [*, m], or [n] and any."""
+    if named.get("sorter") is not None:
+        raise Unlowered("rows that another tensor puts in order")
+    is_right = right or named.get("side") == "right"
+    shape, rank = (*x.shape, rows.shape[-1]), len(x.shape)
+    leading = range(rank - 1) if len(rows.shape) > 1 else ()
+    held = b.graph.broadcast_in_dim(rows, shape, (*leading, rank))
+    wide = b.graph.broadcast_in_dim(x, shape, range(rank))
+    direction = "LE" if is_right else "LT"
+    before = b.ew("compare", held, wide, dtype="float32", direction=direction)
+    return b.result(b.reduce("add", before, [rank]))
+
+
+def isin(
+    b: Build, x: Value, among: Operand, assume_unique: bool = False, *, invert: bool = False
+) -> Value:
+    """Whether each element is one of a few others."""
+    del assume_unique
+    if not isinstance(among, Value):
+        direction = "NE" if invert else "EQ"
+        return b.ew("compare", x, float(among), dtype="uint8", direction=direction)
+    rank, count = len(x.shape), among.type.elements
+    held = b.graph.reshape(among, (count,))
+    wide = b.graph.broadcast_in_dim(x, (*x.shape, count), range(rank))
+    held = b.graph.broadcast_in_dim(held, wide.shape, (rank,))
+    equal = b.ew("compare", wide, held, dtype="float32", direction="EQ")
+    found = b.reduce("maximum", equal, [rank])
+    return b.ew("compare", found, 0.0, dtype="uint8", direction="EQ" if invert else "NE")
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "bucketize": bucketize,
+    "isin": isin,
+    "searchsorted": searchsorted,
+    "sort": sort,
+    "topk": topk,
+    "kthvalue": kthvalue,
+    "median": median,
+    "randperm": randperm,
+}

@@ -1,0 +1,138 @@
+"""Functions that the chip has not, made of those that it has: series, reflections, identities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Operand
+from trnsim.graph.decompositions.elementwise import xlogy
+
+_NEAR: Final = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 2.1858087e-04,
+    -1.25372503e-03, -4.17768164e-03, 2.46640727e-01, 1.50140941,
+)  # fmt: skip
+_FAR: Final = (
+    -2.00214257e-04, 1.00950558e-04, 1.34934322e-03, -3.67342844e-03, 5.73950773e-03,
+    -7.6224613e-03, 9.43887047e-03, 1.00167406, 2.83297682,
+)  # fmt: skip
+"""Of w - 2.5 and sqrt(w) - 3. Source: Giles, Approximating the erfinv function (2010), table 5."""
+_FAR_FROM: Final = 5.0
+_STEPS: Final = 7
+"""By how much an argument is raised before an asymptotic series is used."""
+_STIRLING: Final = (1 / 1260, -1 / 360, 1 / 12)
+"""Of log(gamma(x)) in 1 / x**2, times 1 / x. Source: DLMF 5.11.1."""
+_DIGAMMA: Final = (-1 / 252, 1 / 120, -1 / 12)
+"""Of digamma(x) in 1 / x**2, times 1 / x**2. Source: DLMF 5.11.2."""
+
+
+def _polynomial(b: Build, x: Value, coefficients: Sequence[float]) -> Value:
+    """By Horner's rule, the coefficient of the highest power first."""
+    highest, following, *rest = coefficients
+    found = b.ew("add", b.ew("multiply", x, highest), following)
+    for coefficient in rest:
+        found = b.ew("add", b.ew("multiply", found, x), coefficient)
+    return found
+
+
+def _half_turns(b: Build, x: Value) -> Value:
+    """Pi times how far x is from the nearest integer."""
+    nearest = b.ew("round_nearest_even", x)
+    return b.ew("multiply", b.ew("subtract", x, nearest), math.pi)
+
+
+def _is_below(b: Build, x: Value, bound: float) -> Value:
+    return b.ew("compare", x, bound, dtype="uint8", direction="LT")
+
+
+def erfinv(b: Build, x: Value) -> Value:
+    """The inverse of erf, by two polynomials in ``w = -log(1 - x * x)``."""
+    x = b.convert(x, "float32")
+    inside = b.ew("multiply", b.ew("subtract", 1.0, x), b.ew("add", 1.0, x))
+    w = b.ew("negate", b.ew("log", inside))
+    near = _polynomial(b, b.ew("subtract", w, 2.5), _NEAR)
+    far = _polynomial(b, b.ew("subtract", b.ew("sqrt", w), 3.0), _FAR)
+    slope = b.ew("select", _is_below(b, w, _FAR_FROM), near, far, dtype="float32")
+    return b.result(b.ew("multiply", slope, x))
+
+
+def lgamma(b: Build, x: Value) -> Value:
+    """The logarithm of gamma's magnitude: Stirling's series, raised, and reflected below 1/2."""
+    x = b.convert(x, "float32")
+    is_low = _is_below(b, x, 0.5)
+    upper = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")
+    product = upper
+    for step in range(1, _STEPS):
+        product = b.ew("multiply", product, b.ew("add", upper, float(step)))
+    high = b.ew("add", upper, float(_STEPS))
+    inverse = b.ew("reciprocal", high)
+    series = b.ew("multiply", inverse, _polynomial(b, b.ew("square", inverse), _STIRLING))
+    slope = b.ew("multiply", b.ew("subtract", high, 0.5), b.ew("log", high))
+    raised = b.ew("add", b.ew("subtract", slope, high), 0.5 * math.log(math.tau))
+    found = b.ew("subtract", b.ew("add", raised, series), b.ew("log", product))
+    wave = b.ew("abs", b.ew("sine", _half_turns(b, x)))
+    mirrored = b.ew("subtract", math.log(math.pi), b.ew("add", b.ew("log", wave), found))
+    return b.result(b.ew("select", is_low, mirrored, found, dtype="float32"))
+
+
+def digamma(b: Build, x: Value) -> Value:
+    """The derivative of lgamma: its series, raised, and reflected below 1/2."""
+    x = b.convert(x, "float32")
+    is_low = _is_below(b, x, 0.5)
+    upper = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")
+    lost = b.total([b.ew("reciprocal", b.ew("add", upper, float(n))) for n in range(_STEPS)])
+    high = b.ew("add", upper, float(_STEPS))
+    inverse = b.ew("reciprocal", high)
+    square = b.ew("square", inverse)
+    series = b.ew("multiply", square, _polynomial(b, square, _DIGAMMA))
+    half = b.ew("multiply", inverse, 0.5)
+    found = b.ew("subtract", b.ew("add", b.ew("log", high), series), b.ew("add", half, lost))
+    slope = b.ew("divide", math.pi, b.ew("tan", _half_turns(b, x)))
+    mirrored = b.ew("subtract", found, slope)
+    return b.result(b.ew("select", is_low, mirrored, found, dtype="float32"))
+
+
+def entr(b: Build, x: Value) -> Value:
+    """``-x * log(x)``: 0 at zero, minus infinity below."""
+    x = b.convert(x, "float32")
+    is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
+    safe = b.ew("select", is_zero, 1.0, x, dtype="float32")
+    found = b.ew("negate", b.ew("multiply", safe, b.ew("log", b.ew("abs", safe))))
+    return b.result(b.ew("select", _is_below(b, x, 0.0), -math.inf, found, dtype="float32"))
+
+
+def xlog1py(b: Build, x: Operand, y: Operand) -> Value:
+    """``x * log(1 + y)``, 0 where x is."""
+    above = b.ew("add", y, 1.0, dtype="float32") if isinstance(y, Value) else 1.0 + y
+    return xlogy(b, x, above)
+
+
+def angle(b: Build, x: Value) -> Value:
+    """Of a real number: pi below zero, else 0; NaN of NaN."""
+    found = b.ew("select", _is_below(b, x, 0.0), math.pi, 0.0, dtype="float32")
+    is_nan = b.ew("compare", x, x, dtype="uint8", direction="NE")
+    return b.result(b.ew("select", is_nan, x, found, dtype="float32"))
+
+
+def logit_backward(b: Build, grad: Value, x: Value, eps: float | None = None) -> Value:
+    """``grad / (x * (1 - x))``, 0 where logit kept x away from 0 and 1, NaN beyond these."""
+    slope = b.ew("multiply", x, b.ew("subtract", 1.0, x), dtype="float32")
+    found = b.ew("divide", grad, slope, dtype="float32")
+    low, beyond = (0.0, math.nan) if eps is None else (float(eps), 0.0)
+    for bound, direction in ((low, "LT"), (1.0 - low, "GT")):
+        is_out = b.ew("compare", x, bound, dtype="uint8", direction=direction)
+        found = b.ew("select", is_out, beyond, found, dtype="float32")
+    return b.result(found)
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "erfinv": erfinv,
+    "lgamma": lgamma,
+    "digamma": digamma,
+    "special_entr": entr,
+    "special_xlog1py": xlog1py,
+    "angle": angle,
+    "logit_backward": logit_backward,
+}

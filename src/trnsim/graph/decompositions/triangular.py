@@ -1,0 +1,54 @@
+"""Systems of equations with a triangular matrix, by products alone.
+
+A triangle without its diagonal, N, vanishes as a power: N ** n = 0. So ``(1 + N) ** -1`` is the
+product of ``1 + M ** (2 ** k)`` with ``M = -N``, and takes 2 log2(n) products where substitution
+takes n steps, one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions.build import Build, Decomposition
+
+
+def solve_triangular(
+    b: Build,
+    matrix: Value,
+    y: Value,
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+) -> Value:
+    """The x of ``matrix @ x = y``, or of ``x @ matrix = y``; [*B, n, n] and [*B, n, k]."""
+    if not left:
+        matrix, y, upper = _transposed(b, matrix), _transposed(b, y), not upper
+    batch = b.results[0].shape[:-2]
+    matrix = b.spread(b.convert(matrix, "float32"), (*batch, *matrix.shape[-2:]))
+    x = b.spread(b.convert(y, "float32"), (*batch, *y.shape[-2:]))
+    row, column = (b.graph.iota(matrix.shape, len(batch) + dim) for dim in (0, 1))
+    direction = "GT" if upper else "LT"
+    beside = b.ew("compare", column, row, dtype="uint8", direction=direction)
+    power = b.ew("select", beside, b.ew("negate", matrix), 0.0, dtype="float32")
+    if not unitriangular:
+        on = b.ew("compare", column, row, dtype="uint8", direction="EQ")
+        diagonal = b.ew("select", on, matrix, 0.0, dtype="float32")
+        diagonal = b.reduce("add", diagonal, [len(batch) + 1], is_kept=True)
+        power, x = b.ew("divide", power, diagonal), b.ew("divide", x, diagonal)
+    reached = 1
+    while reached < matrix.shape[-1]:
+        x = b.ew("add", x, b.dot(power, x, "float32"))
+        reached *= 2
+        if reached < matrix.shape[-1]:
+            power = b.dot(power, power, "float32")
+    return b.result(x if left else _transposed(b, x))
+
+
+def _transposed(b: Build, x: Value) -> Value:
+    rank = len(x.shape)
+    return b.graph.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {"linalg_solve_triangular": solve_triangular}

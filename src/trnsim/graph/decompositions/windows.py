@@ -1,0 +1,239 @@
+"""Windows that slide over the last dimensions: maximum pooling, and columns of patches and back.
+
+Each place within the window (a tap) is one strided view of the input; a fused kernel reads it where
+it lies. On the way back each tap's gradient is padded to where it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+
+Sizes = Sequence[int]
+
+_LOWEST: Final = -3.4028235e38  # float32's
+
+
+def spread(sizes: int | Sizes, rank: int) -> tuple[int, ...]:
+    """One number for each dimension."""
+    given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    return given * rank if len(given) == 1 else given
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows over the last dimensions.
+
+    Attributes:
+        kernel: their size.
+        stride: how far one is from the next.
+        padding: how far before the input the first one begins.
+        dilation: how far its taps are from one another.
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        """How many dimensions they have."""
+        return len(self.kernel)
+
+    def offsets(self) -> Iterator[tuple[int, ...]]:
+        """Where each tap lies in the window."""
+        for tap in product(*(range(size) for size in self.kernel)):
+            yield tuple(at * step for at, step in zip(tap, self.dilation, strict=True))
+
+    def places(self, lengths: Sizes) -> tuple[int, ...]:
+        """How many whole windows there are over dimensions of those lengths."""
+        return tuple(
+            (n + 2 * pad - gap * (size - 1) - 1) // step + 1
+            for n, size, step, pad, gap in zip(
+                lengths, self.kernel, self.stride, self.padding, self.dilation, strict=True
+            )
+        )
+
+    def padded(self, b: Build, x: Value, places: Sizes, number: float = 0.0) -> Value:
+        """`x` with what the windows reach beyond it."""
+        outer = [0] * (len(x.shape) - self.rank)
+        high = [
+            (count - 1) * step + (size - 1) * gap + 1 - pad - n
+            for n, count, size, step, pad, gap in zip(
+                x.shape[len(outer) :],
+                places,
+                self.kernel,
+                self.stride,
+                self.padding,
+                self.dilation,
+                strict=True,
+            )
+        ]
+        return b.graph.pad(x, [*outer, *self.padding], [*outer, *high], number=number)
+
+    def taps(self, b: Build, x: Value, places: Sizes) -> list[Value]:
+        """For each tap, the elements of a padded input under it."""
+        outer = x.shape[: -self.rank]
+        ones, zeros = [1] * len(outer), [0] * len(outer)
+        shape, steps = (*outer, *places), (*ones, *self.stride)
+        return [b.graph.slice(x, (*zeros, *at), shape, steps) for at in self.offsets()]
+
+    def put_back(self, b: Build, parts: Sequence[Value], lengths: Sizes) -> Value:
+        """The sum of what each tap gives to the elements under it, of an input of those lengths."""
+        terms: list[Value] = []
+        outer = [0] * (len(parts[0].shape) - self.rank)
+        for part, at in zip(parts, self.offsets(), strict=True):
+            low = [place - pad for place, pad in zip(at, self.padding, strict=True)]
+            high = [
+                n - before - (count - 1) * step - 1
+                for n, before, count, step in zip(
+                    lengths, low, part.shape[len(outer) :], self.stride, strict=True
+                )
+            ]
+            gaps = [step - 1 for step in self.stride]
+            terms.append(b.graph.pad(part, [*outer, *low], [*outer, *high], [*outer, *gaps]))
+        return b.total(terms)
+
+
+def _windows(
+    rank: int, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1
+) -> Windows:
+    sizes = spread(kernel, rank)
+    return Windows(
+        sizes,
+        spread(stride or sizes, rank),
+        spread(padding, rank),
+        spread(dilation, rank),
+    )
+
+
+def _origins(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> Value:
+    """The place in the input at which each window begins, as one number; int32."""
+    terms: list[Value] = []
+    outer = len(shape) - windows.rank
+    for dim in range(windows.rank):
+        stride = prod(lengths[dim + 1 :])
+        count = b.graph.iota(shape, outer + dim)
+        scale = float(windows.stride[dim] * stride)
+        first = -float(windows.padding[dim] * stride)
+        terms.append(b.ew("add", b.ew("multiply", count, scale, dtype="int32"), first))
+    return b.total(terms, "int32")
+
+
+def _within(windows: Windows, lengths: Sizes) -> list[float]:
+    """How far each tap is from where its window begins, as one number."""
+    return [
+        float(sum(at * prod(lengths[dim + 1 :]) for dim, at in enumerate(offset)))
+        for offset in windows.offsets()
+    ]
+
+
+def _max_pool(rank: int) -> Decomposition:
+    def build(b: Build, x: Value, *given: Any) -> tuple[Value, ...]:
+        windows = _windows(rank, *given[:4])
+        places, lengths = b.results[0].shape[-rank:], x.shape[-rank:]
+        taps = windows.taps(b, windows.padded(b, x, places, _LOWEST), places)
+        best, where = taps[0], _within(windows, lengths)
+        at: Value = b.filled(where[0], TensorType(best.shape, "float32"))
+        for tap, offset in zip(taps[1:], where[1:], strict=True):
+            is_better = b.ew("compare", tap, best, dtype="uint8", direction="GT")
+            at = b.ew("select", is_better, offset, at, dtype="float32")
+            best = b.ew("maximum", best, tap)
+        if len(b.results) == 1:
+            return (b.result(best),)
+        origins = _origins(b, windows, best.shape, lengths)
+        found = b.ew("add", origins, b.convert(at, "int32"), dtype="int32")
+        return b.result(best), b.result(found, 1)
+
+    return build
+
+
+def _max_pool_backward(rank: int) -> Decomposition:
+    def build(
+        b: Build, grad: Value, x: Value, kernel: Any, stride: Any, padding: Any, dilation: Any,
+        ceil_mode: bool, places: Value,
+    ) -> Value:  # fmt: skip
+        del ceil_mode
+        windows, lengths = _windows(rank, kernel, stride, padding, dilation), x.shape[-rank:]
+        begun = b.ew("subtract", places, _origins(b, windows, grad.shape, lengths), dtype="int32")
+        parts: list[Value] = []
+        for offset in _within(windows, lengths):
+            is_here = b.ew("compare", begun, offset, dtype="uint8", direction="EQ")
+            parts.append(b.ew("select", is_here, grad, 0.0, dtype=grad.dtype))
+        return b.result(windows.put_back(b, parts, lengths))
+
+    return build
+
+
+def _adaptive_max_pool(rank: int) -> Decomposition:
+    """Windows of one size where lengths divide; others differ from window to window."""
+
+    def build(b: Build, x: Value, size: Any) -> tuple[Value, ...]:
+        del size
+        places = b.results[0].shape[-rank:]
+        pairs = list(zip(x.shape[-rank:], places, strict=True))
+        if any(n % count for n, count in pairs):
+            raise Unlowered("maxima over windows of several sizes")
+        found: tuple[Value, ...] = pools[rank](b, x, [n // count for n, count in pairs])
+        return found
+
+    return build
+
+
+def im2col(
+    b: Build, x: Value, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
+) -> Value:
+    """The elements under each window of [N, C, H, W] as columns: [N, C * kernel, windows]."""
+    windows = _windows(len(kernel), kernel, stride, padding, dilation)
+    rank = windows.rank
+    places = windows.places(x.shape[-rank:])
+    taps = windows.taps(b, windows.padded(b, x, places), places)
+    outer = x.shape[:-rank]
+    rows = [b.graph.reshape(tap, (*outer, 1, prod(places))) for tap in taps]
+    joined = TensorType((*outer, len(rows), prod(places)), x.dtype)
+    whole = b.graph.add("concatenate", rows, joined, dim=len(outer)) if len(rows) > 1 else rows[0]
+    return b.graph.reshape(whole, b.results[0].shape)
+
+
+def col2im(
+    b: Build, x: Value, lengths: Sizes, kernel: Sizes, dilation: Sizes, padding: Sizes,
+    stride: Sizes,
+) -> Value:  # fmt: skip
+    """Columns of patches added where they came from: the gradient of `im2col`."""
+    windows = _windows(len(kernel), kernel, stride, padding, dilation)
+    places, count = windows.places(lengths), prod(windows.kernel)
+    outer = (*x.shape[:-2], x.shape[-2] // count)
+    whole = b.graph.reshape(x, (*outer, count, *places))
+    zeros = [0] * len(outer)
+    parts = [
+        b.graph.reshape(
+            b.graph.slice(whole, (*zeros, number, *(0 for _ in places)), (*outer, 1, *places)),
+            (*outer, *places),
+        )
+        for number in range(count)
+    ]
+    return b.result(windows.put_back(b, parts, lengths))
+
+
+pools: Final = {rank: _max_pool(rank) for rank in (1, 2, 3)}
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "max_pool1d": pools[1],
+    "max_pool1d_with_indices": pools[1],
+    "max_pool2d": pools[2],
+    "max_pool2d_with_indices": pools[2],
+    "max_pool3d_with_indices": pools[3],
+    "max_pool2d_with_indices_backward": _max_pool_backward(2),
+    "max_pool3d_with_indices_backward": _max_pool_backward(3),
+    "adaptive_max_pool2d": _adaptive_max_pool(2),
+    "adaptive_max_pool3d": _adaptive_max_pool(3),
+    "im2col": im2col,
+    "col2im": col2im,
+}

@@ -1,0 +1,286 @@
+"""Registers of the engines' sequencers: register_alloc, _move, _load, _store.
+
+A register holds an integer of 32 bits. Kernels use registers as dynamic loop bounds, conditions and
+offsets; here their values are known as soon as the instruction that sets them has been issued.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior, Unspecified
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.modes import Engine
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trnsim.arch import NeuronCore
+    from trnsim.isa.language.machine import Machine
+
+_SOURCE = "nki.isa.VirtualRegister"
+_ONE = 1
+_SMALLEST = int(np.iinfo(np.int32).min)
+_LARGEST = int(np.iinfo(np.uint32).max)
+
+
+class UnsupportedOperator(IllegalInstruction, TypeError):
+    """An operator that registers lack: Python's own error of it, and what is legal."""
+
+
+class VirtualRegister:
+    """A register, readable as an integer; arithmetic on it gives new registers."""
+
+    def __init__(self, state: int | None = None, frozen: bool = False) -> None:
+        self._state = state
+        self._frozen = frozen
+        self._is_unknown = False
+
+    def __deepcopy__(self, memo: object) -> VirtualRegister:
+        """Itself: a register is a place, and a copy of what names it names the same place."""
+        return self
+
+    @property
+    def value(self) -> int:
+        """What it holds.
+
+        Raises:
+            UndefinedBehavior: before anything was put there.
+            NotModelled: what a shape-only run loaded from memory.
+        """
+        if self._is_unknown:
+            raise NotModelled(
+                "a register was loaded from memory in a shape-only run, which has no values",
+                fix="run with numerics=True: the kernel's control flow depends on data",
+            )
+        if self._state is None:
+            raise UndefinedBehavior(
+                "a register is read before anything was put there",
+                fix="give register_alloc a value, or fill it with register_move or register_load",
+                source=_SOURCE,
+            )
+        return self._state
+
+    @property
+    def signature(self) -> type:
+        """All that a rule or a cost may depend on: that it is a register."""
+        return VirtualRegister
+
+    def put(self, value: int) -> None:
+        """Replace what it holds.
+
+        Raises:
+            UndefinedBehavior: for the induction register of a loop.
+        """
+        if self._frozen:
+            raise UndefinedBehavior(
+                "the induction register of a loop is written in its body; the loop alone sets it",
+                fix="copy it to a register of its own with nisa.register_move",
+                source="nki.language.fori_loop",
+            )
+        self._state = int(value)
+        self._is_unknown = False
+
+    def forget(self) -> None:
+        """It holds what nobody knows: a load in a shape-only run."""
+        self._is_unknown = True
+
+    def __index__(self) -> int:
+        return self.value
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == other if isinstance(other, int) else self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"VirtualRegister({self._state})"
+
+
+def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
+    def apply(self: VirtualRegister, other: Any) -> VirtualRegister:
+        if not hasattr(other, "__index__"):
+            raise IllegalInstruction(
+                f"arithmetic of a register and {type(other).__name__}; legal: registers and "
+                "integers",
+                fix="load the value into a register with nisa.register_load",
+                source=_SOURCE,
+            )
+        try:
+            return VirtualRegister(getattr(self.value, name)(int(other)))
+        except ZeroDivisionError:
+            raise UndefinedBehavior(
+                "a register is divided by zero",
+                fix="test the divisor before, or start it from 1",
+                source=_SOURCE,
+            ) from None
+
+    return apply
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod"):
+    for _side in ("__", "__r"):
+        setattr(VirtualRegister, f"{_side}{_name}__", _operator(f"{_side}{_name}__"))
+
+
+def _refusing(name: str) -> Callable[[VirtualRegister, Any], NoReturn]:
+    def refuse(self: VirtualRegister, other: Any = None) -> NoReturn:
+        del self, other
+        raise UnsupportedOperator(
+            f"{name} of a register; legal: + - * // % and == with integers, and the "
+            "register itself as a condition",
+            fix="compare tiles, and load the result with nisa.register_load",
+            source=_SOURCE,
+        )
+
+    return refuse
+
+
+for _name in (
+    *("lt", "le", "gt", "ge", "truediv", "rtruediv", "and", "rand", "or", "ror", "xor", "rxor"),
+    *("neg", "pos", "abs", "invert", "lshift", "rlshift", "rshift", "rrshift", "pow", "rpow"),
+):
+    setattr(VirtualRegister, f"__{_name}__", _refusing(f"__{_name}__"))
+
+
+class RegisterInstruction(Instruction, engines=()):
+    """What the four have in common: their engine and their price."""
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """One step of a sequencer."""
+        del n
+        return Cost(interval_s=float(core.register_s), latency_s=0.0)
+
+    def _check_register(self, name: str, register: object) -> None:
+        if not isinstance(register, VirtualRegister):
+            self.refuse(
+                f"`{name}` is {type(register).__name__}; legal: a register",
+                "make one with nisa.register_alloc",
+            )
+
+    def _check_width(self, value: object) -> None:
+        if isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
+            self.refuse(
+                f"{value} in a register; legal: 32 bits, {_SMALLEST} to {_LARGEST}",
+                "keep counters and offsets within 32 bits",
+            )
+
+    def _check_single(self, name: str, tile: Tile) -> None:
+        if tile.pattern.elements != _ONE:
+            self.refuse(
+                f"`{name}` is {tile}; legal: one element",
+                "slice a single element: tensor[0:1, 0:1]",
+            )
+
+
+class RegisterAlloc(RegisterInstruction, engines=(Engine.sync,)):
+    """A new register, holding `x` if given."""
+
+    x: int | None = None
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`x` is an integer, or None."""
+        del core, n
+        if self.x is not None and not hasattr(self.x, "__index__"):
+            self.refuse(
+                f"x is {type(self.x).__name__}; legal: an integer, or None",
+                "load a value from memory with nisa.register_load",
+            )
+        self._check_width(self.x)
+
+    def execute(self, machine: Machine) -> None:
+        """Nothing but the register itself, which `result` makes."""
+
+    def result(self) -> VirtualRegister:
+        """The new register."""
+        return VirtualRegister(None if self.x is None else int(self.x))
+
+
+class RegisterMove(RegisterInstruction, engines=(Engine.sync,)):
+    """``dst = src`` for a register and an integer or another register."""
+
+    runs_without_values = True
+
+    dst: VirtualRegister
+    src: VirtualRegister | int
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`dst` is a register, src a register or an integer."""
+        del core, n
+        self._check_register("dst", self.dst)
+        if not hasattr(self.src, "__index__"):
+            self._check_register("src", self.src)
+        self._check_width(self.src)
+
+    def execute(self, machine: Machine) -> None:
+        """A copy of the integer."""
+        del machine
+        self.dst.put(int(self.src))
+
+
+class RegisterLoad(RegisterInstruction, engines=(Engine.sync,)):
+    """``dst = src`` for a register and a tensor of one element in HBM or SBUF.
+
+    Note:
+        AWS publishes no cost of registers; one step of a sequencer is assumed.
+    """
+
+    runs_without_values = True
+
+    dst: VirtualRegister
+    src: Tile = reads("", SBUF, HBM)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`dst` is a register, src a tensor of one element."""
+        del core, n
+        self._check_register("dst", self.dst)
+        self._check_single("src", self.src)
+        if self.src.dtype.is_packed:
+            self.refuse(
+                f"`src` is {self.src}; legal: a number of up to 32 bits",
+                "view it as an integer: tensor.view(nl.uint32)",
+            )
+
+    def execute(self, machine: Machine) -> None:
+        """The element as an integer; how a fraction is rounded AWS does not say."""
+        del machine
+        if self.src.storage.data is None:
+            self.dst.forget()
+            return
+        value = float(self.src.load().reshape(-1)[0]) if self.src.dtype.is_float else 0.0
+        if not value.is_integer():
+            raise Unspecified(
+                f"register_load of {value:g}; AWS does not say how a register rounds",
+                fix="round to an integer first: nisa.tensor_copy into an int32 tile",
+                source=self.source,
+            )
+        self.dst.put(int(self.src.bits().reshape(-1)[0]))
+
+
+class RegisterStore(RegisterInstruction, engines=(Engine.sync,)):
+    """``dst = src`` for a tensor of one element in HBM or SBUF and a register."""
+
+    dst: Tile = writes("", SBUF, HBM)
+    src: VirtualRegister
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`src` is a register, dst a tensor of one element."""
+        del core, n
+        self._check_single("dst", self.dst)
+        self._check_register("src", self.src)
+
+    def execute(self, machine: Machine) -> None:
+        """The integer in the tensor's dtype."""
+        del machine
+        self.dst.store(np.asarray([int(self.src)]))

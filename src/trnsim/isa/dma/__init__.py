@@ -1,0 +1,1 @@
+"""Instructions of the DMA engines: copies, transposes and sums on the way."""

@@ -1,0 +1,212 @@
+"""Sums inside the DMA engines: dma_compute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.dtypes import BFLOAT16, FLOAT32, Float32Array, round_to, to_float32
+from trnsim.errors import UndefinedBehavior
+from trnsim.isa.dma.dma_copy import check_rows, check_vector_index, count_descriptors, transfer_cost
+from trnsim.isa.language.declaration import reads_many, writes
+from trnsim.isa.language.fields import are_tiles
+from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.modes import DgeMode, Engine, OobMode
+from trnsim.memory import ScalarIndex, SnakeIndex, Tile, VectorIndex
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
+    from trnsim.isa.language.machine import Machine
+
+_SOURCES_MAX = 16
+_PAIR = 2
+_READ_MODIFY_WRITE = "nki.isa.dma_compute, Read-Modify-Write with vector_offset"
+
+
+class DmaCompute(Instruction, engines=(Engine.dma,)):
+    """``dst = srcs[0] + srcs[1] + ...``, up to 16 sources, in float32 and rounded once.
+
+    With a vector index it is a read-modify-write of two sources: a scatter,
+    ``dst(HBM)[indices] += src(SBUF)``, or a gather, ``dst(SBUF) += src(HBM)[indices]``.
+    """
+
+    dst: Tile = writes("", SBUF, HBM)
+    srcs: tuple[Tile, ...] = reads_many("", SBUF, HBM)
+    reduce_op: str
+    scales: tuple[float, ...] | None = None
+    unique_indices: bool = True
+    oob_mode: OobMode = OobMode.error
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """Sums of up to 16 sources.
+
+        - `reduce_op` is add, and every scale 1.0.
+        - All tensors have as many elements; addresses are known at compile time; no packed dtypes.
+        - With a vector_offset: two sources, one of them dst, of which one side is indexed in HBM
+          and the other in SBUF; each index once.
+        - oob_mode skip needs a vector_offset.
+        """
+        del n
+        if self.reduce_op != "add":
+            self.refuse(f"reduce_op {self.reduce_op}; legal: nl.add", "add the sources")
+        count = len(self.srcs)
+        if count > _SOURCES_MAX:
+            self.refuse(
+                f"{count} srcs; legal: 1 to {_SOURCES_MAX}", "add them in several instructions"
+            )
+        if self.scales is not None and tuple(self.scales) != (1.0,) * count:
+            self.refuse(
+                f"scales={self.scales} for {count} srcs; legal: 1.0 for each, or None",
+                "scale the sources with nisa.tensor_scalar first",
+            )
+        elements = self.dst.pattern.elements
+        for tile in (self.dst, *self.srcs):
+            if tile.pattern.elements != elements:
+                self.refuse(
+                    f"dst is {self.dst} and a source is {tile}; legal: equal numbers of elements",
+                    "slice them to one size",
+                    "nki.isa.dma_compute, Tile size",
+                )
+            self._check_addressing(tile)
+        if self._is_indexed():
+            self._check_read_modify_write(core)
+        elif self.oob_mode is OobMode.skip:
+            self.refuse(
+                "oob_mode skip without a vector_offset; legal: with one", "leave oob_mode out"
+            )
+
+    def execute(self, machine: Machine) -> None:
+        """One float32 sum after another, rounded on write."""
+        del machine
+        if self._is_indexed():
+            self._check_pairing()
+            self._check_unique()
+        rows = self._rows()
+        total = self._values(self.srcs[0], rows)
+        for source in self.srcs[1:]:
+            total = total + self._values(source, rows)
+        self.dst.put(round_to(total, self.dst.dtype), rows)
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """Element by element."""
+        del tile
+        return [(self.dst, flags)] if flags.any() and not self._is_indexed() else None
+
+    def resolved(self) -> Instruction | None:
+        """No scalar index is legal here, so there is none to apply."""
+        for tile in filter(are_tiles, (self.dst, *self.srcs)):
+            self._check_addressing(tile)
+        return super().resolved()
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """Bytes of each pair of sources at half the copy rate.
+
+        V4 adds to a tile in SBUF at the full rate, where all are bfloat16 or all float32.
+
+        Source: trainium3_arch.rst, SBUF Read-Add-Write.
+        """
+        del n
+        tiles = (self.dst, *self.srcs)
+        read_bytes = sum(tile.nbytes for tile in self.srcs)
+        dtypes = {tile.dtype for tile in tiles}
+        adds_in_place = (
+            len(self.srcs) == _PAIR
+            and self.dst.memory is SBUF
+            and any(tile.signature == self.dst.signature for tile in self.srcs)
+            and dtypes in ({BFLOAT16}, {FLOAT32})
+        )
+        return transfer_cost(
+            core,
+            *tiles,
+            nbytes=max(read_bytes / _PAIR, self.dst.nbytes),
+            descriptors=max(count_descriptors(tile) for tile in tiles),
+            hbm_bytes=sum(tile.nbytes for tile in tiles if tile.memory is HBM),
+            efficiency=core.dma_read_add_write_efficiency
+            if adds_in_place
+            else core.dma_compute_efficiency,
+        )
+
+    def _is_indexed(self) -> bool:
+        return any(isinstance(tile.index, VectorIndex) for tile in (self.dst, *self.srcs))
+
+    def _rows(self) -> Array | None:
+        if self.oob_mode is not OobMode.skip:
+            return None
+        masks = [tile.legal_rows() for tile in (self.dst, *self.srcs)]
+        return next((mask for mask in masks if mask is not None), None)
+
+    def _values(self, tile: Tile, rows: Array | None) -> Float32Array:
+        shape = self.dst.shape if rows is None else (int(rows.sum()), *self.dst.shape[1:])
+        return to_float32(tile.bits(rows)).reshape(shape)
+
+    def _check_addressing(self, tile: Tile) -> None:
+        if isinstance(tile.index, ScalarIndex | SnakeIndex):
+            self.refuse(
+                f"an operand is {tile} at a dynamic address; legal: addresses known at compile "
+                "time, or a vector_offset",
+                "copy the part to a tile of its own with nisa.dma_copy",
+                "nki.isa.dma_compute, Memory types",
+            )
+        if tile.dtype.is_packed:
+            self.refuse(
+                f"an operand is {tile}; legal: dtypes with values", "add the unquantized tensors"
+            )
+
+    def _check_read_modify_write(self, core: NeuronCore) -> None:
+        if len(self.srcs) != _PAIR or not self.unique_indices:
+            self.refuse(
+                f"{len(self.srcs)} srcs, unique_indices={self.unique_indices} with a "
+                "vector_offset; legal: 2 srcs, unique_indices=True",
+                "pass dst and what is added to it, with each index once",
+                _READ_MODIFY_WRITE,
+            )
+        check_vector_index(self, core, "dst", self.dst, DgeMode.swdge)
+        for tile in self.srcs:
+            check_vector_index(self, core, "srcs", tile, DgeMode.swdge)
+        check_rows(self, self.oob_mode, self.dst, *self.srcs)
+        self._check_pairing()
+
+    def _check_pairing(self) -> None:
+        """One source is dst; of dst and the other one is indexed, and the other in SBUF."""
+        others = [tile for tile in self.srcs if not _is_same(tile, self.dst)]
+        ends = [self.dst, *others]
+        indexed = [tile for tile in ends if isinstance(tile.index, VectorIndex)]
+        if len(ends) == _PAIR and len(indexed) == 1:
+            plain = next(tile for tile in ends if tile is not indexed[0])
+            if plain.memory is SBUF:
+                return
+        self.refuse(
+            f"dst is {self.dst} and srcs are {', '.join(map(str, self.srcs))}; legal with a "
+            "vector_offset: dst itself and a tile in SBUF (scatter), or dst in SBUF itself and an "
+            "indexed tensor in HBM (gather)",
+            "pass dst as one of srcs, with the same vector_offset",
+            _READ_MODIFY_WRITE,
+        )
+
+    def _check_unique(self) -> None:
+        index = self.dst.index
+        if not isinstance(index, VectorIndex):
+            return
+        rows = index.rows(self.dst.shape[0])
+        if len(np.unique(rows)) != len(rows):
+            values, counts = np.unique(rows, return_counts=True)
+            raise UndefinedBehavior(
+                f"dma_compute: index {values[counts > 1][0]} occurs more than once in a scatter "
+                "with unique_indices=True; legal: each index once",
+                fix="add the rows of equal indices first",
+                source="nki.isa.dma_compute, unique_indices",
+            )
+
+
+def _is_same(tile: Tile, other: Tile) -> bool:
+    """Whether both are the same elements, found by the same indices."""
+    if tile.storage is not other.storage or tile.pattern != other.pattern:
+        return False
+    index, other_index = tile.index, other.index
+    if isinstance(index, VectorIndex) and isinstance(other_index, VectorIndex):
+        return index.stride_bytes == other_index.stride_bytes and _is_same(
+            index.source, other_index.source
+        )
+    return index is None and other_index is None

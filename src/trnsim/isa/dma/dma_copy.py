@@ -1,0 +1,287 @@
+"""Data movement by the DMA engines: dma_copy, and what the other DMA instructions share."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.dtypes import Array, round_to, to_float32
+from trnsim.errors import NotModelled
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.modes import DgeMode, Engine, OobMode
+from trnsim.isa.language.movement import Movement, as_it_is
+from trnsim.memory import Tile, VectorIndex
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.isa.language.machine import Machine
+
+
+DGE_GENERATION = 3
+"""From here on descriptors are made in hardware, and in software for gather and scatter."""
+
+_QOS_GENERATION = 4
+_PRIORITIES = range(4)
+_DGE = "nki-dge.rst, Mode Selection Summary"
+_INDIRECT = "nki.isa.dma_copy, Indirect addressing"
+
+
+class DmaCopy(Instruction, engines=(Engine.dma,)):
+    """``dst = src`` between HBM and SBUF, through float32 where the dtypes differ.
+
+    A vector index gathers rows of src or scatters to rows of dst; oob_mode=skip leaves the rows
+    whose index is out of bounds as they are.
+
+    Note:
+        AWS's page allows `engine` with hwdge alone; public kernels name it without a dge_mode.
+        Descriptors are counted as contiguous runs of bytes.
+    """
+
+    dst: Tile = writes("", SBUF, HBM)
+    src: Tile = reads("", SBUF, HBM)
+    priority: int | None = None
+    oob_mode: OobMode = OobMode.error
+    dge_mode: DgeMode = DgeMode.unknown
+    engine: Engine = Engine.unknown
+
+    def chosen_engine(self, core: NeuronCore) -> Engine:
+        """Always the DMA engines; the field `engine` names who makes the descriptors."""
+        del core
+        return Engine.dma
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """As many elements in src as in dst.
+
+        - dge_mode hwdge: from v3 on, and with equal dtypes; packed dtypes are never cast.
+        - `priority` is 0 to 3, from v4 on.
+        - `engine` is sync or scalar with hwdge, gpsimd with swdge or none, any of the three with
+          unknown.
+        - A vector_offset: from v3 on, of a tensor in HBM, by indices in SBUF, as many as rows, with
+          dge_mode unknown or swdge.
+        - Indices lie within the tensor, unless oob_mode is skip.
+        """
+        del n
+        if self.dst.pattern.elements != self.src.pattern.elements:
+            self.refuse(
+                f"src is {self.src} and dst is {self.dst}; legal: equal numbers of elements",
+                "slice one of them to the size of the other",
+                "nki.isa.dma_copy, Tile size",
+            )
+        self._check_dtypes()
+        if self.dge_mode is DgeMode.hwdge:
+            check_hardware_dge(self, core)
+        check_priority(self, core, self.priority)
+        self._check_engine()
+        for name in ("dst", "src"):
+            check_vector_index(self, core, name, getattr(self, name), self.dge_mode)
+        check_rows(self, self.oob_mode, self.dst, self.src)
+
+    def execute(self, machine: Machine) -> None:
+        """Bits as they are where the dtypes agree."""
+        del machine
+        rows = self._rows()
+        bits = self.src.bits(rows)
+        if self.src.dtype != self.dst.dtype:
+            bits = round_to(to_float32(bits), self.dst.dtype)
+        self.dst.put(bits, rows)
+
+    def movement(self) -> Movement:
+        """Element by element."""
+        return Movement(self.src, self.dst, as_it_is)
+
+    def written_tiles(self) -> list[Tile]:
+        """Dst, without the rows that an out-of-bounds index of src left as they were."""
+        rows = self._rows() if self.dst.index is None else None
+        return [self.dst] if rows is None else rows_of(self.dst, 0, rows)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """Bytes at the sustained rate of the engines used, or descriptors at theirs."""
+        del n
+        return transfer_cost(
+            core,
+            self.src,
+            self.dst,
+            nbytes=max(self.src.nbytes, self.dst.nbytes),
+            descriptors=max(count_descriptors(self.src), count_descriptors(self.dst)),
+            hbm_bytes=sum(t.nbytes for t in (self.src, self.dst) if t.memory is HBM),
+        )
+
+    def _rows(self) -> Array | None:
+        """The rows that are copied; None for all."""
+        if self.oob_mode is not OobMode.skip:
+            return None
+        first, second = self.src.legal_rows(), self.dst.legal_rows()
+        if first is None or second is None:
+            return second if first is None else first
+        return np.asarray(first & second)
+
+    def _check_dtypes(self) -> None:
+        src, dst = self.src.dtype, self.dst.dtype
+        if src == dst:
+            return
+        if self.dge_mode is DgeMode.hwdge:
+            self.refuse(
+                f"dge_mode hwdge from {src} to {dst}; legal: equal dtypes",
+                "cast on chip with nisa.tensor_copy, or leave dge_mode out",
+                "release notes of NKI 0.3, nisa.dma_copy",
+            )
+        if src.is_packed or dst.is_packed:
+            self.refuse(
+                f"from {src} to {dst}; legal: equal dtypes, as packed formats have no values",
+                "view one of the tensors in the dtype of the other",
+                "nki.isa.dma_copy, Data types",
+            )
+
+    def _check_engine(self) -> None:
+        """The Sync or the Scalar Engine drives the hardware DGE, GpSimd the software one."""
+        if self.engine is Engine.unknown:
+            return
+        legal = {
+            DgeMode.hwdge: (Engine.sync, Engine.scalar),
+            DgeMode.unknown: (Engine.sync, Engine.scalar, Engine.gpsimd),
+        }.get(self.dge_mode, (Engine.gpsimd,))
+        if self.engine not in legal:
+            self.refuse(
+                f"engine {self.engine.name}; legal: nisa.engine.sync, nisa.engine.scalar, with "
+                f"dge_mode hwdge (dge_mode is {self.dge_mode.name})",
+                "leave engine out",
+            )
+
+
+def check_hardware_dge(instruction: Instruction, core: NeuronCore) -> None:
+    """The hardware descriptor engine comes with v3."""
+    if core.generation < DGE_GENERATION:
+        instruction.refuse(
+            f"dge_mode hwdge on {core.name}; legal from NeuronCore-v3 on", "leave dge_mode out"
+        )
+
+
+def check_priority(instruction: Instruction, core: NeuronCore, priority: int | None) -> None:
+    """Quality of service from v4 on, in four classes."""
+    if priority is not None and core.generation < _QOS_GENERATION:
+        instruction.refuse(
+            f"priority on {core.name}; legal from NeuronCore-v4 on", "leave priority out"
+        )
+    if priority not in (None, *_PRIORITIES):
+        instruction.refuse(f"priority {priority}; legal: 0 to 3", "0 is the highest priority")
+
+
+def check_vector_index(
+    instruction: Instruction, core: NeuronCore, name: str, tile: Tile, mode: DgeMode
+) -> None:
+    """Rows of a tensor in HBM, by indices in SBUF, with descriptors made in software."""
+    index = tile.index
+    if not isinstance(index, VectorIndex):
+        return
+    if tile.memory is not HBM:
+        instruction.refuse(
+            f"`{name}` is {tile} with a vector_offset; legal: a tensor in HBM",
+            "index it on chip with nisa.nc_n_gather or nisa.local_gather",
+            _INDIRECT,
+        )
+    if index.source.memory is not SBUF:
+        instruction.refuse(
+            f"the vector_offset of `{name}` is {index.source}; legal: a tensor in SBUF",
+            "load the indices with nisa.dma_copy first",
+            _INDIRECT,
+        )
+    if index.source.pattern.elements < tile.shape[0]:
+        instruction.refuse(
+            f"the vector_offset of `{name}` is {index.source} for {tile.shape[0]} rows; legal: an "
+            "index for each row",
+            "take as many rows as there are indices",
+            _INDIRECT,
+        )
+    _check_software_dge(instruction, core, name, mode)
+
+
+def _check_software_dge(
+    instruction: Instruction, core: NeuronCore, name: str, mode: DgeMode
+) -> None:
+    if core.generation < DGE_GENERATION:
+        instruction.refuse(
+            f"`{name}` has a vector_offset on {core.name}; legal from NeuronCore-v3 on",
+            "copy row by row, or run with target='trn2'",
+            _DGE,
+        )
+    if mode not in (DgeMode.unknown, DgeMode.swdge):
+        instruction.refuse(
+            f"dge_mode {mode.name} with a vector_offset of `{name}`; legal: unknown, swdge",
+            "leave dge_mode out",
+            "nki-dge.rst, How .ap() Affects DGE Mode",
+        )
+
+
+def check_rows(instruction: Instruction, mode: OobMode, *tiles: Tile) -> None:
+    """Row i of one is row i of the other, where a row may be skipped."""
+    is_indexed = any(isinstance(tile.index, VectorIndex) for tile in tiles)
+    if is_indexed and mode is OobMode.skip and len({tile.shape[0] for tile in tiles}) > 1:
+        raise NotModelled(
+            f"{instruction.opcode}: oob_mode skip between {' and '.join(map(str, tiles))}, whose "
+            "first dimensions differ",
+            fix="reshape the tensors to the same first dimension",
+            source=_INDIRECT,
+        )
+
+
+def transfer_cost(
+    core: NeuronCore,
+    *tiles: Tile,
+    nbytes: float,
+    descriptors: int,
+    hbm_bytes: int,
+    efficiency: float = 1.0,
+) -> Cost:
+    """Interval = max(issue, bytes / (bandwidth * efficiency), descriptors * t / engines).
+
+    Transfers are issued one after the other, however little each moves.
+
+    An engine serves the same 8 partitions always, so `tiles` on few partitions use few engines. A
+    transfer is slower by their ratio, which is latency, as others use the idle engines meanwhile.
+
+    Source: nki-dge.rst, hwdge; nki-dma-overview.rst, Performance Considerations and Example 1.
+    """
+    bytes_per_s = core.dma_bytes_per_s * efficiency
+    interval_s = max(
+        core.dma_issue_s,
+        nbytes / bytes_per_s,
+        descriptors * core.dma_descriptor_s / core.dma_engines,
+    )
+    on_chip = [tile.partitions for tile in tiles if tile.memory is SBUF]
+    share = max(on_chip, default=core.partitions) / core.partitions
+    engines_used = min(descriptors, ceil(share * core.dma_engines))
+    alone_s = max(
+        nbytes / (bytes_per_s * engines_used / core.dma_engines),
+        ceil(descriptors / core.dma_engines) * core.dma_descriptor_s,
+    )
+    return Cost(
+        interval_s=interval_s,
+        latency_s=core.dma_start_s + core.dma_end_s + max(alone_s - interval_s, 0.0),
+        hbm_bytes=hbm_bytes,
+    )
+
+
+def rows_of(tile: Tile, dim: int, mask: Array) -> list[Tile]:
+    """The parts of `tile` along `dim` that `mask` picks: a tile for each run of them."""
+    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)).tolist()
+    return [
+        Tile(tile.storage, tile.dtype, tile.pattern.slice(dim, first, end))
+        for first, end in zip(edges[::2], edges[1::2], strict=True)
+    ]
+
+
+def count_descriptors(tile: Tile) -> int:
+    """Contiguous runs of bytes: one DMA descriptor element each."""
+    shape, strides = tile.pattern.shape, tile.pattern.strides_bytes
+    first = 1 if tile.memory.is_on_chip else 0
+    run_bytes = tile.dtype.itemsize
+    runs = tile.pattern.elements
+    for length, stride in zip(reversed(shape[first:]), reversed(strides[first:]), strict=True):
+        if length != 1 and stride != run_bytes:
+            break
+        run_bytes *= length
+        runs //= length
+    return runs

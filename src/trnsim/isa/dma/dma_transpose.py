@@ -1,0 +1,232 @@
+"""Transposes on the way through the DMA engines: dma_transpose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from trnsim.dtypes import UINT32
+from trnsim.isa.dma.dma_copy import (
+    check_hardware_dge,
+    check_priority,
+    check_vector_index,
+    count_descriptors,
+    rows_of,
+    transfer_cost,
+)
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.modes import DgeMode, Engine, OobMode
+from trnsim.isa.language.movement import Movement
+from trnsim.memory import Tile, VectorIndex
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
+    from trnsim.isa.language.machine import Machine
+
+_AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+_LEGAL_ITEMSIZES = (2, 4)
+_HARDWARE_ITEMSIZE = 2
+_LAST_AXIS_MAX = 128
+_HARDWARE_ROWS = (1, 2, 4, 8, 16)
+_BLOCK_ROWS = 16
+_ONE_FREE_AXIS = 2
+_FOUR_AXES = 4
+_DIRECT = "nki.isa.dma_transpose, DMA Direct Transpose Constraints"
+_GATHER = "nki.isa.dma_transpose, DMA Indirect Transpose Constraints"
+
+
+class DmaTranspose(Instruction, engines=(Engine.dma,)):
+    """``dst = src.transpose(axes)``: (1, 0), (2, 1, 0) or (3, 1, 2, 0), by the rank of src.
+
+    With a vector index the rows of src are gathered first, the indices read column by column;
+    oob_mode=skip leaves the last-axis elements of dst whose index is out of bounds as they are.
+
+    Note:
+        AWS's page leaves dge_mode none out; nki-dge.rst and public kernels have it.
+    """
+
+    dst: Tile = writes("", SBUF)
+    src: Tile = reads("", SBUF, HBM)
+    axes: tuple[int, ...] | None = None
+    priority: int | None = None
+    dge_mode: DgeMode = DgeMode.unknown
+    oob_mode: OobMode = OobMode.error
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """The axes of the rank, one dtype of 2 or 4 bytes, and dst as src transposed.
+
+        - Without indices dge_mode is unknown, none or hwdge.
+        - hwdge, from v3 on: 2-byte dtypes; a last dimension of at most 128; a first dimension of
+          16, or with more than two axes of 1, 2, 4, 8 or 16, whose product with the last but one is
+          a multiple of 16.
+        - With indices, from v3 on: src in HBM, of 2 bytes, with a last dimension of at most 128 and
+          a first that is a multiple of 16; of four axes the second or the third is 1.
+        - Indices are a uint32 matrix in SBUF of 16 to 128 partitions, a multiple of 16, and of 128
+          where there are several columns; at least as many as rows.
+        - `priority` is 0 to 3, from v4 on; oob_mode skip needs an index.
+        """
+        del n
+        self._check_shapes()
+        if self.src.dtype != self.dst.dtype:
+            self.refuse(
+                f"src is {self.src} and dst is {self.dst}; legal: equal dtypes",
+                "allocate dst with src.dtype",
+            )
+        if self.src.dtype.itemsize not in _LEGAL_ITEMSIZES:
+            self.refuse(
+                f"src is {self.src}; legal: dtypes of 2 or 4 bytes",
+                "view pairs of bytes as one 16-bit element, or transpose with nisa.nc_transpose",
+                "trainium2_arch.rst, DMA Transpose",
+            )
+        check_priority(self, core, self.priority)
+        if self.oob_mode is OobMode.skip and self.src.index is None:
+            self.refuse(
+                "oob_mode skip without an index on src; legal: with one",
+                "leave oob_mode out",
+            )
+        if isinstance(self.src.index, VectorIndex):
+            check_vector_index(self, core, "src", self.src, self.dge_mode)
+            self._check_gather(self.src.index.source)
+        else:
+            self._check_direct(core)
+
+    def execute(self, machine: Machine) -> None:
+        """Bits as they are."""
+        del machine
+        rows = self._rows()
+        moved = self.src.bits(rows).transpose(self._permutation())
+        if rows is None:
+            self.dst.put(moved)
+            return
+        done = 0
+        for part in self.written_tiles():
+            length = part.shape[-1]
+            part.put(moved[..., done : done + length])
+            done += length
+
+    def movement(self) -> Movement:
+        """The axes in another order."""
+        return Movement(self.src, self.dst, lambda array: array.transpose(self._permutation()))
+
+    def resolved(self) -> Instruction | None:
+        """As any instruction; once a scalar index is applied, there is nothing left to skip."""
+        result = super().resolved()
+        if isinstance(result, DmaTranspose) and result is not self:
+            return replace(result, oob_mode=OobMode.error)
+        return result
+
+    def written_tiles(self) -> list[Tile]:
+        """Dst, without what an out-of-bounds index left as it was."""
+        rows = self._rows()
+        return [self.dst] if rows is None else rows_of(self.dst, -1, rows)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """Bytes of whole [128, 16] tiles of dst, at the DMA transpose's share of the copy rate.
+
+        All 16 engines write one such tile at a time, so that partial tiles cost whole ones.
+
+        Source: trainium2_arch.rst, DMA Transpose.
+        """
+        del n
+        partitions, *middle, columns = self.dst.shape
+        whole = ceil(partitions / core.partitions) * core.partitions
+        whole *= ceil(columns / core.dma_engines) * core.dma_engines
+        rows = self.src.pattern.elements // self.src.shape[-1]
+        in_hbm = self.src.memory is HBM
+        return transfer_cost(
+            core,
+            self.src,
+            self.dst,
+            nbytes=whole * prod(middle) * self.dst.dtype.itemsize,
+            descriptors=max(count_descriptors(self.src), rows),
+            hbm_bytes=self.src.nbytes if in_hbm else 0,
+            efficiency=core.dma_transpose_efficiency
+            if in_hbm
+            else core.dma_transpose_on_chip_efficiency,
+        )
+
+    def _permutation(self) -> tuple[int, ...]:
+        return _AXES[len(self.src.shape)]
+
+    def _rows(self) -> Array | None:
+        return self.src.legal_rows() if self.oob_mode is OobMode.skip else None
+
+    def _check_shapes(self) -> None:
+        shape = self.src.shape
+        legal = _AXES.get(len(shape))
+        if legal is None:
+            self.refuse(f"src is {self.src}; legal: 2 to 4 dimensions", "reshape src")
+        if self.axes is not None and tuple(self.axes) != legal:
+            self.refuse(
+                f"axes={self.axes} of src {self.src}; legal: {legal}",
+                "leave axes out, or permute the view of src first",
+            )
+        wanted = tuple(shape[axis] for axis in legal)
+        if self.dst.shape != wanted:
+            self.refuse(
+                f"dst is {self.dst}; legal: {list(wanted)}, the shape of src transposed",
+                "allocate dst with that shape, rank included",
+                "release notes of NKI 0.4, nisa.dma_transpose",
+            )
+
+    def _check_direct(self, core: NeuronCore) -> None:
+        # The instruction's page leaves `none` out; nki-dge.rst and public kernels have it.
+        if self.dge_mode is DgeMode.swdge:
+            self.refuse(
+                f"dge_mode {self.dge_mode.name}; legal without an index: unknown, hwdge, none",
+                "leave dge_mode out",
+                _DIRECT,
+            )
+        if self.dge_mode is not DgeMode.hwdge:
+            return
+        check_hardware_dge(self, core)
+        shape = self.src.shape
+        if len(shape) == _ONE_FREE_AXIS:
+            is_legal, legal = shape[0] == _BLOCK_ROWS, f"first dimension {_BLOCK_ROWS}"
+        else:
+            is_legal = shape[0] in _HARDWARE_ROWS and shape[0] * shape[-2] % _BLOCK_ROWS == 0
+            legal = (
+                f"first dimension {', '.join(map(str, _HARDWARE_ROWS))}, its product with the last "
+                f"but one a multiple of {_BLOCK_ROWS}"
+            )
+        self._require(is_legal, f"dge_mode hwdge; legal: {legal}", _DIRECT)
+        self._check_common("dge_mode hwdge", _DIRECT)
+
+    def _check_gather(self, indices: Tile) -> None:
+        shape, given = self.src.shape, f"vector_offset {indices}"
+        if len(shape) == _FOUR_AXES:
+            legal = "a vector_offset; legal: a second or third dimension of 1"
+            self._require(1 in shape[1:3], legal, _GATHER)
+        self._require(
+            shape[0] % _BLOCK_ROWS == 0,
+            f"a vector_offset; legal: a first dimension that is a multiple of {_BLOCK_ROWS}",
+            _GATHER,
+        )
+        self._check_common("a vector_offset", _GATHER)
+        is_matrix = len(indices.shape) == _ONE_FREE_AXIS
+        self._require(is_matrix, f"{given}; legal: 2 dimensions", _GATHER)
+        self._require(indices.dtype == UINT32, f"{given}; legal: uint32", _GATHER)
+        rows = indices.shape[0]
+        self._require(
+            _BLOCK_ROWS <= rows <= _LAST_AXIS_MAX and rows % _BLOCK_ROWS == 0,
+            f"{given}; legal: 16 to 128 partitions, a multiple of 16",
+            _GATHER,
+        )
+        self._require(
+            indices.shape[1] == 1 or rows == _LAST_AXIS_MAX,
+            f"{given}; legal: 128 partitions where there are several columns",
+            _GATHER,
+        )
+
+    def _check_common(self, what: str, source: str) -> None:
+        is_legal = self.src.shape[-1] <= _LAST_AXIS_MAX
+        self._require(is_legal, f"{what}; legal: a last dimension of at most 128", source)
+        is_legal = self.src.dtype.itemsize == _HARDWARE_ITEMSIZE
+        self._require(is_legal, f"{what}; legal: dtypes of 2 bytes", source)
+
+    def _require(self, condition: bool, what: str, source: str) -> None:
+        if not condition:
+            self.refuse(f"src is {self.src} with {what}", "tile or pad src to that", source)

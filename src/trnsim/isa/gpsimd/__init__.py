@@ -1,0 +1,1 @@
+"""Instructions of the GpSimd Engine: patterns, gathers, sorting, sums across partitions."""

@@ -1,0 +1,70 @@
+"""Reduction across partitions on the GpSimd Engine: tensor_partition_reduce."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.modes import Engine
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
+    from trnsim.isa.language.machine import Machine
+
+PARTITION_REDUCTIONS: Final[dict[str, Callable[..., Array]]] = {
+    "add": np.add.reduce,
+    "average": np.mean,
+    "maximum": np.maximum.reduce,
+    "bitwise_or": np.bitwise_or.reduce,
+    "bitwise_and": np.bitwise_and.reduce,
+}
+"""What `op` may be: a reduction along axis 0."""
+
+_BITVEC: Final = ("bitwise_or", "bitwise_and")
+
+
+class TensorPartitionReduce(Instruction, engines=(Engine.gpsimd,)):
+    """``dst = reduce(op, data) over the partition axis``.
+
+    dst is [1, F], data [P, F]; both in SBUF, as GpSimd has no way to PSUM. Arithmetic is float32.
+    """
+
+    spread = "elements"
+
+    dst: Tile = writes("1 F", SBUF)
+    op: str
+    data: Tile = reads("P F", SBUF)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`op` is add, average, maximum, bitwise_or or bitwise_and.
+
+        - Bitvec operators take integers.
+        """
+        del core, n
+        if self.op not in PARTITION_REDUCTIONS:
+            self.refuse(
+                f"op {self.op}; legal: {', '.join(PARTITION_REDUCTIONS)}", "use one of them"
+            )
+        others = [tile for tile in (self.data, self.dst) if not tile.dtype.is_integer]
+        if self.op in _BITVEC and others:
+            self.refuse(
+                f"bitvec operator {self.op} with {others[0]}; legal: integer dtypes",
+                "view the tile as an integer of the same size: tile.view(nl.int32)",
+            )
+
+    def execute(self, machine: Machine) -> None:
+        """Float32, or bits as stored for bitvec operators; rounded once on write."""
+        del machine
+        data = self.data.bits() if self.op in _BITVEC else self.data.load()
+        self.dst.store(PARTITION_REDUCTIONS[self.op](data, axis=0))
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """150 + F GpSimd Engine cycles: assumed, a row of 16 partitions a cycle and core."""
+        return lane_cost(core, Engine.gpsimd, core.gpsimd_overhead_cycles + n.F)

@@ -1,0 +1,233 @@
+"""Order and place on the GpSimd Engine: topk, nonzero_with_count, sequence_bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT32
+from trnsim.errors import Unspecified
+from trnsim.isa.gpsimd.gather import GPSIMD_CORE_PARTITIONS
+from trnsim.isa.gpsimd.pattern import Integer, check_int32, int32
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.fields import are_tiles, is_whole
+from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.modes import Engine
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
+    from trnsim.isa.language.machine import Machine
+
+_CORE: Final = GPSIMD_CORE_PARTITIONS
+_TOPK_N: Final = (8, 1 << 16)
+_TOPK_K: Final = 1 << 15
+_NONZERO_GENERATION: Final = 3
+_BOUNDS: Final = 2
+_RANK: Final = 2
+
+
+def _first_columns(tile: Tile, columns: int) -> Tile:
+    """The first columns of a tile with two dimensions; of another, all of it."""
+    if len(tile.shape) != _RANK or not 0 < columns < tile.shape[1]:
+        return tile
+    return Tile(tile.storage, tile.dtype, tile.pattern.slice(1, 0, columns), tile.index)
+
+
+def _partitions(tile: Tile) -> list[Tile]:
+    """Each partition of `tile` as a tile."""
+    return [
+        Tile(tile.storage, tile.dtype, tile.pattern.slice(0, row, row + 1))
+        for row in range(tile.partitions)
+    ]
+
+
+def _first_of_cores(tile: Tile) -> Tile:
+    """The first of the 16 partitions of each GpSimd core."""
+    pattern = tile.pattern.slice(0, 0, tile.partitions, _CORE)
+    return Tile(tile.storage, tile.dtype, pattern, tile.index)
+
+
+class Topk(Instruction, engines=(Engine.gpsimd,)):
+    """``val_dst = the K largest of n values, ascending``, and their places in `idx_dst`.
+
+    val_dst and idx_dst are [P, K], src is [P, F]. Each GpSimd core reads a snake of its own 16
+    partitions: value i lies in partition i % 16, column i // 16. All 16 partitions receive the same
+    result.
+
+    Note:
+        Open in AWS's document and decided here: which partitions of a core receive the result, and
+        that of equal values the one with the lower index counts as larger. Where NaN is sorted is
+        not documented, and refused.
+    """
+
+    val_dst: Tile = writes("P K", SBUF, dtypes=(BFLOAT16,))
+    idx_dst: Tile = writes("P K", SBUF, dtypes=(UINT32,))
+    src: Tile = reads("P F", SBUF, dtypes=(BFLOAT16,))
+    n: int
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """A multiple of 16 partitions.
+
+        - 8 <= n < 65536; 1 <= K < 32768; K <= n.
+        - src has at least n / 16 columns.
+        """
+        del core
+        low, high = _TOPK_N
+        if n.P % _CORE:
+            self.refuse(f"{n.P} partitions; legal: a multiple of {_CORE}", "pad the tiles")
+        if not low <= self.n < high:
+            self.refuse(f"n={self.n}; legal: {low} to {high - 1}", "split the values into parts")
+        if n.K >= _TOPK_K or self.n < n.K:
+            self.refuse(
+                f"K={n.K}, the free size of val_dst, with n={self.n}; legal: 1 to "
+                f"{min(self.n, _TOPK_K - 1)}",
+                "ask for fewer values",
+            )
+        if self.n > n.F * _CORE:
+            self.refuse(
+                f"n={self.n} with src of {n.F} columns; legal: at least {-(-self.n // _CORE)} "
+                "columns",
+                "lay the values out 16 to a column, one a partition",
+            )
+
+    def accesses(self) -> tuple[list[Tile], list[Tile]]:
+        """The columns of `src` beyond the n values are not read."""
+        looked, changed = super().accesses()
+        if not is_whole(self.n):  # `verify` says so
+            return looked, changed
+        return [_first_columns(tile, -(-self.n // _CORE)) for tile in looked], changed
+
+    def execute(self, machine: Machine) -> None:
+        """Values are compared as they are; NaN has no documented place among them."""
+        del machine
+        partitions = self.src.partitions
+        snakes = self.src.load().reshape(partitions // _CORE, _CORE, -1)
+        values = snakes.transpose(0, 2, 1).reshape(len(snakes), -1)[:, : self.n]
+        if np.isnan(values).any():
+            raise Unspecified(
+                "topk of values that hold NaN: AWS does not say where NaN is sorted",
+                fix="replace NaN before, for example with nisa.select_reduce",
+                source=self.source,
+            )
+        wanted = self.val_dst.pattern.elements // self.val_dst.partitions
+        last = np.argsort(-values, axis=1, kind="stable")[:, :wanted]
+        order = last[:, ::-1]
+        largest = np.take_along_axis(values, order, axis=1)
+        self.val_dst.store(np.repeat(largest, _CORE, axis=0))
+        self.idx_dst.put(np.repeat(order, _CORE, axis=0).astype(np.uint32))
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """4n + K GpSimd Engine cycles."""
+        cycles = core.gpsimd_topk_cycles_per_element * self.n + n.K
+        return lane_cost(core, Engine.gpsimd, cycles)
+
+
+class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
+    """``dst = places of the nonzero elements of src + index_offset, padding, and their number``.
+
+    src is [P, T], dst [P, T + 1]. Only partitions 0, 16, 32, ... are read and written: a GpSimd
+    core works on the first of its 16.
+    """
+
+    dst: Tile = writes("P N", SBUF, dtypes=(INT32,))
+    src: Tile = reads("P T", SBUF, dtypes=(FLOAT32, INT32))
+    index_offset: Integer = 0
+    padding_val: Integer = -1
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """From NeuronCore-v3 on.
+
+        - dst has one element more a partition than src.
+        - `index_offset` and `padding_val` are whole numbers of 32 bits, or registers.
+        """
+        if core.generation < _NONZERO_GENERATION:
+            self.refuse(
+                f"not on {core.name}; legal from NeuronCore-v3 on",
+                "run it with target='trn2', or find the places on the host",
+            )
+        if n.N != n.T + 1:
+            self.refuse(
+                f"dst is {self.dst}; legal: {n.T} + 1 elements a partition, the last for the count",
+                "allocate dst with one element more than src",
+            )
+        check_int32(self, "index_offset", "padding_val")
+
+    def accesses(self) -> tuple[list[Tile], list[Tile]]:
+        """Every 16th partition of dst, and of src where anything of it has been written.
+
+        Public kernels use as many of the eight cores as they have columns for; what the others
+        count is of no use, and no harm.
+        """
+        if not are_tiles(self.dst, self.src):  # `verify` says so
+            return super().accesses()
+        rows = _partitions(_first_of_cores(self.src))
+        used = [row for row in rows if row.written_flags().any()]
+        return used or rows, [_first_of_cores(self.dst)]
+
+    def written_tiles(self) -> list[Tile]:
+        """Every 16th partition of dst."""
+        return [_first_of_cores(self.dst)]
+
+    def execute(self, machine: Machine) -> None:
+        """Integers; places wrap around in int32."""
+        del machine
+        dst, src = _first_of_cores(self.dst), _first_of_cores(self.src)
+        rows = src.bits().reshape(src.partitions, -1)
+        found = np.full((len(rows), rows.shape[1] + 1), int32(self.padding_val), np.int32)
+        for row, result in zip(rows, found, strict=True):
+            places = np.flatnonzero(row).astype(np.int32)
+            result[: len(places)] = places + int32(self.index_offset)
+            result[-1] = len(places)
+        dst.put(found)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """150 + T GpSimd Engine cycles: assumed as iota; AWS publishes none."""
+        return lane_cost(core, Engine.gpsimd, core.gpsimd_overhead_cycles + n.T)
+
+
+class SequenceBounds(Instruction, engines=(Engine.gpsimd,)):
+    """``dst[0, 0, i], dst[0, 1, i] = start, end of the segment of element i``.
+
+    segment_ids is [1, F], dst [1, 2, F]. A segment is a run of equal ids. Its end is exclusive, so
+    that a range [start, end) is what nisa.range_select compares with. Padding, where the id is 0,
+    has F as its start and -1 as its end: an empty range.
+    """
+
+    dst: Tile = writes("1 D", SBUF, dtypes=(FLOAT32, INT32))
+    segment_ids: Tile = reads("1 F", SBUF, dtypes=(FLOAT32, INT32))
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`dst` has two bounds for each element.
+
+        - Segment ids are whole and not negative.
+        """
+        del core
+        if n.D != _BOUNDS * n.F:
+            self.refuse(
+                f"dst is {self.dst}; legal: [1, {_BOUNDS}, {n.F}]", "allocate dst with two rows"
+            )
+
+    def execute(self, machine: Machine) -> None:
+        """Places within the row; ids must be whole and not negative."""
+        del machine
+        ids: Array = self.segment_ids.load().reshape(-1)
+        wrong = ids[~((ids >= 0) & np.isfinite(ids) & (ids == np.floor(ids)))]
+        if wrong.size:
+            self.refuse(
+                f"segment id {wrong[0]:g}; legal: whole numbers of at least 0",
+                "number the segments from 1, and padding as 0",
+            )
+        length = len(ids)
+        first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        lengths = np.diff(np.append(first, length))
+        starts = np.where(ids == 0, length, np.repeat(first, lengths))
+        ends = np.where(ids == 0, -1, np.repeat(first + lengths, lengths))
+        self.dst.store(np.stack((starts, ends)))
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """150 + 2F GpSimd Engine cycles: assumed, a pass for each bound; AWS publishes none."""
+        return lane_cost(core, Engine.gpsimd, core.gpsimd_overhead_cycles + _BOUNDS * n.F)

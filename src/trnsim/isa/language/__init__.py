@@ -1,0 +1,1 @@
+"""The language in which an instruction is declared: operands, fields, operators, engines."""

@@ -1,0 +1,115 @@
+"""The fields of an instruction that are not operands: whether each holds what its type says.
+
+Operands have their own rules (`Instruction.verify`); so has the meaning of a legal type's value
+(`Instruction.check`). What is refused here would else end in an error of Python's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from enum import Enum
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.isa.language.instruction import Instruction
+
+_WORDS: dict[Any, str] = {
+    str: "an operator such as nl.add",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    NoneType: "None",
+}
+
+
+def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
+    """The name, the value and what is legal of a field of the wrong type; None where all fit."""
+    for name, hint in _hints(type(instruction)):
+        value = getattr(instruction, name)
+        # Of `None` for an operator, `check` knows which instruction takes it.
+        if not _fits(value, hint) and not (hint is str and value is None):
+            return name, repr(value), _described(hint)
+    return None
+
+
+def canonical(instruction: Instruction) -> dict[str, Any]:
+    """The fields that hold a legal value as another type than their own, and that value.
+
+    Rules and values then know False and True alone where 0, 1 and numpy's booleans are legal, and
+    plain integers where True and numpy's are.
+    """
+    found: dict[str, Any] = {}
+    for name, hint in _hints(type(instruction)):
+        value = getattr(instruction, name)
+        if _fits(value, hint):
+            plain = _as_its_type(value, hint)
+            if plain is not value:
+                found[name] = plain
+    return found
+
+
+def are_tiles(*values: object) -> bool:
+    """Whether each is a tile: what looks at operands before `verify` has done so must ask."""
+    return all(isinstance(value, Tile) for value in values)
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is a number that is known when the kernel is compiled, and whole."""
+    return isinstance(value, int | np.bool_ | np.integer)
+
+
+def _hints(kind: type[Instruction]) -> tuple[tuple[str, Any], ...]:
+    """Name and type of each field that is no operand."""
+    if kind not in _known:
+        hints = get_type_hints(kind)
+        names = [f.name for f in fields(kind) if f.name not in kind.operands]
+        _known[kind] = tuple((name, hints[name]) for name in names)
+    return _known[kind]
+
+
+_known: dict[type[Instruction], tuple[tuple[str, Any], ...]] = {}
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if hint in {bool, int}:
+        return is_whole(value) and (hint is int or value in {0, 1})
+    if hint is float:
+        return isinstance(value, int | float)
+    if isinstance(hint, type):
+        return isinstance(value, hint)
+    if get_origin(hint) is tuple:
+        return isinstance(value, Iterable) and all(_fits(x, get_args(hint)[0]) for x in value)
+    return any(_fits(value, option) for option in get_args(hint))
+
+
+def _as_its_type(value: Any, hint: Any) -> Any:
+    """A legal value as the type that is declared; itself where it has that type."""
+    options = get_args(hint) if get_origin(hint) is not tuple else ()
+    if bool in (hint, *options) and value.__class__ is not bool and is_whole(value):
+        return bool(value)
+    if int in (hint, *options) and value.__class__ is not int and is_whole(value):
+        return int(value)
+    each = next((h for h in (hint, *options) if get_origin(h) is tuple), None)
+    if each is None or not isinstance(value, tuple):
+        return value
+    items = tuple(_as_its_type(item, get_args(each)[0]) for item in value)
+    is_same = all(item is given for item, given in zip(items, value, strict=True))
+    return value if is_same else items
+
+
+def _described(hint: Any) -> str:
+    """A type in words."""
+    if get_origin(hint) is tuple:
+        return f"a tuple, each of it {_described(get_args(hint)[0])}"
+    if hint in _WORDS:
+        return _WORDS[hint]
+    if isinstance(hint, type):
+        members = ", ".join(member.name for member in hint) if issubclass(hint, Enum) else ""
+        return f"one of {members}" if members else f"a {hint.__name__}"
+    return " or ".join(_described(option) for option in get_args(hint))

@@ -1,0 +1,133 @@
+"""Tensor indirection: which operands may be gathered or scattered on chip, and where they start.
+
+Source: nki.isa, Tensor indirection (of tensor_scalar, tensor_tensor and others);
+nki.language.NkiTensor.indirect.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trnsim.isa.language.modes import Engine
+from trnsim.memory import Memory, SnakeIndex, Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.isa.language.instruction import Instruction
+
+_V4 = 4
+_INDIRECT = "nki.language.NkiTensor.indirect"
+
+
+def check_indirection(instruction: Instruction, core: NeuronCore, written: str, read: str) -> None:
+    """Refuse `.indirect()` views before v4, of operands that take none, or misaligned.
+
+    The Scalar Engine scatters into SBUF alone.
+
+    Args:
+        instruction: whose operands are checked.
+        core: where it runs.
+        written: the operand that may be scattered, or "".
+        read: the operand that may be gathered, or "".
+    """
+    views = {
+        name: tile
+        for name in instruction.operands
+        if isinstance(tile := getattr(instruction, name), Tile)
+        and isinstance(tile.index, SnakeIndex)
+    }
+    for name, tile in views.items():
+        if name not in (written, read):
+            legal = f"`{written}` and `{read}`" if written else "no operand of this instruction"
+            instruction.refuse(
+                f"`{name}` is an indirect view; legal: {legal}",
+                "gather it first, with nisa.tensor_copy",
+            )
+        if core.generation < _V4:
+            instruction.refuse(
+                f"`{name}` is an indirect view on {core.name}; legal from NeuronCore-v4 on",
+                "run it on trn3, or gather with nisa.dma_copy and a vector_offset",
+            )
+        check_offsets(instruction, name, tile)
+        _check_index_start(instruction, core, name, tile)
+    if views:
+        _check_scattered(instruction, core, views.get(written), written)
+        _check_partners(instruction, views, written, read)
+
+
+def check_offsets(instruction: Instruction, name: str, tile: Tile) -> None:
+    """Refuse an index that is no tile of integers in SBUF, or has too few of them.
+
+    Raises:
+        IllegalInstruction: also for more elements than the last, shorter group of partitions has
+            offsets for.
+    """
+    index = tile.index
+    if not isinstance(index, SnakeIndex):
+        return
+    offsets, group = index.source, index.group_partitions
+    if offsets.memory is not Memory.SBUF or not offsets.dtype.is_integer:
+        instruction.refuse(
+            f"the index of `{name}` is {offsets}; legal: integers in SBUF",
+            "copy it to an integer tile in SBUF with nisa.tensor_copy",
+            _INDIRECT,
+        )
+    columns, rest = offsets.pattern.elements // offsets.partitions, offsets.partitions % group
+    legal = rest or group * columns
+    if index.count > legal:
+        instruction.refuse(
+            f"`{name}` is {tile} by an index {offsets}; legal: up to {legal} elements, as groups "
+            f"of {group} partitions share their offsets",
+            "pass num_elem, or an index of more columns and whole groups of partitions",
+            _INDIRECT,
+        )
+
+
+def _check_scattered(
+    instruction: Instruction, core: NeuronCore, tile: Tile | None, written: str
+) -> None:
+    is_scalar = instruction.chosen_engine(core) is Engine.scalar
+    if is_scalar and tile is not None and tile.memory is Memory.PSUM:
+        instruction.refuse(
+            f"`{written}` is an indirect view of {tile} on the Scalar Engine; legal: of SBUF",
+            "scatter into a tile in SBUF, or use another engine",
+            f"{instruction.source}, Tensor indirection",
+        )
+
+
+def _check_index_start(instruction: Instruction, core: NeuronCore, name: str, tile: Tile) -> None:
+    for index in tile.index_tiles():
+        if index.storage.is_placed and index.start_partition % core.quadrant_partitions:
+            instruction.refuse(
+                f"the index of `{name}` starts at partition {index.start_partition}; legal: a "
+                f"multiple of {core.quadrant_partitions}",
+                "place the index at the start of a quadrant",
+            )
+
+
+def _check_partners(
+    instruction: Instruction, views: dict[str, Tile], written: str, read: str
+) -> None:
+    """A gathered tile starts with its index; the index of a scatter starts with what is read."""
+    source: Tile = getattr(instruction, read)
+    gathered, scattered = views.get(read), views.get(written)
+    if gathered is not None:
+        for index in gathered.index_tiles():
+            _check_same_start(instruction, f"`{read}`", gathered, f"its index {index}", index)
+    if scattered is None or (source.memory is Memory.PSUM and gathered is None):
+        return
+    partner = gathered.index_tiles()[0] if gathered and source.memory is Memory.PSUM else source
+    for index in scattered.index_tiles():
+        _check_same_start(instruction, f"the index of `{written}`", index, str(partner), partner)
+
+
+def _check_same_start(
+    instruction: Instruction, what: str, tile: Tile, other_name: str, other: Tile
+) -> None:
+    is_placed = tile.storage.is_placed and other.storage.is_placed
+    if is_placed and tile.start_partition != other.start_partition:
+        instruction.refuse(
+            f"{what} starts at partition {tile.start_partition} and {other_name} at "
+            f"{other.start_partition}; legal: the same start partition",
+            "place both at one start partition",
+        )

@@ -1,0 +1,446 @@
+"""The language in which instructions are declared.
+
+An instruction is one class: its operands are fields, its legality is `check`, its meaning is
+`execute`, its price is `cost`. All else (argument checks, hazard sets, timing, profiler labels,
+the reference page) is derived from the class by walking its fields, so that walkers never switch
+on the class.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, dataclass_transform
+
+from trnsim.errors import IllegalInstruction, InternalError
+from trnsim.isa.language.declaration import (
+    CHANGES,
+    LOOKS,
+    Operand,
+    names,
+    reads,
+    reads_many,
+    updates,
+    vector_or_number,
+    writes,
+)
+from trnsim.isa.language.fields import wrong_field
+from trnsim.isa.language.indirection import check_indirection
+from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
+from trnsim.isa.language.movement import Movement, Spread, spread_over_results
+from trnsim.memory import Memory, ScalarIndex, Storage, Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
+    from trnsim.isa.language.machine import Machine
+
+SBUF: Final = Memory.SBUF
+PSUM: Final = Memory.PSUM
+HBM: Final = Memory.HBM
+ON_PARTITIONS: Final = frozenset({Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd})
+"""Engines whose tiles start at few partitions; the DMA engines start anywhere."""
+
+FREE_DIMENSIONS: Final = 4
+"""Of an engine's access pattern within a partition. Source: nki-aps.rst, Hardware Capability."""
+
+_SHARED_PORTS: Final = {
+    SBUF: (Engine.vector, Engine.gpsimd),
+    PSUM: (Engine.vector, Engine.scalar),
+}
+_START_PARTITION: Final = (
+    "trainium_inferentia2_arch.rst, accessing SBUF/PSUM tensors: start_partition"
+)
+
+
+class Dims(dict[str, int]):
+    """Axis letter -> length, readable as attributes: ``n.K``."""
+
+    def __getattr__(self, axis: str) -> int:
+        try:
+            return self[axis]
+        except KeyError:
+            raise AttributeError(axis) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an instruction costs.
+
+    Attributes:
+        interval_s: initiation interval, the time for which the engine takes nothing else.
+        latency_s: from the end of the interval until the result can be read.
+        flops: floating-point operations on the Tensor Engine.
+        hbm_bytes: bytes that cross the HBM interface.
+        ports: memories of which it keeps another engine away while it runs.
+    """
+
+    interval_s: float
+    latency_s: float
+    flops: float = 0.0
+    hbm_bytes: int = 0
+    ports: tuple[Memory, ...] = ()
+
+
+@dataclass_transform(
+    eq_default=False,
+    field_specifiers=(reads, writes, updates, names, reads_many, vector_or_number, field),
+)
+@dataclass(eq=False, repr=False)
+class Instruction:
+    """Base of all instructions. Subclassing declares and registers one."""
+
+    engines: ClassVar[tuple[Engine, ...]]
+    source: ClassVar[str]
+    opcode: ClassVar[str]
+    is_published: ClassVar[bool]
+    spread: ClassVar[Spread] = ""  # which elements of its operands a result comes of
+    runs_without_values: ClassVar[bool] = False  # barriers and registers steer the program
+    meets_cores: ClassVar[bool] = False  # it starts on all cores of a launch at once
+    # Operands of which what has been written before decides what it does, or leaves written.
+    looks_at_written: ClassVar[tuple[str, ...]] = ()
+    # The operand that `.indirect()` may scatter, and the one that it may gather; () where `check`
+    # has rules of its own.
+    indirect: ClassVar[tuple[str, ...]] = ("", "")
+    operands: ClassVar[dict[str, Operand]]
+    access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]
+    named: ClassVar[tuple[str, ...]]
+    registry: ClassVar[dict[str, type[Instruction]]] = {}
+
+    def __init_subclass__(
+        cls,
+        *,
+        engines: tuple[Engine, ...],
+        source: str = "",
+        opcode: str = "",
+        is_published: bool = True,
+    ) -> None:
+        """Declare an instruction; without engines it is the common part of a family.
+
+        Args:
+            engines: who can execute it, the default first.
+            source: the document that describes it.
+            opcode: AWS's name, where it does not follow from the class's.
+            is_published: whether `nki.isa` has it.
+        """
+        dataclass(eq=False, repr=False)(cls)
+        cls.engines = engines
+        cls.opcode = opcode or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.source = source or f"nki.isa.{cls.opcode}"
+        cls.is_published = is_published
+        cls.operands = {
+            f.name: f.metadata["operand"] for f in fields(cls) if "operand" in f.metadata
+        }
+        cls.access_plan = tuple(
+            (name, operand.access in LOOKS, operand.access in CHANGES)
+            for name, operand in cls.operands.items()
+        )
+        cls.named = tuple(
+            name for name, operand in cls.operands.items() if operand.access == "name"
+        )
+        if engines:
+            Instruction.registry[cls.opcode] = cls
+
+    # What a family overrides
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """Constraints beyond memory, dtype and axis agreement."""
+
+    def execute(self, machine: Machine) -> None:  # noqa: ARG002
+        """Values: read operands, write results."""
+        raise InternalError(f"{self.opcode} declares no values")
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:  # noqa: ARG002
+        """The price; an instruction without one is a defect, never free."""
+        raise InternalError(f"{self.opcode} declares no cost")
+
+    def price(self, core: NeuronCore, n: Dims) -> Cost:
+        """The cost, with what the instruction keeps another engine away from.
+
+        Before v3 the Vector Engine shares its port to SBUF with GpSimd and the one to PSUM with the
+        Scalar Engine.
+
+        Source: trainium_inferentia2_arch.rst, accesses that must be serialized.
+        """
+        cost = self.cost(core, n)
+        if core.vector_port_engines == 1:
+            return cost
+        memories = {tile.memory for _, tile in self.tiles()}
+        engine = self.chosen_engine(core)
+        ports = [m for m, engines in _SHARED_PORTS.items() if m in memories and engine in engines]
+        return replace(cost, ports=tuple(ports)) if ports else cost
+
+    def chosen_engine(self, core: NeuronCore) -> Engine:  # noqa: ARG002  families need the core
+        """The engine that the kernel named, else the first legal one."""
+        named: Engine = getattr(self, "engine", Engine.unknown)
+        return self.engines[0] if named is Engine.unknown else named
+
+    # What every instruction has
+
+    def tiles(self) -> Iterator[tuple[Operand, Tile]]:
+        """Operand and tile of each operand that is a tile, or several, in this instance."""
+        for name, operand in self.operands.items():
+            value = getattr(self, name)
+            if isinstance(value, Tile):
+                yield operand, value
+            elif isinstance(value, tuple):
+                for tile in value:
+                    if isinstance(tile, Tile):
+                        yield operand, tile
+
+    def accesses(self) -> tuple[list[Tile], list[Tile]]:
+        """The tiles that it reads and the tiles that it writes."""
+        looked: list[Tile] = []
+        changed: list[Tile] = []
+        values = self.__dict__
+        for name, looks, changes in self.access_plan:
+            value = values[name]
+            if isinstance(value, Tile):
+                if looks:
+                    looked.append(value)
+                if changes:
+                    changed.append(value)
+            elif isinstance(value, tuple):
+                tiles = [tile for tile in value if isinstance(tile, Tile)]
+                looked += tiles if looks else ()
+                changed += tiles if changes else ()
+        return looked, changed
+
+    def written_tiles(self) -> Iterable[Tile]:
+        """What it leaves written: every written operand, unless a family knows better."""
+        return self.accesses()[1]
+
+    def movement(self) -> Movement | None:
+        """What it merely moves: unwritten elements may travel with written ones."""
+        return None
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """What is written afterwards, where the operand `tile` is written only where `flags`.
+
+        Public kernels move and compute on whole tiles of which they use a part. An element that
+        comes of an unwritten one is unwritten itself; the others are written.
+
+        Returns:
+            The written operands in order, with a boolean an element; None where the operand cannot
+            be read in part, or nothing comes of what is written of it.
+        """
+        movement = self.movement()
+        if movement is not None and tile is movement.src:
+            left = [(movement.dst, movement.arrange(flags))]
+        else:
+            left = spread_over_results(self, tile, flags)
+        return left if any(known.any() for _, known in left) else None
+
+    def result(self) -> object:
+        """What the function in nki.isa returns: nothing, but for a new register."""
+        return None
+
+    def resolved(self) -> Instruction | None:
+        """The instruction with its scalar indices applied; None where it is to be skipped.
+
+        Raises:
+            IllegalInstruction: an index out of bounds, unless `oob_mode` skips it.
+        """
+        indices = [t.index for _, t in self.tiles() if isinstance(t.index, ScalarIndex)]
+        if not indices:
+            return self
+        is_skipped = getattr(self, "oob_mode", None) is OobMode.skip
+        if is_skipped and not all(0 <= index.value < index.limit for index in indices):
+            return None
+        return self.with_tiles(Tile.resolved)
+
+    def signature(self) -> tuple[object, ...]:
+        """All that legality and cost depend on; equal signatures are checked once.
+
+        Numbers come with their types: 1, 1.0 and True are equal, and not equally legal.
+        """
+        return (
+            self.__class__,
+            *[
+                value
+                if value.__class__ in _ATOMS
+                else value.layout.signature
+                if isinstance(value, Tile) and value.index is None
+                else (value.__class__, value)
+                if value.__class__ in _NUMBERS and value == value  # noqa: PLR0124  NaN is not
+                else _plain(value)
+                for value in self.__dict__.values()
+            ],
+        )
+
+    def refuse(self, reason: str, fix: str, source: str = "") -> NoReturn:
+        """Raise `IllegalInstruction` in the instruction's name."""
+        raise IllegalInstruction(f"{self.opcode}: {reason}", fix=fix, source=source or self.source)
+
+    def verify(self, core: NeuronCore) -> Dims:
+        """Refuse what the hardware refuses; the axis lengths for `cost`."""
+        n = Dims()
+        for name, operand in self.operands.items():
+            self._verify_operand(core, name, operand, n)
+        wrong = wrong_field(self)
+        try:
+            self._verify_rules(core, n)  # its own words for a wrong field are the better ones
+        except (AttributeError, TypeError, ValueError):
+            if wrong is None:
+                raise
+        if wrong is not None:
+            name, value, legal = wrong
+            self.refuse(f"`{name}` is {value}; legal: {legal}", "pass a value of that kind")
+        return n
+
+    def _verify_rules(self, core: NeuronCore, n: Dims) -> None:
+        """The engine, and what the family checks."""
+        engine = self.chosen_engine(core)
+        if engine not in self.engines:
+            legal = ", ".join(f"nisa.engine.{e.name}" for e in self.engines)
+            given = getattr(engine, "label", repr(engine))
+            self.refuse(f"engine {given}; legal: {legal}", "name one of these engines")
+        self.check(core, n)
+        if self.indirect:
+            check_indirection(self, core, *self.indirect)
+
+    def outline(self) -> Instruction:
+        """The instruction without its bytes: enough to price it again, on this core or another."""
+        return self.with_tiles(_without_bytes)
+
+    def with_tiles(self, change: Callable[[Tile], Tile]) -> Self:
+        """The instruction with `change` applied to each of its tiles."""
+        changed: dict[str, Any] = {}
+        for name in self.operands:
+            value = getattr(self, name)
+            if isinstance(value, Tile):
+                changed[name] = change(value)
+            elif isinstance(value, tuple):
+                changed[name] = tuple(
+                    change(item) if isinstance(item, Tile) else item for item in value
+                )
+        return replace(self, **changed)
+
+    def _verify_operand(self, core: NeuronCore, name: str, operand: Operand, n: Dims) -> None:
+        value = getattr(self, name)
+        if operand.is_many and isinstance(value, tuple) and value:
+            for tile in value:
+                self._verify_tile(core, name, operand, tile, n)
+        elif operand.is_many:
+            self._verify_number(name, operand, value)
+        else:
+            self._verify_tile(core, name, operand, value, n)
+
+    def _verify_tile(
+        self, core: NeuronCore, name: str, operand: Operand, tile: object, n: Dims
+    ) -> None:
+        if not isinstance(tile, Tile):
+            self._verify_number(name, operand, tile)
+            return
+        if 0 in tile.shape:
+            self.refuse(
+                f"`{name}` is {tile}, which has no elements; legal: at least one on each axis",
+                "leave the instruction out where there is nothing to do",
+                "nki.language.NkiTensor.slice",
+            )
+        if tile.memory not in operand.memories:
+            self.refuse(
+                f"`{name}` is {tile}; legal: {_either(m.value for m in operand.memories)}",
+                f"copy it to {operand.memories[0].value} first",
+            )
+        if operand.dtypes and tile.dtype not in operand.dtypes:
+            self.refuse(
+                f"`{name}` is {tile}; legal dtypes: {_either(map(str, operand.dtypes))}",
+                "cast it with nisa.tensor_copy into a tile of a legal dtype",
+            )
+        if tile.memory.is_on_chip and ON_PARTITIONS.intersection(self.engines):
+            self._verify_start(core, name, tile)
+            self._verify_pattern(name, tile)
+        if operand.axes:
+            self._bind(name, operand.axes, tile, n)
+
+    def _verify_number(self, name: str, operand: Operand, value: object) -> None:
+        if value is None and getattr(type(self), name, self) is None:
+            return
+        if operand.is_immediate and isinstance(value, int | float):
+            return
+        kind = "a tensor or a number" if operand.is_immediate else "a tensor"
+        kind = "a list of tensors" if operand.is_many else kind
+        self.refuse(
+            f"`{name}` is {type(value).__name__}; legal: {kind}",
+            "pass a tensor made by nl.ndarray, or a view of one",
+        )
+
+    def _verify_start(self, core: NeuronCore, name: str, tile: Tile) -> None:
+        start, length = tile.start_partition, tile.partitions
+        quadrant = int(core.quadrant_partitions)
+        if length > core.partitions:
+            self.refuse(
+                f"`{name}` is {tile}, of {length} partitions; legal: up to {core.partitions}",
+                "tile the partition axis",
+                f"{self.source}, Tile size",
+            )
+        step = next(s for s in (quadrant, 2 * quadrant, 4 * quadrant) if length <= s)
+        if start % step:
+            legal = ", ".join(map(str, range(0, int(core.partitions), step)))
+            self.refuse(
+                f"`{name}` starts at partition {start} and spans {length}; legal starts for "
+                f"{length} partitions: {legal}",
+                "move the tile to a legal start partition",
+                _START_PARTITION,
+            )
+
+    def _verify_pattern(self, name: str, tile: Tile) -> None:
+        """What an engine steps through in a partition has up to four dimensions."""
+        steps = tile.pattern.free_dimensions
+        if steps > FREE_DIMENSIONS:
+            self.refuse(
+                f"`{name}` is {tile}, whose free axes are {steps} dimensions in memory; legal: up "
+                f"to {FREE_DIMENSIONS}",
+                "use an instruction for each part, or copy the view into a tile of its own by DMA",
+                "nki-aps.rst, Hardware Capability",
+            )
+
+    def _bind(self, name: str, axes: tuple[str, ...], tile: Tile, n: Dims) -> None:
+        lengths = (tile.shape[0], prod(tile.shape[1:]))
+        for axis, length in zip(axes, lengths, strict=True):
+            expected = 1 if axis == "1" else n.setdefault(axis, length)
+            if expected != length:
+                where = "must be 1" if axis == "1" else f"is {expected} elsewhere"
+                self.refuse(
+                    f"axis {axis} {where} but {length} in `{name}`, which is {tile}",
+                    "give the operands matching shapes",
+                )
+
+
+_ATOMS: Final = frozenset(
+    {type(None), bool, str, Engine, DgeMode, OobMode, MatmulPerfMode, ReduceCmd}
+)
+"""Types of values that are their own signatures, and equal to none of another type."""
+_NUMBERS: Final = frozenset({int, float})
+
+
+def _plain(value: object) -> object:
+    """A number with its type, a tile or a register by signature, a tuple item by item."""
+    kind = value.__class__
+    if kind is float or kind is int:
+        return (kind, value) if value == value else (kind, None)  # noqa: PLR0124  NaN is not
+    if kind in _ATOMS:
+        return value
+    if isinstance(value, Tile):
+        return value.signature
+    if isinstance(value, tuple):
+        return tuple(_plain(item) for item in value)
+    return kind, getattr(value, "signature", value)
+
+
+def _either(words: Iterable[str]) -> str:
+    return " or ".join(words)
+
+
+def _without_bytes(tile: Tile) -> Tile:
+    storage = tile.storage
+    bare = Storage(
+        storage.memory,
+        storage.nbytes,
+        storage.pitch_bytes,
+        start_partition=storage.start_partition,
+    )
+    return Tile(bare, tile.dtype, tile.pattern)

@@ -1,0 +1,101 @@
+"""What the lane engines (Vector, Scalar, GpSimd) share: one lane a partition, streaming along F.
+
+Costs are initiation intervals in cycles of the executing engine, from the formulas that the ISA
+documents of SDK 2.26 gave (aws-neuron-sdk@0521004c general/nki/api/nki/isa/__init__.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.isa.language.instruction import PSUM, Cost
+from trnsim.isa.language.modes import Engine
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array, Float32Array
+    from trnsim.facts import Rate
+    from trnsim.memory import Tile
+
+
+_CLOCKS: Final[dict[Engine, Callable[[NeuronCore], Rate]]] = {
+    Engine.tensor: lambda core: core.tensor_clock_hz,
+    Engine.vector: lambda core: core.vector_clock_hz,
+    Engine.scalar: lambda core: core.scalar_clock_hz,
+    Engine.gpsimd: lambda core: core.gpsimd_clock_hz,
+}
+
+
+def clock_hz(core: NeuronCore, engine: Engine) -> float:
+    """Clock of an engine of `core`."""
+    return _CLOCKS[engine](core)
+
+
+def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: float = 0.0) -> Cost:
+    """max(MIN_II, cycles) + extra, then the access latency until the result can be read."""
+    hz = clock_hz(core, engine)
+    interval = max(core.minimum_interval_cycles, cycles) + extra_cycles
+    return Cost(interval_s=interval / hz, latency_s=core.access_latency_cycles / hz)
+
+
+def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
+    """Performance mode of tensor_copy and tensor_scalar from bfloat16 or float16 to either.
+
+    On the Vector Engine from v3 on: 4x from SBUF to SBUF with contiguous elements in the innermost
+    free dimension, 2x where they are strided, or contiguous with one side in PSUM. From v4 on the
+    Scalar Engine has the 2x mode, for all of these.
+
+    Source: trainium2_arch.rst, Vector Engine Performance Mode; trainium3_arch.rst, Scalar Engine,
+    Performance mode.
+    """
+    in_psum = sum(tile.memory is PSUM for tile in tiles)
+    is_dense = all(map(_is_dense_innermost, tiles))
+    if not all(map(is_16bit_float, tiles)) or in_psum > (1 if is_dense else 0):
+        return 1.0
+    if engine is Engine.scalar:
+        return float(core.scalar_16bit_copy_speedup)
+    if engine is not Engine.vector:
+        return 1.0
+    if in_psum or not is_dense:
+        return float(core.vector_16bit_strided_speedup)
+    return float(core.vector_16bit_copy_speedup)
+
+
+def is_16bit_float(tile: Tile) -> bool:
+    """Whether it is of a dtype with performance modes: bfloat16 or float16."""
+    return tile.dtype.is_float and tile.dtype.itemsize == _PERFORMANCE_MODE_BYTES
+
+
+def _is_dense_innermost(tile: Tile) -> bool:
+    """Whether elements of the innermost free dimension, of those longer than 1, are adjacent."""
+    shape, strides = tile.pattern.shape[1:], tile.pattern.strides_bytes[1:]
+    steps = [stride for length, stride in zip(shape, strides, strict=True) if length != 1]
+    return not steps or steps[-1] == tile.dtype.itemsize
+
+
+_PERFORMANCE_MODE_BYTES = 2
+
+
+def along_free_axis(operand: Tile | float, data: Array) -> Float32Array | float:
+    """A number as it is; a [P, 1] tile shaped to be broadcast along the free axes of `data`."""
+    if isinstance(operand, int | float):
+        return operand
+    return operand.load().reshape(-1, *[1] * (data.ndim - 1))
+
+
+def bits_along_free_axis(operand: Tile | float | None, data: Array) -> Array:
+    """As `along_free_axis`, as bit patterns of the dtype of `data`."""
+    if operand is None or isinstance(operand, int | float):
+        low_bits = int(operand or 0) & ((1 << 8 * data.dtype.itemsize) - 1)
+        return np.asarray(low_bits, f"u{data.dtype.itemsize}").astype(data.dtype)
+    return operand.array.astype(data.dtype).reshape(-1, *[1] * (data.ndim - 1))
+
+
+def same_shape(first: Array, second: Array) -> tuple[Array, Array]:
+    """Both arrays in one shape: tiles of equal free size may divide it differently."""
+    if first.shape == second.shape:
+        return first, second
+    return first.reshape(first.shape[0], -1), second.reshape(second.shape[0], -1)

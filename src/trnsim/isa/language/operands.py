@@ -1,0 +1,169 @@
+"""Operators and their operands, as the Vector Engine's instructions name them.
+
+Arithmetic operators take a number or a float32 vector beside the tile, bitvec operators a whole
+number or an integer vector, unary operators nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trnsim.dtypes import FLOAT32
+from trnsim.isa.language.instruction import PSUM, Instruction
+from trnsim.isa.language.lanes import along_free_axis
+from trnsim.isa.language.operators import ALU, AluOperator
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
+
+TABLE: Final = "nki.api.shared.rst, Supported Math Operators for NKI ISA"
+UNARY: Final = 1
+BINARY: Final = 2
+BYPASS: Final = ALU["bypass"]
+"""No operator, named `None` or `nl.bypass`: the data passes through (nki.language.bypass)."""
+
+
+def is_bypass(name: str | None) -> bool:
+    """Whether `name` names no operator."""
+    return name is None or name == BYPASS.name
+
+
+def operator_of(
+    instruction: Instruction, field: str, core: NeuronCore, *, may_bypass: bool = False
+) -> AluOperator:
+    """The ALU operator that `field` names; `None` is no operator where there may be none.
+
+    The MX path of nki-library's mlp_tkg passes op0=None.
+    """
+    name = getattr(instruction, field)
+    if name is None and may_bypass:
+        return BYPASS
+    found = ALU.get(str(name))
+    if found is None or (found is BYPASS and not may_bypass):
+        legal = ", ".join(row for row in ALU if row != BYPASS.name)
+        instruction.refuse(f"`{field}` is {name}; legal: {legal}", "use an operator of nl", TABLE)
+    if found.first_generation > core.generation:
+        instruction.refuse(
+            f"`{field}` is {name} on {core.name}; legal from NeuronCore-v{found.first_generation} "
+            "on",
+            "compute it of other operators, or with nisa.activation",
+            "release notes of NKI 0.4.0, New Features",
+        )
+    return found
+
+
+def arithmetic(
+    instruction: Instruction,
+    field: str,
+    core: NeuronCore,
+    *,
+    arity: int = 0,
+    may_bypass: bool = False,
+) -> AluOperator:
+    """As `operator_of`, refusing bitvec operators and those of another `arity` than the given."""
+    operator = operator_of(instruction, field, core, may_bypass=may_bypass)
+    if operator.is_bitvec:
+        instruction.refuse(
+            f"`{field}` is bitvec; legal: arithmetic",
+            "use nisa.tensor_tensor or nisa.tensor_scalar",
+        )
+    if arity and operator.arity != arity:
+        instruction.refuse(
+            f"`{field}` is {operator.name}, which takes one operand; legal: a binary operator",
+            "use nisa.tensor_scalar or nisa.activation",
+            TABLE,
+        )
+    return operator
+
+
+def check_operand(instruction: Instruction, field: str, operator: AluOperator) -> None:
+    """Refuse an operand in `field` that `operator` cannot take along the free axis."""
+    operand: Tile | float | None = getattr(instruction, field)
+    if operator.arity == UNARY:
+        if operand not in (None, 0):
+            instruction.refuse(
+                f"`{field}` is {operand} with the unary operator {operator.name}; legal: None or 0",
+                f"leave {field} out",
+            )
+    elif operator.is_bitvec:
+        if not _is_whole(operand):
+            instruction.refuse(
+                f"`{field}` is {operand} with the bitvec operator {operator.name}; legal: a whole "
+                "number or a tile of an integer dtype",
+                "view the tile as an integer of the same size: tile.view(nl.int32)",
+            )
+    elif operand is None:
+        instruction.refuse(
+            f"`{field}` is missing; {operator.name} takes two operands",
+            f"pass {field}, a number or a tile of shape [P, 1]",
+        )
+    else:
+        check_float32(instruction, field)
+
+
+def is_number(value: object) -> bool:
+    """Whether a kernel passed a plain number."""
+    return isinstance(value, int | float)
+
+
+def check_float32(instruction: Instruction, field: str) -> None:
+    """Refuse a tile in `field` that is not float32; numbers are."""
+    operand = getattr(instruction, field)
+    if isinstance(operand, Tile) and operand.dtype != FLOAT32:
+        instruction.refuse(
+            f"`{field}` is {operand}; legal: a number or a tile of float32",
+            "allocate it as float32, or cast it with nisa.tensor_copy",
+        )
+
+
+def check_one_in_psum(instruction: Instruction, first: str, second: str) -> None:
+    """Refuse two operands of which both are in PSUM."""
+    tiles = (getattr(instruction, first), getattr(instruction, second))
+    if all(isinstance(tile, Tile) and tile.memory is PSUM for tile in tiles):
+        instruction.refuse(
+            f"{first} and {second} are both in PSUM; legal: at most one of them",
+            "copy one of them to SBUF with nisa.tensor_copy",
+        )
+
+
+def apply(
+    operator: AluOperator,
+    data: Array,
+    operand: Array | float,
+    *,
+    reverse: bool = False,
+    out: Array | None = None,
+) -> Array:
+    """``data <op> operand``, or ``operand <op> data``, or ``<op> data``; in `out` if it can be."""
+    function = operator.apply
+    if operator.arity == UNARY:
+        operands: tuple[Any, ...] = (data,)
+    else:
+        operands = (operand, data) if reverse else (data, operand)
+    if out is not None and isinstance(function, np.ufunc):
+        result: Array = function(*operands, out=out)
+        return result
+    return function(*operands)
+
+
+def apply_along(
+    operator: AluOperator,
+    data: Array,
+    operand: Tile | float | None,
+    *,
+    reverse: bool = False,
+    out: Array | None = None,
+) -> Array:
+    """As `apply`, of float32 data with an operand that is broadcast along the free axis."""
+    value = 0.0 if operand is None else along_free_axis(operand, data)
+    return apply(operator, data, value, reverse=reverse, out=out)
+
+
+def _is_whole(operand: Tile | float | None) -> bool:
+    if isinstance(operand, Tile):
+        return operand.dtype.is_integer
+    return operand is None or float(operand).is_integer()

@@ -1,0 +1,236 @@
+"""ALU operators and activation functions as tables.
+
+Operators work on float32 arrays (bitvec operators on integers as they are stored), and take and
+give numpy arrays. Activation functions are what the Scalar Engine approximates by piecewise
+polynomials; here they are evaluated in float32, so they differ from the chip's by its
+approximation error, which AWS does not publish.
+
+Functions of `nki.language` that no instruction takes as its operator (divide, mod, floor, cos, ...)
+are not here; `average` is an operator of tensor_partition_reduce alone.
+
+Source: nki.api.shared.rst, Supported Math Operators for NKI ISA; Supported Activation Functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.dtypes import Array
+from trnsim.isa.language.modes import Engine
+from trnsim.isa.numerics import functions
+
+_Binary = Callable[..., Array]
+_PI: Final = float(np.pi)
+
+
+@dataclass(frozen=True, slots=True)
+class AluOperator:
+    """An operator of the Vector, GpSimd and (some of them) Scalar Engine.
+
+    Attributes:
+        name: its name in `nki.language`.
+        apply: the function, of one array or of two.
+        reduce: the same along the last axes, or None where AWS lists no reduction.
+        arity: number of operands.
+        is_bitvec: whether it treats elements as bit patterns.
+        engines: who has it, by the table of SDK 2.26 and the release notes since; the table of
+            today names no engines. Exact 32-bit integers are GpSimd's for every operator.
+        first_generation: the NeuronCore generation from which instructions take it.
+    """
+
+    name: str
+    apply: _Binary
+    reduce: Callable[..., Any] | None = None
+    arity: int = 2
+    is_bitvec: bool = False
+    engines: tuple[Engine, ...] = (Engine.vector,)
+    first_generation: int = 2
+
+
+def _truth(compare: _Binary) -> _Binary:
+    """1.0 where the comparison holds, else 0.0."""
+
+    def compared(x: Any, y: Any) -> Array:
+        return compare(x, y).astype(np.float32)
+
+    return compared
+
+
+def _truth_along(reduce: Callable[..., Any]) -> Callable[..., Any]:
+    """A logical reduction as 1.0 and 0.0."""
+
+    def reduced(x: Any, axis: int) -> Array:
+        return np.asarray(reduce(x != 0, axis=axis), np.float32)
+
+    return reduced
+
+
+@lru_cache(maxsize=64)
+def _ones(length: int) -> Array:
+    return np.ones(length, np.float32)
+
+
+def _sum(x: Array, axis: int) -> Array:
+    """The sum along the last axis; BLAS multiplies by ones in a third of the time of numpy's sum.
+
+    Both stay within an ulp or two of the exact sum; in which order a lane adds is not documented.
+    """
+    if x.dtype == np.float32 and axis in (-1, x.ndim - 1):
+        return np.asarray(x @ _ones(x.shape[-1]))
+    return np.asarray(np.add.reduce(x, axis=axis))
+
+
+def _power(x: Any, y: Any) -> Array:
+    """Integers by way of float64, as a negative exponent is legal for them too."""
+    is_integer = np.result_type(x, y).kind in "iu"
+    return np.asarray(np.trunc(np.power(x, y, dtype=np.float64)) if is_integer else np.power(x, y))
+
+
+def _abs_max(x: Any, y: Any) -> Array:
+    """The one of larger magnitude (y where equal) with its sign (nki.language.abs_max)."""
+    return np.asarray(np.where(np.abs(x) > np.abs(y), x, y), np.result_type(x, y))
+
+
+def _abs_min(x: Any, y: Any) -> Array:
+    """The one of smaller magnitude (y where equal) with its sign (nki.language.abs_min)."""
+    return np.asarray(np.where(np.abs(x) < np.abs(y), x, y), np.result_type(x, y))
+
+
+def _bypass(x: Any) -> Array:
+    return np.asarray(x)
+
+
+def _relu(x: Any) -> Array:
+    return np.asarray(np.maximum(x, 0))
+
+
+def _rsqrt(x: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(1 / np.sqrt(x))
+
+
+def _reciprocal(x: Array) -> Array:
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(1 / x)
+
+
+def _logical_shift_right(x: Array, y: Array) -> Array:
+    """Zeros enter from the left, for signed integers too."""
+    unsigned = x.view(np.dtype(f"u{x.dtype.itemsize}"))
+    return np.asarray(unsigned >> np.asarray(y).astype(unsigned.dtype)).view(x.dtype)
+
+
+_LANES: Final = (Engine.vector, Engine.gpsimd, Engine.scalar)
+_NEWEST: Final = 4
+
+_ALU: Final = (
+    AluOperator("add", np.add, _sum, engines=_LANES),
+    AluOperator("subtract", np.subtract, np.subtract.reduce),
+    AluOperator("multiply", np.multiply, np.multiply.reduce, engines=_LANES),
+    AluOperator("maximum", np.maximum, np.maximum.reduce),
+    AluOperator("minimum", np.minimum, np.minimum.reduce),
+    AluOperator("equal", _truth(np.equal)),
+    AluOperator("not_equal", _truth(np.not_equal)),
+    AluOperator("greater_equal", _truth(np.greater_equal)),
+    AluOperator("greater", _truth(np.greater)),
+    AluOperator("less_equal", _truth(np.less_equal)),
+    AluOperator("less", _truth(np.less)),
+    AluOperator("logical_and", _truth(np.logical_and), _truth_along(np.logical_and.reduce)),
+    AluOperator("logical_or", _truth(np.logical_or), _truth_along(np.logical_or.reduce)),
+    AluOperator("logical_xor", _truth(np.logical_xor), _truth_along(np.logical_xor.reduce)),
+    AluOperator("power", _power, engines=(Engine.gpsimd,)),
+    AluOperator("abs_max", _abs_max, first_generation=_NEWEST),
+    AluOperator("abs_min", _abs_min, first_generation=_NEWEST),
+    AluOperator("abs", np.abs, arity=1, engines=(Engine.vector, Engine.scalar)),
+    AluOperator("square", np.square, arity=1, first_generation=_NEWEST),
+    AluOperator("relu", _relu, arity=1, first_generation=_NEWEST),
+    AluOperator("rsqrt", _rsqrt, arity=1, engines=(Engine.gpsimd, Engine.scalar)),
+    AluOperator("reciprocal", _reciprocal, arity=1, engines=(Engine.vector, Engine.scalar)),
+    AluOperator("bypass", _bypass, arity=1, engines=(Engine.scalar,), first_generation=_NEWEST),
+    AluOperator("bitwise_and", np.bitwise_and, np.bitwise_and.reduce, is_bitvec=True),
+    AluOperator("bitwise_or", np.bitwise_or, np.bitwise_or.reduce, is_bitvec=True),
+    AluOperator("bitwise_xor", np.bitwise_xor, np.bitwise_xor.reduce, is_bitvec=True),
+    AluOperator("invert", np.invert, arity=1, is_bitvec=True),
+    AluOperator("left_shift", np.left_shift, is_bitvec=True),
+    AluOperator("right_shift", _logical_shift_right, is_bitvec=True),
+)
+ALU: Final = {operator.name: operator for operator in _ALU}
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationFunction:
+    """A function of the Scalar Engine.
+
+    AWS's table gives six functions a limited range of valid inputs, beyond which their results are
+    invalid. What lies in the range or on its limits is legal; so is the exact zero of sqrt, whose
+    root needs no approximation. All else, NaN included, is not: log(0) and rsqrt(0) lie outside
+    their ranges. AWS gives no result for them; it does for sin, which goes on as a cubic.
+
+    Attributes:
+        name: its name in `nki.language`.
+        apply: float32 array -> float32 array; with `relu_param` as a second argument for prelu.
+        low: smallest valid input.
+        high: largest valid input.
+        uses_magnitude: whether the range is of the absolute value.
+        allows_zero: whether zero is legal although the range leaves it out.
+        extrapolates: whether its results beyond the range are documented.
+        takes_relu_param: whether it has a slope for negative inputs (of activate2).
+    """
+
+    name: str
+    apply: Callable[..., Array]
+    low: float = -np.inf
+    high: float = np.inf
+    uses_magnitude: bool = False
+    allows_zero: bool = False
+    extrapolates: bool = False
+    takes_relu_param: bool = False
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it takes any input."""
+        return self.low == -np.inf and self.high == np.inf
+
+    def is_legal(self, values: Array) -> bool:
+        """Whether the function's results of all values are documented."""
+        if self.extrapolates or (self.low == -np.inf and self.high == np.inf):
+            return True
+        inputs = np.abs(values) if self.uses_magnitude else values
+        valid = (inputs >= self.low) & (inputs <= self.high)
+        return bool((valid | (inputs == 0)).all() if self.allows_zero else valid.all())
+
+
+_ACTIVATIONS: Final = (
+    ActivationFunction("copy", _bypass),
+    ActivationFunction("square", np.square),
+    ActivationFunction("sigmoid", functions.sigmoid),
+    ActivationFunction("relu", _relu),
+    ActivationFunction("prelu", functions.prelu, takes_relu_param=True),
+    ActivationFunction("gelu", functions.gelu),
+    ActivationFunction("gelu_dx", functions.gelu_dx),
+    ActivationFunction("gelu_apprx_tanh", functions.gelu_apprx_tanh),
+    ActivationFunction("gelu_apprx_sigmoid", functions.gelu_apprx_sigmoid),
+    ActivationFunction("gelu_apprx_sigmoid_dx", functions.gelu_apprx_sigmoid_dx),
+    ActivationFunction("silu", functions.silu),
+    ActivationFunction("silu_dx", functions.silu_dx),
+    ActivationFunction("tanh", np.tanh),
+    ActivationFunction("softplus", functions.softplus),
+    ActivationFunction("mish", functions.mish),
+    ActivationFunction("erf", functions.erf),
+    ActivationFunction("erf_dx", functions.erf_dx),
+    ActivationFunction("exp", np.exp),
+    ActivationFunction("log", np.log, low=2.0**-64, high=2.0**64),
+    ActivationFunction("sin", functions.sine, low=-_PI, high=_PI, extrapolates=True),
+    ActivationFunction("arctan", np.arctan, low=-_PI / 2, high=_PI / 2),
+    ActivationFunction("sqrt", np.sqrt, low=2.0**-116, high=2.0**118, allows_zero=True),
+    ActivationFunction("rsqrt", _rsqrt, low=2.0**-87, high=2.0**97),
+    ActivationFunction("reciprocal", _reciprocal, low=2.0**-42, high=2.0**42, uses_magnitude=True),
+    ActivationFunction("sign", np.sign),
+    ActivationFunction("abs", np.abs),
+)
+ACTIVATIONS: Final = {function.name: function for function in _ACTIVATIONS}

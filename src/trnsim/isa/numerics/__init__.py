@@ -1,0 +1,1 @@
+"""Functions and generators of the engines that numpy does not have, on arrays."""

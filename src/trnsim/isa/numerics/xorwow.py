@@ -1,0 +1,107 @@
+"""XORWOW pseudo-random numbers: the generators of the Vector and the GpSimd Engine.
+
+AWS names the algorithm (Marsaglia, Xorshift RNGs, 2003) and the sizes of the state: 6 words a lane
+on the GpSimd Engine, and on the Vector Engine of NeuronCore-v4 four generators, thus 24. What it
+leaves open is decided here:
+
+- The words of a generator are Marsaglia's x, y, z, w, v, d in this order; the Vector Engine's four
+  generators follow each other.
+- Element i of a lane comes from generator i modulo the number of generators; all of them advance
+  together, so a number of elements that is not a multiple leaves the last ones unused.
+- A lane is the partition that is written.
+- A 32-bit seed becomes the words of all lanes by numpy's SeedSequence of (seed, engine). Engines
+  start as if seeded with 0, so that a run repeats exactly; a chip's start is not documented.
+- Before v4 the Vector Engine has a shift register of which AWS says no more (trainium3_arch.rst,
+  XORWOW-based PRNG). Here it is XORWOW too: its distribution holds on the chip, its bits do not.
+
+Source: trainium3_arch.rst, XORWOW-based PRNG; nki.isa.rand_set_state.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from trnsim.isa.language.modes import Engine
+
+Words = npt.NDArray[np.uint32]
+
+STATE_WORDS: Final = 6
+GENERATORS: Final = {Engine.gpsimd: 1, Engine.vector: 4}
+
+_SHIFTED_WORDS: Final = 5
+_WEYL: Final = 362437
+_RIGHT: Final = np.uint32(2)
+_LEFT_OLD: Final = np.uint32(1)
+_LEFT_NEW: Final = np.uint32(4)
+
+
+def advance(states: Words, steps: int) -> tuple[Words, Words]:
+    """`steps` numbers of each generator, [steps, n], and the states afterwards, [n, 6]."""
+    history = np.empty((steps + _SHIFTED_WORDS, len(states)), np.uint32)
+    history[:_SHIFTED_WORDS] = states[:, :_SHIFTED_WORDS].T
+    for first in range(0, steps, _SHIFTED_WORDS):
+        # The oldest words of five steps are known together; the newest follow one by one.
+        block = history[first : first + min(_SHIFTED_WORDS, steps - first)]
+        mixed = block ^ (block >> _RIGHT)
+        mixed ^= mixed << _LEFT_OLD
+        for row, step in enumerate(mixed, first + _SHIFTED_WORDS):
+            newest = history[row - 1]
+            history[row] = newest ^ (newest << _LEFT_NEW) ^ step
+    weyl = np.arange(1, steps + 1, dtype=np.uint32) * np.uint32(_WEYL)
+    counters = states[:, -1] + weyl[:, None]
+    after = np.empty_like(states)
+    after[:, :_SHIFTED_WORDS] = history[steps:].T
+    after[:, -1] = counters[-1] if steps else states[:, -1]
+    return history[_SHIFTED_WORDS:] + counters, after
+
+
+class RandomState:
+    """The generators of one engine, one set a lane.
+
+    Attributes:
+        lanes: number of lanes.
+        generators: generators a lane.
+    """
+
+    def __init__(self, engine: Engine, lanes: int) -> None:
+        self.lanes = lanes
+        self.generators = GENERATORS[engine]
+        self._engine = engine
+        self._states: Words | None = None
+
+    @property
+    def states(self) -> Words:
+        """The words of each generator of each lane, [lanes, generators, 6]."""
+        if self._states is None:
+            return self.seed(0)
+        return self._states
+
+    def seed(self, seed: int) -> Words:
+        """Replace the states of all lanes by what follows from a 32-bit seed."""
+        shape = (self.lanes, self.generators, STATE_WORDS)
+        sequence = np.random.SeedSequence((seed, self._engine.value))
+        words = sequence.generate_state(int(np.prod(shape)), np.uint32)
+        states: Words = words.astype(np.uint32).reshape(shape)
+        self._states = states
+        return states
+
+    def words(self, first_lane: int, lanes: int) -> Words:
+        """The states of some lanes, [lanes, 6 * generators]."""
+        return self.states[first_lane : first_lane + lanes].reshape(lanes, -1)
+
+    def put(self, first_lane: int, words: Words) -> None:
+        """Replace the states of some lanes."""
+        states = words.reshape(-1, self.generators, STATE_WORDS)
+        self.states[first_lane : first_lane + len(states)] = states
+
+    def draw(self, first_lane: int, lanes: int, count: int) -> Words:
+        """`count` numbers of 32 random bits for each of some lanes, [lanes, count]."""
+        steps = -(-count // self.generators)
+        words = self.states[first_lane : first_lane + lanes].reshape(-1, STATE_WORDS)
+        numbers, after = advance(words, steps)
+        self.put(first_lane, after)
+        by_lane = numbers.reshape(steps, lanes, self.generators).transpose(1, 0, 2)
+        return by_lane.reshape(lanes, -1)[:, :count]

@@ -1,0 +1,230 @@
+"""Typical instances of each instruction: shapes and parameters for its page, its engines and price.
+
+What a declaration leaves open is filled in: an axis by its usual length, a dtype by bfloat16 where
+that is legal, a memory by the first legal one. `_CASES` holds what that does not answer. Tiles
+have no bytes: an instance can be verified and priced, not executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, replace
+from math import prod
+from typing import Any, Final
+
+from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3, FLOAT32, INT32, UINT32, Dtype
+from trnsim.isa.control.cores import DmaEngine
+from trnsim.isa.control.register import VirtualRegister
+from trnsim.isa.language.declaration import Operand
+from trnsim.isa.language.instruction import HBM, PSUM, Instruction
+from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, ReduceCmd
+from trnsim.memory import AccessPattern, Memory, Storage, Tile
+
+_PARTITIONS: Final = 128
+_COLUMNS: Final = 512
+_QUADRANT: Final = 32
+_PACKED: Final = _COLUMNS // 4
+_TOP: Final = 64
+_VALUES: Final = 4096
+
+_LENGTHS: Final = {
+    "1": 1,
+    "D": _PACKED,
+    "E": 8,
+    "F": _COLUMNS,
+    "I": _QUADRANT,
+    "K": _PARTITIONS,
+    "M": _PARTITIONS,
+    "N": _COLUMNS,
+    "P": _PARTITIONS,
+    "S": 6,
+    "T": _COLUMNS,
+}
+"""The usual length of each axis letter."""
+
+_PARAMETERS: Final[dict[str, object]] = {
+    "axis": 1,
+    "channel_multiplier": 1,
+    "cmp_op": "greater_equal",
+    "cores": (0, 1),
+    "comp_op0": "greater_equal",
+    "comp_op1": "less",
+    "imm": 0.0,
+    "max": 1.0,
+    "on_false_value": 0.0,
+    "op": "add",
+    "op0": "multiply",
+    "op1": "add",
+    "pattern": ((1, _COLUMNS),),
+    "pipe_id": 0,
+    "prob": 0.5,
+    "recv_from_rank": 1,
+    "reduce_op": "add",
+    "send_to_rank": 1,
+    "shuffle_mask": tuple(range(_QUADRANT)),
+    "value": 0,
+}
+"""The usual value of each parameter without a default."""
+
+_NUMBER: Final = 0.0
+"""What stands for a vector that may be a number."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What a case says of a tile: None leaves it to the declaration."""
+
+    shape: tuple[int, ...] | None = None
+    memory: Memory | None = None
+    dtype: Dtype | None = None
+
+
+_ROWS: Final = (_PARTITIONS, _COLUMNS)
+_ONE: Final = Tensor((1, 1), dtype=INT32)
+_FAR: Final = Tensor(_ROWS, HBM)
+_PAIRED: Final = {
+    "stationary": Tensor((_PARTITIONS, 2, _PARTITIONS), dtype=FLOAT8_E4M3),
+    "moving": Tensor((_PARTITIONS, 2, _COLUMNS), dtype=FLOAT8_E4M3),
+}
+_WIDE: Final = {"stationary": Tensor(dtype=FLOAT32), "moving": Tensor(dtype=FLOAT32)}
+_IDENTITY: Final = {"N": _PARTITIONS, "dst": Tensor(dtype=BFLOAT16), "is_transpose": True}
+_SCALES: Final = {
+    "stationary_scale": Tensor((_PARTITIONS, _PARTITIONS)),
+    "moving_scale": Tensor((_PARTITIONS, _COLUMNS)),
+}
+_SUMMED: Final = {"reduce_cmd": ReduceCmd.reset_reduce, "reduce_res": Tensor(dtype=FLOAT32)}
+_EXP: Final[dict[str, object]] = {"op": "exp"}
+
+_CASES: Final[dict[str, tuple[Mapping[str, object], ...]]] = {
+    "activate2": (_EXP, {**_EXP, "reduce_op": "add", **_SUMMED}),
+    "activation": (_EXP, {**_EXP, "reduce_op": "add", **_SUMMED}),
+    "activation_reduce": ({**_EXP, "reduce_res": Tensor(dtype=FLOAT32)},),
+    "bn_aggr": ({"S": 2, "F": 6},),
+    "core_barrier": ({"data": _FAR},),
+    "dma_compute": (
+        {"dst": Tensor(_ROWS), "srcs": (Tensor(_ROWS), Tensor(_ROWS))},
+        {"dst": _FAR, "srcs": (_FAR, _FAR)},
+    ),
+    "dma_copy": (
+        {"dst": Tensor(_ROWS), "src": _FAR},
+        {"dst": Tensor(_ROWS), "src": _FAR, "dge_mode": DgeMode.hwdge},
+    ),
+    "dma_transpose": (
+        {"dst": Tensor((_PARTITIONS, _COLUMNS)), "src": Tensor((_COLUMNS, _PARTITIONS), HBM)},
+    ),
+    "exponential": ({}, _SUMMED),
+    "local_gather": ({"num_elem_per_idx": 1},),
+    "memset": ({}, {"value": 1}),
+    "nc_matmul": ({}, _WIDE, {**_PAIRED, "perf_mode": MatmulPerfMode.double_row}, _IDENTITY),
+    "nc_matmul_mx": (_SCALES,),
+    "nc_matmul_sparse": (
+        {"T": _QUADRANT, "moving": Tensor((_PARTITIONS, 2, _COLUMNS)), "compress_ratio": 2},
+    ),
+    "nc_stream_shuffle": ({"D": _PARTITIONS, "S": _PARTITIONS},),
+    "nc_transpose": (
+        {"F": _PARTITIONS, "dst": Tensor(memory=PSUM)},
+        {"F": _QUADRANT, "P": _QUADRANT},
+    ),
+    "nonzero_with_count": ({"N": _COLUMNS + 1},),
+    "quantize_mx": ({"dst_scale": Tensor((_PARTITIONS, _PACKED))},),
+    "rand_get_state": ({"F": 6}, {"F": 24}),
+    "rand_set_state": ({"F": 6}, {"F": 24}),
+    "range_select": ({}, {"reduce_res": Tensor(dtype=FLOAT32)}),
+    "register_load": ({"dst": VirtualRegister(0), "src": _ONE},),
+    "register_move": ({"dst": VirtualRegister(0), "src": 1},),
+    "register_store": ({"dst": _ONE, "src": VirtualRegister(0)},),
+    "select_reduce": ({}, _SUMMED),
+    "sendrecv": ({}, {"F": 256, "dma_engine": DmaEngine.gpsimd_dma}),
+    "sequence_bounds": ({"D": 2 * _COLUMNS},),
+    "set_rng_seed": ({"src_seeds": _ONE},),
+    "tensor_copy_predicated": ({"src": Tensor()},),
+    "tensor_reduce": ({"dst": Tensor((_PARTITIONS, 1))},),
+    "tensor_scalar": ({"operand0": 2.0}, {"op0": "rsqrt"}),
+    "tensor_scalar_reduce": ({"op0": "multiply", "operand0": 2.0},),
+    "tensor_tensor": ({}, {"data2": Tensor(memory=PSUM)}, {"op": "power"}),
+    "topk": ({"K": _TOP, "F": _VALUES // 16, "n": _VALUES},),
+}
+"""By opcode: lengths of axes, tiles of operands and values of parameters, the usual case first."""
+
+
+def examples(declared: type[Instruction]) -> Iterator[Instruction]:
+    """Instances of an instruction: each case, on each engine that the kernel may name.
+
+    Not each is legal on each core: `verify` says which.
+    """
+    for case in _CASES.get(declared.opcode, ({},)):
+        made = _made(declared, case)
+        may_name = len(declared.engines) > 1 and any(f.name == "engine" for f in fields(declared))
+        for engine in declared.engines if may_name else ():
+            yield on_engine(made, engine)
+        if not may_name:
+            yield made
+
+
+def on_engine(instance: Instruction, engine: Engine) -> Instruction:
+    """The instance with that engine named."""
+    named: dict[str, Any] = {"engine": engine}
+    return replace(instance, **named)
+
+
+def example(declared: type[Instruction], **changes: object) -> Instruction:
+    """The usual instance of an instruction, but for what is changed.
+
+    A change is the length of an axis by its letter, a `Tensor` or a tile by its operand, or the
+    value of a parameter.
+    """
+    return _made(declared, {**_CASES.get(declared.opcode, ({},))[0], **changes})
+
+
+def _made(declared: type[Instruction], case: Mapping[str, object]) -> Instruction:
+    """The instance that a case describes."""
+    values: dict[str, object] = {}
+    for field in fields(declared):
+        operand = declared.operands.get(field.name)
+        given = case.get(field.name, _parameter(field, operand))
+        if given is not MISSING:
+            values[field.name] = _filled(operand, given, case) if operand else given
+    maker: Any = declared
+    made: Instruction = maker(**values)
+    return made
+
+
+def _parameter(field: Field[Any], operand: Operand | None) -> object:
+    """What a field holds unless a case says otherwise; MISSING keeps its default."""
+    if field.default is not MISSING:
+        return MISSING
+    if operand is None or operand.is_immediate:
+        return _PARAMETERS.get(field.name, _NUMBER)
+    return Tensor()
+
+
+def _filled(operand: Operand, given: object, case: Mapping[str, object]) -> object:
+    """A tile for a `Tensor`, tiles for several; a number as it is."""
+    if isinstance(given, tuple):
+        return tuple(_filled(operand, item, case) for item in given)
+    if not isinstance(given, Tensor):
+        return given
+    shape = given.shape or tuple(_length(axis, case) for axis in operand.axes)
+    dtype = given.dtype or _usual(operand.dtypes, operand.memories)
+    return tile(shape, dtype, given.memory or operand.memories[0])
+
+
+def _length(axis: str, case: Mapping[str, object]) -> int:
+    length = case.get(axis, _LENGTHS[axis])
+    assert isinstance(length, int)  # noqa: S101  the table above says so
+    return length
+
+
+def _usual(legal: tuple[Dtype, ...], memories: tuple[Memory, ...]) -> Dtype:
+    """bfloat16 where it is legal, float32 where it accumulates, else the first legal dtype."""
+    if not legal:
+        return FLOAT32 if memories == (PSUM,) else BFLOAT16
+    usual = [dtype for dtype in (BFLOAT16, FLOAT32, UINT32) if dtype in legal]
+    return FLOAT32 if memories == (PSUM,) and FLOAT32 in legal else [*usual, *legal][0]
+
+
+def tile(shape: tuple[int, ...], dtype: Dtype, memory: Memory) -> Tile:
+    """A tile of an allocation of its own, without bytes."""
+    pitch_bytes = prod(shape[1:]) * dtype.itemsize
+    storage = Storage(memory, shape[0] * pitch_bytes, pitch_bytes)
+    return Tile(storage, dtype, AccessPattern.dense(shape, dtype.itemsize, pitch_bytes))

@@ -1,0 +1,343 @@
+"""The reference page of an instruction, derived from its class: fields, docstrings, `cost`.
+
+Every page has the same parts in the same order: summary, call, operands, parameters, engines,
+constraints, values, cost, open points, source. Nothing on it is written for the page alone: what
+reads poorly there is to be mended in the class.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, Field, fields
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4, NeuronCore
+from trnsim.errors import IllegalInstruction
+from trnsim.facts import Count, Rate
+from trnsim.isa.language.declaration import Operand
+from trnsim.isa.language.instruction import ON_PARTITIONS, Cost, Instruction
+from trnsim.isa.language.modes import Engine
+from trnsim.isa.reference.example import examples, on_engine
+from trnsim.memory import Tile
+from trnsim.text import markdown
+
+if TYPE_CHECKING:
+    from trnsim.facts import Fact
+
+CORES: Final = (NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4)
+_ACCESS: Final = {"read": "reads", "write": "writes", "update": "updates", "name": "names"}
+_NOTE: Final = "Note:"
+_SOURCE: Final = "Source:"
+_NS: Final = 1e9
+_LINE: Final = 100
+_WIDTH: Final = 88
+_NONE: Final = "-"
+_MINIMUM: Final = "MIN_II is `minimum_interval_cycles`, what an instruction takes at least."
+_START: Final = (
+    "A tile of up to 32 partitions starts at partition 0, 32, 64 or 96, one of up to 64 at 0 or "
+    "64, a longer one at 0."
+)
+
+
+def page(declared: type[Instruction]) -> str:
+    """The reference page of an instruction, in Markdown that reads in a terminal as well."""
+    text = _Docstring(declared.__doc__ or "")
+    instances = list(examples(declared))
+    parts = [
+        f"# {declared.opcode}\n\n{text.summary}",
+        f"```python\n{call(declared)}\n```",
+        _part("Operands", _operands(declared)),
+        _part("Parameters", _parameters(declared)),
+        _part("Where it runs", _engines(declared, instances)),
+        _part("Constraints", _constraints(declared)),
+        _part("Values", _values(declared, text)),
+        _part("Cost", _cost(declared, instances)),
+        _part("Approximate, open or contradictory", text.note),
+        _part("Source", f"{declared.source}. Class: `{_class_name(declared)}`."),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def call(declared: type[Instruction]) -> str:
+    """How a kernel calls the instruction, with its defaults, on as many lines as it takes."""
+    room = "nisa" if declared.is_published else "trnsim.isa"
+    name = f"{room}.{declared.opcode}"
+    arguments = [_argument(field) for field in fields(declared)]
+    line = ", ".join(arguments)
+    if len(f"{name}({line})") <= _LINE:
+        return f"{name}({line})"
+    if len(f"    {line}") <= _LINE:
+        return f"{name}(\n    {line}\n)"
+    return "\n".join([f"{name}(", *(f"    {argument}," for argument in arguments), ")"])
+
+
+def summary(declared: type[Instruction]) -> str:
+    """The first paragraph of an instruction's docstring."""
+    return _Docstring(declared.__doc__ or "").summary
+
+
+def note(declared: type[Instruction]) -> str:
+    """What the docstring says is approximate, open or contradictory; or nothing."""
+    return _Docstring(declared.__doc__ or "").note
+
+
+def support(declared: type[Instruction]) -> dict[Engine, list[NeuronCore]]:
+    """Each engine that may run it, with the cores on which one of its typical instances does."""
+    return _support(declared, list(examples(declared)))
+
+
+class _Docstring:
+    """A docstring in parts: summary, body, and the sections `Note` and `Source`."""
+
+    def __init__(self, text: str) -> None:
+        sections = re.split(rf"^({_NOTE}|{_SOURCE})", inspect.cleandoc(text), flags=re.MULTILINE)
+        first, *named = sections
+        found = dict(zip(named[::2], map(inspect.cleandoc, named[1::2]), strict=True))
+        head, _, body = first.strip().partition("\n\n")
+        self.summary = _plain(head)
+        self.body = _plain(body)
+        self.note = _plain(found.get(_NOTE, ""))
+        self.source = _plain(found.get(_SOURCE, ""))
+
+
+def _plain(text: str) -> str:
+    """Markdown of a docstring: code between single backticks."""
+    return re.sub(r"`+([^`]+)`+", r"`\1`", text).strip()
+
+
+def _part(title: str, text: str) -> str:
+    return f"## {title}\n\n{text}" if text else ""
+
+
+def _class_name(declared: type[Instruction]) -> str:
+    return f"{declared.__module__}.{declared.__name__}"
+
+
+def _argument(field: Field[Any]) -> str:
+    return field.name if field.default is MISSING else f"{field.name}={_value(field.default)}"
+
+
+def _value(value: object) -> str:
+    """A parameter's value as a kernel writes it; text names an operator."""
+    if isinstance(value, Enum):
+        return f"{_enum_name(type(value))}.{value.name}"
+    if isinstance(value, str):
+        return f"nl.{value}"
+    return f"{value:g}".replace("e+", "e") if isinstance(value, float) else repr(value)
+
+
+def _enum_name(enumeration: type[Enum]) -> str:
+    """AWS's name of an enumeration: nisa.reduce_cmd."""
+    return "nisa." + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", enumeration.__name__).lower()
+
+
+def _operands(declared: type[Instruction]) -> str:
+    rows = [
+        (f"`{name}`", _ACCESS[operand.access], *_operand(operand))
+        for name, operand in declared.operands.items()
+    ]
+    header = ("operand", "access", "axes", "memory", "dtypes")
+    return markdown(header, rows) if rows else "It has none."
+
+
+def _operand(operand: Operand) -> tuple[str, str, str]:
+    """Axes, memories and dtypes of an operand."""
+    axes = f"[{', '.join(operand.axes)}]" if operand.axes else "any"
+    if operand.is_many:
+        axes = f"several, {axes}"
+    if operand.is_immediate:
+        axes += ", or a number"
+    memories = " or ".join(memory.value for memory in operand.memories)
+    return axes, memories, ", ".join(map(str, operand.dtypes)) or "any"
+
+
+def _parameters(declared: type[Instruction]) -> str:
+    rows = [
+        (
+            f"`{field.name}`",
+            "required" if field.default is MISSING else f"`{_value(field.default)}`",
+            _legal_values(declared, field),
+        )
+        for field in fields(declared)
+        if field.name not in declared.operands
+    ]
+    return markdown(("parameter", "default", "values"), rows) if rows else ""
+
+
+def _legal_values(declared: type[Instruction], field: Field[Any]) -> str:
+    """The names of an enumeration, an operator's table, or the type."""
+    if isinstance(field.default, Engine):
+        return ", ".join(engine.name for engine in Engine if _may_name(declared, engine))
+    if isinstance(field.default, Enum):
+        return ", ".join(member.name for member in type(field.default))
+    if "op" in re.split(r"[_\d]", field.name):
+        return "an operator or function of `nl`: [operators](operators.md)"
+    return str(field.type).replace(" | ", " or ")
+
+
+def _may_name(declared: type[Instruction], engine: Engine) -> bool:
+    """Whether a kernel may name that engine, in some case on some core."""
+    instances = [on_engine(instance, engine) for instance in examples(declared)]
+    is_named = engine is not Engine.unknown
+    return is_named and any(priced(i, core) for i in instances for core in CORES)
+
+
+def _engines(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
+    rows = [
+        (engine.label, *("yes" if core in cores else _NONE for core in CORES))
+        for engine, cores in _support(declared, instances).items()
+    ]
+    return markdown(("engine", *(core.name for core in CORES)), rows)
+
+
+def _support(
+    declared: type[Instruction], instances: Iterable[Instruction]
+) -> dict[Engine, list[NeuronCore]]:
+    found: dict[Engine, list[NeuronCore]] = {engine: [] for engine in declared.engines}
+    for instance in instances:
+        for core in CORES:
+            cores = found[instance.chosen_engine(core)]
+            if core not in cores and priced(instance, core) is not None:
+                cores.append(core)
+    return {engine: sorted(cores, key=CORES.index) for engine, cores in found.items()}
+
+
+def priced(instance: Instruction, core: NeuronCore) -> Cost | None:
+    """What the instance costs on a core; None where it is illegal there."""
+    try:
+        return instance.cost(core, instance.verify(core))
+    except IllegalInstruction:
+        return None
+
+
+def _constraints(declared: type[Instruction]) -> str:
+    """What `check` says of itself, after what the operands' declarations say."""
+    is_own = declared.check is not Instruction.check
+    own = _Docstring((declared.check.__doc__ or "") if is_own else "")
+    axes = [axis for operand in declared.operands.values() for axis in operand.axes]
+    shared = sorted({axis for axis in axes if axes.count(axis) > 1} - {"1"})
+    same = f"Axes of one letter have one length: {', '.join(shared)}." if shared else ""
+    on_chip = any(m.is_on_chip for o in declared.operands.values() for m in o.memories)
+    start = _START if on_chip and ON_PARTITIONS.intersection(declared.engines) else ""
+    views = _views(declared) if on_chip else ""
+    first = f"- {own.summary}\n{own.body}".strip() if is_own else ""
+    return "\n".join([*filter(None, [first]), *(f"- {s}" for s in (same, start, views) if s)])
+
+
+def _views(declared: type[Instruction]) -> str:
+    """Which operands `.indirect()` may gather or scatter."""
+    if not declared.indirect:
+        return ""
+    written, read = declared.indirect
+    if not written:
+        return "No operand may be an `.indirect()` view."
+    return f"From NeuronCore-v4 on `{written}` and `{read}` may be `.indirect()` views."
+
+
+def _values(declared: type[Instruction], text: _Docstring) -> str:
+    execute = _Docstring(declared.execute.__doc__ or "")
+    return "\n\n".join(filter(None, [text.body, execute.summary, execute.body]))
+
+
+def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
+    """The formula, then what each typical instance costs, then the facts behind it."""
+    formula = _Docstring(declared.cost.__doc__ or "")
+    legal = [i for i in instances if any(priced(i, core) for core in CORES)]
+    cases = list(dict.fromkeys(map(described, legal)))
+    rows = [
+        (
+            str(cases.index(described(i)) + 1),
+            i.chosen_engine(CORES[-1]).label,
+            *(_price(i, core) for core in CORES),
+        )
+        for i in legal
+    ]
+    parts = [
+        formula.summary,
+        formula.body,
+        f"Formula: {formula.source}" if formula.source else "",
+        _MINIMUM if "MIN_II" in f"{formula.summary} {formula.body}" else "",
+        "Interval, in which the engine takes nothing else, + latency until the result can be read:",
+        markdown(("case", "engine", *(core.name for core in CORES)), rows),
+        "\n".join(f"{number}. {case}" for number, case in enumerate(cases, 1)),
+        _facts(legal),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _price(instance: Instruction, core: NeuronCore) -> str:
+    cost = priced(instance, core)
+    if cost is None:
+        return _NONE
+    return f"{cost.interval_s * _NS:,.0f} + {cost.latency_s * _NS:,.0f} ns"
+
+
+def described(instance: Instruction) -> str:
+    """An instance in words: its tiles, and the parameters that differ from their defaults."""
+    words = []
+    for field in fields(instance):
+        value = getattr(instance, field.name)
+        if isinstance(value, Tile) or (isinstance(value, tuple) and field.name == "srcs"):
+            words.append(f"{field.name} {_tiles(value)}")
+        elif _is_telling(field, value):
+            words.append(f"{field.name}={_short(value)}")
+    return ", ".join(words) or "no operands"
+
+
+def _tiles(value: Any) -> str:
+    tiles = value if isinstance(value, tuple) else (value,)
+    return " and ".join(f"{t.dtype} {list(t.shape)} in {t.memory.value}" for t in tiles)
+
+
+def _is_telling(field: Field[Any], value: object) -> bool:
+    """Whether a parameter differs from its default, and from no engine named."""
+    return value is not None and value != field.default and not isinstance(value, Engine)
+
+
+def _short(value: object) -> str:
+    """A value as a kernel writes it, cut where it is long."""
+    text = _value(value)
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."
+
+
+def _facts(instances: Iterable[Instruction]) -> str:
+    """The facts that `cost` reads for these instances, with their kinds."""
+    used = sorted({name for i in instances for name in facts_read(i)})
+    rows = [(f"`{name}`", *(_fact(core.facts()[name]) for core in CORES)) for name in used]
+    header = ("fact", *(core.name for core in CORES))
+    said = "The facts that it rests on; [how true they are](../how-true.md) has their sources:"
+    return f"{said}\n\n{markdown(header, rows)}" if rows else ""
+
+
+def _fact(fact: Fact) -> str:
+    return f"{fact:g} {fact.provenance.kind.value}"
+
+
+def facts_read(instance: Instruction) -> set[str]:
+    """Names of the facts that pricing the instance reads, on any core."""
+    read: set[str] = set()
+    for core in CORES:
+        try:
+            n = instance.verify(core)
+        except IllegalInstruction:
+            continue
+        watched: Any = _Watched(core, read)
+        instance.cost(watched, n)
+    return read
+
+
+class _Watched:
+    """A core that notes which of its facts are read."""
+
+    def __init__(self, core: NeuronCore, read: set[str]) -> None:
+        self._core = core
+        self._read = read
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._core, name)
+        if isinstance(value, Count | Rate):
+            self._read.add(name)
+        return value

@@ -1,0 +1,1 @@
+"""Instructions of the Scalar Engine: activation functions."""

@@ -1,0 +1,263 @@
+"""The Scalar Engine: activation, activation_reduce, and the accumulator that activate2 shares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.dtypes import FLOAT32, TFLOAT32
+from trnsim.errors import UndefinedBehavior, Unspecified
+from trnsim.isa.language.declaration import Operand, reads, vector_or_number, writes
+from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.lanes import along_free_axis, lane_cost
+from trnsim.isa.language.machine import IDENTITIES, Machine
+from trnsim.isa.language.modes import Engine, ReduceCmd
+from trnsim.isa.language.operators import ACTIVATIONS, ALU, ActivationFunction
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array, Float32Array
+    from trnsim.isa.scalar.activate2 import Activate2
+
+_TABLE = "nki.api.shared.rst, Supported Activation Functions for NKI ISA"
+_ENGINES = "nki.api.shared.rst, NKI Engine Selection"
+_FIRST_GENERATION = 2
+_COMMANDS = (ReduceCmd.idle, ReduceCmd.reset, ReduceCmd.reduce, ReduceCmd.reset_reduce)
+_RESETS = (ReduceCmd.reset, ReduceCmd.reset_reduce)
+_REDUCES = (ReduceCmd.reduce, ReduceCmd.reset_reduce)
+
+
+class Activation(Instruction, engines=(Engine.scalar,)):
+    """``dst = op(data * scale + bias)``, and its sum along the free axis into the accumulator.
+
+    `scale` and `bias` are numbers or [P, 1] tiles; on v2 `bias` must be a tile. The Scalar Engine
+    keeps one float32 sum a lane between instructions: reduce_cmd sets it to zero (reset), adds to
+    it (reduce), does both (reset_reduce) or neither (idle), and `reduce_res` [P, 1] reads it.
+
+    Note:
+        AWS's pseudo code adds the old sum twice in `reduce`; its prose, followed here, adds it
+        once. Functions are evaluated in float32, where the chip approximates them by polynomials
+        that AWS does not publish. The order in which a lane adds is not documented.
+    """
+
+    spread = "elements"
+    indirect = ("dst", "data")
+
+    dst: Tile = writes("P F", SBUF, PSUM)
+    op: str
+    data: Tile = reads("P F", SBUF, PSUM)
+    bias: Tile | float | None = vector_or_number("P 1", SBUF, PSUM, default=None)
+    scale: Tile | float = vector_or_number("P 1", SBUF, PSUM, default=1.0)
+    reduce_op: str | None = None
+    reduce_res: Tile | None = writes("P 1", SBUF, PSUM, default=None)
+    reduce_cmd: ReduceCmd = ReduceCmd.idle
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """A known function within its range, and sums.
+
+        - `op` is a function of the Scalar Engine; prelu has no operand for its slope here.
+        - `scale` is float32; `bias` is not tfloat32, and on v2 a tile.
+        - `reduce_op` is add; `reduce_cmd` is idle, reset, reduce or reset_reduce.
+        - reciprocal takes no bias on v2.
+        - Inputs of sin, arctan, log, sqrt, rsqrt and reciprocal lie in their range.
+        """
+        del n
+        check_scaled(self, core)
+        _check_sum(self, self.reduce_op)
+        check_command(self, self.reduce_cmd)
+
+    def execute(self, machine: Machine) -> None:
+        """Float32 throughout; each result is rounded once on write."""
+        function = named_function(self, self.op)
+        values = self.data.load()
+        vectors = [tile.bits() for tile in (self.scale, self.bias) if isinstance(tile, Tile)]
+        # What may yet be refused is computed elsewhere, so that it leaves dst as it was.
+        out = self.dst.output(values, *vectors) if function.is_total else None
+        if not (isinstance(self.scale, int | float) and self.scale == 1):
+            values = np.multiply(values, along_free_axis(self.scale, values), out=out)
+            out = values
+        if self.bias is not None:
+            values = np.add(values, along_free_axis(self.bias, values), out=out)
+            out = values
+        check_values(self, function, values)
+        if isinstance(function.apply, np.ufunc):
+            result: Float32Array = function.apply(values, out=out)
+        else:
+            result = function.apply(values).astype(np.float32, copy=False)
+        self.dst.store(result)
+        accumulate(machine, self, result)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, F); reading the accumulator adds about 64 cycles."""
+        return activation_cost(core, n, self.reduce_res)
+
+
+class ActivationReduce(Instruction, engines=(Engine.scalar,)):
+    """``dst = op(data * scale + bias); reduce_res = sum(dst)``: activation with reset_reduce.
+
+    With reduce_res=None the sum stays in the accumulator, where `activation` finds it.
+
+    Note:
+        AWS requires nl.add on v2 and does not say what later generations take; another operator is
+        refused there too, as unspecified.
+    """
+
+    spread = "elements"
+    indirect = ("dst", "data")
+
+    dst: Tile = writes("P F", SBUF, PSUM)
+    op: str
+    data: Tile = reads("P F", SBUF, PSUM)
+    reduce_op: str
+    reduce_res: Tile | None = writes("P 1", SBUF, PSUM)
+    bias: Tile | float | None = vector_or_number("P 1", SBUF, PSUM, default=None)
+    scale: Tile | float = vector_or_number("P 1", SBUF, PSUM, default=1.0)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """As activation.
+
+        - `reduce_op` is add.
+        - `scale` is float32; `bias` is not tfloat32, and on v2 a tile.
+        """
+        if self.reduce_op not in ("add", None) and core.generation > _FIRST_GENERATION:
+            raise Unspecified(
+                f"activation_reduce: reduce_op {self.reduce_op} on {core.name}; AWS limits v2 to "
+                "nl.add and does not say what later generations take",
+                fix="reduce with nl.add, or with nisa.tensor_reduce or nisa.activate2",
+                source="nki.isa.activation_reduce",
+            )
+        del n
+        check_scaled(self, core)
+        _check_sum(self, self.reduce_op)
+
+    def execute(self, machine: Machine) -> None:
+        """As activation."""
+        self._activation().execute(machine)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, F) + 64."""
+        return self._activation().cost(core, n)
+
+    def _verify_number(self, name: str, operand: Operand, value: object) -> None:
+        """As for any operand, but reduce_res is required and may be None."""
+        if name != "reduce_res" or value is not None:
+            super()._verify_number(name, operand, value)
+
+    def _activation(self) -> Activation:
+        return Activation(
+            self.dst,
+            self.op,
+            self.data,
+            self.bias,
+            self.scale,
+            self.reduce_op,
+            self.reduce_res,
+            ReduceCmd.reset_reduce,
+        )
+
+
+def named_function(instruction: Instruction, op: str) -> ActivationFunction:
+    """The activation function that `op` names."""
+    found = ACTIVATIONS.get(str(op))
+    if found is None:
+        instruction.refuse(f"op {op}; legal: {', '.join(ACTIVATIONS)}", "use one of these", _TABLE)
+    return found
+
+
+def check_scaled(instruction: Activation | ActivationReduce, core: NeuronCore) -> None:
+    """A function with a documented slope, and a scale and a bias that the core takes."""
+    op, scale, bias = instruction.op, instruction.scale, instruction.bias
+    if named_function(instruction, op).takes_relu_param:
+        raise Unspecified(
+            f"{instruction.opcode}: op {op}, for whose slope AWS names no operand here",
+            fix="use nisa.activate2(op=nl.prelu, relu_param=...) on NeuronCore-v4",
+            source="release notes of NKI 0.4, nki.isa.activate2",
+        )
+    if isinstance(scale, Tile) and scale.dtype != FLOAT32:
+        instruction.refuse(f"`scale` is {scale}; legal: float32", "allocate it as float32")
+    if isinstance(bias, Tile) and bias.dtype == TFLOAT32:
+        instruction.refuse(f"`bias` is {bias}; legal: not tfloat32", "allocate it as float32")
+    is_first = core.generation == _FIRST_GENERATION
+    if is_first and op == "reciprocal" and bias is not None:
+        instruction.refuse(
+            f"reciprocal with a bias on {core.name}; legal: without one",
+            "add the bias first",
+            _ENGINES,
+        )
+    if is_first and isinstance(bias, int | float):
+        instruction.refuse(
+            f"bias={bias} on {core.name}; legal: a tile of shape [P, 1]",
+            "fill a [P, 1] tile with nisa.memset and pass it",
+        )
+
+
+def _check_sum(instruction: Instruction, reduce_op: str | None) -> None:
+    if reduce_op not in (None, "add"):
+        instruction.refuse(f"reduce_op {reduce_op}; legal: nl.add", "reduce with nl.add")
+
+
+def check_command(instruction: Instruction, command: ReduceCmd) -> None:
+    """A command that the Scalar Engine has."""
+    if command not in _COMMANDS:
+        instruction.refuse(
+            f"reduce_cmd {command.name}; legal: {', '.join(legal.name for legal in _COMMANDS)}",
+            "start with reset_reduce and go on with reduce",
+        )
+
+
+def check_values(instruction: Instruction, function: ActivationFunction, values: Array) -> None:
+    """Inputs of which the function's results are documented.
+
+    Raises:
+        UndefinedBehavior: outside the valid range.
+    """
+    if not function.is_legal(values):
+        raise UndefinedBehavior(
+            f"{instruction.opcode}: {function.name} of values from {values.min():g} to "
+            f"{values.max():g}; legal: {function.low:g} to {function.high:g}"
+            + (" in magnitude" if function.uses_magnitude else ""),
+            fix="clamp the input first, for example with nisa.tensor_scalar(op0=nl.maximum)",
+            source=_TABLE,
+        )
+
+
+def accumulate(
+    machine: Machine,
+    instruction: Activation | Activate2,
+    result: Float32Array,
+) -> None:
+    """What `reduce_cmd` does with the lanes of `data`: reset, reduce, both or neither; the sum.
+
+    Raises:
+        UndefinedBehavior: where the sum continues what nothing started.
+    """
+    name, command = instruction.reduce_op or "add", instruction.reduce_cmd
+    registers = machine.accumulators[Engine.scalar]
+    first, lanes = instruction.data.start_partition, len(result)
+    if command in _RESETS:
+        registers.write(first, np.full((lanes, 1), IDENTITIES[name], np.float32))
+    if command in _REDUCES:
+        held = registers.read(first, lanes)
+        registers.write(first, ALU[name].apply(held, reduced_along_free_axes(name, result)))
+    if instruction.reduce_res is not None:
+        instruction.reduce_res.store(registers.read(first, lanes))
+
+
+def activation_cost(core: NeuronCore, n: Dims, reduce_res: Tile | None) -> Cost:
+    """max(MIN_II, F), and the instruction that reads the accumulator."""
+    extra = core.accumulator_read_cycles if reduce_res is not None else 0.0
+    return lane_cost(core, Engine.scalar, n.F, extra)
+
+
+def reduced_along_free_axes(name: str, values: Float32Array) -> Float32Array:
+    """`values` [P, ...] reduced to [P, 1] by the ALU operator `name`, one element after another."""
+    flat = values.reshape(len(values), -1)
+    operator = ALU[name]
+    if operator.reduce is not None:
+        return np.asarray(operator.reduce(flat, axis=1), np.float32).reshape(-1, 1)
+    # abs_max and abs_min keep the later of equal magnitudes, as the operator does.
+    backwards = np.abs(flat[:, ::-1])
+    place = backwards.argmax(axis=1) if name == "abs_max" else backwards.argmin(axis=1)
+    return np.take_along_axis(flat[:, ::-1], place[:, None], axis=1)

@@ -1,0 +1,1 @@
+"""Instructions of the Tensor Engine: products and transposes through the systolic array."""

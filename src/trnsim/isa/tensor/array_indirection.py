@@ -1,0 +1,96 @@
+"""Tensor indirection on the Tensor Engine: stationary, moving and dst, each on its own.
+
+Source: nki.isa.nc_matmul and nki.isa.nc_matmul_mx, Tensor indirection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trnsim.isa.language.indirection import check_offsets
+from trnsim.memory import SnakeIndex, Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.isa.language.instruction import Instruction
+
+_FIRST_GENERATION = 4
+_GROUP_PARTITIONS = 32  # nki.language.NkiTensor.indirect
+
+
+def index_of(tile: object) -> SnakeIndex | None:
+    """The index of a view made by `.indirect()`, else None."""
+    if isinstance(tile, Tile) and isinstance(tile.index, SnakeIndex):
+        return tile.index
+    return None
+
+
+def share_by_quadrant(instruction: Instruction, *names: str) -> None:
+    """The Tensor Engine's indices: 32 partitions share their offsets, not 16."""
+    for name in names:
+        tile, index = getattr(instruction, name), index_of(getattr(instruction, name))
+        if index is not None and index.group_partitions != _GROUP_PARTITIONS:
+            wide = replace(index, group_partitions=_GROUP_PARTITIONS)
+            setattr(instruction, name, Tile(tile.storage, tile.dtype, tile.pattern, wide))
+
+
+def check_array_indirection(
+    instruction: Instruction,
+    core: NeuronCore,
+    partners: dict[str, str],
+    position: tuple[int, ...] | None,
+) -> None:
+    """From v4 on, without tiling, and with each index at the partition that AWS names.
+
+    Args:
+        instruction: what is checked.
+        core: where it runs.
+        partners: indirect operand -> the operand with which its index must start, or "".
+        position: the instruction's tile_position.
+    """
+    source = f"{instruction.source}, Tensor indirection"
+    for name, partner in partners.items():
+        index = index_of(getattr(instruction, name))
+        if index is None:
+            continue
+        if core.generation < _FIRST_GENERATION:
+            instruction.refuse(
+                f"`{name}` is indirect on {core.name}; legal from NeuronCore-v4 on",
+                "run it with target='trn3', or gather with nisa.dma_copy and a vector_offset",
+                source,
+            )
+        if any(position or ()):
+            instruction.refuse(
+                f"tile_position={position} with indirect `{name}`; legal: (0, 0)",
+                "copy the gathered tile with nisa.tensor_copy first",
+                source,
+            )
+        check_offsets(instruction, name, getattr(instruction, name))
+        _check_start(instruction, core, name, index.source)
+        if partner:
+            _check_partner(instruction, name, index.source, partner)
+
+
+def _check_start(instruction: Instruction, core: NeuronCore, name: str, index: Tile) -> None:
+    quadrant = int(core.quadrant_partitions)
+    if index.storage.is_placed and index.start_partition % quadrant:
+        instruction.refuse(
+            f"the index of `{name}` starts at partition {index.start_partition}; legal: multiples "
+            f"of {quadrant}",
+            "place the index at a quadrant boundary",
+            f"{instruction.source}, Tensor indirection",
+        )
+
+
+def _check_partner(instruction: Instruction, name: str, index: Tile, partner_name: str) -> None:
+    """The two start on one partition, where the kernel placed both."""
+    partner: Tile = getattr(instruction, partner_name)
+    is_placed = index.storage.is_placed and partner.storage.is_placed
+    if is_placed and index.start_partition != partner.start_partition:
+        instruction.refuse(
+            f"the index of `{name}` starts at partition {index.start_partition} and "
+            f"`{partner_name}` at {partner.start_partition}; legal: the same partition",
+            "place them at the same start partition",
+            f"{instruction.source}, Tensor indirection",
+        )

@@ -1,0 +1,280 @@
+"""The Tensor Engine's nc_matmul. A systolic array reads SBUF and writes PSUM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trnsim.dtypes import (
+    BFLOAT16,
+    FLOAT8_E4M3,
+    FLOAT8_E4M3FN,
+    FLOAT8_E5M2,
+    FLOAT16,
+    FLOAT32,
+    TFLOAT32,
+)
+from trnsim.errors import Unspecified
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.modes import Engine, MatmulPerfMode
+from trnsim.isa.language.movement import Movement, transposed_rows
+from trnsim.isa.tensor.array_indirection import check_array_indirection, index_of, share_by_quadrant
+from trnsim.isa.tensor.tensor_engine import (
+    WHOLE_PSUM_GENERATION,
+    array_cost,
+    check_generation,
+    check_limits,
+    check_tiling,
+    mark_started,
+    multiply_onto,
+    streaming_cycles,
+)
+from trnsim.isa.tensor.transpose import (
+    TRANSPOSE_GENERATION,
+    put_transposed,
+    transposed_dst,
+    transposed_dtypes,
+)
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Dtype
+    from trnsim.isa.language.machine import Machine
+
+_FP8 = (FLOAT8_E4M3, FLOAT8_E5M2, FLOAT8_E4M3FN)
+_INPUTS = (BFLOAT16, FLOAT16, FLOAT32, TFLOAT32, *_FP8)
+_WIDE = (FLOAT32, TFLOAT32)
+_INDIRECT_INPUTS = (BFLOAT16, FLOAT16, *_FP8)
+_ROWS = 2
+_INDEX_PARTNERS = {"stationary": "stationary", "moving": "moving", "dst": "stationary"}
+_TYPES = "nki.isa.nc_matmul, Data types"
+_DOUBLE_ROW = "trainium2_arch.rst, Double FP8 Matmul Performance"
+_TRANSPOSE = "trainium2_arch.rst, Built-in Transpose Support"
+
+
+class NcMatmul(Instruction, engines=(Engine.tensor,)):
+    """``dst (+)= stationary.T @ moving``, accumulated in float32.
+
+    The stationary tile [K, M] is loaded into the array, the moving tile [K, N] streams through it.
+    With accumulate=None the first matmul on each element of dst overwrites and later ones add.
+    With perf_mode=double_row (FP8) the tiles are [K, 2, M] and [K, 2, N], contracted over both
+    K and 2. With is_transpose=True the moving tile is an identity matrix, and from v3 on
+    ``dst = stationary.T`` bit for bit.
+
+    Note:
+        AWS's page describes column tiles and then says of the parameters that the column is 0 and
+        its size 128; column tiles are legal here. What is_transpose with another matrix or with
+        accumulate=True gives is not documented, and refused. The order in which the array adds is
+        not documented.
+    """
+
+    indirect = ()  # array_indirection has the Tensor Engine's rules
+
+    dst: Tile = writes("M N", PSUM)
+    stationary: Tile = reads("K M", SBUF, dtypes=_INPUTS)
+    moving: Tile = reads("K N", SBUF, dtypes=_INPUTS)
+    is_stationary_onezero: bool = False
+    is_moving_onezero: bool = False
+    is_transpose: bool = False
+    accumulate: bool | None = None
+    tile_position: tuple[int, ...] = ()
+    tile_size: tuple[int, ...] = ()
+    perf_mode: MatmulPerfMode = MatmulPerfMode.none
+
+    def __post_init__(self) -> None:
+        """An index as the Tensor Engine reads it."""
+        share_by_quadrant(self, *_INDEX_PARTNERS)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """K and M up to 128, N up to 512; on v4 up to 4096, or 8192 with a bfloat16 dst.
+
+        - dst is float32, from v4 on also bfloat16; before v4 it stays within one PSUM bank.
+        - Both inputs are float32 or tfloat32, or neither; float8_e4m3fn from v4 on, and not with
+          float8_e4m3.
+        - tile_position and tile_size go together: sizes of 128, 64 and from v3 on 32, starts a
+          multiple of them, and a stationary tile that fits.
+        - double_row: from v3 on, FP8, a first free axis of 2, no column tiles, not with
+          is_transpose.
+        - is_transpose: dst has the dtype of stationary or is float32; FP8 from v3 on into elements
+          of two bytes; moving is an identity matrix.
+        - `.indirect()` views: from v4 on, of stationary, moving and dst, at tile_position (0, 0),
+          of bfloat16, float16 or FP8.
+        - accumulate=True: onto what a matmul has started, on v4 onto anything written.
+        - Before v4 nothing but matmuls may have written what accumulates, since it started.
+        """
+        self._check_dtypes(core)
+        self._check_double_row(core)
+        self._check_dst(core)
+        check_tiling(self, core, n, self.tile_position, self.tile_size)
+        check_limits(self, core, n, self.dst)
+        check_array_indirection(self, core, _INDEX_PARTNERS, self.tile_position)
+        self._check_indirect()
+
+    def execute(self, machine: Machine) -> None:
+        """Product in float32; each element of dst is overwritten or added to."""
+        if self.is_transpose and machine.core.generation >= TRANSPOSE_GENERATION:
+            self._transpose()
+            return
+        rows = self.stationary.partitions * self._pairs
+        stationary = self.stationary.load().reshape(rows, -1)
+        moving = self.moving.load().reshape(rows, -1)
+        multiply_onto(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(N, min(64, M)) Tensor Engine cycles a pass; float32 takes four passes.
+
+        Half as many where a float32 input holds ones and zeros alone, or in transpose mode from v3
+        on; v4 runs a transpose in the background of the next instruction.
+        """
+        passes: float = core.fp32_passes if self.moving.dtype == FLOAT32 else 1
+        if passes > 1 and self.is_transpose and core.fp32_transpose_speedup > 1:
+            passes /= core.fp32_transpose_speedup
+        elif passes > 1 and (self.is_stationary_onezero or self.is_moving_onezero):
+            passes /= core.fp32_onezero_speedup
+        if self.is_transpose:
+            passes /= core.background_transpose_speedup
+        cycles = passes * streaming_cycles(core, n.N, n.M)
+        return array_cost(core, cycles, 2.0 * n.K * self._pairs * n.M * n.N, self.tile_size)
+
+    def movement(self) -> Movement | None:
+        """In transpose mode the stationary tile's rows become columns."""
+        if not self.is_transpose:
+            return None
+        return Movement(self.stationary, self.dst, transposed_rows)
+
+    def written_tiles(self) -> list[Tile]:
+        """Dst, with the zero bytes that an FP8 transpose puts above each element."""
+        return [transposed_dst(self.dst)] if self.is_transpose else [self.dst]
+
+    @property
+    def _pairs(self) -> int:
+        """Elements of the contraction that a processing element takes at once."""
+        return _ROWS if self.perf_mode is MatmulPerfMode.double_row else 1
+
+    def _bind(self, name: str, axes: tuple[str, ...], tile: Tile, n: Dims) -> None:
+        """As for any operand, but double_row contracts over the first free axis as well."""
+        if self.perf_mode is MatmulPerfMode.double_row and name != "dst":
+            if len(tile.shape) <= _ROWS or tile.shape[1] != _ROWS:
+                self.refuse(
+                    f"`{name}` is {tile} with perf_mode double_row; legal: [K, 2, free]",
+                    "split the contraction in two halves along the first free axis",
+                    "nki.isa.nc_matmul, Layout",
+                )
+            tile = Tile(tile.storage, tile.dtype, tile.pattern.select(1, 0))
+        super()._bind(name, axes, tile, n)
+
+    def _check_dtypes(self, core: NeuronCore) -> None:
+        inputs = (self.stationary.dtype, self.moving.dtype)
+        check_generation(self, core, *inputs)
+        stationary, moving = inputs
+        if (stationary in _WIDE) != (moving in _WIDE):
+            self.refuse(
+                f"stationary {stationary} with moving {moving}; legal: both float32/tfloat32, or "
+                "neither",
+                "cast one of them with nisa.tensor_copy into a tile of the other's dtype",
+                _TYPES,
+            )
+        if FLOAT8_E4M3 in inputs and FLOAT8_E4M3FN in inputs:
+            self.refuse(
+                "float8_e4m3 with float8_e4m3fn; legal: one of the two",
+                "quantize both operands to the same format",
+                _TYPES,
+            )
+
+    def _check_double_row(self, core: NeuronCore) -> None:
+        if self.perf_mode is not MatmulPerfMode.double_row:
+            return
+        if core.fp8_double_row_contraction <= core.pe_rows:
+            self.refuse(
+                f"perf_mode double_row on {core.name}; legal from NeuronCore-v3 on",
+                "leave perf_mode out, or run with target='trn2'",
+                "nki.isa.nc_matmul, Performance mode",
+            )
+        for name in ("stationary", "moving"):
+            tile = getattr(self, name)
+            if tile.dtype not in _FP8:
+                self.refuse(
+                    f"`{name}` is {tile} with perf_mode double_row; legal dtypes: "
+                    f"{' or '.join(map(str, _FP8))}",
+                    "quantize it to FP8, or leave perf_mode out",
+                    _TYPES,
+                )
+        if self.tile_size and self.tile_size[-1] != core.pe_columns:
+            self.refuse(
+                f"perf_mode double_row with tile_size={self.tile_size}; legal: column size "
+                f"{core.pe_columns}",
+                "tile the rows alone",
+                _DOUBLE_ROW,
+            )
+        if self.is_transpose:
+            self.refuse(
+                "perf_mode double_row with is_transpose=True; legal: one of the two",
+                "transpose without a performance mode",
+                _DOUBLE_ROW,
+            )
+
+    def _check_dst(self, core: NeuronCore) -> None:
+        legal: tuple[Dtype, ...] = (FLOAT32,)
+        if self.is_transpose:
+            legal = transposed_dtypes(core, self.stationary.dtype, self.dst)
+        elif core.generation >= WHOLE_PSUM_GENERATION:
+            legal = (FLOAT32, BFLOAT16)
+        if self.dst.dtype in legal:
+            return
+        if self.is_transpose and self.stationary.dtype in _FP8:
+            self.refuse(
+                f"`dst` is {self.dst} for the transpose of {self.stationary.dtype}; legal on "
+                f"{core.name}: {' or '.join(map(str, legal))}, or {self.stationary.dtype} with "
+                "elements two bytes apart",
+                "allocate dst with twice the elements and pass every other one",
+                _TRANSPOSE,
+            )
+        self.refuse(
+            f"`dst` is {self.dst}; legal on {core.name}: {' or '.join(map(str, legal))}",
+            "accumulate in a float32 PSUM tile and cast when copying to SBUF",
+            _TYPES,
+        )
+
+    def _check_indirect(self) -> None:
+        source = "nki.isa.nc_matmul, Tensor indirection"
+        if self.is_transpose and index_of(self.moving):
+            self.refuse(
+                "`moving` is indirect with is_transpose=True; legal: an identity matrix as it is",
+                "pass the identity matrix without .indirect()",
+                source,
+            )
+        for name in ("stationary", "moving"):
+            tile = getattr(self, name)
+            if index_of(tile) and tile.dtype not in _INDIRECT_INPUTS:
+                self.refuse(
+                    f"`{name}` is {tile}, and indirect; legal dtypes: "
+                    f"{' or '.join(map(str, _INDIRECT_INPUTS))}",
+                    "cast it to bfloat16 with nisa.tensor_copy first",
+                    source,
+                )
+
+    def _transpose(self) -> None:
+        """Each column of the moving tile picks a row of the stationary one, as bits."""
+        if self.accumulate:
+            raise Unspecified(
+                "nc_matmul: is_transpose=True with accumulate=True; AWS documents transposes that "
+                "overwrite",
+                fix="transpose into a tile of its own, and add with nisa.tensor_tensor",
+                source="nki.isa.nc_matmul, Transpose mode",
+            )
+        rows = self.stationary.partitions
+        moving = self.moving.load().reshape(rows, -1)
+        picks = moving != 0
+        picked = picks.sum(axis=0)
+        if (picked > 1).any() or (moving[picks] != 1).any():
+            raise Unspecified(
+                f"nc_matmul: is_transpose=True with moving {self.moving}, which is no identity "
+                "matrix; AWS documents identity matrices alone",
+                fix="pass nl.shared_identity_matrix, or leave is_transpose out",
+                source="nki.isa.nc_matmul, Transpose mode",
+            )
+        bits = self.stationary.bits().reshape(rows, -1)[picks.argmax(axis=0)]
+        bits[picked == 0] = 0
+        put_transposed(self.dst, bits.T)
+        mark_started(self.dst)

@@ -1,0 +1,60 @@
+"""Where microscaling groups and their scales lie in SBUF.
+
+A scaling group is 8 partitions x 4 elements, and one 8-bit scale holds for it. Data of P partitions
+has P / 8 rows of scales, which lie in the quadrant of their data: the four groups of quadrant q
+have their scales in rows 32q to 32q + 3 of the scale tile, whose other rows belong to whoever
+packs further scales there.
+
+Source: trainium3_arch.rst, Quad-MXFP8/MXFP4 Matmul Performance; mxfp-matmul.rst, Scale Tensor and
+Packing Scale Values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.dtypes import MX_BLOCK
+from trnsim.isa.tensor.array_indirection import index_of
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.dtypes import Array
+
+QUADRANT: Final = 32
+PACKED_ELEMENTS: Final = 4
+GROUP_PARTITIONS: Final = 8
+QUADRANT_GROUPS: Final = QUADRANT // GROUP_PARTITIONS
+
+
+def scale_rows(partitions: int) -> int:
+    """The rows of a scale tile up to its last scale: 4 in each quadrant of 32."""
+    return (partitions // QUADRANT - 1) * QUADRANT + QUADRANT_GROUPS
+
+
+def scale_tiles(scale: Tile, partitions: int) -> list[Tile]:
+    """The rows that hold the scales of data of `partitions`: a tile of four for each quadrant."""
+    return [
+        _rows(scale, first, first + QUADRANT_GROUPS) for first in range(0, partitions, QUADRANT)
+    ]
+
+
+def _rows(tile: Tile, first: int, end: int) -> Tile:
+    index = index_of(tile)
+    if index is not None:
+        source = index.source
+        rows = source.pattern.slice(0, first, min(first + QUADRANT, source.partitions))
+        index = replace(index, source=Tile(source.storage, source.dtype, rows))
+    return Tile(tile.storage, tile.dtype, tile.pattern.slice(0, first, end), index)
+
+
+def grouped(flat: Array) -> Array:
+    """[P, 4 F] as [P / 8, F, 32]: the values that share a scale along the last axis."""
+    split = flat.reshape(len(flat) // GROUP_PARTITIONS, GROUP_PARTITIONS, -1, PACKED_ELEMENTS)
+    return split.transpose(0, 2, 1, 3).reshape(len(split), -1, MX_BLOCK)
+
+
+def ungrouped(groups: Array) -> Array:
+    """[P / 8, F, 32] as [P, 4 F]."""
+    split = groups.reshape(*groups.shape[:2], GROUP_PARTITIONS, PACKED_ELEMENTS)
+    return split.transpose(0, 2, 1, 3).reshape(len(groups) * GROUP_PARTITIONS, -1)

@@ -1,0 +1,270 @@
+"""What the Tensor Engine's matmuls share: tiles of its array, PSUM banks, accumulation, price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.dtypes import BFLOAT16
+from trnsim.errors import UndefinedBehavior
+from trnsim.isa.language.instruction import Cost
+from trnsim.memory import SnakeIndex
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array, Dtype, Float32Array
+    from trnsim.isa.language.instruction import Dims, Instruction
+    from trnsim.memory import AccessPattern, ByteMask, Tile
+
+WHOLE_PSUM_GENERATION = 4
+"""From here on a matmul writes several banks, bfloat16 too, and adds to what others wrote."""
+
+_PAIR = 2
+
+
+def moving_free_max(core: NeuronCore, dst: Tile) -> int:
+    """Columns that one matmul may stream: as many elements of `dst` as its PSUM room holds."""
+    limit = int(core.moving_free_max)
+    if core.generation >= WHOLE_PSUM_GENERATION and dst.dtype == BFLOAT16:
+        return 2 * limit
+    return limit
+
+
+def check_limits(instruction: Instruction, core: NeuronCore, n: Dims, dst: Tile) -> None:
+    """K, M and N that the array and PSUM hold, and one PSUM bank before v4."""
+    limits = {"K": core.pe_rows, "M": core.pe_columns, "N": moving_free_max(core, dst)}
+    if any(n[axis] > limit for axis, limit in limits.items()):
+        instruction.refuse(
+            f"[K={n.K}, M={n.M}] x [K={n.K}, N={n.N}]; legal on {core.name}: K <= "
+            f"{core.pe_rows}, M <= {core.pe_columns}, N <= {limits['N']}",
+            "tile the matmul; nl.tile_size has the limits",
+            f"{instruction.source}, Tile size",
+        )
+    check_bank(instruction, core, dst)
+
+
+def check_bank(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
+    """Before v4 the Tensor Engine writes to one PSUM bank at a time."""
+    bank_bytes = int(core.psum_bank_bytes)
+    first, last = (byte // bank_bytes for byte in dst.box[2:])
+    if core.generation < WHOLE_PSUM_GENERATION and first != last:
+        instruction.refuse(
+            f"`dst` is {dst}, which reaches from PSUM bank {first} of its tensor to bank {last}; "
+            f"legal on {core.name}: one bank of {bank_bytes} bytes a partition",
+            "write each bank with a matmul of its own",
+            "trainium_inferentia2_arch.rst, Tensor Engine, Tile Size",
+        )
+
+
+def check_generation(instruction: Instruction, core: NeuronCore, *dtypes: Dtype) -> None:
+    """Every dtype is one that the core has."""
+    for dtype in dtypes:
+        if dtype.first_generation > core.generation:
+            instruction.refuse(
+                f"{dtype} on {core.name}; legal from NeuronCore-v{dtype.first_generation} on",
+                "use another format, or run with target='trn3'",
+                f"{instruction.source}, Data types",
+            )
+
+
+def check_tiling(
+    instruction: Instruction,
+    core: NeuronCore,
+    n: Dims,
+    position: tuple[int, ...] | None,
+    size: tuple[int, ...] | None,
+) -> None:
+    """Row and column tiles of the array: sizes, starts, and a stationary tile that fits."""
+    if not position and not size:
+        return
+    if not position or not size or len(position) != _PAIR or len(size) != _PAIR:
+        instruction.refuse(
+            f"tile_position={position}, tile_size={size}; legal: both as (row, column), or neither",
+            "set both, for example tile_position=(0, 0), tile_size=(64, 128)",
+            f"{instruction.source}, Tiling mode",
+        )
+    _check_edges(instruction, core, position, size)
+    if size[0] < n.K or size[1] < n.M:
+        instruction.refuse(
+            f"stationary [K={n.K}, M={n.M}] with tile_size={size}; legal: at most {list(size)}",
+            "choose a larger tile_size, or tile the matmul",
+            f"{instruction.source}, Tile size",
+        )
+
+
+def _check_edges(
+    instruction: Instruction, core: NeuronCore, position: tuple[int, ...], size: tuple[int, ...]
+) -> None:
+    """Along each edge of the array a legal length, from a multiple of it."""
+    source = f"{instruction.source}, Tiling mode"
+    edges = (int(core.pe_rows), int(core.pe_columns))
+    for name, edge, start, length in zip(("row", "column"), edges, position, size, strict=True):
+        if length not in tile_sizes(core, edge):
+            sizes = _listed(tile_sizes(core, edge))
+            instruction.refuse(
+                f"tile_size={size}; legal {name} sizes on {core.name}: {sizes}",
+                "choose one of these",
+                source,
+            )
+        if start % length or not 0 <= start < edge:
+            starts = _listed(range(0, edge, length))
+            instruction.refuse(
+                f"tile_position={position} with tile_size={size}; legal start {name}s: {starts}",
+                f"start at a multiple of the {name} size",
+                source,
+            )
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def tile_sizes(core: NeuronCore, edge: int) -> list[int]:
+    """The lengths into which an edge of the array divides: 128, 64 and, from v3 on, 32."""
+    halves = (edge, edge // 2, edge // (2 * 2))
+    return [length for length in halves if length >= core.pe_tile_minimum]
+
+
+def multiply_onto(
+    instruction: Instruction,
+    core: NeuronCore,
+    dst: Tile,
+    left: Float32Array,
+    right: Float32Array,
+    accumulate: bool | None,
+) -> None:
+    """``dst (+)= left @ right``, in float32, rounded at each write.
+
+    With accumulate=None each element of dst is overwritten by the first matmul on it since the
+    allocation, and added to by later ones. What other instructions write does not count as the
+    first, and before v4 a matmul cannot add to it.
+
+    Raises:
+        UndefinedBehavior: accumulation onto what no matmul wrote last.
+    """
+    out = dst.output() if dst.shape == (left.shape[0], right.shape[1]) else None
+    if accumulate is False or (accumulate is None and _is_fresh(dst)):
+        dst.store(np.matmul(left, right, out=out))
+        mark_started(dst)
+        return
+    if accumulate:
+        _check_started(instruction, core, dst)
+    _check_unset(instruction, core, dst)
+    dst.require_intact(instruction.opcode)
+    is_started = _is_started(dst)
+    product = np.matmul(left, right)
+    old = dst.load().reshape(product.shape)
+    if not accumulate and not is_started:
+        old = np.where(_started(dst).reshape(product.shape), old, 0)
+    dst.store(np.add(product, old, out=product if out is None else out))
+    if not is_started:
+        mark_started(dst)
+
+
+def mark_started(dst: Tile) -> None:
+    """A matmul has written every element of `dst` now."""
+    storage = dst.storage
+    if isinstance(dst.index, SnakeIndex):
+        pattern = storage.started(dst.footprint)
+        storage.accumulating.mark(pattern, dst.dtype.itemsize, _places(dst, dst.index))
+    else:
+        storage.accumulating.add(*_own_runs(dst))
+
+
+def array_cost(
+    core: NeuronCore, cycles: float, flops: float = 0.0, size: tuple[int, ...] | None = None
+) -> Cost:
+    """An interval of `cycles`, and the time in which the last column crosses the array's rows.
+
+    A matmul on a tile of the array leaves the other tiles to its neighbours: it takes its share of
+    the interval, and the rest is latency. LoadStationary is up to four times as fast as the matmul
+    and runs behind the one before, so it is never what bounds the interval.
+
+    Source: nki.isa.nc_matmul, Tiling mode; trainium_inferentia2_arch.rst, Background and Fast
+    LoadStationary.
+    """
+    whole = core.pe_rows * core.pe_columns
+    share = prod(size) / whole if size else 1.0
+    drain_cycles = core.access_latency_cycles + core.pe_rows + cycles * (1 - share)
+    return Cost(
+        interval_s=cycles * share / core.tensor_clock_hz,
+        latency_s=drain_cycles / core.tensor_clock_hz,
+        flops=flops,
+    )
+
+
+def streaming_cycles(core: NeuronCore, columns: int, stationary_columns: int) -> float:
+    """max(N, min(64, M)): the interval of one pass of the moving tile."""
+    return max(columns, min(core.minimum_interval_cycles, stationary_columns))
+
+
+def _places(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
+    return np.arange(dst.partitions)[:, None], index.columns(dst.partitions)
+
+
+def _is_fresh(dst: Tile) -> bool:
+    """Whether no matmul has written any element of `dst`."""
+    return dst.storage.accumulating.is_disjoint(*_own_runs(dst))
+
+
+def _is_started(dst: Tile) -> bool:
+    """Whether a matmul has written every element of `dst`."""
+    if isinstance(dst.index, SnakeIndex):
+        return bool(_started(dst).all())
+    return dst.storage.accumulating.covers(*_own_runs(dst))
+
+
+def _own_runs(dst: Tile) -> tuple[AccessPattern, int]:
+    """The tile's contiguous runs within the tensor's own bytes, and the bytes of one."""
+    runs, run_bytes = dst.layout.runs
+    return dst.storage.started(runs), run_bytes
+
+
+def _started(dst: Tile) -> Array:
+    """One boolean an element of `dst`: whether a matmul has written it."""
+    return _flags(dst.storage.accumulating, dst)
+
+
+def _flags(mask: ByteMask, dst: Tile) -> Array:
+    """One boolean an element of `dst`: whether it is in a set of the tensor's own bytes."""
+    flags = mask.of(dst.storage.started(dst.footprint), dst.dtype.itemsize)
+    return flags[_places(dst, dst.index)] if isinstance(dst.index, SnakeIndex) else flags
+
+
+def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
+    """accumulate=True needs a started accumulation; on v4 any written value will do."""
+    if _is_started(dst):
+        return
+    is_written = dst.is_written()
+    if is_written and core.generation >= WHOLE_PSUM_GENERATION:
+        return
+    what = "was set by another instruction than a matmul" if is_written else "nothing wrote"
+    is_whole = core.generation >= WHOLE_PSUM_GENERATION
+    legal = "was written" if is_whole else "a matmul with accumulate=False has started"
+    raise UndefinedBehavior(
+        f"{instruction.opcode}: accumulate=True onto {dst}, which {what}; legal on {core.name}: "
+        f"PSUM that {legal}",
+        fix="use accumulate=False for the first matmul, or leave accumulate out",
+        source=f"{instruction.source}, Accumulation mode",
+    )
+
+
+def _check_unset(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
+    """Before v4 nothing but matmuls may have written what a matmul adds to, since it started."""
+    storage = dst.storage
+    if core.generation >= WHOLE_PSUM_GENERATION or not storage.is_set_since:
+        return
+    if storage.set_since.is_disjoint(*_own_runs(dst)):
+        return
+    if not (_is_started(dst) or (_started(dst) & _flags(storage.set_since, dst)).any()):
+        return
+    raise UndefinedBehavior(
+        f"{instruction.opcode}: accumulation onto {dst}, of which another instruction has written "
+        f"elements since a matmul started them; legal on {core.name}: PSUM that matmuls alone have "
+        "written since",
+        fix="start again with accumulate=False, and add the old values with nisa.tensor_tensor",
+        source=f"{instruction.source}, Accumulation mode",
+    )

@@ -1,0 +1,164 @@
+"""Transposes between partitions and the free axis: nc_transpose, and what nc_matmul shares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, UINT16, to_float32
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.movement import Movement, transposed_rows
+from trnsim.isa.tensor.tensor_engine import (
+    array_cost,
+    check_bank,
+    check_generation,
+    streaming_cycles,
+)
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array, Dtype
+    from trnsim.isa.language.machine import Machine
+
+TRANSPOSE_GENERATION = 3
+"""From here on the Tensor Engine transposes bits instead of multiplying with ones and zeros."""
+
+_WIDE_BYTES = 2
+
+
+class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
+    """``dst = data.T`` between the partition axis and the flattened free axes.
+
+    The Tensor Engine does up to [128, 128] from SBUF to PSUM, the Vector Engine up to [32, 32].
+    The Tensor Engine of v2 multiplies with an identity matrix, so that one NaN or infinity spreads
+    over its row of dst; everything else moves bits. FP8 elements of dst that lie two bytes apart
+    get a zero byte above on the Tensor Engine from v3 on.
+    """
+
+    dst: Tile = writes("F P", SBUF, PSUM)
+    data: Tile = reads("P F", SBUF, PSUM)
+    engine: Engine = Engine.unknown
+
+    def chosen_engine(self, core: NeuronCore) -> Engine:
+        """The Tensor Engine from SBUF to PSUM, else the Vector Engine."""
+        del core
+        if self.engine is not Engine.unknown:
+            return self.engine
+        is_tensor = self.data.memory is SBUF and self.dst.memory is PSUM
+        return Engine.tensor if is_tensor else Engine.vector
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`data` and dst have one dtype.
+
+        - The Tensor Engine takes up to [128, 128], from SBUF to PSUM, before v4 within one bank.
+        - The Vector Engine takes up to [32, 32], in SBUF and PSUM.
+        """
+        if self.dst.dtype != self.data.dtype:
+            self.refuse(
+                f"`dst` is {self.dst} and `data` is {self.data}; legal: equal dtypes",
+                "allocate dst with data.dtype",
+                "nki.isa.nc_transpose, Data types",
+            )
+        check_generation(self, core, self.data.dtype)
+        engine = self.chosen_engine(core)
+        limit = core.pe_rows if engine is Engine.tensor else core.vector_transpose_partitions
+        if max(n.P, n.F) > limit:
+            self.refuse(
+                f"data is [{n.P}, {n.F}] on the {engine.label}; legal: at most [{limit}, {limit}]",
+                "transpose tile by tile",
+                "nki.isa.nc_transpose, Tile size",
+            )
+        if engine is Engine.tensor and (self.data.memory, self.dst.memory) != (SBUF, PSUM):
+            self.refuse(
+                f"{self.data} to {self.dst} on the Tensor Engine; legal: SBUF to PSUM",
+                "allocate dst in nl.psum",
+                "nki.isa.nc_transpose, Memory types",
+            )
+        if engine is Engine.tensor:
+            check_bank(self, core, self.dst)
+
+    def execute(self, machine: Machine) -> None:
+        """Bits as stored, but for the products of the Tensor Engine of v2."""
+        data = self.data.bits()
+        # A copy first: numpy transposes packed rows in half the time of strided ones.
+        flat = np.ascontiguousarray(data.reshape(data.shape[0], -1))
+        core = machine.core
+        is_tensor = self.chosen_engine(core) is Engine.tensor
+        if not is_tensor:
+            self.dst.put(flat.T)
+        elif core.generation < TRANSPOSE_GENERATION and _has_non_finite(flat, self.data.dtype):
+            self.dst.store(to_float32(flat).T @ np.eye(len(flat), dtype=np.float32))
+        elif core.generation < TRANSPOSE_GENERATION:
+            self.dst.put(flat.T)
+        else:
+            put_transposed(self.dst, flat.T)
+
+    def movement(self) -> Movement:
+        """Rows become columns."""
+        return Movement(self.data, self.dst, transposed_rows)
+
+    def written_tiles(self) -> list[Tile]:
+        """Dst, with the zero bytes above spaced FP8 elements on the Tensor Engine."""
+        on_array = self.engine is not Engine.vector and self.dst.memory is PSUM
+        return [transposed_dst(self.dst) if on_array else self.dst]
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """Tensor Engine: max(P, min(64, F)) a pass; Vector Engine: max(MIN_II, F).
+
+        On the array it is a matmul of data [P, F] with an identity matrix [P, P].
+        Four-byte data takes four passes, two from v3 on; v4 runs a transpose in the background of
+        the next instruction.
+        """
+        if self.chosen_engine(core) is Engine.vector:
+            return lane_cost(core, Engine.vector, n.F)
+        passes: float = 1
+        if self.data.dtype.itemsize == FLOAT32.itemsize:
+            passes = core.fp32_passes / core.fp32_transpose_speedup
+        passes /= core.background_transpose_speedup
+        return array_cost(core, passes * streaming_cycles(core, n.P, n.F), 2.0 * n.P * n.F * n.P)
+
+
+def _has_non_finite(bits: Array, dtype: Dtype) -> bool:
+    return dtype.is_float and not np.isfinite(to_float32(bits)).all()
+
+
+def transposed_dtypes(core: NeuronCore, source: Dtype, dst: Tile) -> tuple[Dtype, ...]:
+    """What the transpose of `source` may be written to in PSUM.
+
+    From v3 on FP8 arrives as 16 bits: an element two bytes wide, or every other byte of `dst`.
+    """
+    if core.generation < TRANSPOSE_GENERATION or source.itemsize > 1:
+        return (source, FLOAT32)
+    return (BFLOAT16, FLOAT16, UINT16, *((source,) if _is_spaced(dst) else ()))
+
+
+def transposed_dst(dst: Tile) -> Tile:
+    """What a transpose writes: `dst`, with the zero bytes above spaced FP8 elements."""
+    if dst.dtype.itemsize > 1 or not _is_spaced(dst):
+        return dst
+    return Tile(dst.storage, UINT16, dst.pattern, dst.index)
+
+
+def put_transposed(dst: Tile, bits: Array) -> None:
+    """Write elements as stored; FP8 becomes 16 bits with zeros above, a wider dst takes values."""
+    target = transposed_dst(dst)
+    if bits.dtype.itemsize == 1 and target.dtype.itemsize == _WIDE_BYTES:
+        target.put(bits.view(np.uint8).astype(np.uint16).view(target.dtype.dtype))
+    elif bits.dtype.itemsize == target.dtype.itemsize:
+        target.put(bits)
+    else:
+        target.store(to_float32(bits))
+
+
+def _is_spaced(dst: Tile) -> bool:
+    """Whether one-byte elements lie two bytes apart, the first at an even byte."""
+    pattern = dst.pattern
+    axes = zip(pattern.strides_bytes, pattern.shape, strict=True)
+    places = [pattern.offset_bytes, pattern.strides_bytes[-1]]
+    places += [step for step, length in axes if length > 1]
+    return all(place % _WIDE_BYTES == 0 for place in places)

@@ -1,0 +1,1 @@
+"""Instructions of the Vector Engine, and those that several lane engines share."""

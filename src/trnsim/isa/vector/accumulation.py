@@ -1,0 +1,97 @@
+"""The accumulator registers of the Vector Engine, and what `reduce_cmd` does with them.
+
+Reductions take the float32 results before they are rounded to the dtype of `dst`: range_select's
+note on stability has -inf in a bfloat16 `dst` beside FP32_MIN in a float32 `reduce_res`. The order
+in which a lane adds is not documented; here it is numpy's. The lanes are those of the partitions
+from which the engine reads its data.
+
+Source: nki.isa.tensor_scalar_reduce, nki.isa.exponential: Accumulator behavior.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.errors import InternalError
+from trnsim.isa.language.instruction import Instruction
+from trnsim.isa.language.lanes import along_free_axis
+from trnsim.isa.language.machine import IDENTITIES, Machine
+from trnsim.isa.language.modes import Engine, ReduceCmd
+from trnsim.isa.language.operators import ALU
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.dtypes import Array, Float32Array
+
+_ACCUMULATES_NOTHING = (ReduceCmd.idle, ReduceCmd.reset)
+
+
+def check_command(
+    instruction: Instruction, command: ReduceCmd, reduce_res: Tile | None, *legal: ReduceCmd
+) -> None:
+    """Refuse another command than `legal`, and a `reduce_res` that nothing fills."""
+    if command not in legal:
+        instruction.refuse(
+            f"reduce_cmd {getattr(command, 'name', command)}; legal: "
+            f"{', '.join(c.name for c in legal)}",
+            "use one of these",
+        )
+    if reduce_res is not None and command in _ACCUMULATES_NOTHING:
+        instruction.refuse(
+            f"reduce_res with reduce_cmd {command.name}, which accumulates nothing; legal: "
+            f"{', '.join(c.name for c in legal if c not in _ACCUMULATES_NOTHING)}",
+            "name the command that fills the accumulator, such as nisa.reduce_cmd.reset_reduce",
+        )
+
+
+def starting(
+    machine: Machine,
+    command: ReduceCmd,
+    op: str,
+    first: int,
+    values: Array,
+    initial: Tile | float | None = None,
+) -> Float32Array:
+    """What the registers hold as `command` starts, [P, 1] for `values` from partition `first` on.
+
+    Raises:
+        UndefinedBehavior: where `reduce` continues what nothing started.
+    """
+    lanes = len(values)
+    if command is ReduceCmd.reduce:
+        return machine.accumulators[Engine.vector].read(first, lanes)
+    start: Array | float = IDENTITIES[op]
+    if command is ReduceCmd.load_reduce and initial is not None:
+        start = along_free_axis(initial, np.empty((lanes, 1)))
+    return np.array(np.broadcast_to(np.asarray(start, np.float32), (lanes, 1)))
+
+
+def accumulate(
+    machine: Machine,
+    command: ReduceCmd,
+    op: str,
+    first: int,
+    values: Array,
+    initial: Tile | float | None = None,
+) -> Float32Array | None:
+    """Reduce float32 `values` along the free axes into the registers from partition `first` on.
+
+    Returns:
+        What the registers hold then, [P, 1]; None where `command` accumulates nothing.
+    """
+    registers = machine.accumulators[Engine.vector]
+    if command is ReduceCmd.idle:
+        registers.forget()
+        return None
+    start = starting(machine, command, op, first, values, initial)
+    if command is ReduceCmd.reset:
+        registers.write(first, start)
+        return None
+    operator = ALU[op]
+    if operator.reduce is None:
+        raise InternalError(f"{op} accumulates but does not reduce")
+    total = operator.reduce(values.reshape(len(values), -1), axis=1).reshape(-1, 1)
+    registers.write(first, operator.apply(start, total))
+    return registers.read(first, len(values))

@@ -1,0 +1,134 @@
+"""Copies within a NeuronCore: tensor_copy, memset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.dtypes import round_to
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.lanes import copy_speedup, lane_cost
+from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.movement import Movement, as_it_is
+from trnsim.memory import SnakeIndex, Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.isa.language.machine import Machine
+
+
+class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsimd)):
+    """``dst = src``, bit for bit where the dtypes are equal, else through float32."""
+
+    indirect = ("dst", "src")
+
+    dst: Tile = writes("P F", SBUF, PSUM)
+    src: Tile = reads("P F", SBUF, PSUM)
+    engine: Engine = Engine.unknown
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """GpSimd has no way to PSUM, and copies no `.indirect()` view.
+
+        - The Scalar Engine of v2 copies by `activation` alone.
+        """
+        del n
+        engine = self.chosen_engine(core)
+        if engine is Engine.gpsimd and PSUM in (self.dst.memory, self.src.memory):
+            self.refuse(
+                "engine=nisa.engine.gpsimd with a tile in PSUM; legal: both tiles in SBUF",
+                "use nisa.engine.vector or nisa.engine.scalar",
+            )
+        views = [t for t in (self.dst, self.src) if isinstance(t.index, SnakeIndex)]
+        if engine is Engine.gpsimd and views:
+            self.refuse(
+                f"engine=nisa.engine.gpsimd with {views[0]}, an indirect view; legal: vector, "
+                "scalar",
+                "use nisa.engine.vector",
+                "nki.isa.tensor_copy, Tensor indirection",
+            )
+        if engine is Engine.scalar and core.generation == _FIRST_GENERATION:
+            self.refuse(
+                f"engine=nisa.engine.scalar on {core.name}; legal: vector, gpsimd",
+                "use nisa.activation(op=nl.copy)",
+            )
+
+    def execute(self, machine: Machine) -> None:
+        """Bit-accurate where dtypes agree, on the Scalar Engine too from v3 on.
+
+        Source: trainium2_arch.rst, Scalar Engine.
+        """
+        del machine
+        if self.src.dtype == self.dst.dtype:
+            self.dst.put(self.src.bits())
+        else:
+            self.dst.store(self.src.load())
+
+    def movement(self) -> Movement:
+        """Element by element."""
+        return Movement(self.src, self.dst, as_it_is)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, F), divided by the engine's performance mode."""
+        engine = self.chosen_engine(core)
+        return lane_cost(core, engine, n.F / copy_speedup(core, engine, self.dst, self.src))
+
+
+class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
+    """``dst = value`` in every element, rounded once to the dtype of `dst`.
+
+    Note:
+        NKI 0.3 refuses a float for an integer tile. A float zero is taken all the same: AWS's own
+        library passes it for scales (nki-library 2.29, gate_up_projection_mx.py).
+    """
+
+    dst: Tile = writes("P F", SBUF, PSUM)
+    value: float | Tile
+    engine: Engine = Engine.unknown
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """The value matches the dtype.
+
+        - `value` is a number; an int for an integer dtype; 0 for a packed one.
+        - GpSimd has no way to PSUM.
+        """
+        del n
+        if isinstance(self.value, Tile):
+            self.refuse(f"value is {self.value}; legal: a number", "use nisa.tensor_copy")
+        dtype = self.dst.dtype
+        if dtype.is_packed and self.value != 0:
+            self.refuse(
+                f"value {self.value} for {self.dst}; legal for packed dtypes: 0",
+                "view the tile as uint32 or uint16 and set its bits",
+            )
+        if not dtype.is_packed and not dtype.is_float and self.value != 0:
+            self._check_integer()
+        if self.chosen_engine(core) is Engine.gpsimd and self.dst.memory is PSUM:
+            self.refuse(
+                "engine=nisa.engine.gpsimd with dst in PSUM; legal: dst in SBUF",
+                "use nisa.engine.vector",
+            )
+
+    def execute(self, machine: Machine) -> None:
+        """The same for every dtype."""
+        del machine
+        value = round_to(np.asarray([self.value], np.float64), self.dst.dtype)
+        self.dst.fill(value)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, F/2) for zero in 16 bits, else max(MIN_II, F)."""
+        halves = self.value == 0 and self.dst.dtype.is_float and self.dst.dtype.itemsize == _HALF
+        return lane_cost(core, self.chosen_engine(core), n.F / (2 if halves else 1))
+
+    def _check_integer(self) -> None:
+        if not isinstance(self.value, int):
+            self.refuse(
+                f"value {self.value} for {self.dst}; legal: a whole number given as an int",
+                "pass an int, or allocate the tile with a float dtype",
+                "release notes of NKI 0.3, nisa.memset",
+            )
+
+
+_FIRST_GENERATION = 2
+_HALF = 2

@@ -1,0 +1,324 @@
+"""Element by element: tensor_tensor, tensor_scalar, scalar_tensor_tensor, reciprocal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.dtypes import BFLOAT16, INT32, UINT32
+from trnsim.isa.language.declaration import reads, vector_or_number, writes
+from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.lanes import (
+    bits_along_free_axis,
+    copy_speedup,
+    is_16bit_float,
+    lane_cost,
+    same_shape,
+)
+from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.operands import (
+    BINARY,
+    BYPASS,
+    TABLE,
+    UNARY,
+    apply,
+    apply_along,
+    arithmetic,
+    check_one_in_psum,
+    check_operand,
+    is_bypass,
+    operator_of,
+)
+from trnsim.isa.language.operators import ALU, AluOperator
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.isa.language.machine import Machine
+
+_EXACT_INTEGERS = (INT32, UINT32)
+
+
+def _check_bitvec(instruction: Instruction, operator: AluOperator, *tiles: Tile) -> None:
+    """Bitvec operators work on integers as they are stored."""
+    others = [tile for tile in tiles if not tile.dtype.is_integer]
+    if operator.is_bitvec and others:
+        instruction.refuse(
+            f"bitvec operator {operator.name} with {others[0]}; legal: integer dtypes",
+            "view the tile as an integer of the same size: tile.view(nl.int32)",
+        )
+
+
+_STREAMED = ("add", "subtract", "multiply")
+_STREAMED_SPEEDUP = 2
+"""For these operators on contiguous bfloat16 in SBUF. Source: nki.isa.tensor_tensor of SDK 2.26."""
+
+
+def _is_dense_bfloat16(tile: Tile) -> bool:
+    return tile.dtype == BFLOAT16 and tile.pattern.is_contiguous(tile.dtype.itemsize, 1)
+
+
+class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
+    """``dst = data1 <op> data2``, element by element, computed in float32.
+
+    int32 and uint32 are exact on GpSimd, which is chosen for them unless an operand is in PSUM.
+    """
+
+    spread = "elements"
+    indirect = ("dst", "data1")
+
+    dst: Tile = writes("P F", SBUF, PSUM)
+    data1: Tile = reads("P F", SBUF, PSUM)
+    data2: Tile = reads("P F", SBUF, PSUM)
+    op: str
+    engine: Engine = Engine.unknown
+
+    def chosen_engine(self, core: NeuronCore) -> Engine:
+        """GpSimd for `power` and for arithmetic on exact integers, else the Vector Engine."""
+        if self.engine is not Engine.unknown:
+            return self.engine
+        is_bitvec = self.op in ALU and ALU[self.op].is_bitvec
+        is_exact = self._is_integer() and not is_bitvec and not self._uses_psum()
+        if self.op == "power" or is_exact:
+            return Engine.gpsimd
+        return super().chosen_engine(core)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """A binary operator.
+
+        - At most one of data1 and data2 is in PSUM; on GpSimd nothing is.
+        - power runs on GpSimd.
+        - Bitvec operators take integers on all sides, on the Vector Engine.
+        """
+        del n
+        operator = operator_of(self, "op", core)
+        if operator.arity != BINARY:
+            self.refuse(
+                f"op {self.op} takes one operand; legal: a binary operator",
+                "use nisa.tensor_scalar or nisa.activation",
+                TABLE,
+            )
+        _check_bitvec(self, operator, self.dst, self.data1, self.data2)
+        check_one_in_psum(self, "data1", "data2")
+        if operator.is_bitvec and self.chosen_engine(core) is not Engine.vector:
+            self.refuse(
+                f"bitvec operator {self.op} on the {self.chosen_engine(core).label}; legal: the "
+                "Vector Engine",
+                "leave engine out",
+            )
+        if self.op == "power" and self.chosen_engine(core) is not Engine.gpsimd:
+            self.refuse(
+                f"op power on the {self.chosen_engine(core).label}; legal: the GpSimd Engine",
+                "leave engine out",
+            )
+        if self.chosen_engine(core) is Engine.gpsimd and self._uses_psum():
+            self.refuse(
+                f"op {self.op} on GpSimd with a tile in PSUM; legal: all tiles in SBUF",
+                "copy the PSUM tile to SBUF with nisa.tensor_copy",
+            )
+
+    def execute(self, machine: Machine) -> None:
+        """Exact integers on GpSimd, bits as stored for bitvec, else float32."""
+        operator = ALU[self.op]
+        is_exact = self._is_integer() and self.chosen_engine(machine.core) is Engine.gpsimd
+        if operator.is_bitvec or is_exact:
+            first, second = same_shape(self.data1.bits(), self.data2.bits())
+        else:
+            first, second = same_shape(self.data1.load(), self.data2.load())
+        is_plain = first.dtype == second.dtype == np.float32
+        out = self.dst.output(first) if is_plain else None
+        self.dst.store(apply(operator, first, second, out=out))
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """F cycles with one input in PSUM, else 2F; halved where all are 16-bit floats (v3 on).
+
+        Before v3 only sums, differences and products of contiguous bfloat16 take F.
+        """
+        engine = self.chosen_engine(core)
+        if engine is Engine.gpsimd:
+            return lane_cost(core, engine, 2 * n.F)
+        inputs = (self.data1, self.data2)
+        if any(tile.memory is PSUM for tile in inputs):
+            return lane_cost(core, engine, n.F)
+        is_16bit = all(map(is_16bit_float, (self.dst, *inputs)))
+        speedup = core.vector_16bit_tensor_tensor_speedup if is_16bit else 1
+        if self.op in _STREAMED and all(map(_is_dense_bfloat16, (self.dst, *inputs))):
+            speedup = _STREAMED_SPEEDUP
+        return lane_cost(core, engine, 2 * n.F / speedup)
+
+    def _is_integer(self) -> bool:
+        return all(t.dtype in _EXACT_INTEGERS for t in (self.dst, self.data1, self.data2))
+
+    def _uses_psum(self) -> bool:
+        return PSUM in (self.dst.memory, self.data1.memory, self.data2.memory)
+
+
+class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsimd)):
+    """``dst = (data <op0> operand0) <op1> operand1`` with operands broadcast along the free axis.
+
+    Operands are numbers or [P, 1] tiles; arithmetic is float32. `reverse0` and `reverse1` swap the
+    two sides of an operator; an operator that is `None` or `nl.bypass` lets the data pass.
+
+    Note:
+        AWS states the Scalar Engine's operators for trn2; they are taken to hold on every
+        generation. AWS excludes indirect views where the operator matches an address calculation in
+        integers, and does not say what matches; nothing is refused for it.
+    """
+
+    spread = "elements"
+    indirect = ("dst", "data")
+
+    dst: Tile = writes("P F", SBUF, PSUM)
+    data: Tile = reads("P F", SBUF, PSUM)
+    op0: str | None
+    operand0: Tile | float | None = vector_or_number("P 1", SBUF, PSUM, default=None)
+    reverse0: bool = False
+    op1: str | None = None
+    operand1: Tile | float | None = vector_or_number("P 1", SBUF, PSUM, default=None)
+    reverse1: bool = False
+    engine: Engine = Engine.unknown
+
+    def chosen_engine(self, core: NeuronCore) -> Engine:
+        """GpSimd for rsqrt in SBUF, else the Vector Engine (nki.api.shared.rst)."""
+        is_root = self.engine is Engine.unknown and self.op0 == "rsqrt"
+        return Engine.gpsimd if is_root and not self._in_psum() else super().chosen_engine(core)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """Both operators are bitvec or both arithmetic.
+
+        - Operands of arithmetic operators are numbers or float32 tiles; a unary operator takes None
+          or 0.
+        - Bitvec operators take integers as data, dst and operands, on the Vector Engine.
+        - The Scalar Engine has (multiply, add), multiply and add; GpSimd has rsqrt, of what is in
+          SBUF.
+        """
+        del n
+        first, second = (operator_of(self, op, core, may_bypass=True) for op in ("op0", "op1"))
+        check_operand(self, "operand0", first)
+        check_operand(self, "operand1", second)
+        for operator in (first, second):
+            _check_bitvec(self, operator, self.dst, self.data)
+        is_chain = BYPASS not in (first, second)
+        if is_chain and second.is_bitvec != first.is_bitvec:
+            self.refuse(
+                f"op0 {self.op0} with op1 {self.op1}; legal: both bitvec or both arithmetic",
+                "use two instructions",
+            )
+        self._check_engine(core, first, second)
+
+    def execute(self, machine: Machine) -> None:
+        """Float32 chain, or integers as stored for bitvec operators."""
+        del machine
+        first = (ALU[self.op0 or BYPASS.name], self.operand0, self.reverse0)
+        second = (ALU[self.op1 or BYPASS.name], self.operand1, self.reverse1)
+        if first[0].is_bitvec or second[0].is_bitvec:
+            result = self.data.bits()
+            for operator, operand, reverse in (first, second):
+                if operator is not BYPASS:
+                    bits = bits_along_free_axis(operand, result)
+                    result = apply(operator, result, bits, reverse=reverse)
+        else:
+            result = self.data.load()
+            vectors = [op.bits() for op in (self.operand0, self.operand1) if isinstance(op, Tile)]
+            out = self.dst.output(result, *vectors)
+            for operator, operand, reverse in (first, second):
+                if operator is not BYPASS:
+                    result = apply_along(operator, result, operand, reverse=reverse, out=out)
+        self.dst.store(result)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, F) for one operator as for two; the copies' performance modes apply.
+
+        rsqrt on GpSimd takes four times as long.
+        """
+        engine = self.chosen_engine(core)
+        if engine is Engine.gpsimd:
+            return lane_cost(core, engine, n.F * core.gpsimd_rsqrt_cycles_per_element)
+        return lane_cost(core, engine, n.F / copy_speedup(core, engine, self.dst, self.data))
+
+    def _in_psum(self) -> list[Tile]:
+        return [tile for _, tile in self.tiles() if tile.memory is PSUM]
+
+    def _check_engine(self, core: NeuronCore, first: AluOperator, second: AluOperator) -> None:
+        """The Scalar Engine multiplies and adds; GpSimd takes roots, of what is in SBUF."""
+        engine = self.chosen_engine(core)
+        names = (first.name, None if second is BYPASS else second.name)
+        if engine is Engine.scalar and names not in _SCALAR_ENGINE_PAIRS:
+            self.refuse(
+                f"op0 {names[0]}, op1 {names[1]} on the Scalar Engine; legal: multiply then add, "
+                "multiply alone, add alone",
+                "use nisa.engine.vector",
+            )
+        if engine is not Engine.gpsimd:
+            return
+        if names[0] != "rsqrt":
+            self.refuse(f"op0 {names[0]} on GpSimd; legal: rsqrt", "use nisa.engine.vector")
+        for tile in self._in_psum():
+            self.refuse(
+                f"rsqrt on GpSimd with {tile}; legal: all tiles in SBUF",
+                "copy the PSUM tile to SBUF with nisa.tensor_copy",
+            )
+
+
+_SCALAR_ENGINE_PAIRS = {("multiply", "add"), ("multiply", None), ("add", None)}
+
+
+class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
+    """``dst = (data <op0> operand0) <op1> operand1``, operand0 broadcast, operand1 a tile."""
+
+    spread = "elements"
+
+    dst: Tile = writes("P F", SBUF, PSUM)
+    data: Tile = reads("P F", SBUF, PSUM)
+    op0: str
+    operand0: Tile | float = vector_or_number("P 1", SBUF, PSUM)
+    op1: str
+    operand1: Tile = reads("P F", SBUF, PSUM)
+    reverse0: bool = False
+    reverse1: bool = False
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """Arithmetic operators, the second binary.
+
+        - At most one of data and operand1 is in PSUM.
+        """
+        del n
+        first = arithmetic(self, "op0", core, may_bypass=True)
+        arithmetic(self, "op1", core, arity=BINARY)
+        if first.arity == UNARY:
+            check_operand(self, "operand0", first)
+        check_one_in_psum(self, "data", "operand1")
+
+    def execute(self, machine: Machine) -> None:
+        """Float32 throughout, rounded once on write."""
+        del machine
+        data, second = same_shape(self.data.load(), self.operand1.load())
+        if not is_bypass(self.op0):
+            data = apply_along(ALU[self.op0], data, self.operand0, reverse=self.reverse0)
+        out = self.dst.output(data)
+        self.dst.store(apply(ALU[self.op1], data, second, reverse=self.reverse1, out=out))
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """F for bfloat16 data and operand1, subtract then multiply and an even F, else 2F."""
+        is_bfloat16 = self.data.dtype == self.operand1.dtype == BFLOAT16
+        is_fast = is_bfloat16 and (self.op0, self.op1) == ("subtract", "multiply") and n.F % 2 == 0
+        return lane_cost(core, Engine.vector, n.F * (1 if is_fast else 2))
+
+
+class Reciprocal(Instruction, engines=(Engine.vector,)):
+    """``dst = 1 / data``, in float32."""
+
+    spread = "elements"
+
+    dst: Tile = writes("P F", SBUF, PSUM)
+    data: Tile = reads("P F", SBUF, PSUM)
+
+    def execute(self, machine: Machine) -> None:
+        """More precise than the Scalar Engine's approximation; exact division here."""
+        del machine
+        self.dst.store(ALU["reciprocal"].apply(self.data.load()))
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, 8F)."""
+        return lane_cost(core, Engine.vector, n.F * core.vector_reciprocal_cycles_per_element)

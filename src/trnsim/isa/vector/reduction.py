@@ -1,0 +1,104 @@
+"""Reductions along the free axis: tensor_reduce."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.operators import ALU
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
+    from trnsim.isa.language.machine import Machine
+
+_REDUCTIONS = [name for name, operator in ALU.items() if operator.reduce is not None]
+
+
+class TensorReduce(Instruction, engines=(Engine.vector,)):
+    """``dst = reduce(op, data, axis)`` over the last free axes, optionally negated.
+
+    Note:
+        The order in which a lane adds is not documented; here it is numpy's.
+    """
+
+    indirect = ("dst", "data")
+
+    dst: Tile = writes("", SBUF, PSUM)
+    op: str
+    data: Tile = reads("P F", SBUF, PSUM)
+    axis: int | tuple[int, ...]
+    negate: bool = False
+    keepdims: bool = False
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """The axes are the last ones, never the partition axis.
+
+        - dst has the partitions of data and the elements that remain.
+        - `op` reduces; bitvec operators take integers, and no negate.
+        """
+        del core, n
+        if self.op not in _REDUCTIONS:
+            self.refuse(f"op {self.op}; legal: {', '.join(_REDUCTIONS)}", "use one of these")
+        self._check_bitvec()
+        ndim = len(self.data.shape)
+        axes = self._axes()
+        if not axes or axes[0] <= 0 or axes != list(range(axes[0], ndim)):
+            self.refuse(
+                f"axis={self.axis} of data {self.data}; legal: the last free axes, such as "
+                f"{tuple(range(1, ndim))}",
+                "permute the tile so that the axes to reduce come last; transpose it to reduce "
+                "partitions",
+            )
+        kept = prod(self.data.shape[1 : axes[0]])
+        given = (self.dst.shape[0], prod(self.dst.shape[1:]))
+        if given != (self.data.shape[0], kept):
+            self.refuse(
+                f"dst is {self.dst}; legal: {self.data.shape[0]} partitions x {kept} elements",
+                "allocate dst with the axes that remain",
+            )
+
+    def execute(self, machine: Machine) -> None:
+        """Float32, or bits as stored for bitvec operators."""
+        del machine
+        operator = ALU[self.op]
+        assert operator.reduce is not None  # noqa: S101  `check` has seen to it
+        data = self.data.bits() if operator.is_bitvec else self.data.load()
+        first = self._axes()[0]
+        result = operator.reduce(data.reshape(*data.shape[:first], -1), axis=-1)
+        self.dst.store(-result if self.negate else result)
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """An element of dst needs all that it is reduced of."""
+        kept = np.asarray(flags.reshape(*tile.shape[: self._axes()[0]], -1).all(axis=-1))
+        return [(self.dst, kept)] if kept.any() else None
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """F/2 for bfloat16 add or max, else F."""
+        is_fast = self.data.dtype.name == self.dst.dtype.name == "bfloat16" and self.op in (
+            "add",
+            "maximum",
+        )
+        return lane_cost(core, Engine.vector, n.F / (2 if is_fast else 1))
+
+    def _axes(self) -> list[int]:
+        axes = (self.axis,) if isinstance(self.axis, int) else self.axis
+        ndim = len(self.data.shape)
+        return sorted(axis + ndim if axis < 0 else axis for axis in axes)
+
+    def _check_bitvec(self) -> None:
+        """Bitvec operators reduce integers as they are stored, and do not negate."""
+        others = [tile for tile in (self.data, self.dst) if not tile.dtype.is_integer]
+        if ALU[self.op].is_bitvec and (others or self.negate):
+            what = others[0] if others else "negate=True"
+            self.refuse(
+                f"bitvec operator {self.op} with {what}; legal: integer dtypes, negate=False",
+                "view the tile as an integer of the same size: tile.view(nl.int32)",
+            )

@@ -1,0 +1,222 @@
+"""The eight largest values and where they are: max8, nc_find_index8, nc_match_replace8.
+
+Values are compared in float32. A price below MIN_II, which AWS's formulas of max8 and
+nc_find_index8 allow, is not taken: MIN_II is what an instruction costs at least. That of
+nc_match_replace8 reads min(MIN_II, N); it is taken as max(MIN_II, N).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.dtypes import UINT16, UINT32, round_to
+from trnsim.errors import UndefinedBehavior, Unspecified
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.operands import is_number
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array, Float32Array
+    from trnsim.isa.language.machine import Machine
+
+_EIGHT = 8
+_DIMENSIONS = 3
+_NOT_FOUND = -1
+_OLDER = "aws-neuron-sdk@0521004c (SDK 2.26) nki.isa.nc_match_replace8"
+
+
+class Max8(Instruction, engines=(Engine.vector,)):
+    """``dst = the 8 largest values of src, descending``, duplicates kept: [P, 8].
+
+    Note:
+        Whether NaN is large is not documented, and refused. The older price is below MIN_II for few
+        elements, which is what an instruction costs at least.
+    """
+
+    spread = "elements"
+
+    dst: Tile = writes("P E", SBUF, PSUM)
+    src: Tile = reads("P F", SBUF, PSUM)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """8 to 16,384 elements a partition, in up to 3 dimensions.
+
+        - dst is [P, 8].
+        """
+        _check_length(self, "src", core, n.F, _EIGHT)
+        _check_eight(self, "dst", n.E)
+        _check_dimensions(self, "dst", 2)
+        _check_dimensions(self, "src", _DIMENSIONS)
+
+    def execute(self, machine: Machine) -> None:
+        """Compared in float32, rounded once on write."""
+        del machine
+        values = _rows(self.src)
+        largest = np.sort(np.partition(values, -_EIGHT, axis=1)[:, -_EIGHT:], axis=1)[:, ::-1]
+        if np.isnan(largest).any():
+            raise Unspecified(
+                "max8: src holds NaN, of which AWS does not say whether it is large",
+                fix="replace NaN first",
+                source=self.source,
+            )
+        self.dst.store(largest)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """F, and at least MIN_II."""
+        return lane_cost(core, Engine.vector, n.F)
+
+
+class NcFindIndex8(Instruction, engines=(Engine.vector,)):
+    """``dst[:, j] = index of vals[:, j] in data`` along the flattened free axis: [P, 8].
+
+    The k-th of equal values finds the k-th occurrence; what is not found, or no more, gives all
+    ones.
+    """
+
+    spread = "rows"
+
+    dst: Tile = writes("P E", SBUF, PSUM, dtypes=(UINT16, UINT32))
+    data: Tile = reads("P F", SBUF, PSUM)
+    vals: Tile = reads("P E", SBUF, PSUM)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`data` has 8 to 16,384 elements a partition, in up to 3 dimensions.
+
+        - vals has 8 a partition, in up to 3 dimensions; dst is [P, 8].
+        """
+        _check_length(self, "data", core, n.F, _EIGHT)
+        _check_eight(self, "vals", n.E)
+        _check_dimensions(self, "dst", 2)
+        _check_dimensions(self, "data", _DIMENSIONS)
+        _check_dimensions(self, "vals", _DIMENSIONS)
+
+    def execute(self, machine: Machine) -> None:
+        """What has been found is taken out, as NaN, which equals nothing."""
+        del machine
+        found = _find(_rows(self.data).copy(), _rows(self.vals), range(_EIGHT), np.nan)
+        stored = self.dst.dtype.dtype
+        self.dst.put(np.where(found == _NOT_FOUND, np.iinfo(stored).max, found).astype(stored))
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """F, and at least MIN_II."""
+        return lane_cost(core, Engine.vector, n.F)
+
+
+class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
+    """``dst = data with the first occurrence of each of vals replaced by imm``.
+
+    Values are taken from the last to the first, so of equal ones the last finds the first
+    occurrence. ``dst_idx[:, j]`` is the index that vals[:, j] found: [P, 8].
+
+    Note:
+        The limits on data and vals, and that the index of a value that is not found is undefined,
+        are those of SDK 2.26; today's page has none. The older price reads min(MIN_II, N) and is
+        taken as max.
+    """
+
+    spread = "rows"
+
+    dst: Tile = writes("P F", SBUF, PSUM)
+    data: Tile = reads("P F", SBUF, PSUM)
+    vals: Tile = reads("P E", SBUF, PSUM)
+    imm: float
+    dst_idx: Tile | None = writes("P E", SBUF, PSUM, default=None)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`vals` has 8 a partition, in up to 3 dimensions.
+
+        - data has up to 16,384 elements a partition.
+        - `imm` is a number.
+        """
+        _check_length(self, "data", core, n.F, 1, _OLDER)
+        _check_eight(self, "vals", n.E)
+        _check_dimensions(self, "vals", _DIMENSIONS, _OLDER)
+        if not is_number(self.imm):
+            self.refuse(f"imm is {self.imm}; legal: a number", "pass a float")
+
+    def execute(self, machine: Machine) -> None:
+        """Unreplaced elements keep their bits where the dtypes agree."""
+        del machine
+        values = _rows(self.data)
+        # A place that was found is found no more, even if imm is one of vals.
+        found = _find(values.copy(), _rows(self.vals), range(_EIGHT - 1, -1, -1), np.nan)
+        if self.dst_idx is not None and (found == _NOT_FOUND).any():
+            lane, slot = (int(i[0]) for i in np.nonzero(found == _NOT_FOUND))
+            raise UndefinedBehavior(
+                f"nc_match_replace8: vals[{lane}, {slot}] is not in data, or not often enough; its "
+                "index in dst_idx is undefined",
+                fix="take vals from data, for example with nisa.max8, or leave out dst_idx",
+                source=_OLDER,
+            )
+        lanes, slots = np.nonzero(found != _NOT_FOUND)
+        places = lanes, found[lanes, slots]
+        if self.dst.dtype == self.data.dtype:
+            bits = self.data.bits().reshape(values.shape).copy()
+            bits[places] = round_to(np.asarray([self.imm], np.float64), self.dst.dtype)[0]
+            self.dst.put(bits)
+        else:
+            replaced = values.copy()
+            replaced[places] = self.imm
+            self.dst.store(replaced)
+        if self.dst_idx is not None:
+            self.dst_idx.store(found)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, F)."""
+        return lane_cost(core, Engine.vector, n.F)
+
+
+def _rows(tile: Tile) -> Float32Array:
+    """Float32 values as [P, F]."""
+    return tile.load().reshape(tile.partitions, -1)
+
+
+def _find(data: Float32Array, values: Float32Array, order: Iterable[int], mark: float) -> Array:
+    """Where each value occurs first, overwriting that place of `data` by `mark`; else -1."""
+    found = np.full(values.shape, _NOT_FOUND)
+    lanes = np.arange(len(data))
+    for slot in order:
+        matches = data == values[:, slot : slot + 1]
+        place = matches.argmax(axis=1)
+        hits = matches[lanes, place]
+        found[hits, slot] = place[hits]
+        data[lanes[hits], place[hits]] = mark
+    return found
+
+
+def _check_length(
+    instruction: Instruction, name: str, core: NeuronCore, F: int, low: int, source: str = ""
+) -> None:
+    if not low <= F <= core.search_free_max:
+        instruction.refuse(
+            f"{name} is {getattr(instruction, name)}, {F} elements a partition; legal on "
+            f"{core.name}: {low} to {core.search_free_max}",
+            "split the tile, or pad it",
+            source,
+        )
+
+
+def _check_eight(instruction: Instruction, name: str, E: int) -> None:
+    if E != _EIGHT:
+        instruction.refuse(
+            f"{name} is {getattr(instruction, name)}; legal: {_EIGHT} elements a partition",
+            f"use a tile with {_EIGHT} elements a partition",
+        )
+
+
+def _check_dimensions(instruction: Instruction, name: str, limit: int, source: str = "") -> None:
+    tile: Tile = getattr(instruction, name)
+    if len(tile.shape) > limit:
+        instruction.refuse(
+            f"{name} is {tile}, of {len(tile.shape)} dimensions; legal: up to {limit}",
+            "reshape the tile",
+            source,
+        )

@@ -1,0 +1,162 @@
+"""Moving partitions within quadrants: nc_stream_shuffle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.fields import are_tiles
+from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.modes import Engine
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
+    from trnsim.isa.language.machine import Machine
+
+_QUADRANT = 32
+_KEEP = 255
+_Rows = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """Which rows of dst are written (a boolean each), from which rows of src; both also as runs."""
+
+    rows: _Rows
+    origins: _Rows
+    written: tuple[tuple[int, int], ...]
+    read: tuple[tuple[int, int], ...]
+
+
+class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
+    """``dst[q, i] = src[q, shuffle_mask[i]]`` for partition i of each quadrant q of 32.
+
+    A mask of 255 leaves the partition of `dst` as it is. `dst` may be `src`. Only the partitions
+    that the mask names are read, and only those that it does not keep are written.
+    """
+
+    dst: Tile = writes("D F", SBUF, PSUM)
+    src: Tile = reads("S F", SBUF, PSUM)
+    shuffle_mask: tuple[int, ...]
+
+    def accesses(self) -> tuple[list[Tile], list[Tile]]:
+        """The partitions that are read, and those that are written."""
+        route = self._route()
+        if route is None:  # `check` says why
+            return super().accesses()
+        return _cut(self.src, route.read), _cut(self.dst, route.written)
+
+    def written_tiles(self) -> list[Tile]:
+        """All of `dst` but what a mask of 255 keeps."""
+        return self.accesses()[1]
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`src` and dst have one dtype, and as many elements a partition.
+
+        - `shuffle_mask` is 32 integers, each 0 to 31, or 255 to keep the partition.
+        - With up to 32 partitions in the longer of the two, both start at a multiple of 32, with up
+          to 64 at one of 64, with more at 0.
+        """
+        if self.src.dtype != self.dst.dtype:
+            self.refuse(
+                f"src is {self.src} and dst is {self.dst}; legal: equal dtypes",
+                "allocate dst with the dtype of src",
+            )
+        mask = self.shuffle_mask
+        if not _is_mask(mask):
+            self.refuse(
+                f"shuffle_mask {mask}; legal: a list of {_QUADRANT} integers from 0 to "
+                f"{_QUADRANT - 1}, or {_KEEP} to leave the partition unmodified",
+                "name a source for each partition of a quadrant",
+            )
+        if self._route() is None:
+            self.refuse(
+                f"shuffle_mask takes partitions beyond src, which is {self.src}, for dst "
+                f"{self.dst}; legal: partitions of src",
+                "pass a longer src, or shuffle one quadrant at a time",
+            )
+        self._check_starts(core, ceil(max(n.D, n.S) / _QUADRANT))
+
+    def execute(self, machine: Machine) -> None:
+        """Bit for bit."""
+        del machine
+        route = self._route()
+        assert route is not None  # noqa: S101  `check` has seen to it
+        moved = self.src.bits()[route.origins]
+        self.dst.put(moved, None if route.rows.all() else route.rows)
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """What is written of the partitions that move."""
+        del tile, flags  # one of the runs that are read; the route has them all
+        route = self._route()
+        written = self.accesses()[1]
+        if route is None or self.src.index is not None or self.dst.index is not None:
+            return None
+        known = np.zeros((self.dst.partitions, *self.src.shape[1:]), np.bool_)
+        known[route.rows] = self.src.written_flags()[route.origins]
+        runs = [known[first:end] for first, end in route.written]
+        return list(zip(written, runs, strict=True)) if known.any() else None
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """max(MIN_II, F)."""
+        return lane_cost(core, Engine.vector, n.F)
+
+    def _route(self) -> _Route | None:
+        """What goes where; None where an operand is wrong."""
+        if not (_is_mask(self.shuffle_mask) and are_tiles(self.dst, self.src)):
+            return None
+        return _route(self.shuffle_mask, self.dst.partitions, self.src.partitions)
+
+    def _check_starts(self, core: NeuronCore, quadrants: int) -> None:
+        """One active quadrant starts at any, two at every other, three or four at the first."""
+        step = _QUADRANT * (quadrants if quadrants in (1, 2) else core.partitions // _QUADRANT)
+        for name, tile in (("dst", self.dst), ("src", self.src)):
+            if tile.start_partition % step:
+                legal = ", ".join(map(str, range(0, int(core.partitions), step)))
+                self.refuse(
+                    f"`{name}` starts at partition {tile.start_partition}, and {quadrants} "
+                    f"quadrants are active; legal starts: {legal}",
+                    "move the tile to a legal start partition",
+                )
+
+
+def _is_mask(mask: object) -> bool:
+    """Whether it is 32 integers, each a partition of a quadrant or 255."""
+    if not isinstance(mask, tuple) or len(mask) != _QUADRANT:
+        return False
+    return all(isinstance(i, int) and (0 <= i < _QUADRANT or i == _KEEP) for i in mask)
+
+
+@cache
+def _route(mask: tuple[int, ...], to: int, of: int) -> _Route | None:
+    """The route to `to` partitions from `of`; None where it starts beyond them."""
+    partition = np.arange(to)
+    wanted = np.asarray(mask)[partition % _QUADRANT]
+    rows = wanted != _KEEP
+    origins = (partition // _QUADRANT * _QUADRANT + wanted)[rows]
+    if rows.any() and origins.max() >= of:
+        return None
+    return _Route(rows, origins, _runs(np.flatnonzero(rows)), _runs(np.unique(origins)))
+
+
+def _runs(rows: _Rows) -> tuple[tuple[int, int], ...]:
+    """Start and end of each run of consecutive rows."""
+    parts = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+    return tuple((int(part[0]), int(part[-1]) + 1) for part in parts if len(part))
+
+
+def _cut(tile: Tile, runs: tuple[tuple[int, int], ...]) -> list[Tile]:
+    if tile.index is not None or runs == ((0, tile.partitions),):
+        return [tile]
+    return [
+        Tile(tile.storage, tile.dtype, tile.pattern.slice(0, start, end)) for start, end in runs
+    ]

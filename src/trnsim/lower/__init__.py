@@ -1,0 +1,21 @@
+"""Graphs as tile kernels: which operations run together, their values, their time, their memory.
+
+It promises for each operation it knows a kernel in our own `nki`, and from that kernel both the
+values, instruction by instruction, and the time. It does not promise fast kernels: they are plain,
+each readable on its own, and not what AWS's compiler would make.
+"""
+
+from trnsim.lower.fusion import Group, groups
+from trnsim.lower.lowering import Cost, costs, evaluate, launch
+from trnsim.lower.memory_plan import MemoryPlan, memory_plan
+
+__all__ = [
+    "Cost",
+    "Group",
+    "MemoryPlan",
+    "costs",
+    "evaluate",
+    "groups",
+    "launch",
+    "memory_plan",
+]

@@ -1,0 +1,75 @@
+"""What kernels take, remembered on disk: a step of a model that was timed before is timed at once.
+
+One small file for each (operations, shapes, dtypes, chip), in a folder for each version of the
+sources that decide a time, so that an estimate is never older than the model that it comes from. A
+file is written under another name and moved into place: processes may share the folder.
+
+TRNSIM_CACHE names another folder than ~/.cache/trnsim; `off` keeps nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim import files
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+VARIABLE: Final = "TRNSIM_CACHE"
+_ROOT: Final = Path(__file__).parents[1]
+_DIGITS: Final = 32
+_DECIDE: Final = (
+    *("arch", "dtypes", "memory", "isa", "program", "timing", "nki", "graph", "lower"),
+    *("run.py", "facts.py"),
+)
+"""The rooms, and files beside them, on which a kernel's time depends."""
+
+
+def read(key: Hashable) -> dict[str, Any] | None:
+    """What was stored for `key` by these very sources, or None."""
+    file = _file(key)
+    if file is None:
+        return None
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # not there, or cut off by a full disk
+        return None
+    return found
+
+
+def write(key: Hashable, value: dict[str, Any]) -> None:
+    """Store `value` for `key`; a folder that cannot be written is no error."""
+    file = _file(key)
+    if file is None:
+        return
+    with suppress(BadInput):
+        files.write(file, json.dumps(value), parents=True)
+
+
+def _file(key: Hashable) -> Path | None:
+    named = os.environ.get(VARIABLE, "")
+    if named == "off":
+        return None
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trnsim"
+    name = hashlib.sha256(repr(key).encode()).hexdigest()[:_DIGITS]
+    return (Path(named) if named else default) / version() / f"{name}.json"
+
+
+@cache
+def version() -> str:
+    """A digest of the sources that decide a time."""
+    digest = hashlib.sha256()
+    for room in _DECIDE:
+        named = _ROOT / room
+        for file in sorted(named.rglob("*")) if named.is_dir() else [named]:
+            if file.suffix in (".py", ".json"):
+                digest.update(file.read_bytes())
+    return digest.hexdigest()[:_DIGITS]

@@ -1,0 +1,265 @@
+"""Elementwise operations and reductions over the last dimensions, in one pass where they fit.
+
+The iteration space is cut into tiles of 128 rows. A row that does not fit on the chip is walked in
+pieces: once for each reduction that depends on another one, and once for the result, each time from
+HBM, as softmax over a large vocabulary is. Inside, values are float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+from trnsim.errors import NotModelled
+from trnsim.graph.ir import Node, Value
+from trnsim.lower.fusion import VIEWS, Group
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.elementwise import INTEGERS, apply
+from trnsim.lower.kernels.space import PIECE, Space, first_elements, spaces
+from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+_ROW_BYTES: Final = 64 * 1024
+"""Bytes of a partition that one tile's values may take: a third of SBUF, as two overlap."""
+_SHARED_BYTES: Final = 16 * 1024
+"""Bytes of a partition up to which an operand that all rows share stays on the chip."""
+_REDUCTIONS: Final = {
+    "add": nl.add,
+    "multiply": nl.multiply,
+    "maximum": nl.maximum,
+    "minimum": nl.minimum,
+}
+
+
+def fused(inputs: list[Tensor], group: Group) -> tuple[Tensor, ...]:
+    """The outputs of a fused group, each a dense tensor in HBM."""
+    given = dict(zip((value.number for value in group.inputs), inputs, strict=True))
+    for node in group.nodes:
+        if node.name in VIEWS and node.values[0].number in given:
+            given[node.result.number] = given[node.values[0].number]
+    outputs = {value.number: tiles.output(value.shape, value.dtype) for value in group.outputs}
+    for space in spaces(group):
+        shared: dict[Hashable, Tensor] = {}
+        *outer, inner = space.rows
+        for index in product(*(range(axis.length) for axis in outer)):
+            for start, length in tiles.pieces(inner.length, P):
+                _Rows(group, space, given, outputs, (*index, start), length, shared).run()
+    return tuple(outputs.values())
+
+
+class _Rows:
+    """Up to 128 rows of the space: values are computed when asked for, and each reduction once."""
+
+    def __init__(
+        self,
+        group: Group,
+        space: Space,
+        given: dict[int, Tensor],
+        outputs: dict[int, Tensor],
+        place: tuple[int, ...],
+        count: int,
+        shared: dict[Hashable, Tensor],
+    ) -> None:
+        self._group, self._space = group, space
+        self._given, self._outputs = given, outputs
+        self._place, self._count = place, count
+        self._nodes = {n.result.number: n for n in group.nodes if n.result.number not in given}
+        self._shared = shared
+        self._first = first_elements(group)
+        self._kept: dict[int, Tensor] = {}
+        self._of_piece: dict[int, Tensor] = {}
+        self._pieces = self._cut()
+        self._piece = self._pieces[0]
+
+    def run(self) -> None:
+        """Compute and store the outputs of these rows."""
+        for piece in self._pieces:
+            self._enter(piece)
+            for value in self._group.outputs:
+                key = -1 - value.number
+                if piece == self._pieces[0] or any(a.steps[key] for a in self._space.columns):
+                    self._store(value, key)
+
+    def _cut(self) -> list[tuple[int, int]]:
+        """Pieces of the first column axis; one if a whole row's values fit on the chip."""
+        first, *rest = (axis.length for axis in self._space.columns)
+        width = prod(rest)
+        needed = first * width * (len(self._nodes) + len(self._given)) * nl.float32.itemsize
+        is_whole = self._group.columns and needed <= _ROW_BYTES
+        longest = first * width if is_whole else PIECE
+        if width > longest:
+            raise NotModelled(
+                f"a reduction over {[first, *rest]}, whose inner dimensions exceed {longest}",
+                fix="reduce over one dimension at a time",
+            )
+        return list(tiles.pieces(first, longest // width))
+
+    def _enter(self, piece: tuple[int, int]) -> None:
+        """Go to a piece; what was computed of another one is forgotten."""
+        if piece != self._piece:
+            self._of_piece.clear()
+        self._piece = piece
+
+    def _is_column(self, number: int) -> bool:
+        """Whether a value is one number to a row."""
+        if number in self._given:
+            return not any(axis.steps[number] for axis in self._space.columns)
+        node = self._nodes[number]
+        if node.name in _LEAVES:
+            return node.name == "constant"
+        return node.name == "reduce" or all(self._is_column(v.number) for v in node.values)
+
+    def _value(self, number: int) -> Tensor:
+        """A tile [rows, columns of the piece], or [rows, 1]."""
+        kept = self._kept if self._is_column(number) else self._of_piece
+        if number not in kept:
+            kept[number] = self._made(number)
+        return kept[number]
+
+    def _made(self, number: int) -> Tensor:
+        if number in self._given:
+            return self._loaded(number)
+        node = self._nodes[number]
+        if node.name in _LEAVES:
+            return _LEAVES[node.name](node, *self._pattern(number))
+        if node.name == "reduce":
+            return self._reduced(node)
+        if node.name == "broadcast_in_dim":
+            return self._value(node.values[0].number)
+        return apply(
+            node, [self._value(o.number) if isinstance(o, Value) else o for o in node.operands]
+        )
+
+    def _loaded(self, number: int) -> Tensor:
+        """An operand from HBM; a short one that all rows share is loaded once for all of them."""
+        is_shared = not any(axis.steps[number] for axis in self._space.rows)
+        key = (number, self._piece, self._count)
+        if is_shared and key in self._shared:
+            return self._shared[key]
+        tile = _repeated_on_chip(*self._compact(number))
+        whole = prod(axis.length for axis in self._space.columns)
+        if is_shared and whole * tile.dtype.itemsize <= _SHARED_BYTES:
+            self._shared[key] = tile
+        return tile
+
+    def _compact(self, number: int) -> tuple[Tensor, list[int]]:
+        """An operand's elements, each once to a row, as [rows, *columns]; the columns' lengths."""
+        pattern, offset = self._pattern(number)
+        rows, *columns = pattern
+        once = [rows, *((step or 1, length if step else 1) for step, length in columns)]
+        view = tiles.strided(self._given[number], once, offset)
+        tile = new(view.shape, view.dtype)
+        nisa.dma_copy(dst=tile, src=view)
+        return tile, [length for _, length in columns]
+
+    def _reduced(self, node: Node) -> Tensor:
+        """A reduction over all pieces."""
+        op = _REDUCTIONS[node.attribute("op")]
+        outside, total = self._piece, None
+        for piece in self._pieces:
+            self._enter(piece)
+            part = new((self._count, 1))
+            nisa.tensor_reduce(dst=part, op=op, data=self._value(node.values[0].number), axis=1)
+            if total is not None:
+                nisa.tensor_tensor(dst=part, data1=total, data2=part, op=op)
+            total = part
+        self._enter(outside)
+        return total
+
+    def _view(self, tensor: Tensor, key: int) -> Tensor:
+        """The elements of a tensor in HBM that belong to these rows and this piece."""
+        pattern, offset = self._pattern(key)
+        return tiles.strided(tensor, pattern, offset)
+
+    def _pattern(self, key: int) -> tuple[list[tuple[int, int]], int]:
+        """[step, count] of rows and columns, and the first element, in a tensor's elements."""
+        rows, columns = self._space.rows, self._space.columns
+        offset = self._space.offset if any(a.steps.get(key) for a in (*rows, *columns)) else 0
+        offset += self._first.get(key, 0)
+        offset += sum(a.steps.get(key, 0) * at for a, at in zip(rows, self._place, strict=True))
+        pattern = [(rows[-1].steps.get(key, 0), self._count)]
+        is_leaf = key in self._nodes and self._nodes[key].name in _LEAVES
+        if not is_leaf and not any(axis.steps.get(key, 0) for axis in columns):
+            return [*pattern, (1, 1)], offset
+        start, length = self._piece
+        pattern.append((columns[0].steps.get(key, 0), length))
+        pattern += [(axis.steps.get(key, 0), axis.length) for axis in columns[1:]]
+        return pattern, offset + start * columns[0].steps.get(key, 0)
+
+    def _store(self, value: Value, key: int) -> None:
+        """Write a value, its column repeated where the output has all columns."""
+        view = self._view(self._outputs[value.number], key)
+        tile, columns = self._value(value.number), prod(view.shape[1:])
+        if tile.shape[1] != columns:
+            tile = self._widened(value.number, tile, columns, view.dtype)
+        tiles.store(view, tile)
+
+    def _widened(self, number: int, tile: Tensor, columns: int, dtype: Any) -> Tensor:
+        """A column repeated on the chip: a transfer of it would move element by element.
+
+        A constant is repeated once for all rows.
+        """
+        key = ("wide", number, self._count, columns)
+        if key in self._shared:
+            return self._shared[key]
+        wide = new((self._count, columns), dtype)
+        nisa.tensor_copy(dst=wide, src=tile.broadcast(1, columns))
+        if number in self._nodes and self._nodes[number].name == "constant":
+            self._shared[key] = wide
+        return wide
+
+
+def _repeated_on_chip(tile: Tensor, lengths: list[int]) -> Tensor:
+    """A tile [rows, *columns] as [rows, columns], a column of length 1 repeated where it must be.
+
+    A transfer that repeats moves element by element.
+    """
+    rows, *given = tile.shape
+    if given != lengths:
+        view = tile
+        for dim, (one, length) in enumerate(zip(given, lengths, strict=True), start=1):
+            view = view if one == length else view.broadcast(dim, length)
+        tile = new((rows, *lengths), tile.dtype)
+        nisa.tensor_copy(dst=tile, src=view)
+    return tile.reshape((rows, prod(lengths)))
+
+
+def _constant(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:
+    """One number to a row: what needs more repeats it. An integer keeps all its bits."""
+    del offset
+    number, is_integer = node.attribute("number"), node.result.dtype in INTEGERS
+    tile = new((pattern[0][1], 1), nl.int32 if is_integer else nl.float32)
+    nisa.memset(dst=tile, value=_as_int32(int(number)) if is_integer else float(number))
+    return tile
+
+
+def _as_int32(number: int) -> int:
+    """The 32 bits that the chip keeps of an integer, as a number with a sign."""
+    return (number + 2**31) % 2**32 - 2**31
+
+
+def _counted(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:
+    """Each element's place along one dimension."""
+    del node
+    (step, rows), *columns = pattern
+    tile = new((rows, prod(length for _, length in columns)), nl.int32)
+    nisa.iota(dst=tile, pattern=columns, offset=offset, channel_multiplier=step)
+    return tile
+
+
+def _drawn(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:
+    """Uniform numbers in [0, 1): random bits as a fraction of 2**32."""
+    del node, offset
+    (_, rows), *columns = pattern
+    bits = new((rows, prod(length for _, length in columns)), nl.uint32)
+    nisa.rng(dst=bits)
+    tile = new(bits.shape)
+    nisa.tensor_scalar(dst=tile, data=bits, op0=nl.multiply, operand0=2.0**-_RANDOM_BITS)
+    return tile
+
+
+_RANDOM_BITS: Final = 32
+_LEAVES: Final = {"constant": _constant, "iota": _counted, "rng": _drawn}

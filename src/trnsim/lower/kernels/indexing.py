@@ -1,0 +1,168 @@
+"""Elements by index: rows of a table gathered, or written where indices say."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+from trnsim.graph.ir import Shape
+from trnsim.lower.fusion import Group
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+from trnsim.program import current_core
+
+_SOFTWARE_DGE: Final = 3  # nki-dge.rst, Mode Selection Summary: from NeuronCore-v3 on
+
+
+def gather(inputs: list[Tensor], group: Group) -> Tensor:
+    """Rows of a table [V, *D] by indices: ``[*I, *D]``."""
+    (node,) = group.nodes
+    out = tiles.output(node.result.shape, node.result.dtype)
+    table, indices = tiles.by_operand(inputs, group)
+    count, width = node.values[1].type.elements, _row(node.values[0].shape)
+    rows_of_table = tiles.flat(table, node.values[0].shape[0], width)
+    for start, rows in tiles.pieces(count, P):
+        index = tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))
+        tile = _rows_at(rows_of_table, index, rows, width)
+        tiles.store(tiles.strided(out, [(width, rows), (1, width)], start * width), tile)
+    return out
+
+
+def gather_in_rows(inputs: list[Tensor], group: Group) -> Tensor:
+    """Elements of each row by indices of its own, by the GpSimd Engine within its partition."""
+    (node,) = group.nodes
+    out = tiles.output(node.result.shape, node.result.dtype)
+    data, indices = tiles.by_operand(inputs, group)
+    length, wanted = node.values[0].shape[-1], node.result.shape[-1]
+    for start, rows in tiles.pieces(node.result.type.elements // wanted, P):
+        view = tiles.strided(data, [(length, rows), (1, length)], start * length)
+        places = tiles.strided(indices, [(wanted, rows), (1, wanted)], start * wanted)
+        found = new((rows, wanted), data.dtype)
+        nisa.nc_n_gather(dst=found, data=tiles.load(view), indices=tiles.load(places, nl.uint32))
+        target = tiles.strided(out, [(wanted, rows), (1, wanted)], start * wanted)
+        nisa.dma_copy(dst=target, src=found)
+    return out
+
+
+def scatter(inputs: list[Tensor], group: Group) -> Tensor:
+    """A table [V, *D], zeros where none is given, with updates in its rows.
+
+    Within 128 updates those of one row are combined first, by the matrix that says which indices
+    are equal; then all of them write the same. Assigned rows are written in order instead.
+    """
+    (node,) = group.nodes
+    updates, indices, *given = tiles.by_operand(inputs, group)
+    shape, op = node.result.shape, node.attribute("op")
+    width, count = _row(shape), node.values[1].type.elements
+    is_assigned = op == "assign"
+    # float32 until the end: a row may be added to many times.
+    kind = tiles.dtype_of(node.result.dtype) if is_assigned else nl.float32
+    table = nl.ndarray((shape[0], width), dtype=kind, buffer=nl.shared_hbm)
+    _begin(table, given, shape[0] * width)
+    for start, rows in tiles.pieces(count, P):
+        index = tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))
+        view = tiles.strided(updates, [(width, rows), (1, width)], start * width)
+        mine = tiles.load(view, kind)
+        if not is_assigned:
+            combine = _summed_by_row if op == "add" else _extreme_by_row
+            total = combine(index, mine, rows, width, _OPERATORS[op])
+            before = _rows_at(table, index, rows, width)
+            mine = new((rows, width))
+            nisa.tensor_tensor(dst=mine, data1=total, data2=before, op=_OPERATORS[op])
+        _write_rows(table, index, mine, rows)
+    if node.result.dtype == "float32" or is_assigned:
+        return table.reshape(shape)
+    out = tiles.output(shape, node.result.dtype)
+    for start, rows in tiles.pieces(shape[0], P):
+        target = tiles.strided(out, [(width, rows), (1, width)], start * width)
+        tiles.store(target, tiles.load(table[start : start + rows]))
+    return out
+
+
+_OPERATORS: Final = {
+    "add": nl.add,
+    "multiply": nl.multiply,
+    "maximum": nl.maximum,
+    "minimum": nl.minimum,
+}
+# What changes no result of an operator; float32's largest stands for infinity.
+_NEUTRAL: Final = {nl.multiply: 1.0, nl.maximum: -3.4028235e38, nl.minimum: 3.4028235e38}
+
+
+def _row(shape: Shape) -> int:
+    return prod(shape[1:])
+
+
+def _begin(table: Tensor, given: list[Tensor], elements: int) -> None:
+    """The table as it is before any update."""
+    if given:
+        tiles.copy_run(table, 0, given[0], 0, elements)
+    else:
+        tiles.fill(table, elements, 0.0)
+
+
+def _equal(index: Tensor, rows: int) -> Tensor:
+    """[rows, rows]: 1 where two indices are equal."""
+    mine = new((rows, 1))
+    nisa.tensor_copy(dst=mine, src=index)
+    wide = new((rows, rows))
+    nisa.tensor_copy(dst=wide, src=mine.broadcast(1, rows))
+    equal = new((rows, rows))
+    nisa.tensor_scalar(dst=equal, data=transposed(wide), op0=nl.equal, operand0=mine)
+    return equal
+
+
+def _summed_by_row(index: Tensor, updates: Tensor, rows: int, width: int, op: Any) -> Tensor:
+    """Row i: the sum of all updates whose index is that of row i."""
+    del op
+    equal = _equal(index, rows)
+    total = new((rows, width))
+    for start, length in tiles.pieces(width, BANK):
+        sums = new((rows, length), nl.float32, nl.psum)
+        nisa.nc_matmul(dst=sums, stationary=equal, moving=updates[:, start : start + length])
+        nisa.tensor_copy(dst=total[:, start : start + length], src=sums)
+    return total
+
+
+def _extreme_by_row(index: Tensor, updates: Tensor, rows: int, width: int, op: Any) -> Tensor:
+    """Row i: all updates whose index is that of row i, combined; column by column."""
+    other = new((rows, rows), nl.uint8)
+    nisa.tensor_scalar(dst=other, data=_equal(index, rows), op0=nl.equal, operand0=0.0)
+    neutral = new((rows, rows))
+    nisa.memset(dst=neutral, value=_NEUTRAL[op])
+    total = new((rows, width))
+    for column in range(width):
+        wide = new((rows, rows))
+        nisa.tensor_copy(dst=wide, src=updates[:, column : column + 1].broadcast(1, rows))
+        spread = transposed(wide)
+        nisa.tensor_copy_predicated(dst=spread, src=neutral, predicate=other)
+        nisa.tensor_reduce(dst=total[:, column : column + 1], op=op, data=spread, axis=1)
+    return total
+
+
+def _rows_at(table: Tensor, index: Tensor, rows: int, width: int) -> Tensor:
+    """Rows of `table` by index; one by one where no descriptors are made on the chip."""
+    tile = new((rows, width), table.dtype)
+    if current_core().core.generation >= _SOFTWARE_DGE:
+        nisa.dma_copy(dst=tile, src=table.vector_select(0, index))
+        return tile
+    for row in range(rows):
+        nisa.dma_copy(dst=tile[row : row + 1], src=_row_at(table, index, row))
+    return tile
+
+
+def _write_rows(table: Tensor, index: Tensor, tile: Tensor, rows: int) -> None:
+    if current_core().core.generation >= _SOFTWARE_DGE:
+        nisa.dma_copy(dst=table.vector_select(0, index), src=tile)
+        return
+    for row in range(rows):
+        nisa.dma_copy(dst=_row_at(table, index, row), src=tile[row : row + 1])
+
+
+def _row_at(table: Tensor, index: Tensor, row: int) -> Any:
+    """One row whose number stands in SBUF, by way of a register."""
+    register = nisa.register_alloc()
+    nisa.register_load(dst=register, src=index[row : row + 1])
+    return table[nl.ds(register, 1)]

@@ -1,0 +1,164 @@
+"""Matrix products on the Tensor Engine.
+
+The contraction lies along the partitions on both sides, so a side whose contraction comes last in
+HBM is transposed on the way in, block by block. Operands stay in SBUF while they are used, as far
+as half of it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+from trnsim.lower.fusion import Group
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+_SIDE_BYTES: Final = 48 * 1024
+"""Bytes of a partition for the stationary side, and as many for the moving one."""
+
+
+def dot_general(inputs: list[Tensor], group: Group) -> Tensor:
+    """``[*B, M, K] x [*B, K, N]``, each side with its contraction last or last but one."""
+    (node,) = group.nodes
+    lhs, rhs = node.values
+    batch = prod(lhs.shape[:-2])
+    contracting = node.attribute("contracting")
+    is_k_last = [
+        dim == len(value.shape) - 1 for dim, value in zip(contracting, (lhs, rhs), strict=True)
+    ]
+    out = tiles.output(node.result.shape, node.result.dtype)
+    M, N = node.result.shape[-2:]
+    K = lhs.shape[contracting[0]]
+    for index in range(batch):
+        left = _Side(inputs[0], index * M * K, K, M, is_k_last=is_k_last[0])
+        right = _Side(inputs[-1], index * K * N, K, N, is_k_last=is_k_last[1])
+        _multiply(out, index * M * N, left, right)
+    return out
+
+
+class _Side:
+    """One matrix in HBM, read as tiles [K, columns]."""
+
+    def __init__(
+        self, tensor: Tensor, offset: int, K: int, length: int, *, is_k_last: bool
+    ) -> None:
+        self.tensor, self.offset, self.K, self.length = tensor, offset, K, length
+        self.is_k_last = is_k_last
+
+    def block_columns(self, unit: int) -> int:
+        """How many columns of all K fit in this side's part of SBUF: a multiple of `unit`, or 0."""
+        row_bytes = -(-self.K // P) * self.tensor.dtype.itemsize
+        return int(_SIDE_BYTES // row_bytes // unit * unit)
+
+    def tiles(self, start: int, length: int) -> Iterator[Tensor]:
+        """Columns of the matrix as tiles of 128 rows of K, each loaded when it is asked for."""
+        for k, rows in tiles.pieces(self.K, P):
+            if self.is_k_last:
+                yield self._transposed(k, rows, start, length)
+            else:
+                place = self.offset + k * self.length + start
+                pattern = [(self.length, rows), (1, length)]
+                yield tiles.load(tiles.strided(self.tensor, pattern, place))
+
+    def _transposed(self, k: int, rows: int, start: int, length: int) -> Tensor:
+        """Rows [columns, K] of HBM, flipped block by block."""
+        result = new((rows, length), self.tensor.dtype)
+        for first, count in tiles.pieces(length, P):
+            place = self.offset + (start + first) * self.K + k
+            block = tiles.load(tiles.strided(self.tensor, [(self.K, count), (1, rows)], place))
+            flipped = new((rows, count), block.dtype, nl.psum)
+            nisa.nc_transpose(dst=flipped, data=block)
+            nisa.tensor_copy(dst=result[:, first : first + count], src=flipped)
+        return result
+
+
+def _multiply(out: Tensor, offset: int, left: _Side, right: _Side) -> None:
+    """Blocks of the right side stay while those of the left side pass.
+
+    Where K is so long that not even one block of each fits, both sides stream.
+    """
+    wide, high = right.block_columns(BANK), left.block_columns(P)
+    if not (wide and high):
+        for (n, width), (m, height) in product(
+            tiles.pieces(right.length, BANK), tiles.pieces(left.length, P)
+        ):
+            pairs = zip(left.tiles(m, height), right.tiles(n, width), strict=True)
+            _store(out, offset + m * right.length + n, right.length, _sum(pairs, height, width))
+        return
+    for n, width in tiles.pieces(right.length, wide):
+        moving = list(right.tiles(n, width))
+        for m, height in tiles.pieces(left.length, high):
+            stationary = list(left.tiles(m, height))
+            for (row, rows), (column, columns) in product(
+                tiles.pieces(height, P), tiles.pieces(width, BANK)
+            ):
+                resident = (
+                    (a[:, row : row + rows], b[:, column : column + columns])
+                    for a, b in zip(stationary, moving, strict=True)
+                )
+                place = offset + (m + row) * right.length + n + column
+                _store(out, place, right.length, _sum(resident, rows, columns))
+
+
+def _sum(pairs: Iterable[tuple[Tensor, Tensor]], rows: int, columns: int) -> Tensor:
+    """The sum of ``a.T @ b`` over pairs, in PSUM."""
+    sums = new((rows, columns), nl.float32, nl.psum)
+    for stationary, moving in pairs:
+        nisa.nc_matmul(dst=sums, stationary=stationary, moving=moving)
+    return sums
+
+
+def _store(out: Tensor, place: int, row: int, sums: Tensor) -> None:
+    rows, columns = sums.shape
+    tiles.store(tiles.strided(out, [(row, rows), (1, columns)], place), sums)
+
+
+def column_reduce(inputs: list[Tensor], group: Group) -> Tensor:
+    """Over dimensions before the last: sums are products with ones, extremes go by transposes."""
+    (node,) = group.nodes
+    shape, dims = node.values[0].shape, node.attribute("dims")
+    before, columns = prod(shape[: dims[0]]), prod(shape[dims[-1] + 1 :])
+    rows = prod(shape[dims[0] : dims[-1] + 1])
+    out = tiles.output(node.result.shape, node.result.dtype)
+    reduce = _summed if node.attribute("op") == "add" else _extreme
+    width = BANK if reduce is _summed else P
+    for number in range(before):
+        for start, length in tiles.pieces(columns, width):
+            first = number * rows * columns + start
+            result = reduce(inputs[0], rows, columns, first, length, node.attribute("op"))
+            place = number * columns + start
+            tiles.store(tiles.strided(out, [(0, 1), (1, length)], place), result)
+    return out
+
+
+def _summed(x: Tensor, rows: int, columns: int, first: int, length: int, op: str) -> Tensor:
+    """[1, length]: ones.T @ x of the columns from element `first` on, accumulated in PSUM."""
+    del op
+    sums = new((1, length), nl.float32, nl.psum)
+    for row, count in tiles.pieces(rows, P):
+        view = tiles.strided(x, [(columns, count), (1, length)], row * columns + first)
+        block = tiles.load(view, None if "float" in x.dtype.name else nl.float32)
+        ones = new((count, 1), block.dtype)
+        nisa.memset(dst=ones, value=1.0)
+        nisa.nc_matmul(dst=sums, stationary=ones, moving=block)
+    return sums
+
+
+def _extreme(x: Tensor, rows: int, columns: int, first: int, length: int, op: str) -> Tensor:
+    """[1, length]: columns from element `first` on become rows, and each row is reduced."""
+    alu = {"maximum": nl.maximum, "minimum": nl.minimum, "multiply": nl.multiply}[op]
+    best: Any = None
+    for row, count in tiles.pieces(rows, P):
+        view = tiles.strided(x, [(columns, count), (1, length)], row * columns + first)
+        block = tiles.load(view, nl.float32)
+        part = new((length, 1))
+        nisa.tensor_reduce(dst=part, op=alu, data=transposed(block), axis=1)
+        if best is not None:
+            nisa.tensor_tensor(dst=part, data1=best, data2=part, op=alu)
+        best = part
+    return transposed(best)

@@ -1,0 +1,158 @@
+"""Moving without computing: transposes, concatenation, slices, padding."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import Final
+
+from trnsim.graph.ir import Node
+from trnsim.lower.fusion import Group
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.space import PIECE, dense
+from trnsim.lower.kernels.tiles import P, Tensor, transposed
+from trnsim.nki import isa as nisa
+
+
+def transpose(inputs: list[Tensor], group: Group) -> Tensor:
+    """One copy where the last dimension stays; else blocks flip on the Tensor Engine."""
+    (node,) = group.nodes
+    out = tiles.output(node.result.shape, node.result.dtype)
+    shape, steps = _axes(node)
+    if steps[-1] == 1 or inputs[0].dtype.itemsize == 1:
+        _copy(inputs[0], out, shape, steps)
+    else:
+        _flip(inputs[0], out, shape, steps)
+    return out
+
+
+def _axes(node: Node) -> tuple[list[int], list[int]]:
+    """The result's dimensions and their steps in the operand, neighbours merged."""
+    own = dense(node.values[0].shape)
+    shape: list[int] = []
+    steps: list[int] = []
+    for dim in node.attribute("permutation"):
+        length, step = node.values[0].shape[dim], own[dim]
+        if length == 1:
+            continue
+        if steps and steps[-1] == step * length:
+            shape[-1], steps[-1] = shape[-1] * length, step
+        else:
+            shape.append(length)
+            steps.append(step)
+    return shape or [1], steps or [1]
+
+
+def _copy(source: Tensor, out: Tensor, shape: list[int], steps: list[int]) -> None:
+    """HBM to HBM, in the pattern of the operand."""
+    view = tiles.strided(source, list(zip(steps, shape, strict=True)))
+    target = tiles.strided(out, list(zip(dense(tuple(shape)), shape, strict=True)))
+    nisa.dma_copy(dst=target, src=view)
+
+
+def _flip(source: Tensor, out: Tensor, shape: list[int], steps: list[int]) -> None:
+    """Blocks of 128 of the operand's last dimension times 128 of the result's."""
+    own = dense(tuple(shape))
+    inner = steps.index(1)
+    last = len(shape) - 1
+    others = [dim for dim in range(len(shape)) if dim not in (inner, last)]
+    for index in product(*(range(shape[dim]) for dim in others)):
+        start = sum(i * steps[dim] for i, dim in zip(index, others, strict=True))
+        goal = sum(i * own[dim] for i, dim in zip(index, others, strict=True))
+        blocks = product(tiles.pieces(shape[last], P), tiles.pieces(shape[inner], P))
+        for (row, rows), (column, columns) in blocks:
+            view = [(steps[last], rows), (1, columns)]
+            block = tiles.load(tiles.strided(source, view, start + row * steps[last] + column))
+            target = [(own[inner], columns), (1, rows)]
+            place = goal + column * own[inner] + row
+            tiles.store(tiles.strided(out, target, place), transposed(block))
+
+
+def concatenate(inputs: list[Tensor], group: Group) -> Tensor:
+    """Each operand to its own place: by transfers, or on the chip where all rows are short."""
+    (node,) = group.nodes
+    out = tiles.output(node.result.shape, node.result.dtype)
+    dim = node.attribute("dim")
+    rows, whole = prod(node.result.shape[:dim]), prod(node.result.shape[dim:])
+    parts = [
+        (tensor, prod(value.shape[dim:]))
+        for tensor, value in zip(tiles.by_operand(inputs, group), node.values, strict=True)
+    ]
+    longest = max(width for _, width in parts) * out.dtype.itemsize
+    if rows > 1 and longest < _SHORT_BYTES and whole <= PIECE:
+        _interleave(parts, out, rows, whole)
+        return out
+    place = 0
+    for tensor, width in parts:
+        if rows == 1:
+            tiles.copy_run(out, place, tensor, 0, width)
+        else:
+            target = tiles.strided(out, [(whole, rows), (1, width)], place)
+            nisa.dma_copy(dst=target, src=tiles.flat(tensor, rows, width))
+        place += width
+    return out
+
+
+_SHORT_BYTES: Final = 512
+"""Bytes of a run below which descriptors bound a transfer (nki-dma-overview.rst)."""
+
+
+def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, whole: int) -> None:
+    """Rows put together on the chip, from and to long runs of HBM."""
+    for start, count, each in tiles.spread(rows, PIECE // whole):
+        joined = tiles.new((count, each, whole), out.dtype)
+        place = 0
+        for tensor, width in parts:
+            view = [(each * width, count), (1, each * width)]
+            part = tiles.load(tiles.strided(tensor, view, start * width))
+            target = joined[:, :, place : place + width]
+            nisa.tensor_copy(dst=target, src=part.reshape((count, each, width)))
+            place += width
+        view = [(each * whole, count), (1, each * whole)]
+        target = tiles.strided(out, view, start * whole)
+        nisa.dma_copy(dst=target, src=joined.reshape((count, each * whole)))
+
+
+def slice_(inputs: list[Tensor], group: Group) -> Tensor:
+    """Every step-th element between start and limit of each dimension."""
+    (node,) = group.nodes
+    out = tiles.output(node.result.shape, node.result.dtype)
+    own = dense(node.values[0].shape)
+    starts, strides = node.attribute("starts"), node.attribute("strides")
+    offset = sum(s * step for s, step in zip(starts, own, strict=True))
+    pattern = [
+        (step * stride, length)
+        for step, stride, length in zip(own, strides, node.result.shape, strict=True)
+    ]
+    target = list(zip(dense(node.result.shape), node.result.shape, strict=True))
+    nisa.dma_copy(
+        dst=tiles.strided(out, target or [(1, 1)]),
+        src=tiles.strided(inputs[0], pattern or [(1, 1)], offset),
+    )
+    return out
+
+
+def pad(inputs: list[Tensor], group: Group) -> Tensor:
+    """The result filled with the number, then the elements copied to their places."""
+    (node,) = group.nodes
+    out = tiles.output(node.result.shape, node.result.dtype)
+    tiles.fill(out, node.result.type.elements, node.attribute("number"))
+    source, own = dense(node.values[0].shape), dense(node.result.shape)
+    view: list[tuple[int, int]] = []
+    target: list[tuple[int, int]] = []
+    start = goal = 0
+    for dim, length in enumerate(node.values[0].shape):
+        low, step = node.attribute("low")[dim], node.attribute("interior")[dim] + 1
+        first = max(-(low // step), 0)
+        end = min(length, -((low - node.result.shape[dim]) // step))
+        if end <= first:
+            return out
+        view.append((source[dim], end - first))
+        target.append((own[dim] * step, end - first))
+        start += first * source[dim]
+        goal += (low + first * step) * own[dim]
+    nisa.dma_copy(
+        dst=tiles.strided(out, target or [(1, 1)], goal),
+        src=tiles.strided(inputs[0], view or [(1, 1)], start),
+    )
+    return out

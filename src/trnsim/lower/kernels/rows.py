@@ -1,0 +1,112 @@
+"""Along each row: running sums and products, and the places of the largest elements.
+
+Rows are independent, 128 of them on the partitions at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.errors import NotModelled
+from trnsim.lower.fusion import Group
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+_PIECE: Final = 2048
+"""Columns of a tile that is scanned at once."""
+_LONGEST: Final = 16384
+"""Elements of a partition that max8 reads at most (nki.isa.max8)."""
+_EIGHT: Final = 8  # nki.isa.max8
+_LOWEST: Final = -3.4028235e38  # float32's; an infinity marks what has been taken
+
+
+def scan(inputs: list[Tensor], group: Group) -> Tensor:
+    """Running results along each row, by the Vector Engine, piece by piece."""
+    (node,) = group.nodes
+    op, length = node.attribute("op"), node.result.shape[-1]
+    out = tiles.output(node.result.shape, node.result.dtype)
+    for start, rows in tiles.pieces(node.result.type.elements // length, P):
+        before: Tensor = _START[op]
+        for column, columns in tiles.pieces(length, _PIECE):
+            pattern = [(length, rows), (1, columns)]
+            place = start * length + column
+            tile = tiles.load(tiles.strided(inputs[0], pattern, place))
+            result = _scanned(op, tile, before)
+            tiles.store(tiles.strided(out, pattern, place), result)
+            before = result[:, columns - 1 : columns]
+    return out
+
+
+_START: Final = {"add": 0.0, "multiply": 1.0, "maximum": -3.4028235e38, "minimum": 3.4028235e38}
+
+
+def _scanned(op: str, tile: Tensor, before: Tensor) -> Tensor:
+    """Sums are ``1 * before + x``; the others ``(x <op> before) + 0``."""
+    result, other = new(tile.shape), new(tile.shape)
+    nisa.memset(dst=other, value=1.0 if op == "add" else 0.0)
+    data = (other, tile) if op == "add" else (tile, other)
+    first = nl.multiply if op == "add" else getattr(nl, op)
+    nisa.tensor_tensor_scan(
+        dst=result, data0=data[0], data1=data[1], initial=before, op0=first, op1=nl.add
+    )
+    return result
+
+
+def top_k(inputs: list[Tensor], group: Group) -> Tensor:
+    """Places of the k largest elements of each row, eight at a time.
+
+    A row that is longer than one search takes is searched in parts, then their best together.
+    """
+    (node,) = group.nodes
+    length, k = node.values[0].shape[-1], node.result.shape[-1]
+    parts = list(tiles.pieces(length, _LONGEST))
+    kept = -(-min(k, _LONGEST) // _EIGHT) * _EIGHT
+    if len(parts) * kept > _LONGEST and len(parts) > 1:
+        raise NotModelled(
+            f"the {k} largest of {length} elements; a search reads {_LONGEST} elements",
+            fix="ask for fewer, or sort on the CPU",
+        )
+    out = tiles.output(node.result.shape, node.result.dtype)
+    for start, rows in tiles.pieces(node.values[0].type.elements // length, P):
+        values, places = new((rows, len(parts) * kept)), new((rows, len(parts) * kept), nl.uint32)
+        for number, (column, columns) in enumerate(parts):
+            view = [(length, rows), (1, columns)]
+            tile = _searchable(inputs[0], view, start * length + column)
+            best, at = _largest(tile, kept)
+            here = slice(number * kept, number * kept + kept)
+            nisa.tensor_copy(dst=values[:, here], src=best)
+            nisa.tensor_scalar(dst=places[:, here], data=at, op0=nl.add, operand0=float(column))
+        if len(parts) > 1:
+            _, at = _largest(values, kept)
+            chosen = new((rows, kept), nl.uint32)
+            nisa.nc_n_gather(dst=chosen, data=places, indices=at)
+            places = chosen
+        whole = new((rows, k), nl.int32)
+        nisa.tensor_copy(dst=whole, src=places[:, :k])
+        nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=whole)
+    return out
+
+
+def _searchable(source: Tensor, view: list[tuple[int, int]], place: int) -> Tensor:
+    """A part of each row, finite, and at least eight long."""
+    (_, rows), (_, columns) = view
+    tile = new((rows, max(columns, _EIGHT)))
+    if columns < _EIGHT:
+        nisa.memset(dst=tile, value=float("-inf"))
+    loaded = tiles.load(tiles.strided(source, view, place), nl.float32)
+    nisa.tensor_scalar(dst=tile[:, :columns], data=loaded, op0=nl.maximum, operand0=_LOWEST)
+    return tile
+
+
+def _largest(tile: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` largest elements of each row and their places; what is taken becomes -inf."""
+    rows = tile.shape[0]
+    values, places = new((rows, count)), new((rows, count), nl.uint32)
+    for first in range(0, count, _EIGHT):
+        here = slice(first, first + _EIGHT)
+        nisa.max8(dst=values[:, here], src=tile)
+        nisa.nc_find_index8(dst=places[:, here], data=tile, vals=values[:, here])
+        nisa.nc_match_replace8(dst=tile, data=tile, vals=values[:, here], imm=float("-inf"))
+    return values, places

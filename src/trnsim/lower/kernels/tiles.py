@@ -1,0 +1,123 @@
+"""What the kernels share: tiles, views of HBM by strides, pieces of a dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from trnsim.lower.fusion import Group
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+Tensor = Any
+"""A tensor of a kernel: a tile on chip, or a tensor in HBM."""
+
+P: Final = 128
+"""Partitions of SBUF and PSUM (trainium_inferentia2_arch.rst)."""
+BANK: Final = 512
+"""float32 columns of one PSUM bank (trainium_inferentia2_arch.rst)."""
+
+
+def new(shape: Sequence[int], dtype: Any = nl.float32, buffer: Any = nl.sbuf) -> Tensor:
+    """A tile that nothing has written."""
+    return nl.ndarray(tuple(shape), dtype=dtype, buffer=buffer)
+
+
+def output(shape: Sequence[int], dtype: str) -> Tensor:
+    """A tensor in HBM for the kernel to return."""
+    return nl.ndarray(tuple(shape) or (1,), dtype=dtype_of(dtype), buffer=nl.shared_hbm)
+
+
+def dtype_of(name: str) -> Any:
+    """The format that `nki.language` calls so."""
+    return getattr(nl, name)
+
+
+def strided(tensor: Tensor, pattern: Sequence[tuple[int, int]], offset: int = 0) -> Tensor:
+    """A view of a dense HBM tensor by [stride, count] pairs, in elements."""
+    return tensor.ap([list(pair) for pair in pattern], offset=offset)
+
+
+def flat(tensor: Tensor, rows: int, columns: int) -> Tensor:
+    """A dense HBM tensor as [rows, columns]."""
+    return strided(tensor, [(columns, rows), (1, columns)])
+
+
+def by_operand(inputs: list[Tensor], group: Group) -> list[Tensor]:
+    """The tensors of a node's operands; one that is given twice arrives once."""
+    given = dict(zip((value.number for value in group.inputs), inputs, strict=True))
+    return [given[value.number] for value in group.nodes[0].values]
+
+
+def pieces(length: int, longest: int) -> Iterator[tuple[int, int]]:
+    """Start and length of each piece of a dimension."""
+    for start in range(0, length, longest):
+        yield start, min(longest, length - start)
+
+
+def spread(length: int, longest: int) -> Iterator[tuple[int, int, int]]:
+    """A dimension over partitions: start, partitions, and elements to a partition of each block."""
+    start = 0
+    while start < length:
+        each = min((length - start) // P, longest)
+        rows, each = (P, each) if each else (length - start, 1)
+        yield start, rows, each
+        start += rows * each
+
+
+def copy_run(target: Tensor, goal: int, source: Tensor, start: int, elements: int) -> None:
+    """Elements that lie together in HBM copied to others, in parts that all DMA engines share."""
+    longest = max(-(-elements // _ENGINES), _LEAST_PART)
+    for at, length in pieces(elements, longest):
+        run = [(length, 1), (1, length)]
+        nisa.dma_copy(dst=strided(target, run, goal + at), src=strided(source, run, start + at))
+
+
+_ENGINES: Final = 16
+"""DMA engines of a core, each of which takes one descriptor (nki-dma-overview.rst)."""
+_LEAST_PART: Final = 16384
+"""Elements that one engine moves in little more than the fixed cost of a transfer."""
+
+
+def fill(tensor: Tensor, elements: int, number: float) -> None:
+    """Write a number to every element of a dense HBM tensor."""
+    widest = min(elements, _FILLED)
+    tile = new((P, widest), tensor.dtype)
+    whole = number if "float" in tensor.dtype.name else int(number)
+    nisa.memset(dst=tile, value=whole)
+    rest = elements - elements % widest
+    for start, length in pieces(rest, P * widest):
+        rows = length // widest
+        nisa.dma_copy(dst=strided(tensor, [(widest, rows), (1, widest)], start), src=tile[:rows])
+    if rest < elements:
+        view = strided(tensor, [(elements - rest, 1), (1, elements - rest)], rest)
+        nisa.dma_copy(dst=view, src=tile[:1, : elements - rest])
+
+
+_FILLED: Final = 2048
+"""Columns of a tile that fills: long enough to hide the fixed cost of a transfer."""
+
+
+def load(source: Tensor, dtype: Any = None) -> Tensor:
+    """A tile with the values of HBM, cast on the way if asked."""
+    tile = new(source.shape, source.dtype if dtype is None else dtype)
+    nisa.dma_copy(dst=tile, src=source)
+    return tile
+
+
+def store(target: Tensor, tile: Tensor) -> None:
+    """Write a tile to HBM, rounded to its format on the chip."""
+    if tile.dtype != target.dtype or tile.buffer is nl.psum:
+        rounded = new(tile.shape, target.dtype)
+        nisa.tensor_copy(dst=rounded, src=tile)
+        tile = rounded
+    nisa.dma_copy(dst=target, src=tile)
+
+
+def transposed(tile: Tensor) -> Tensor:
+    """The transpose of a tile of at most [128, 128], by the Tensor Engine."""
+    flipped = new(tile.shape[::-1], tile.dtype, nl.psum)
+    nisa.nc_transpose(dst=flipped, data=tile)
+    result = new(flipped.shape, tile.dtype)
+    nisa.tensor_copy(dst=result, src=flipped)
+    return result

@@ -1,0 +1,174 @@
+"""Memory planning: which tensors of a graph lie in HBM when, and the most bytes at once.
+
+A tensor lives from the kernel that writes it to the last one that reads it; inputs and outputs
+belong to the caller and live from the beginning, or to the end. What a fused kernel keeps on chip
+takes no HBM. What lives and dies inside the graph shares one arena (`arena`), which has holes: the
+bytes at once are what no placement can do without, the arena is what one placement takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Final
+
+from trnsim.graph.ir import CUSTOM_CALL, TUPLE_ELEMENT, Graph, TensorType, Value
+from trnsim.lower.arena import Arena, Block, arena
+from trnsim.lower.fusion import FREE, Group, groups
+from trnsim.profile.words import bytes_words
+
+_ROWS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor in HBM.
+
+    Attributes:
+        what: the input's name, or the kernel that writes it.
+        type: its shape and dtype.
+        first: the kernel from which it lives, by place; -1 for an input.
+        last: the kernel with which it dies.
+        is_returned: whether it is an output, which the caller keeps.
+    """
+
+    what: str
+    type: TensorType
+    first: int
+    last: int
+    is_returned: bool = False
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it lives and dies inside the graph, so that it has a place in the arena."""
+        return self.first >= 0 and not self.is_returned
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """A graph's tensors in HBM.
+
+    Attributes:
+        held: all of them.
+        kernels: the graph's kernels in order, by name.
+    """
+
+    held: tuple[Held, ...]
+    kernels: tuple[str, ...]
+
+    @cached_property
+    def input_bytes(self) -> int:
+        """What the caller brings."""
+        return sum(one.type.nbytes for one in self.held if one.first < 0)
+
+    @cached_property
+    def in_use_bytes(self) -> list[int]:
+        """The bytes that are held while each kernel runs."""
+        change = [0] * (len(self.kernels) + 1)
+        for one in self.held:
+            change[max(one.first, 0)] += one.type.nbytes
+            change[one.last + 1] -= one.type.nbytes
+        return list(accumulate(change))[: len(self.kernels)]
+
+    @property
+    def peak_at(self) -> int:
+        """The kernel during which most bytes are held, by place; the first of these."""
+        use = self.in_use_bytes
+        return use.index(max(use)) if use else 0
+
+    @cached_property
+    def at_peak(self) -> list[Held]:
+        """What is held then, the largest first."""
+        place = self.peak_at
+        alive = [one for one in self.held if one.first <= place <= one.last or not self.kernels]
+        return sorted(alive, key=lambda one: -one.type.nbytes)
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """The most bytes at once, inputs included."""
+        return sum(one.type.nbytes for one in self.at_peak)
+
+    @property
+    def fresh_bytes(self) -> int:
+        """The most bytes at once that the caller did not bring."""
+        return self.peak_bytes - self.input_bytes
+
+    @cached_property
+    def inside(self) -> tuple[Held, ...]:
+        """What lives and dies inside the graph, in the order of the arena's offsets."""
+        return tuple(one for one in self.held if one.is_inside)
+
+    @cached_property
+    def arena(self) -> Arena:
+        """Where in one stretch of HBM each tensor of `inside` lies."""
+        return arena([Block(one.type.nbytes, one.first, one.last) for one in self.inside])
+
+    def arena_words(self) -> str:
+        """The arena's size, and what no arena can do without."""
+        return (
+            f"{bytes_words(self.arena.nbytes)} for {len(self.inside)} tensors that die inside; "
+            f"at least {bytes_words(self.arena.least_bytes)} wherever they lie"
+        )
+
+    def table(self) -> str:
+        """What holds the memory at the peak: tensors alike are one row, the largest rows first."""
+        alike: dict[tuple[str, str], tuple[int, int]] = {}
+        for one in self.at_peak:
+            key = (str(one.type), one.what if one.first >= 0 else "input")
+            number, nbytes = alike.get(key, (0, 0))
+            alike[key] = number + 1, nbytes + one.type.nbytes
+        rows = sorted(alike.items(), key=lambda row: -row[1][1])
+        lines = [f"{'bytes':>12} {'tensors':>8}  type, and what wrote it"]
+        lines += [
+            f"{bytes_words(nbytes):>12} {number:>8}  {kind}  {what}"
+            for (kind, what), (number, nbytes) in rows[:_ROWS]
+        ]
+        rest = rows[_ROWS:]
+        if rest:
+            total = sum(nbytes for _, (_, nbytes) in rest)
+            number = sum(number for _, (number, _) in rest)
+            lines.append(f"{bytes_words(total):>12} {number:>8}  others")
+        return "\n".join(lines)
+
+
+def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryPlan:
+    """Where the tensors of `graph` live; `names` are its inputs', by the value's number."""
+    found = groups(graph)
+    source = {n.result.number: n.values[0].number for n in graph.nodes if n.name in FREE}
+
+    def origin(number: int) -> int:
+        while number in source:
+            number = source[number]
+        return number
+
+    end = len(found) - 1
+    last: dict[int, int] = {}
+    for place, group in enumerate(found):
+        last |= {origin(value.number): place for value in group.inputs}
+    last |= {origin(value.number): end for value in graph.outputs}
+    returned = {origin(value.number) for value in graph.outputs}
+    named = names or {}
+    held = [
+        Held(named.get(value.number, f"input {place}"), value.type, -1, end)
+        for place, value in enumerate(graph.inputs)
+    ]
+    for place, group in enumerate(found):
+        for value in [*group.outputs, *_further_results(graph, group)]:
+            number = origin(value.number)
+            died = last.get(number, place)
+            held.append(Held(group.name, value.type, place, died, number in returned))
+    return MemoryPlan(tuple(held), tuple(group.name for group in found))
+
+
+def _further_results(graph: Graph, group: Group) -> list[Value]:
+    """What a kernel of the user's own gives beside its first result."""
+    if group.nodes[0].name != CUSTOM_CALL:
+        return []
+    first = group.nodes[0].result.number
+    return [
+        node.result
+        for node in graph.nodes
+        if node.name == TUPLE_ELEMENT and node.values[0].number == first
+    ]

@@ -1,0 +1,232 @@
+"""A run as plain data: all that a page, a summary and a comparison show of it.
+
+Columns, not objects: a hundred thousand instructions stay a few megabytes of JSON. Times are
+nanoseconds from the first instruction on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from trnsim.memory import Memory
+from trnsim.profile.analysis.advice import advise
+from trnsim.profile.analysis.gains import gains
+from trnsim.profile.analysis.roofline import roofline
+from trnsim.profile.measures.core import Core
+from trnsim.profile.measures.lines import line_text, time_by_line
+from trnsim.timing.occupancy import columns, critical_steps, occupancy
+
+if TYPE_CHECKING:
+    from trnsim.arch import Target
+    from trnsim.errors import SourceLine
+    from trnsim.isa import Instruction
+    from trnsim.profile.analysis.advice import Advice
+    from trnsim.profile.analysis.summary import Summary
+    from trnsim.profile.measures.lines import LineTime
+    from trnsim.timing import Timeline
+    from trnsim.timing.occupancy import Integers, Seconds
+
+_NS_PER_S: Final = 1e9
+_DECIMALS: Final = 2
+_MAX_STEPS: Final = 4096
+"""Steps of a quantity over time; beyond, the highest of each stretch."""
+
+Data = dict[str, Any]
+"""What JSON holds."""
+
+
+class Profiled(Protocol):
+    """What a report needs of a run."""
+
+    @property
+    def title(self) -> str:
+        """The kernel's name."""
+        ...
+
+    @property
+    def target(self) -> Target:
+        """The chip that it ran for."""
+        ...
+
+    @property
+    def timelines(self) -> tuple[Timeline, ...]:
+        """What each core did."""
+        ...
+
+    @property
+    def timeline(self) -> Timeline:
+        """That of the core that took longest."""
+        ...
+
+    @property
+    def summary(self) -> Summary:
+        """The summary of that core."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Legal things with a documented risk."""
+        ...
+
+
+def profile_data(run: Profiled) -> Data:
+    """All that is shown of one run, of the core that took longest."""
+    timeline = run.timeline
+    program = timeline.program
+    numbers = {line: number for number, line in enumerate(program.lines)}
+    return {
+        "title": f"{run.title} on {run.target.name}",
+        "kernel": run.title,
+        "target": run.target.name,
+        "summary": run.summary.as_dict(),
+        "warnings": list(run.warnings),
+        "semaphore_ns": _ns(float(program.core.engine_semaphore_s)),
+        "device_ns": _ns(timeline.device_time_s),
+        "distinct": [
+            {
+                "opcode": checked.opcode,
+                "engine": checked.engine.label,
+                "operands": _operands(checked.instruction),
+            }
+            for checked in program.checked
+        ],
+        "lines": [_line(line) for line in program.lines],
+        "spans": _spans(timeline),
+        "critical": critical_steps(timeline).index.tolist(),
+        "memories": _memories(timeline),
+        "hbm": _hbm(timeline),
+        "roofline": roofline(timeline, run.summary),
+        "opcodes": _opcodes(timeline),
+        "by_line": [_line_time(row, numbers) for row in time_by_line(timeline)],
+        "advice": [_advice(advice, numbers) for advice in advise(timeline)],
+        "gains": [
+            {
+                "change": gain.change,
+                "line": -1 if gain.line is None else numbers[gain.line],
+                "gain_ns": _ns(gain.gain_s),
+            }
+            for gain in gains(timeline)
+        ],
+        "facts": [
+            {"name": name, "value": float(fact), "kind": kind.value, "source": source}
+            for kind, facts in timeline.facts().items()
+            for name, fact in facts
+            for source in [fact.provenance.source]
+        ],
+    }
+
+
+def _ns(time_s: float) -> float:
+    return round(time_s * _NS_PER_S, _DECIMALS)
+
+
+def _column_ns(times_s: Seconds) -> list[float]:
+    rounded: list[float] = np.round(times_s * _NS_PER_S, _DECIMALS).tolist()
+    return rounded
+
+
+def _spans(timeline: Timeline) -> Data:
+    """One list a property; the predecessors of i are waits[waits_from[i]:waits_from[i + 1]]."""
+    spans, program = columns(timeline), timeline.program
+    waits = [program.predecessors(index) for index in range(len(program))]
+    return {
+        "start": _column_ns(spans.start_s),
+        "busy": _column_ns(spans.busy_until_s - spans.start_s),
+        "latency": _column_ns(spans.end_s - spans.busy_until_s),
+        "waited_for": spans.waited_for.tolist(),
+        "which": spans.which.tolist(),
+        "line": spans.line_of.tolist(),
+        "waits_from": [0, *np.cumsum([len(w) for w in waits], dtype=np.int64).tolist()],
+        "waits": [earlier for w in waits for earlier in w],
+    }
+
+
+def _operands(instruction: Instruction) -> list[str]:
+    """Tiles and numbers first, then what else differs from its default."""
+    given = [f"{name} = {getattr(instruction, name)}" for name in instruction.operands]
+    rest = [
+        f"{name} = {getattr(value, 'name', value)}"
+        for name, value in vars(instruction).items()
+        if name not in instruction.operands and value != getattr(type(instruction), name, None)
+    ]
+    return [text for text in given if not text.endswith(" = None")] + rest
+
+
+def _line(line: SourceLine) -> Data:
+    return {"file": line.file, "line": line.line, "text": line_text(line)}
+
+
+def _number(line: SourceLine | None, numbers: dict[SourceLine, int]) -> int:
+    return -1 if line is None else numbers[line]
+
+
+def _line_time(row: LineTime, numbers: dict[SourceLine, int]) -> Data:
+    return {
+        "line": _number(row.line, numbers),
+        "instructions": row.instructions,
+        "busy_ns": _ns(row.busy_s),
+        "critical_ns": _ns(row.critical_s),
+        "waiting_ns": _ns(row.waiting_s),
+    }
+
+
+def _advice(advice: Advice, numbers: dict[SourceLine, int]) -> Data:
+    return {
+        "rule": advice.rule,
+        "text": advice.text,
+        "line": _number(advice.line, numbers),
+        "gain_ns": _ns(advice.gain_s),
+        "source": advice.source,
+    }
+
+
+def _memories(timeline: Timeline) -> list[Data]:
+    core = timeline.program.core
+    capacities = {
+        Memory.SBUF: int(core.sbuf_partition_bytes),
+        Memory.PSUM: core.psum_banks * core.psum_bank_bytes,
+    }
+    rows: list[Data] = []
+    for memory, capacity in capacities.items():
+        used = occupancy(timeline, memory)
+        time_s, level_bytes = _thinned(used.time_s, used.level_bytes)
+        rows.append(
+            {
+                "name": memory.value,
+                "capacity_bytes": capacity,
+                "time": _column_ns(time_s),
+                "bytes": level_bytes.tolist(),
+            }
+        )
+    return rows
+
+
+def _thinned(time_s: Seconds, level_bytes: Integers) -> tuple[Seconds, Integers]:
+    """At most `_MAX_STEPS` steps, each the highest of its stretch."""
+    if len(time_s) <= _MAX_STEPS:
+        return time_s, level_bytes
+    first = np.linspace(0, len(time_s), _MAX_STEPS, endpoint=False).astype(np.int64)
+    return time_s[first], np.maximum.reduceat(level_bytes, first)
+
+
+def _hbm(timeline: Timeline) -> Data:
+    """Bytes a second into and out of HBM, in steps."""
+    found = Core(timeline, 0).hbm
+    time_s, level = _thinned(found.time_s, np.round(found.bytes_per_s).astype(np.int64))
+    return {"time": _column_ns(time_s), "bytes_per_s": level.tolist()}
+
+
+def _opcodes(timeline: Timeline) -> list[Data]:
+    """Count and busy time of each opcode on each engine, busiest first."""
+    spans, checked = columns(timeline), timeline.program.checked
+    busy_s = np.bincount(spans.which, spans.busy_until_s - spans.start_s, len(checked))
+    counts = np.bincount(spans.which, minlength=len(checked))
+    rows: dict[tuple[str, str], Data] = {}
+    for which, distinct in enumerate(checked):
+        key = (distinct.opcode, distinct.engine.label)
+        row = rows.setdefault(key, {"opcode": key[0], "engine": key[1], "count": 0, "busy_ns": 0.0})
+        row["count"] += int(counts[which])
+        row["busy_ns"] += _ns(float(busy_s[which]))
+    return sorted(rows.values(), key=lambda row: -row["busy_ns"])

@@ -1,0 +1,245 @@
+"""Two stored profiles compared: what changed, and where.
+
+By quantity, engine, opcode and source line. A line is the same line where its file's name and its
+text are, whatever its number is now: of equal texts, the first is the first and so on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.profile.words import bytes_words, count_words, percent_words, time_words
+from trnsim.text import aligned
+
+if TYPE_CHECKING:
+    from trnsim.profile.analysis.data import Data
+
+_NS_PER_S: Final = 1e9
+_SHOWN: Final = 12
+"""Rows of a table that the text shows, largest change first."""
+_SAME: Final = 0.001
+"""Share of a quantity below which a change is none: rounding reaches as far."""
+Words = Callable[[float], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One quantity before and after.
+
+    Attributes:
+        name: what it is, or where.
+        before: None where it is new.
+        after: None where it is gone.
+        words: how a value of it reads.
+        note: what else there is to say.
+    """
+
+    name: str
+    before: float | None
+    after: float | None
+    words: Words
+    note: str = ""
+
+    @property
+    def difference(self) -> float:
+        """After less before, where what is not there counts as nothing."""
+        return (self.after or 0.0) - (self.before or 0.0)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether it is there on both sides, and equal up to rounding in the file."""
+        if self.before is None or self.after is None:
+            return False
+        return abs(self.difference) <= _SAME * abs(self.before)
+
+    @property
+    def text(self) -> str:
+        """The difference with its sign, and its share of the value before."""
+        if self.before is None or self.after is None:
+            return "new" if self.before is None else "gone"
+        if self.is_same:
+            return "="
+        sign = "-" if self.difference < 0 else "+"
+        change = f"{sign}{self.words(abs(self.difference))}"
+        if not self.before:
+            return change
+        return f"{change} ({sign}{percent_words(abs(self.difference) / self.before)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What changed between two profiles.
+
+    Attributes:
+        before: title of the first.
+        after: title of the second.
+        whole: quantities of the whole program.
+        bound_by: what bound each.
+        engines: time for which each engine was active.
+        opcodes: time for which each opcode kept its engine.
+        lines: each source line's part of the critical path.
+    """
+
+    before: str
+    after: str
+    whole: tuple[Change, ...]
+    bound_by: tuple[str, str]
+    engines: tuple[Change, ...]
+    opcodes: tuple[Change, ...]
+    lines: tuple[Change, ...]
+
+    def text(self) -> str:
+        """All that changed, as aligned tables: what did not is left out of the last three."""
+        whole = [_row(change) for change in self.whole]
+        whole.append(["bound by", *self.bound_by, "=" if len(set(self.bound_by)) == 1 else ""])
+        parts = [
+            f"before   {self.before}\nafter    {self.after}\n{self.verdict()}",
+            aligned(["", "before", "after", "change"], whole),
+        ]
+        tables = {
+            "engine, active": self.engines,
+            "opcode, busy": self.opcodes,
+            "line, on the critical path": self.lines,
+        }
+        parts += [_table(head, changes) for head, changes in tables.items()]
+        return "\n\n".join(part for part in parts if part)
+
+    def verdict(self) -> str:
+        """Faster or slower, and by which line most."""
+        total = self.whole[0]
+        before, after = total.before or 0.0, total.after or 0.0
+        if total.is_same or not after:
+            return "verdict  as fast"
+        is_faster = total.difference < 0
+        words = f"verdict  {before / after:.2f} times as fast"
+        same_way = [c for c in self.lines if (c.difference < 0) == is_faster and c.difference]
+        if not same_way:
+            return words
+        most = max(same_way, key=lambda change: abs(change.difference))
+        sign = "-" if most.difference < 0 else "+"
+        return f"{words}; most at {most.name}: {sign}{most.words(abs(most.difference))} {most.note}"
+
+
+def compare(before: Data, after: Data) -> Diff:
+    """What changed from one stored profile to another."""
+    return Diff(
+        before["title"],
+        after["title"],
+        tuple(_whole(before, after)),
+        (before["summary"]["bound_by"], after["summary"]["bound_by"]),
+        _by(_engines(before), _engines(after)),
+        _by(_opcodes(before), _opcodes(after)),
+        _lines(before, after),
+    )
+
+
+def _whole(before: Data, after: Data) -> Iterable[Change]:
+    first, second = before["summary"], after["summary"]
+    for name, words, value in _WHOLE:
+        yield Change(name, value(first), value(second), words)
+
+
+def _metric(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], float | None]:
+    def value(summary: Mapping[str, Any]) -> float | None:
+        found: float | None = summary["metrics"].get(name)
+        return None if found is None else found / scale
+
+    return value
+
+
+_PERCENT: Final = 100.0
+_WHOLE: Final[tuple[tuple[str, Words, Callable[[Mapping[str, Any]], float | None]], ...]] = (
+    ("estimated time", time_words, lambda s: s["total_time_s"]),
+    ("device time", time_words, lambda s: s["device_time_s"]),
+    ("critical path waits", time_words, lambda s: s["waiting_share"] * s["device_time_s"]),
+    ("HBM read", bytes_words, _metric("hbm_read_bytes")),
+    ("HBM written", bytes_words, _metric("hbm_write_bytes")),
+    ("DMA transfers", count_words, _metric("dma_transfer_count")),
+    ("instructions", count_words, lambda s: s["instructions"]),
+    ("MFU", percent_words, _metric("mfu_estimated_percent", _PERCENT)),
+    ("MBU", percent_words, _metric("mbu_estimated_percent", _PERCENT)),
+    ("SBUF peak", bytes_words, lambda s: s["sbuf_peak_bytes"]),
+    ("PSUM peak", bytes_words, lambda s: s["psum_peak_bytes"]),
+)
+
+
+def _engines(profile: Data) -> dict[str, tuple[float, str]]:
+    return {
+        use["engine"]: (use["active_s"], f"{use['instructions']:,} instructions")
+        for use in profile["summary"]["engines"]
+    }
+
+
+def _opcodes(profile: Data) -> dict[str, tuple[float, str]]:
+    return {
+        f"{row['opcode']}, {row['engine']}": (row["busy_ns"] / _NS_PER_S, f"{row['count']:,}")
+        for row in profile["opcodes"]
+    }
+
+
+def _by(
+    before: Mapping[str, tuple[float, str]], after: Mapping[str, tuple[float, str]]
+) -> tuple[Change, ...]:
+    """Times by name, largest change first, with how many there were and are."""
+    found: list[Change] = []
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name), after.get(name)
+        counts = [side[1] for side in (old, new) if side is not None]
+        note = " -> ".join(dict.fromkeys(counts))
+        first, second = (side[0] if side is not None else None for side in (old, new))
+        found.append(Change(name, first, second, time_words, note))
+    return tuple(sorted(found, key=lambda change: -abs(change.difference)))
+
+
+_Key = tuple[str, str, int]
+
+
+def _lines(before: Data, after: Data) -> tuple[Change, ...]:
+    old, new = _by_line(before), _by_line(after)
+    found: list[Change] = []
+    for key in dict.fromkeys([*old, *new]):
+        rows = [side.get(key) for side in (old, new)]
+        known = [row for row in rows if row is not None]
+        times = [row["critical_ns"] / _NS_PER_S if row is not None else None for row in rows]
+        waits = [row["waiting_ns"] / _NS_PER_S for row in known]
+        note = f"(waiting {' -> '.join(map(time_words, waits))})  {key[1]}"
+        found.append(Change(known[-1]["where"], times[0], times[1], time_words, note.rstrip()))
+    return tuple(sorted(found, key=lambda change: -abs(change.difference)))
+
+
+def _by_line(profile: Data) -> dict[_Key, Data]:
+    """Each line's times by file name, text, and which of equal texts it is."""
+    lines = profile["lines"]
+    rows = sorted(
+        (row for row in profile["by_line"] if row["line"] >= 0),
+        key=lambda row: (lines[row["line"]]["file"], lines[row["line"]]["line"]),
+    )
+    seen: Counter[tuple[str, str]] = Counter()
+    found: dict[_Key, Data] = {}
+    for row in rows:
+        line = lines[row["line"]]
+        name = PurePath(line["file"]).name
+        text = line["text"] or f"line {line['line']}"
+        found[name, text, seen[name, text]] = {**row, "where": f"{name}:{line['line']}"}
+        seen[name, text] += 1
+    return found
+
+
+def _table(head: str, changes: Iterable[Change]) -> str:
+    """The largest changes as a table, or "" where nothing changed."""
+    changed = [change for change in changes if not change.is_same]
+    rows = [[*_row(change), change.note] for change in changed[:_SHOWN]]
+    if not rows:
+        return ""
+    more = len(changed) - _SHOWN
+    table = aligned([head, "before", "after", "change", ""], rows)
+    return f"{table}\nand {more} smaller changes" if more > 0 else table
+
+
+def _row(change: Change) -> list[str]:
+    values = ("-" if v is None else change.words(v) for v in (change.before, change.after))
+    return [change.name, *values, change.text]

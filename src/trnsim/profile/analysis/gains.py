@@ -1,0 +1,84 @@
+"""What if: a line that cost nothing, an engine twice as fast.
+
+Each is tried: the recorded program is placed again with the changed costs, so a line that hides
+behind another one gains nothing. Gains do not add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trnsim.profile.analysis import what_if
+from trnsim.profile.analysis.what_if import Placement
+from trnsim.profile.measures.lines import time_by_line
+
+if TYPE_CHECKING:
+    from trnsim.errors import SourceLine
+    from trnsim.isa import Engine
+    from trnsim.timing import Timeline
+
+_TRIED: Final = 8
+_TRIED_INSTRUCTIONS: Final = 200_000
+"""Placements that all trials together may take: long programs try fewer lines."""
+_FASTER: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What one change would shorten.
+
+    Attributes:
+        change: the change in words.
+        line: the line that would cost nothing, or None for an engine.
+        gain_s: estimated shortening of the device time.
+    """
+
+    change: str
+    line: SourceLine | None
+    gain_s: float
+
+
+def gains(timeline: Timeline) -> list[Gain]:
+    """Each busy engine twice as fast, and each costly line for nothing; largest gain first.
+
+    What gains nothing is left out: less work may even cost time, where the Tensor Engine slows down
+    in the pause.
+    """
+    if not len(timeline):
+        return []
+    tries = max(1, min(_TRIED, _TRIED_INSTRUCTIONS // len(timeline)))
+    lines = [row.line for row in time_by_line(timeline) if row.line is not None and row.critical_s]
+    busy_s = timeline.busy_s()
+    engines = sorted(busy_s, key=lambda engine: -busy_s[engine])
+    found = [_free(timeline, line) for line in lines[:tries]]
+    found += [_faster(timeline, engine) for engine in engines[:tries]]
+    return sorted((g for g in found if g.gain_s > 0), key=lambda gain: -gain.gain_s)
+
+
+def _free(timeline: Timeline, line: SourceLine) -> Gain:
+    """What is gained where the line's instructions take no time."""
+    program = timeline.program
+    own = program.lines.index(line)
+    recorded = what_if.recorded(program)
+    free = [
+        Placement(engine, replace(cost, interval_s=0.0, latency_s=0.0)) for engine, cost in recorded
+    ]
+    which, line_of = program.which, program.line_of
+    time_s = what_if.device_time_s(
+        program, lambda i: (free if line_of[i] == own else recorded)[which[i]]
+    )
+    return Gain(f"{line} for nothing", line, timeline.device_time_s - time_s)
+
+
+def _faster(timeline: Timeline, faster: Engine) -> Gain:
+    """What is gained where an engine is free twice as soon; latencies stay."""
+    program = timeline.program
+    placements = [
+        Placement(engine, replace(cost, interval_s=cost.interval_s / _FASTER))
+        if engine is faster
+        else Placement(engine, cost)
+        for engine, cost in what_if.recorded(program)
+    ]
+    time_s = what_if.device_time_s(program, lambda i: placements[program.which[i]])
+    return Gain(f"{faster.label} twice as fast", None, timeline.device_time_s - time_s)

@@ -1,0 +1,55 @@
+"""The roofline: what HBM and the Tensor Engine allow at a program's operations a byte.
+
+The program is a point; so is each opcode that multiplies, at the rate that it reaches while it
+keeps the engine. What lies between the two is the engine's idle time.
+
+Source: neuron-explorer profile-schema-reference.rst, mfu_max_achievable_estimated_percent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s, peak_flop_per_s
+from trnsim.profile.measures.traffic import Totals
+from trnsim.timing.occupancy import columns
+
+if TYPE_CHECKING:
+    from trnsim.profile.analysis.summary import Summary
+    from trnsim.timing import Timeline
+
+
+def roofline(timeline: Timeline, summary: Summary) -> dict[str, Any]:
+    """The roof, and the points under it; `flop_per_byte` is None without HBM traffic."""
+    core = timeline.program.core
+    peak, bytes_per_s = peak_flop_per_s(core), hbm_stack_bytes_per_s(core)
+    intensity = summary["mm_arithmetic_intensity"]
+    device_s = timeline.device_time_s
+    return {
+        "peak_flop_per_s": peak,
+        "hbm_bytes_per_s": bytes_per_s,
+        "flop_per_byte": intensity,
+        "flop_per_s": (summary["model_flops"] or 0) / device_s if device_s else 0.0,
+        "best_flop_per_s": min(peak, (intensity or 0.0) * bytes_per_s),
+        "opcodes": _opcodes(timeline),
+    }
+
+
+def _opcodes(timeline: Timeline) -> list[dict[str, Any]]:
+    """FLOP a second of each opcode that multiplies, while it keeps the Tensor Engine."""
+    spans, program = columns(timeline), timeline.program
+    totals = Totals(program)
+    busy_s = np.bincount(
+        spans.which, spans.busy_until_s - spans.start_s, len(program.checked)
+    ).tolist()
+    flops: Counter[str] = Counter()
+    taken_s: dict[str, float] = defaultdict(float)
+    rows = zip(program.checked, totals.per, totals.counts.tolist(), busy_s, strict=True)
+    for checked, traffic, count, length_s in rows:
+        if traffic.flops > traffic.transpose_flops:
+            flops[checked.opcode] += count * traffic.flops
+            taken_s[checked.opcode] += length_s
+    return [{"opcode": name, "flop_per_s": flops[name] / taken_s[name]} for name in flops]

@@ -1,0 +1,240 @@
+"""The summary of a timeline: how long, bound by what, how busy, how full, resting on which facts.
+
+It answers to the names of Neuron Explorer's Summary table too: `summary["mfu_estimated_percent"]`.
+All of it are estimates; nothing here was measured on hardware.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.facts import Kind
+from trnsim.isa import Engine
+from trnsim.memory import Memory
+from trnsim.profile.measures.metrics import Value, Values, measure
+from trnsim.profile.measures.traffic import Totals
+from trnsim.profile.words import bytes_words, percent_words, rate_words, time_words
+from trnsim.program import peak
+from trnsim.timing.occupancy import critical_steps
+
+if TYPE_CHECKING:
+    from trnsim.program import Program
+    from trnsim.timing import Timeline
+
+LAUNCH: Final = "launch"
+LATENCY: Final = "latency"
+_MOSTLY: Final = 0.5
+_LABEL_WIDTH: Final = 20
+_PERCENT: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class EngineUse:
+    """How long an engine was busy.
+
+    Attributes:
+        engine: its label ("Vector Engine").
+        active_s: time in which it could take nothing else.
+        active_share: that time as a share of the device time, 0 to 1.
+        instructions: how many it executed.
+    """
+
+    engine: str
+    active_s: float
+    active_share: float
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a program costs on one NeuronCore. Times in seconds; shares from 0 to 1.
+
+    Attributes:
+        target: the core's name.
+        total_time_s: launch and device time.
+        total_time_p10_s: tenth percentile of its distribution (`Timeline.interval`).
+        total_time_p50_s: median.
+        total_time_p90_s: ninetieth percentile.
+        launch_s: fixed cost of starting a kernel.
+        device_time_s: from the first instruction to the last result.
+        bound_by: see `bound_by`.
+        waiting_share: share of the critical path in which no engine on it worked.
+        engines: the engines that worked, busiest first.
+        instructions: how many were issued.
+        opcodes: instructions by opcode, most frequent first.
+        sbuf_peak_bytes: fullest moment of a partition of SBUF, by issue order.
+        sbuf_bytes: capacity of a partition.
+        psum_peak_bytes: fullest moment of a partition of PSUM, by issue order.
+        psum_bytes: capacity of a partition.
+        facts: number of the core's facts by kind ("documented" ...).
+        assumed: names of those that are assumed.
+        metrics: the 101 figures of Neuron Explorer's Summary table; None where unknown.
+        missing: why, for each figure that is None.
+    """
+
+    target: str
+    total_time_s: float
+    total_time_p10_s: float
+    total_time_p50_s: float
+    total_time_p90_s: float
+    launch_s: float
+    device_time_s: float
+    bound_by: str
+    waiting_share: float
+    engines: tuple[EngineUse, ...]
+    instructions: int
+    opcodes: dict[str, int]
+    sbuf_peak_bytes: int
+    sbuf_bytes: int
+    psum_peak_bytes: int
+    psum_bytes: int
+    facts: dict[str, int]
+    assumed: tuple[str, ...]
+    metrics: Values
+    missing: dict[str, str]
+
+    def __getitem__(self, name: str) -> Value:
+        """A figure of Neuron Explorer's Summary table; None where `missing` says why.
+
+        Raises:
+            BadInput: for a name that the table does not have.
+        """
+        if name in self.metrics:
+            return self.metrics[name]
+        near = ", ".join(get_close_matches(name, self.metrics)) or "none"
+        raise BadInput(
+            f"the summary has no {name!r}; names like it: {near}",
+            fix="use a name of Neuron Explorer's Summary table; summary.metrics has all",
+            source="neuron-explorer profile-schema-reference.rst, Summary",
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, lists and numbers, as JSON has them."""
+        lists = {"engines": [asdict(use) for use in self.engines], "assumed": list(self.assumed)}
+        return {**asdict(self), **lists}
+
+    def text(self) -> str:
+        """The summary as aligned lines for a terminal."""
+        rows = [
+            ("estimated time", f"{time_words(self.total_time_s)} on {self.target}"),
+            (
+                "P10 to P90",
+                f"{time_words(self.total_time_p10_s)} to {time_words(self.total_time_p90_s)}",
+            ),
+            ("launch", time_words(self.launch_s)),
+            ("device time", time_words(self.device_time_s)),
+            ("bound by", self.bound_by),
+            ("critical path waits", percent_words(self.waiting_share)),
+            *[(use.engine, _engine_words(use)) for use in self.engines],
+            ("HBM", _hbm_words(self)),
+            ("Tensor Engine FLOPs", _flop_words(self)),
+            ("SBUF peak", _peak_words(self.sbuf_peak_bytes, self.sbuf_bytes)),
+            ("PSUM peak", _peak_words(self.psum_peak_bytes, self.psum_bytes)),
+            ("instructions", _opcode_words(self)),
+            ("rests on", ", ".join(f"{n} {kind}" for kind, n in self.facts.items()) + " facts"),
+            ("assumed", ", ".join(self.assumed) or "none"),
+        ]
+        return "\n".join(f"{label:<{_LABEL_WIDTH}}  {words}" for label, words in rows)
+
+
+def summarize(timeline: Timeline) -> Summary:
+    """The summary of `timeline`."""
+    program, core = timeline.program, timeline.program.core
+    interval = timeline.interval()
+    device_s = timeline.device_time_s
+    measured = measure(timeline)
+    engines = _engine_uses(timeline, measured.values)
+    steps = critical_steps(timeline)
+    facts = timeline.facts()
+    return Summary(
+        target=core.name,
+        total_time_s=timeline.total_time_s,
+        total_time_p10_s=interval.p10,
+        total_time_p50_s=interval.p50,
+        total_time_p90_s=interval.p90,
+        launch_s=timeline.launch_s,
+        device_time_s=device_s,
+        bound_by=bound_by(timeline.launch_s, device_s, engines),
+        waiting_share=_share(float(steps.waiting_s.sum()), device_s),
+        engines=engines,
+        instructions=len(program),
+        opcodes=_opcodes(program),
+        sbuf_peak_bytes=peak(program, Memory.SBUF).bytes_per_partition,
+        sbuf_bytes=int(core.sbuf_partition_bytes),
+        psum_peak_bytes=peak(program, Memory.PSUM).bytes_per_partition,
+        psum_bytes=core.psum_banks * core.psum_bank_bytes,
+        facts={kind.value: len(facts[kind]) for kind in Kind},
+        assumed=tuple(name for name, _ in facts[Kind.ASSUMED]),
+        metrics=measured.values,
+        missing=measured.missing,
+    )
+
+
+def bound_by(launch_s: float, device_time_s: float, engines: tuple[EngineUse, ...]) -> str:
+    """What a shorter time would have to shorten first; `engines` are busiest first.
+
+    "launch" when the launch takes longer than the device; else "latency" when no engine is busy
+    for more than half of the device time, so that each waits for results most of the time; else
+    the label of the busiest engine.
+    """
+    if launch_s > device_time_s or not engines:
+        return LAUNCH
+    busiest = engines[0]
+    return busiest.engine if busiest.active_share > _MOSTLY else LATENCY
+
+
+def _engine_uses(timeline: Timeline, metrics: Values) -> tuple[EngineUse, ...]:
+    device_s = timeline.device_time_s
+    program = timeline.program
+    executed = Counter(program.checked[which].engine for which in program.which)
+    uses: list[EngineUse] = []
+    for engine, instructions in executed.items():
+        prefix = "dma" if engine is Engine.dma else f"{engine.name}_engine"
+        active_s = metrics[f"{prefix}_active_time"] or 0.0
+        uses.append(EngineUse(engine.label, active_s, _share(active_s, device_s), instructions))
+    return tuple(sorted(uses, key=lambda use: -use.active_s))
+
+
+def _opcodes(program: Program) -> dict[str, int]:
+    opcodes: Counter[str] = Counter()
+    for checked, times in zip(program.checked, Totals(program).counts, strict=True):
+        opcodes[checked.opcode] += int(times)
+    return dict(opcodes.most_common())
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _engine_words(use: EngineUse) -> str:
+    return (
+        f"{time_words(use.active_s)} active, {percent_words(use.active_share)} of the device time, "
+        f"{use.instructions} instructions"
+    )
+
+
+def _hbm_words(summary: Summary) -> str:
+    read, written = summary["hbm_read_bytes"] or 0, summary["hbm_write_bytes"] or 0
+    used = percent_words((summary["mbu_estimated_percent"] or 0.0) / _PERCENT)
+    return f"{bytes_words(read)} read, {bytes_words(written)} written, MBU {used}"
+
+
+def _flop_words(summary: Summary) -> str:
+    shares = [
+        f"{name.upper()} {percent_words((summary[f'{name}_estimated_percent'] or 0.0) / _PERCENT)}"
+        for name in ("mfu", "hfu")
+    ]
+    return f"{rate_words(summary['hardware_flops'] or 0, 'FLOP')}, {', '.join(shares)}"
+
+
+def _peak_words(used_bytes: int, capacity_bytes: int) -> str:
+    return f"{bytes_words(used_bytes)} of {bytes_words(capacity_bytes)} a partition"
+
+
+def _opcode_words(summary: Summary) -> str:
+    opcodes = ", ".join(f"{n} {opcode}" for opcode, n in summary.opcodes.items())
+    return f"{summary.instructions}: {opcodes}" if opcodes else "0"

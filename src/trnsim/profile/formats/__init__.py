@@ -1,0 +1,1 @@
+"""Files that other programs read: Chrome's and Perfetto's traces, stored reports."""

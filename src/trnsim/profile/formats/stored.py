@@ -1,0 +1,96 @@
+"""Reports that were stored: one JSON file for a kernel, with a profile for each target.
+
+A stored report opens without the kernel: it holds the source lines that it names. Its format has a
+version, and files of another one are refused, never guessed at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, cast
+
+from trnsim import files
+from trnsim.errors import BadInput
+from trnsim.profile.analysis.data import Data, Profiled, profile_data
+from trnsim.profile.analysis.summary import EngineUse, Summary
+
+FORMAT: Final = "trnsim report"
+VERSION: Final = 1
+_SHAPE: Final = {
+    "title": str,
+    "target": str,
+    "summary": dict,
+    "lines": list,
+    "by_line": list,
+    "gains": list,
+    "advice": list,
+    "opcodes": list,
+}
+_RUN: Final = "write one with trnsim run SCRIPT --report DIR"
+
+
+def report_of(runs: Sequence[Profiled]) -> Data:
+    """The report of one kernel: a profile for each of its runs, one a target."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "trnsim": version("trnsim"),
+        "title": runs[0].title if len(runs) > 1 else f"{runs[0].title} on {runs[0].target.name}",
+        "profiles": [profile_data(run) for run in runs],
+    }
+
+
+def as_text(report: Data) -> str:
+    """The report as it is stored."""
+    return json.dumps(report, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def load(path: Path | str) -> Data:
+    """The report stored at `path`, or the only one in that folder.
+
+    Raises:
+        BadInput: no such file, none or several in the folder, another kind of file, or a report of
+            another version.
+    """
+    path = _file(Path(path))
+    found = files.data(path, fix=_RUN)
+    report = cast("Data", found) if isinstance(found, dict) else {}
+    profiles = report.get("profiles")
+    is_list = isinstance(profiles, list) and all(isinstance(one, dict) for one in profiles)
+    if report.get("format") != FORMAT or not profiles or not is_list:
+        raise BadInput(f"{path} is not a report that trnsim stored", fix=_RUN)
+    if report.get("version") != VERSION:
+        raise BadInput(
+            f"{path} is a report of version {report.get('version')}, by trnsim "
+            f"{report.get('trnsim')}; this trnsim reads version {VERSION}",
+            fix="run the kernel again, or read the report with the trnsim that wrote it",
+        )
+    for profile in report["profiles"]:
+        wrong = [name for name, kind in _SHAPE.items() if not isinstance(profile.get(name), kind)]
+        if wrong:
+            raise BadInput(f"{path}: a profile has no {', '.join(wrong)}", fix=_RUN)
+    return report
+
+
+def _file(path: Path) -> Path:
+    if not path.is_dir():
+        return path
+    found = sorted(child for child in path.glob("*.json") if not child.stem.endswith(".trace"))
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(child.name for child in found) or "none"
+    raise BadInput(
+        f"{path} is a folder with these reports: {names}",
+        fix=f"name one of them, for example {found[0]}" if found else _RUN,
+    )
+
+
+def summary_of(profile: Data) -> Summary:
+    """The summary that a stored profile holds."""
+    given: dict[str, Any] = dict(profile["summary"])
+    given["engines"] = tuple(EngineUse(**use) for use in given["engines"])
+    given["assumed"] = tuple(given["assumed"])
+    return Summary(**given)

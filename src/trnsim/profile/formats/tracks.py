@@ -1,0 +1,155 @@
+"""A timeline as tracks, slices, counters and arrows: what every trace viewer shows.
+
+A track is a compute engine or a DMA queue. Slices of one track never overlap: where transfers of a
+queue do, the queue has several tracks. A slice is as long as its instruction keeps the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from trnsim.isa import Engine
+from trnsim.memory import Memory
+from trnsim.profile.measures.core import Core, ns
+from trnsim.profile.measures.lines import line_text
+from trnsim.timing.occupancy import Integers, Seconds, occupancy
+
+if TYPE_CHECKING:
+    from trnsim.errors import SourceLine
+    from trnsim.timing import Timeline
+
+_BYTES_PER_GB: Final = 1e9
+
+
+class Slice(NamedTuple):
+    """One instruction on a track.
+
+    Attributes:
+        instruction: its number in the program.
+        opcode: its name in nki.isa.
+        start_ns: when it started.
+        end_ns: when its engine was free again.
+        readable_ns: when its result could be read.
+        operands: its operands in words.
+        line: the user's line, or None.
+        source: that line's text, or "".
+        cause: the instruction on another track that it waited for last, or -1.
+    """
+
+    instruction: int
+    opcode: str
+    start_ns: int
+    end_ns: int
+    readable_ns: int
+    operands: str
+    line: SourceLine | None
+    source: str
+    cause: int
+
+
+@dataclass(frozen=True)
+class Track:
+    """One row of a trace: its name, and the numbers of its instructions in order of time."""
+
+    name: str
+    indices: Sequence[int]
+
+
+class Counter(NamedTuple):
+    """A quantity in steps: `values[i]` from `times_ns[i]` on."""
+
+    name: str
+    unit: str
+    times_ns: Integers
+    values: Seconds
+
+
+class CoreTracks:
+    """The tracks of one physical core.
+
+    Attributes:
+        name: "core 0".
+        tracks: its engines and queues.
+        counters: HBM bandwidth, SBUF and PSUM in use.
+    """
+
+    def __init__(self, timeline: Timeline, rank: int) -> None:
+        self._core = Core(timeline, rank)
+        self.name = f"core {rank}"
+        self.tracks = [*self._engines(), *self._queues()]
+        self.counters = [self._hbm(), *map(self._memory, (Memory.SBUF, Memory.PSUM))]
+        self._texts = [line_text(line) for line in timeline.program.lines]
+        self._track_of = {i: at for at, track in enumerate(self.tracks) for i in track.indices}
+
+    def slices(self, track: Track) -> Iterator[Slice]:
+        """The slices of a track, first to last."""
+        core, program = self._core, self._core.program
+        spans, own = core.spans, np.array(track.indices, np.int64)
+        columns = (
+            ns(spans.start_s[own]),
+            ns(spans.busy_until_s[own]),
+            ns(spans.end_s[own]),
+            spans.line_of[own],
+            spans.waited_for[own],
+        )
+        rows = zip(track.indices, *(column.tolist() for column in columns), strict=True)
+        for index, start, end, readable, line, cause in rows:
+            checked = program.instruction(index)
+            is_other = cause >= 0 and self._track_of[cause] != self._track_of[index]
+            yield Slice(
+                index,
+                checked.opcode,
+                start,
+                end,
+                readable,
+                checked.describe(),
+                program.lines[line] if line >= 0 else None,
+                self._texts[line] if line >= 0 else "",
+                cause if is_other else -1,
+            )
+
+    def describe(self, index: int) -> str:
+        """An instruction in words: "#3 nc_matmul, Tensor Engine"."""
+        checked = self._core.program.instruction(index)
+        return f"#{index} {checked.opcode}, {checked.engine.label}"
+
+    def _engines(self) -> Iterator[Track]:
+        for engine in Engine:
+            indices = np.flatnonzero(self._core.engine_of == engine.value)
+            if engine is not Engine.dma and len(indices):
+                yield from self._lanes(engine.label, indices)
+
+    def _queues(self) -> Iterator[Track]:
+        moved = self._core.transfers
+        for number, name in enumerate(moved.queues):
+            yield from self._lanes(f"DMA {name}", moved.index[moved.queue == number])
+
+    def _lanes(self, name: str, indices: Integers) -> Iterator[Track]:
+        """As many tracks as it takes for no slice to overlap another."""
+        spans = self._core.spans
+        lanes: list[list[int]] = []
+        free_ns: list[int] = []
+        ordered = indices[np.argsort(spans.start_s[indices], kind="stable")]
+        starts, ends = ns(spans.start_s[ordered]), ns(spans.busy_until_s[ordered])
+        for index, start, end in zip(ordered, starts, ends, strict=True):
+            at = next((lane for lane, until in enumerate(free_ns) if until <= start), len(lanes))
+            if at == len(lanes):
+                lanes.append([])
+                free_ns.append(0)
+            lanes[at].append(int(index))
+            free_ns[at] = int(end)
+        for at, lane in enumerate(lanes):
+            yield Track(name if at == 0 else f"{name} ({at + 1})", lane)
+
+    def _hbm(self) -> Counter:
+        found = self._core.hbm
+        return Counter("HBM", "GB/s", ns(found.time_s), found.bytes_per_s / _BYTES_PER_GB)
+
+    def _memory(self, memory: Memory) -> Counter:
+        found = occupancy(self._core.timeline, memory)
+        level = found.level_bytes.astype(np.float64)
+        return Counter(f"{memory.value} in use", "bytes a partition", ns(found.time_s), level)

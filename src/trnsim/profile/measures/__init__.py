@@ -1,0 +1,1 @@
+"""Figures of a timeline: what moved, when, how busy; each by its definition."""

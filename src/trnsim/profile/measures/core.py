@@ -1,0 +1,94 @@
+"""One physical core of a run: its timeline in columns, what moved, and whole nanoseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.isa import Engine
+from trnsim.profile.measures.throughput import Throughput, throughput
+from trnsim.profile.measures.traffic import Totals
+from trnsim.profile.measures.transfers import Transfers, transfers
+from trnsim.timing.occupancy import Columns, columns
+
+if TYPE_CHECKING:
+    from trnsim.program import Program
+    from trnsim.timing import Timeline
+    from trnsim.timing.occupancy import Integers, Seconds
+
+_NS_PER_S: Final = 1e9
+_RANK_SHIFT: Final = 40
+"""Instruction numbers stay below it, so that those of several cores do not meet."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """One physical core of a run.
+
+    Attributes:
+        timeline: what it did, and when.
+        rank: its number within the logical core.
+    """
+
+    timeline: Timeline
+    rank: int
+
+    @property
+    def program(self) -> Program:
+        """Its instructions."""
+        return self.timeline.program
+
+    @cached_property
+    def spans(self) -> Columns:
+        """When each instruction started and ended."""
+        return columns(self.timeline)
+
+    @cached_property
+    def engine_of(self) -> Integers:
+        """Value of the engine of each instruction."""
+        values = np.array([c.engine.value for c in self.program.checked], np.int64)
+        return np.asarray(values[self.spans.which])
+
+    @cached_property
+    def computes(self) -> Integers:
+        """The instructions of compute engines, in issue order."""
+        return np.flatnonzero(self.engine_of != Engine.dma.value)
+
+    @cached_property
+    def totals(self) -> Totals:
+        """What each distinct instruction moves."""
+        return Totals(self.program)
+
+    @cached_property
+    def transfers(self) -> Transfers:
+        """Its DMA transfers."""
+        return transfers(self.timeline)
+
+    @cached_property
+    def hbm(self) -> Throughput:
+        """Bytes a second into and out of HBM."""
+        moved, totals = self.transfers, self.totals
+        in_hbm = totals.column("hbm_read_bytes") + totals.column("hbm_write_bytes")
+        return throughput(moved.start_s, moved.end_s, in_hbm[self.spans.which[moved.index]])
+
+    def ids(self, indices: Integers) -> list[int]:
+        """Identifiers of instructions, unique among all cores."""
+        return [int(index) + (self.rank << _RANK_SHIFT) for index in indices]
+
+    def ranks(self, rows: int) -> list[int]:
+        """The column pcore_idx of a table of `rows`."""
+        return [self.rank] * rows
+
+    def names(self, indices: Integers) -> list[str]:
+        """Name of the HBM tensor that each DMA instruction moves, or "unknown"."""
+        uses, tensor_of = self.program.uses, self.program.tensor_of
+        found = (uses.get(tensor_of[index]) for index in indices)
+        return [use.name or "unknown" if use is not None else "unknown" for use in found]
+
+
+def ns(times_s: Seconds) -> Integers:
+    """Seconds as whole nanoseconds."""
+    return np.asarray(np.round(times_s * _NS_PER_S).astype(np.int64))

@@ -1,0 +1,305 @@
+"""The 101 figures of Neuron Explorer's Summary table, each by its definition.
+
+An instruction lasts from its start until its result can be read; its engine is active while it can
+take nothing else. Neither the launch nor anything on the host counts. Where the model holds nothing
+behind a name its value is None, and `missing` says why.
+
+Source of every definition: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst,
+Summary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.arch import TARGETS
+from trnsim.arch.catalogue import catalogue
+from trnsim.isa import Engine
+from trnsim.memory import Memory
+from trnsim.profile.measures.intervals import union
+from trnsim.profile.measures.schema import summary_names
+from trnsim.profile.measures.semaphores import count_updates
+from trnsim.profile.measures.traffic import Totals
+from trnsim.profile.measures.transfers import HARDWARE, SOFTWARE, STATIC, UNKNOWN, transfers
+from trnsim.timing.occupancy import columns
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from trnsim.arch import NeuronCore
+    from trnsim.timing import Timeline
+
+Number = int | float
+Value = Number | None
+Values = dict[str, Value]
+
+_PERCENT: Final = 100.0
+_COMPUTE: Final = (Engine.tensor, Engine.vector, Engine.scalar, Engine.sync, Engine.gpsimd)
+BASE_CLOCK_HZ: Final = {2: 1.4e9, 3: 1.2e9}
+"""By generation. Source: neuroncore_cycle_count; the page gives none for Trainium3."""
+
+_NO_COLLECTIVES: Final = "collective operations are not emulated"
+_NO_CLOCK: Final = "AWS publishes no NeuronCore base clock for this generation"
+_NO_HBM: Final = "the program neither reads nor writes HBM"
+_NO_TRANSFERS: Final = "the program has no DMA transfers"
+_NO_QUEUE_KINDS: Final = "a kernel has no input, output and weight queues; it issues its own DMA"
+_MISSING: Final = {
+    "total_row_count": "counts rows of Neuron Explorer's own database",
+    "weight_size_bytes": "a kernel's arguments do not say which of them are weights",
+    **dict.fromkeys(("input_queue_bytes", "output_queue_bytes"), _NO_QUEUE_KINDS),
+    "weight_queue_bytes": _NO_QUEUE_KINDS,
+    **dict.fromkeys((name for name in summary_names() if name.startswith("cc_")), _NO_COLLECTIVES),
+}
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The figures of the Summary table.
+
+    Attributes:
+        values: all 101 by name, in the table's order; times in seconds, shares in percent.
+        missing: why, for each that is None.
+    """
+
+    values: Values
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def measure(timeline: Timeline) -> Metrics:
+    """The 101 figures of `timeline`."""
+    work = _Work(timeline)
+    found: Values = {}
+    missing = dict(_MISSING)
+    for section in (_times, _flops, _utilisation, _memory, _transfers, _dma_by_type, _engines):
+        values, reasons = section(work)
+        found |= values
+        missing |= reasons
+    values = {name: found.get(name) for name in summary_names()}
+    return Metrics(values, {name: missing[name] for name, value in values.items() if value is None})
+
+
+def peak_flop_per_s(core: NeuronCore) -> float:
+    """Two operations a processing element a cycle, in BF16."""
+    return 2 * core.pe_rows * core.pe_columns * core.tensor_clock_hz
+
+
+def hbm_stack_bytes_per_s(core: NeuronCore) -> float:
+    """Bandwidth of one HBM stack: the chip's, by the stack's part of the chip's capacity."""
+    name = next(t.chip for t in TARGETS.values() if t.core.generation == core.generation)
+    chip = catalogue().chips[name]
+    return chip.memory_bytes_per_s * core.hbm_bytes / chip.memory_bytes
+
+
+_Section = tuple[Values, dict[str, str]]
+
+
+class _Work:
+    """What several sections ask of a timeline."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.program = timeline.program
+        self.core = timeline.program.core
+        self.total_s = timeline.device_time_s
+        self.spans = columns(timeline)
+        self.totals = Totals(timeline.program)
+
+    @cached_property
+    def engine_of(self) -> npt.NDArray[np.int64]:
+        """Value of the engine of each instruction."""
+        engines = np.array([c.engine.value for c in self.program.checked], np.int64)
+        return np.asarray(engines[self.spans.which])
+
+    @cached_property
+    def hbm_bytes(self) -> int:
+        """Bytes read from and written to HBM."""
+        return self.totals.of("hbm_read_bytes") + self.totals.of("hbm_write_bytes")
+
+    @cached_property
+    def model_flops(self) -> int:
+        """Operations that are not transposes: what a kernel's matmuls are for."""
+        return self.totals.of("flops") - self.totals.of("transpose_flops")
+
+    def active_s(self, chosen: npt.NDArray[np.bool_]) -> float:
+        """Time in which at least one of the chosen instructions keeps its engine."""
+        return union(self.spans.start_s[chosen], self.spans.busy_until_s[chosen]).total_s
+
+    def lasted_s(self, chosen: npt.NDArray[np.bool_]) -> float:
+        """Durations of the chosen instructions, added up."""
+        return float((self.spans.end_s - self.spans.start_s)[chosen].sum())
+
+    def percent(self, part: float) -> float:
+        """`part` of the total time."""
+        return _percent(part, self.total_s)
+
+
+def _percent(part: float, whole: float) -> float:
+    return _PERCENT * part / whole if whole else 0.0
+
+
+def _times(work: _Work) -> _Section:
+    spans = work.spans
+    everything = np.ones(len(spans.start_s), np.bool_)
+    executed_s = float(spans.end_s.max() - spans.start_s.min()) if len(everything) else 0.0
+    active_s = work.active_s(everything)
+    events = count_updates(work.program)
+    packets = int(transfers(work.timeline).packets.sum())
+    clock_hz = BASE_CLOCK_HZ.get(work.core.generation)
+    found: Values = {
+        "total_time": work.total_s,
+        "total_exec_time": executed_s,
+        "total_active_time": active_s,
+        "total_active_time_percent": _percent(active_s, executed_s),
+        "event_count": events,
+        "trace_count": len(work.program) + events + packets,
+    }
+    if clock_hz is None:
+        return found, dict.fromkeys(("neuroncore_cycle_count", "dma_active_cycles"), _NO_CLOCK)
+    dma_s = work.active_s(work.engine_of == Engine.dma.value)
+    found["neuroncore_cycle_count"] = round(work.total_s * clock_hz)
+    found["dma_active_cycles"] = round(dma_s * clock_hz)
+    return found, {}
+
+
+def _flops(work: _Work) -> _Section:
+    totals = work.totals
+    ratio = peak_flop_per_s(work.core) / hbm_stack_bytes_per_s(work.core)
+    found: Values = {
+        "model_flops": work.model_flops,
+        "hardware_flops": totals.of("flops"),
+        "transpose_flops": totals.of("transpose_flops"),
+        "adjusted_hardware_flops": totals.weighted("flops"),
+        "adjusted_transpose_flops": totals.weighted("transpose_flops"),
+        "peak_flops_bandwidth_ratio": ratio,
+    }
+    intensities = (
+        "mm_arithmetic_intensity",
+        "mfu_max_achievable_estimated_percent",
+        "mfu_inst_max_achievable_estimated_percent",
+    )
+    if not work.hbm_bytes:
+        return found, dict.fromkeys(intensities, _NO_HBM)
+    intensity = work.model_flops / work.hbm_bytes
+    # The definition has no ceiling: above 100 % the program is not bound by HBM.
+    best = _PERCENT * intensity / ratio
+    return found | dict(zip(intensities, (intensity, best, best), strict=True)), {}
+
+
+def _utilisation(work: _Work) -> _Section:
+    available = peak_flop_per_s(work.core) * work.total_s
+    mfu = _percent(work.model_flops, available)
+    found: Values = {
+        "mfu_estimated_percent": mfu,
+        "mfu_inst_estimated_percent": mfu,
+        # "This will be 0 if HLO stats are missing, which is the case for NKI kernels."
+        "mfu_hlo_estimated_percent": 0.0,
+        "mfu_hlo_max_achievable_estimated_percent": 0.0,
+        "hfu_estimated_percent": _percent(work.totals.of("flops"), available),
+    }
+    return found, {}
+
+
+def _memory(work: _Work) -> _Section:
+    totals = work.totals
+    in_hbm = [use for use in work.program.uses.values() if use.memory is Memory.HBM]
+    inputs = sum(use.nbytes for use in in_hbm if use.first_write < 0)
+    # What the kernel writes and reads again is its own scratch space.
+    outputs = sum(use.nbytes for use in in_hbm if use.first_write >= 0 and not use.reads)
+    available = hbm_stack_bytes_per_s(work.core) * work.total_s
+    to_sbuf = totals.column("psum_to_sbuf_bytes")
+    names = ("hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "sbuf_write_bytes")
+    found: Values = {name: totals.of(name) for name in names}
+    found |= {
+        "psum_read_bytes": totals.of("psum_read_bytes"),
+        "psum_write_bytes": totals.of("psum_write_bytes"),
+        "psum_read_sbuf_write_bytes": totals.of("psum_to_sbuf_bytes"),
+        "psum_read_sbuf_write_count": int(totals.counts[to_sbuf > 0].sum()),
+        # A kernel runs as it is written: what does not fit is an error, never spilled.
+        "spill_save_bytes": 0,
+        "spill_reload_bytes": 0,
+        "inputs_and_weights_size_bytes": inputs,
+        "inputs_outputs_weights_size_bytes": inputs + outputs,
+        "mbu_estimated_percent": _percent(work.hbm_bytes, available),
+        "mbu_min_read_util_percent": _percent(inputs, available),
+    }
+    return found, {}
+
+
+def _transfers(work: _Work) -> _Section:
+    moved = transfers(work.timeline)
+    lengths_s = moved.end_s - moved.start_s
+    active_s = union(moved.start_s, moved.end_s).total_s
+    nbytes, count = int(moved.bytes.sum()), len(moved.index)
+    found: Values = {
+        "dma_active_time": active_s,
+        "dma_active_time_percent": work.percent(active_s),
+        "dma_packet_time": float((lengths_s * moved.packets).sum()),
+        "dma_transfer_time": float(lengths_s.sum()),
+        "dma_transfer_count": count,
+        "dma_transfer_total_bytes": nbytes,
+        "dma_queue_count": len(moved.queues),
+    }
+    if not count:
+        return found, {"dma_transfer_average_bytes": _NO_TRANSFERS}
+    return found | {"dma_transfer_average_bytes": nbytes / count}, {}
+
+
+def _dma_by_type(work: _Work) -> _Section:
+    """Static, software and hardware descriptors; unknown where the compiler would decide."""
+    moved = transfers(work.timeline)
+    undecided = int(moved.of_type(UNKNOWN).sum())
+    prefixes = {
+        "static_dma": (STATIC,),
+        "software_dynamic_dma": (SOFTWARE,),
+        "hardware_dynamic_dma": (HARDWARE,),
+        "dynamic_dma": (SOFTWARE, HARDWARE),
+    }
+    found: Values = {}
+    for prefix, types in prefixes.items():
+        chosen = np.logical_or.reduce([moved.of_type(kind) for kind in types])
+        active_s = union(moved.start_s[chosen], moved.end_s[chosen]).total_s
+        packets, nbytes = int(moved.packets[chosen].sum()), int(moved.bytes[chosen].sum())
+        found |= {
+            f"{prefix}_active_time": active_s,
+            f"{prefix}_active_time_percent": work.percent(active_s),
+            f"{prefix}_packet_count": packets,
+            f"{prefix}_packet_percent": _percent(packets, int(moved.packets.sum())),
+            f"{prefix}_size": nbytes,
+            f"{prefix}_size_percent": _percent(nbytes, int(moved.bytes.sum())),
+        }
+    if not undecided:
+        return found, {}
+    why = (
+        f"{undecided:,} of {len(moved.index):,} transfers leave their descriptors to the compiler "
+        "(dge_mode unknown)"
+    )
+    return {}, dict.fromkeys(found, why)
+
+
+def _engines(work: _Work) -> _Section:
+    found: Values = {}
+    for engine in _COMPUTE:
+        chosen = work.engine_of == engine.value
+        prefix, active_s = f"{engine.name}_engine", work.active_s(chosen)
+        found |= {
+            f"{prefix}_instruction_time": work.lasted_s(chosen),
+            f"{prefix}_active_time": active_s,
+            f"{prefix}_active_time_percent": work.percent(active_s),
+            f"{prefix}_instruction_count": int(chosen.sum()),
+        }
+    checked = work.program.checked
+    activates = np.array(
+        [c.opcode.startswith(("activate", "activation")) for c in checked], np.bool_
+    )
+    activates = activates[work.spans.which]
+    multiplies = work.totals.column("flops") > 0
+    found |= {
+        "activate_instruction_time": work.lasted_s(activates),
+        "activate_instruction_count": int(activates.sum()),
+        "matmul_instruction_count": int(work.totals.counts[multiplies].sum()),
+    }
+    return found, {}

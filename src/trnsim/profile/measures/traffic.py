@@ -1,0 +1,123 @@
+"""What each distinct instruction moves and multiplies: bytes by memory, FLOPs by kind.
+
+Everything follows from what an instruction declares: its operands, its cost and its movement. No
+rule here knows an instruction by its class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.dtypes import FLOAT32
+from trnsim.isa import Engine
+from trnsim.isa.language.declaration import CHANGES, LOOKS
+from trnsim.memory import Memory
+
+if TYPE_CHECKING:
+    from trnsim.program import Checked, Program
+    from trnsim.timing.occupancy import Integers
+
+_FP32_WEIGHT: Final = 4.0
+_FP8_WEIGHT: Final = 0.5
+_MX_WEIGHT: Final = 0.25
+_FP8_GENERATION: Final = 3
+"""From here on FP8 counts half. Source: Summary.adjusted_hardware_flops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What one instruction moves and multiplies.
+
+    Attributes:
+        hbm_read_bytes: read from HBM.
+        hbm_write_bytes: written to HBM.
+        sbuf_read_bytes: read from SBUF.
+        sbuf_write_bytes: written to SBUF.
+        psum_read_bytes: read from PSUM.
+        psum_write_bytes: written to PSUM.
+        flops: operations of the Tensor Engine, transposes included.
+        transpose_flops: those of transposes.
+        bf16_weight: BF16 operations that take as long as one of these.
+    """
+
+    hbm_read_bytes: int
+    hbm_write_bytes: int
+    sbuf_read_bytes: int
+    sbuf_write_bytes: int
+    psum_read_bytes: int
+    psum_write_bytes: int
+    flops: int
+    transpose_flops: int
+    bf16_weight: float
+
+    @property
+    def psum_to_sbuf_bytes(self) -> int:
+        """Bytes that it reads from PSUM where it writes to SBUF."""
+        return self.psum_read_bytes if self.sbuf_write_bytes else 0
+
+
+def traffic_of(checked: Checked, generation: int) -> Traffic:
+    """What one instruction moves and multiplies on a core of `generation`."""
+    read, written = dict.fromkeys(Memory, 0), dict.fromkeys(Memory, 0)
+    for operand, tile in checked.instruction.tiles():
+        if operand.access in LOOKS:
+            read[tile.memory] += tile.nbytes
+        if operand.access in CHANGES:
+            written[tile.memory] += tile.nbytes
+    flops = round(checked.cost.flops)
+    # What the Tensor Engine merely moves, it transposes.
+    is_transpose = checked.engine is Engine.tensor and checked.instruction.movement() is not None
+    return Traffic(
+        read[Memory.HBM],
+        written[Memory.HBM],
+        read[Memory.SBUF],
+        written[Memory.SBUF],
+        read[Memory.PSUM],
+        written[Memory.PSUM],
+        flops,
+        flops if is_transpose else 0,
+        _bf16_weight(checked, generation) if flops else 1.0,
+    )
+
+
+def _bf16_weight(checked: Checked, generation: int) -> float:
+    """BF16-equivalent operations. Source: profile-schema-reference.rst, adjusted_hardware_flops."""
+    dtypes = [t.dtype for operand, t in checked.instruction.tiles() if operand.access == "read"]
+    if any(dtype.is_packed for dtype in dtypes):
+        return _MX_WEIGHT
+    if any(dtype is FLOAT32 for dtype in dtypes):
+        return _FP32_WEIGHT
+    if all(dtype.itemsize == 1 for dtype in dtypes) and generation >= _FP8_GENERATION:
+        return _FP8_WEIGHT
+    return 1.0
+
+
+class Totals:
+    """Sums over all issued instructions of a program.
+
+    Attributes:
+        per: what each distinct instruction moves.
+        counts: how often each was issued.
+    """
+
+    def __init__(self, program: Program) -> None:
+        generation = program.core.generation
+        self.per = [traffic_of(checked, generation) for checked in program.checked]
+        issued = np.array(program.which, np.int64)
+        self.counts: Integers = np.bincount(issued, minlength=len(program.checked))
+
+    def of(self, name: str) -> int:
+        """The sum of a property of `Traffic`."""
+        return int(np.dot(self.column(name), self.counts))
+
+    def weighted(self, name: str) -> int:
+        """Likewise, in BF16-equivalent operations."""
+        weights = np.array([traffic.bf16_weight for traffic in self.per], np.float64)
+        return round(float(np.dot(self.column(name) * weights, self.counts)))
+
+    def column(self, name: str) -> Integers:
+        """A property of each distinct instruction, as an array."""
+        return np.array([getattr(traffic, name) for traffic in self.per], np.int64)

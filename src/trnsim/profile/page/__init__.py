@@ -1,0 +1,1 @@
+"""A report as one HTML page: its data, its script, its template."""

@@ -1,0 +1,1 @@
+"""ATen's operators, called on tensors of known shapes, as graphs."""

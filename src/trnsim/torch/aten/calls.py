@@ -1,0 +1,159 @@
+"""One operator call as a graph: what was called, on tensors of which shapes, giving which."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from torch import Tensor
+
+from trnsim.graph import Graph, Value
+from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.graph.decompositions.build import (
+    Build,
+    Unlowered,
+)
+from trnsim.torch import pytorch
+from trnsim.torch.aten.spec import (
+    Spec,
+    spec_of,
+)
+from trnsim.torch.contracts import read_contract
+
+_REMEMBERED = 1 << 14
+NO_LOWERING: Final = "{} has no lowering to the chip's instructions yet"
+"""Why an operator has no kernel, whatever its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator with what its graph depends on: calls that are equal have one graph.
+
+    Attributes:
+        name: the operator's full name ("aten::add.Tensor").
+        args: its arguments by position, tensors as specs, lists as tuples.
+        kwargs: its arguments by name.
+        results: the specs of the tensors that it gave.
+    """
+
+    name: str
+    args: tuple[Hashable, ...]
+    kwargs: tuple[tuple[str, Hashable], ...]
+    results: tuple[Spec, ...]
+
+    @property
+    def operation(self) -> str:
+        """The name without namespace, overload and the underscore of in-place forms."""
+        return plain_name(self.name)
+
+
+def plain_name(name: str) -> str:
+    """The operator's plain name: "add" for "aten::add_.Tensor"."""
+    packet = name.rpartition("::")[2].partition(".")[0]
+    is_in_place = packet.endswith("_") and not packet.endswith("__")
+    return packet[:-1] if is_in_place else packet
+
+
+@lru_cache(_REMEMBERED)
+def no_matter(name: str) -> frozenset[str]:
+    """Arguments that change nothing of what an operator computes: where to, and whose numbers."""
+    operator = pytorch.overload(name)
+    outs = () if operator is None else read_contract(operator).outs
+    return frozenset({"generator", *outs})
+
+
+def call_of(name: str, args: Any, kwargs: Any, result: Any) -> Call:
+    """A call without its values."""
+    left_out = no_matter(name)
+    return Call(
+        name,
+        tuple(_frozen(value) for value in args),
+        tuple((key, _frozen(value)) for key, value in kwargs.items() if key not in left_out),
+        tuple(spec_of(tensor) for tensor in tensors_in(args[0] if result is None else result)),
+    )
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """Tensors in nested lists, in order."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [tensor for part in value for tensor in tensors_in(part)]
+    return []
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        is_number = value.is_cpu and not value.dim()
+        return _frozen(value.item()) if is_number else spec_of(value)
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(part) for part in value)
+    # No NaN equals another, but each is itself, so that all calls with one are alike.
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
+
+
+@lru_cache(_REMEMBERED)
+def graph_of(call: Call) -> Graph:
+    """The graph of a call; its inputs are the call's tensors in order.
+
+    Raises:
+        Unlowered: for an operator, or a form of it, that has no decomposition.
+    """
+    return build(call).graph
+
+
+def build(call: Call) -> Build:
+    """The graph of a call with what was built on the way.
+
+    Raises:
+        Unlowered: for an operator, or a form of it, that has no decomposition.
+    """
+    decompose = DECOMPOSITIONS.get(call.operation)
+    if decompose is None:
+        raise Unlowered(NO_LOWERING.format(call.name))
+    b = Build()
+    try:
+        args = [_entered(b, value) for value in call.args]
+        kwargs = {key: _entered(b, value) for key, value in call.kwargs}
+        b.results = [spec.type for spec in call.results]
+        if b.results and not any(wanted.elements for wanted in b.results):
+            return b  # an operator on nothing takes no time
+        found = decompose(b, *args, **kwargs)
+    except Unlowered as error:
+        raise Unlowered(f"{call.name} has no lowering for {error.reason}") from None
+    except TypeError as error:
+        raise Unlowered(f"{call.name} has no lowering for these arguments: {error}") from None
+    except ZeroDivisionError:
+        why = "a zero that it divides by" if _has_elements(call) else "operands without elements"
+        raise Unlowered(f"{call.name} has no lowering for {why}") from None
+    b.graph.outputs = [value for value in values_in(found) if value.type.elements]
+    b.graph.prune()
+    if any(not value.type.elements for node in b.graph.nodes for value in node.values):
+        raise Unlowered(f"{call.name} has no lowering for operands without elements")
+    return b
+
+
+def _has_elements(call: Call) -> bool:
+    """Whether every tensor of a call, and what it gives, has an element."""
+    values = [*call.args, *(value for _, value in call.kwargs), *call.results]
+    return all(0 not in value.shape for value in values if isinstance(value, Spec))
+
+
+def _entered(b: Build, value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.enter(b)
+    if isinstance(value, tuple):
+        return [_entered(b, part) for part in value]
+    return value
+
+
+def values_in(found: Any) -> list[Value]:
+    """Values in nested lists, in order."""
+    if isinstance(found, Value):
+        return [found]
+    if isinstance(found, list | tuple):
+        return [value for part in found for value in values_in(part)]
+    return []

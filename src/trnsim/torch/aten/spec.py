@@ -1,0 +1,70 @@
+"""A tensor of PyTorch without its values: what the graph needs to know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build, Unlowered
+
+STORED: Final = {
+    torch.float32: "float32",
+    torch.bfloat16: "bfloat16",
+    torch.float16: "float16",
+    torch.float8_e4m3fn: "float8_e4m3fn",
+    torch.float8_e5m2: "float8_e5m2",
+    torch.int64: "int32",
+    torch.int32: "int32",
+    torch.int16: "int16",
+    torch.int8: "int8",
+    torch.uint8: "uint8",
+    torch.bool: "uint8",
+}
+"""How the device stores each dtype; the chip has no 64-bit integers, so these are taken as 32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A tensor without its values.
+
+    Attributes:
+        shape: its lengths.
+        dtype: its dtype.
+        order: its dimensions from the largest stride to the smallest.
+        repeated: the dimensions that it repeats (stride 0).
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    order: tuple[int, ...]
+    repeated: tuple[int, ...] = ()
+
+    @property
+    def type(self) -> TensorType:
+        """Its type in the graph.
+
+        Raises:
+            Unlowered: for a dtype that the chip does not have.
+        """
+        if self.dtype not in STORED:
+            raise Unlowered(f"{self.dtype}, which a NeuronCore does not have")
+        return TensorType(self.shape, STORED[self.dtype])
+
+    def enter(self, b: Build) -> Value:
+        """The tensor as an input of the graph that `b` builds."""
+        return b.input(self.type, self.order, self.repeated)
+
+
+def spec_of(tensor: Tensor) -> Spec:
+    """What the graph needs to know of a tensor."""
+    shape = tuple(tensor.shape)
+    if tensor.is_contiguous():
+        return Spec(shape, tensor.dtype, tuple(range(len(shape))))
+    stride = tensor.stride()
+    order = tuple(sorted(range(len(shape)), key=lambda dim: (-stride[dim], dim)))
+    repeated = tuple(dim for dim, step in enumerate(stride) if not step and shape[dim] != 1)
+    return Spec(shape, tensor.dtype, order, repeated)

@@ -1,0 +1,83 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.graph.decompositions.build import (
+    Build,
+)
+from trnsim.lower.fusion import groups
+from trnsim.lower.lowering import evaluate
+from trnsim.torch.aten.spec import (
+    spec_of,
+)
+
+
+def test_a_tensor_enters_as_it_lies_in_memory():
+    b = Build()
+    spec_of(torch.zeros(2, 3).t()).enter(b)
+    assert [value.shape for value in b.graph.inputs] == [(2, 3)]
+    assert [node.name for node in b.graph.nodes] == ["transpose"]
+
+
+def test_a_product_reads_a_transposed_side_as_it_lies():
+    b = Build()
+    x, y = spec_of(torch.zeros(2, 3)).enter(b), spec_of(torch.zeros(4, 3).t()).enter(b)
+    b.graph.outputs = [b.dot(x, y)]
+    b.graph.prune()
+    (node,) = b.graph.nodes
+    assert (node.name, node.attribute("contracting")) == ("dot_general", (1, 1))
+
+
+def test_mixed_operands_are_promoted():
+    b = Build()
+    half, whole = (spec_of(torch.zeros(2, dtype=d)).enter(b) for d in (torch.bfloat16, torch.int64))
+    assert b.ew("add", half, whole).dtype == "bfloat16"
+    assert b.ew("multiply", whole, 2.0).dtype == "int32"
+    assert b.ew("multiply", whole, 0.5).dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "kernels"),
+    [
+        ((2, 4, 200, 200), (1,), ["add"]),  # a few slices are added
+        ((8, 4096), (0,), ["add"]),
+        ((32, 128, 768), (1,), ["reduce"]),  # products with ones, a batch after the other
+        ((16, 64, 28, 28), (0, 2, 3), ["reduce", "add"]),  # the last dimensions first
+        ((64, 100, 3), (1,), ["transpose", "reduce"]),  # rows of three elements are no transfers
+        ((4, 6, 8), (0, 1), ["reduce"]),
+        ((4, 6, 8), (1, 2), ["reduce"]),
+    ],
+)
+@pytest.mark.parametrize("op", ["add", "maximum"])
+def test_a_reduction_reads_its_operand_as_it_lies_where_rows_are_long(op, shape, dims, kernels):
+    b = Build()
+    b.graph.outputs = [b.reduce(op, spec_of(torch.zeros(shape)).enter(b), dims)]
+    found = [group.name for group in groups(b.graph)]
+    assert found == [name.replace("add", op) for name in kernels]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("shape", "dims"), [((3, 4, 5, 6), (0, 2)), ((3, 20, 70), (1,))])
+def test_a_reduction_rounds_once(dtype, shape, dims, random):
+    b = Build()
+    x = torch.from_numpy(random(shape)).to(dtype)
+    b.graph.outputs = [b.reduce("add", spec_of(x).enter(b), dims, is_kept=True)]
+    (found,) = evaluate(b.graph, [x.float().numpy().astype(str(dtype)[6:])])
+    exact = x.double().sum(dims, keepdim=True)
+    assert found.shape == exact.shape
+    torch.testing.assert_close(
+        torch.from_numpy(found.astype("float32")), exact.to(dtype).float(), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_everything_is_reduced_by_rows_first():
+    b = Build()
+    b.reduce("add", spec_of(torch.zeros(3000, 3000)).enter(b), (0, 1))
+    assert [node.name for node in b.graph.nodes if node.name == "reduce"] == ["reduce"] * 3
+
+
+def test_a_prime_number_of_elements_is_full_rows_and_the_rest():
+    b = Build()
+    b.graph.outputs = [b.reduce("add", spec_of(torch.zeros(104729)).enter(b), (0,))]
+    starts = [node.result.shape for node in b.graph.nodes if node.name == "slice"]
+    assert starts == [(104729 - 104729 % 2048,), (104729 % 2048,)]

@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from trnsim.errors import NotModelled
+from trnsim.graph import (
+    Graph,
+    TensorType,
+)
+from trnsim.lower import (
+    costs,
+    evaluate,
+)
+
+
+def softmax(scores):
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def expected(q, k, v, grad, bias, scale, is_causal):
+    """The result, the logarithms, and the gradients of Q, K and V, in float64."""
+    q, k, v, grad = (x.astype(np.float64) for x in (q, k, v, grad))
+    scores = scale * q @ k.swapaxes(-1, -2) + (0 if bias is None else bias)
+    if is_causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -1e38)
+    p = softmax(scores)
+    out = p @ v
+    products = grad @ v.swapaxes(-1, -2)
+    slope = p * (products - (grad * out).sum(-1, keepdims=True)) * scale
+    logs = np.log(np.exp(scores - scores.max(-1, keepdims=True)).sum(-1)) + scores.max(-1)
+    transposed = slope.swapaxes(-1, -2)
+    return out, logs, slope @ k, transposed @ q, p.swapaxes(-1, -2) @ grad
+
+
+SHAPES = {
+    "one tile": (2, 20, 30, 8, 8),
+    "many tiles": (1, 200, 700, 16, 16),
+    "wide heads": (1, 130, 140, 160, 160),
+    "another width of values": (1, 40, 50, 8, 24),
+    "square": (2, 260, 260, 16, 16),
+}
+
+
+@pytest.mark.parametrize("how", ["plain", "causal", "biased"])
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_attention_and_its_gradients(random, shape, how, target):
+    if target == "trn1" and shape not in ("one tile", "square"):
+        return
+    B, L, S, E, V = SHAPES[shape]
+    sizes = ((B, L, E), (B, S, E), (B, S, V), (B, L, V))
+    q, k, v, grad = (random(size, seed=number) for number, size in enumerate(sizes))
+    bias = random((B, L, S), seed=9) if how == "biased" else None
+    options = {"scale": E**-0.5, "is_causal": how == "causal"}
+    given = [q, k, v] + ([] if bias is None else [bias])
+    g = Graph()
+    values = [g.input(x.shape, "float32") for x in given]
+    wanted = (TensorType((B, L, V), "float32"), TensorType((B, L), "float32"))
+    g.outputs = list(g.add_several("attention", values, wanted, **options))
+    result = expected(q, k, v, grad, bias, **options)
+    out, logs = evaluate(g, given, target)
+    np.testing.assert_allclose(out, result[0], atol=2e-5)
+    np.testing.assert_allclose(logs, result[1], atol=2e-5)
+    g = Graph()
+    given = [q, k, v, grad, out, logs] + ([] if bias is None else [bias])
+    values = [g.input(x.shape, "float32") for x in given]
+    wanted = [TensorType(x.shape, "float32") for x in (q, k, v)]
+    g.outputs = list(g.add_several("attention_backward", values, wanted, **options))
+    for found, other in zip(evaluate(g, given, target), result[2:], strict=True):
+        np.testing.assert_allclose(found, other, atol=1e-4)
+
+
+def timed(is_causal, L=512):
+    g = Graph()
+    q, k, v = (g.input((1, L, 64), "bfloat16") for _ in range(3))
+    wanted = (TensorType((1, L, 64), "bfloat16"), TensorType((1, L), "float32"))
+    g.outputs = list(
+        g.add_several("attention", (q, k, v), wanted, scale=0.125, is_causal=is_causal)
+    )
+    (cost,) = costs(g)
+    return cost
+
+
+def test_what_a_causal_mask_hides_costs_nothing():
+    whole, half = timed(is_causal=False, L=2048), timed(is_causal=True, L=2048)
+    assert half.flop == whole.flop / 2
+    assert half.device_time_s < 0.8 * whole.device_time_s
+
+
+def test_gradients_of_more_queries_than_fit_are_refused():
+    g = Graph()
+    L, one = 1 << 18, (1, 1 << 18, 64)
+    values = [g.input(one, "bfloat16") for _ in range(5)] + [g.input((1, L), "float32")]
+    wanted = [TensorType(one, "bfloat16")] * 3
+    g.outputs = list(g.add_several("attention_backward", values, wanted, scale=1.0, is_causal=True))
+    with pytest.raises(NotModelled, match="262144 queries of 64; their sums do not fit"):
+        costs(g)

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+
+from trnsim.graph import Graph
+from trnsim.graph.ir import ELEMENTWISE
+from trnsim.lower import evaluate, lowering
+from trnsim.lower.fusion import groups
+from trnsim.lower.kernels.elementwise import _ACTIVATIONS, _ALU, _COMPOSED
+
+X, Y = np.linspace(0.1, 0.9, 60, dtype=np.float32), np.linspace(0.5, 2, 60, dtype=np.float32)
+
+
+def test_every_elementwise_operation_has_its_instructions():
+    assert {*_ALU, *_ACTIVATIONS, *_COMPOSED, "reciprocal"} == ELEMENTWISE
+
+
+@pytest.mark.parametrize("left", [X, 0.5])
+@pytest.mark.parametrize("right", [Y, 2.0])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("subtract", np.subtract), ("divide", np.divide), ("power", np.power)],
+)
+def test_numbers_stand_on_either_side(name, expected, left, right):
+    if not (isinstance(left, np.ndarray) or isinstance(right, np.ndarray)):
+        return
+    g = Graph()
+    operands, arrays = [], []
+    for side in (left, right):
+        if isinstance(side, np.ndarray):
+            operands.append(g.input(side.shape, "float32"))
+            arrays.append(side)
+        else:
+            operands.append(side)
+    g.outputs = [g.elementwise(name, *operands)]
+    np.testing.assert_allclose(evaluate(g, arrays)[0], expected(left, right), rtol=1e-5)
+
+
+def test_a_cast_to_integers_drops_the_fraction():
+    g = Graph()
+    g.outputs = [g.elementwise("convert", g.input((4,), "float32"), dtype="int32")]
+    values = np.array([-1.7, -0.2, 0.9, 2.5], np.float32)
+    assert evaluate(g, [values])[0].tolist() == [-1, 0, 0, 2]
+
+
+def test_a_choice_takes_numbers_and_tensors():
+    g = Graph()
+    mask, x = g.input((3,), "uint8"), g.input((3,), "float32")
+    g.outputs = [g.elementwise("select", mask, x, -1.0, dtype="float32")]
+    found = evaluate(g, [np.array([1, 0, 1], np.uint8), np.arange(3, dtype=np.float32)])
+    assert found[0].tolist() == [0, -1, 2]
+
+
+NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.1, 2.0**31, 3e38, 1e-45, np.inf, -np.inf, np.nan]
+ATTRIBUTES = {"compare": {"direction": "LT"}}
+
+
+def of_a_number(name, number, is_first):
+    g = Graph()
+    x = g.input((150, 3), "float32")
+    operands = (number, x) if is_first else (x, number)
+    if name == "select":
+        mask = g.input((150, 3), "uint8")
+        operands = (mask, *operands)
+    g.outputs = [g.elementwise(name, *operands, dtype="float32", **ATTRIBUTES.get(name, {}))]
+    return g
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    ["add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "remainder",
+     "compare", "and", "or", "xor", "select"],
+)  # fmt: skip
+def test_no_number_changes_the_instructions(name, is_first):
+    """Times are remembered without them, so one that raised would hide behind another."""
+
+    def measured(number):
+        (group,) = groups(of_a_number(name, number, is_first))
+        return lowering._measured(group, "trn2")
+
+    usual = measured(3.0)
+    for number in NUMBERS:
+        assert measured(number) == usual, number
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_a_quotient_by_zero_is_infinite_or_no_number(zero):
+    x = np.array([0, 1, -1, np.inf, np.nan], np.float32)
+    g = Graph()
+    g.outputs = [g.elementwise("divide", g.input((5,), "float32"), zero)]
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(evaluate(g, [x])[0], np.divide(x, zero))

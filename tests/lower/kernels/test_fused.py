@@ -1,0 +1,160 @@
+import numpy as np
+import pytest
+
+from trnsim.arch import target
+from trnsim.errors import NotModelled
+from trnsim.graph import (
+    Graph,
+    TensorType,
+)
+from trnsim.lower import (
+    costs,
+    evaluate,
+)
+
+
+def added(shape, other, dims):
+    g = Graph()
+    x, y = g.input(shape, "float32"), g.input(other, "float32")
+    g.outputs = [g.elementwise("add", x, g.broadcast_in_dim(y, shape, dims))]
+    return g
+
+
+@pytest.mark.parametrize(
+    ("shape", "other", "dims"),
+    [
+        ((300, 77), (77,), (1,)),
+        ((300, 77), (300,), (0,)),
+        ((3, 5, 700), (3, 700), (0, 2)),
+        ((2, 3, 70, 70), (2, 1, 70, 70), (0, 1, 2, 3)),
+        ((5, 4099), (4099,), (1,)),
+        ((4099,), (), ()),
+        ((1, 1), (1,), (1,)),
+    ],
+)
+def test_repeated_operands(random, shape, other, dims):
+    x, y = random(shape), random(other, seed=1)
+    wide = [1] * len(shape)
+    for dim, length in zip(dims, other, strict=True):
+        wide[dim] = length
+    (found,) = evaluate(added(shape, other, dims), [x, y])
+    np.testing.assert_array_equal(found, x + y.reshape(wide))
+
+
+@pytest.mark.parametrize("elements", [1, 127, 128, 1000, 4099, 300_000])
+def test_long_vectors_fill_the_partitions(random, elements):
+    g = Graph()
+    g.outputs = [g.elementwise("multiply", g.input((elements,), "float32"), 2.0)]
+    x = random((elements,))
+    np.testing.assert_array_equal(evaluate(g, [x])[0], x * 2)
+
+
+@pytest.mark.parametrize("op", ["add", "maximum", "minimum"])
+@pytest.mark.parametrize("shape", [(3, 130, 9), (4, 2, 6000)])
+def test_reductions_over_the_last_dimensions(random, op, shape):
+    g = Graph()
+    g.outputs = [g.reduce(op, g.input(shape, "float32"), (2,))]
+    x = random(shape)
+    expected = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[op].reduce(x, axis=2)
+    np.testing.assert_allclose(evaluate(g, [x])[0], expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_row_that_fits_crosses_from_hbm_once():
+    def softmax_time(columns):
+        g = Graph()
+        x = g.input((128, columns), "float32")
+        top = g.broadcast_in_dim(g.reduce("maximum", x, (1,)), x.shape, (0,))
+        g.outputs = [g.elementwise("exponential", g.elementwise("subtract", x, top))]
+        (cost,) = costs(g)
+        return cost.instructions
+
+    assert softmax_time(2048) < softmax_time(8192)
+
+
+def test_counting_along_any_dimension():
+    for dim in (0, 1, 2):
+        g = Graph()
+        x = g.input((3, 40, 50), "int32")
+        g.outputs = [g.elementwise("add", x, g.iota((3, 40, 50), dim))]
+        expected = np.broadcast_to(
+            np.arange((3, 40, 50)[dim]).reshape([-1 if d == dim else 1 for d in range(3)]),
+            (3, 40, 50),
+        )
+        np.testing.assert_array_equal(evaluate(g, [np.zeros((3, 40, 50), np.int32)])[0], expected)
+
+
+def test_random_numbers_are_uniform():
+    g = Graph()
+    x = g.input((128, 512), "float32")
+    g.outputs = [g.elementwise("add", x, g.rng((128, 512)))]
+    (drawn,) = evaluate(g, [np.zeros((128, 512), np.float32)])
+    assert 0 <= drawn.min() < 0.01
+    assert 0.99 < drawn.max() <= 1
+    assert abs(drawn.mean() - 0.5) < 0.01
+
+
+def test_a_reduction_that_cannot_be_cut_is_refused():
+    g = Graph()
+    x, y = g.input((2, 3, 5000), "float32"), g.input((2, 5000), "float32")
+    product = g.elementwise("multiply", x, g.broadcast_in_dim(y, x.shape, (0, 2)))
+    g.outputs = [g.reduce("add", product, (1, 2))]
+    with pytest.raises(NotModelled, match="a reduction over"):
+        costs(g)
+
+
+FIXED_S = 5e-6  # starting and ending a few transfers and instructions
+
+
+def floor_s(cost):
+    """What a kernel's bytes take at the rate of all DMA engines, and a fixed part."""
+    return cost.hbm_bytes / float(target("trn2").core.dma_bytes_per_s) + FIXED_S
+
+
+@pytest.mark.parametrize("elements", [1, 127, 128, 129, 1 << 20, (1 << 20) + 1, 1048573])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", "float16", "float8_e5m2", "int32", "int16", "int8", "uint8"]
+)
+def test_a_fill_takes_what_its_bytes_take(dtype, elements):
+    g = Graph()
+    wanted = TensorType((elements,), dtype)
+    g.outputs = [g.constant(3.0, wanted)]
+    (cost,) = costs(g)
+    assert cost.device_time_s < 1.5 * floor_s(cost)
+    (found,) = evaluate(g, [])
+    np.testing.assert_array_equal(found, np.full(elements, 3, wanted.numpy_dtype()))
+
+
+@pytest.mark.parametrize("number", [2**24 + 1, -(2**31), 2**31 - 1, -1, 0])
+def test_an_integer_constant_keeps_all_its_bits(number):
+    g = Graph()
+    g.outputs = [g.constant(float(number), TensorType((3, 5), "int32"))]
+    assert set(evaluate(g, [])[0].flatten().tolist()) == {number}
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "dims"),
+    [
+        ((1000, 1024), (1000, 1), (0, 1)),
+        ((1000, 1024), (1, 1024), (0, 1)),
+        ((1000, 1024), (), ()),
+        ((4, 1 << 18), (1, 1 << 18), (0, 1)),
+        ((64, 1024, 16), (64, 1, 16), (0, 1, 2)),
+        ((8, 64, 32, 32), (64,), (1,)),
+        ((8, 16, 32, 16), (8, 32), (0, 2)),
+        ((96, 7, 1000), (7,), (1,)),
+        ((333, 3, 300), (333, 1, 300), (0, 1, 2)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
+def test_a_broadcast_takes_what_its_bytes_take(shape, given, dims, dtype):
+    g = Graph()
+    x = g.input(given, dtype)
+    g.outputs = [g.broadcast_in_dim(x, shape, dims)]
+    (cost,) = costs(g)
+    assert cost.device_time_s < 4 * floor_s(cost)
+    values = np.arange(x.type.elements).reshape(given).astype(x.type.numpy_dtype())
+    wide = [1] * len(shape)
+    for dim, length in zip(dims, given, strict=True):
+        wide[dim] = length
+    (found,) = evaluate(g, [values])
+    np.testing.assert_array_equal(found, np.broadcast_to(values.reshape(wide), shape))

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from trnsim.graph import (
+    Graph,
+    TensorType,
+)
+from trnsim.lower import evaluate
+
+PLACES = np.random.default_rng(0).integers(0, 50, 210, np.int32)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_rows_are_gathered_and_added_where_indices_repeat(random, target):
+    table = random((50, 64))
+    g = Graph()
+    t, i = g.input(table.shape, "float32"), g.input(PLACES.shape, "int32")
+    g.outputs = [g.gather(t, i)]
+    rows = evaluate(g, [table, PLACES], target)[0]
+    np.testing.assert_array_equal(rows, table[PLACES])
+    g = Graph()
+    u, i = g.input(rows.shape, "bfloat16"), g.input(PLACES.shape, "int32")
+    g.outputs = [g.scatter(TensorType((50, 64), "bfloat16"), i, u)]
+    updates = rows.astype(u.type.numpy_dtype())
+    expected = np.zeros((50, 64), np.float32)
+    np.add.at(expected, PLACES, updates.astype(np.float32))
+    found = evaluate(g, [updates, PLACES], target)[0].astype(np.float32)
+    np.testing.assert_allclose(found, expected, rtol=2**-7, atol=1e-3)
+
+
+@pytest.mark.parametrize("width", [1, 5])
+@pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum"])
+def test_updates_of_one_row_are_combined_with_what_it_held(random, op, width):
+    table, updates = random((50, width)), random((210, width), seed=1)
+    g = Graph()
+    t, i = g.input(table.shape, "float32"), g.input(PLACES.shape, "int32")
+    g.outputs = [g.scatter(t, i, g.input(updates.shape, "float32"), op)]
+    expected = table.copy()
+    getattr(np, op).at(expected, PLACES, updates)
+    found = evaluate(g, [table, PLACES, updates])[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_the_last_assignment_of_a_row_stays_and_other_rows_keep_theirs(target):
+    table, updates = np.arange(50, dtype=np.int32) - 99, np.arange(210, dtype=np.int32)
+    g = Graph()
+    t, i = g.input(table.shape, "int32"), g.input(PLACES.shape, "int32")
+    g.outputs = [g.scatter(t, i, g.input(updates.shape, "int32"), "assign")]
+    expected = table.copy()
+    expected[PLACES] = updates
+    found = evaluate(g, [table, PLACES, updates], target)[0]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
+def test_each_row_is_gathered_from_by_indices_of_its_own(dtype, target):
+    rng = np.random.default_rng(0)
+    g = Graph()
+    x, i = g.input((3, 70, 20), dtype), g.input((3, 70, 33), "int32")
+    g.outputs = [g.gather_in_rows(x, i)]
+    values = rng.integers(0, 99, x.shape).astype(x.type.numpy_dtype())
+    places = rng.integers(0, 20, i.shape, np.int32)
+    found = evaluate(g, [values, places], target)[0]
+    np.testing.assert_array_equal(found, np.take_along_axis(values, places, -1))

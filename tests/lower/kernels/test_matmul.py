@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+
+from trnsim.graph import Graph
+from trnsim.lower import (
+    costs,
+    evaluate,
+)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("is_last", [(True, False), (True, True), (False, False), (False, True)])
+def test_either_side_may_lie_either_way(random, is_last, target):
+    M, K, N = 150, 200, 600
+    a, b = random((M, K)), random((K, N), seed=1)
+    left = a if is_last[0] else np.ascontiguousarray(a.T)
+    right = np.ascontiguousarray(b.T) if is_last[1] else b
+    g = Graph()
+    x, y = g.input(left.shape, "float32"), g.input(right.shape, "float32")
+    g.outputs = [g.dot_general(x, y, (int(is_last[0]), int(is_last[1])))]
+    np.testing.assert_allclose(evaluate(g, [left, right], target)[0], a @ b, atol=1e-3)
+
+
+def test_batches(random):
+    a, b = random((3, 2, 20, 30)), random((3, 2, 30, 40), seed=1)
+    g = Graph()
+    x, y = g.input(a.shape, "float32"), g.input(b.shape, "float32")
+    g.outputs = [g.dot_general(x, y, (3, 2))]
+    np.testing.assert_allclose(evaluate(g, [a, b])[0], a @ b, atol=1e-4)
+
+
+def test_a_matrix_times_itself(random):
+    a, g = random((2, 20, 20)), Graph()
+    x = g.input(a.shape, "float32")
+    g.outputs = [g.dot_general(x, x, (2, 1))]
+    np.testing.assert_allclose(evaluate(g, [a])[0], a @ a, atol=1e-4)
+
+
+def test_long_contractions_are_cut_to_what_fits():
+    g = Graph()
+    x, y = g.input((256, 32768), "bfloat16"), g.input((32768, 1024), "bfloat16")
+    g.outputs = [g.dot_general(x, y, (1, 0))]
+    (cost,) = costs(g)
+    assert cost.device_time_s > cost.flop / 95e12  # no faster than the array's peak in bfloat16
+
+
+@pytest.mark.parametrize("op", ["add", "maximum", "minimum"])
+@pytest.mark.parametrize(
+    ("shape", "dims"),
+    [((300, 600), (0,)), ((3, 140, 80), (1,)), ((2, 5, 30, 40), (1, 2)), ((2, 3, 20, 4, 5), (2,))],
+)
+def test_reductions_over_dimensions_before_the_last(random, op, shape, dims):
+    x = random(shape)
+    g = Graph()
+    g.outputs = [g.reduce(op, g.input(x.shape, "float32"), dims)]
+    reduced = {"add": np.sum, "maximum": np.max, "minimum": np.min}[op]
+    expected = reduced(x, axis=dims)
+    np.testing.assert_allclose(evaluate(g, [x])[0], expected, rtol=1e-4, atol=1e-4)

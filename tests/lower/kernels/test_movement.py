@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+
+from trnsim.graph import (
+    Graph,
+    TensorType,
+)
+from trnsim.lower import (
+    costs,
+    evaluate,
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
+@pytest.mark.parametrize("order", [(0, 2, 1, 3), (0, 1, 3, 2), (3, 2, 1, 0), (1, 0, 3, 2)])
+def test_transposes_move_every_element(order, dtype):
+    value = TensorType((3, 20, 5, 13), dtype)
+    x = (np.arange(value.elements) % 100).reshape(value.shape).astype(value.numpy_dtype())
+    g = Graph()
+    g.outputs = [g.transpose(g.input(x.shape, dtype), order)]
+    np.testing.assert_array_equal(evaluate(g, [x])[0], x.transpose(order))
+
+
+def test_tensors_are_joined_along_any_dimension(random):
+    a, b = random((3, 4, 5)), random((3, 2, 5), seed=1)
+    g = Graph()
+    x, y = g.input(a.shape, "float32"), g.input(b.shape, "float32")
+    g.outputs = [g.add("concatenate", (x, y, x), TensorType((3, 10, 5), "float32"), dim=1)]
+    np.testing.assert_array_equal(evaluate(g, [a, b])[0], np.concatenate([a, b, a], 1))
+
+
+def test_slices_with_steps(random):
+    x = random((6, 8))
+    g = Graph()
+    g.outputs = [
+        g.add("slice", (g.input(x.shape, "float32"),), TensorType((4, 3), "float32"),
+              starts=(1, 2), strides=(1, 2))
+    ]  # fmt: skip
+    np.testing.assert_array_equal(evaluate(g, [x])[0], x[1:5, 2:8:2])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+@pytest.mark.parametrize(
+    ("low", "high", "interior"),
+    [((1, 0), (0, 2), (0, 0)), ((0, 3), (1, 0), (2, 1)), ((-2, 1), (-1, -3), (0, 1))],
+)
+def test_padding_goes_around_and_between_elements_and_takes_away_below_zero(
+    dtype, low, high, interior
+):
+    x = np.arange(1, 29).reshape(4, 7).astype(dtype)
+    g = Graph()
+    g.outputs = [g.pad(g.input(x.shape, dtype), low, high, interior, 9.0)]
+    size = [n + (n - 1) * gap for n, gap in zip(x.shape, interior, strict=True)]
+    wide = np.full(size, 9, dtype)
+    wide[:: interior[0] + 1, :: interior[1] + 1] = x
+    expected = np.pad(wide, [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)],
+                      constant_values=9)  # fmt: skip
+    cut = tuple(slice(max(-a, 0), n + max(a, 0) + b if b < 0 else None)
+                for a, b, n in zip(low, high, size, strict=True))  # fmt: skip
+    np.testing.assert_array_equal(evaluate(g, [x])[0], expected[cut])
+
+
+def joined(dtype, *shapes, dim):
+    g = Graph()
+    values = [g.input(shape, dtype) for shape in shapes]
+    whole = [*shapes[0]]
+    whole[dim] = sum(shape[dim] for shape in shapes)
+    g.outputs = [g.add("concatenate", values, TensorType(tuple(whole), dtype), dim=dim)]
+    return g
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(1, 1), (1, 1)],
+        [(127, 1), (127, 1)],
+        [(128, 3), (128, 2), (128, 1)],
+        [(129, 1), (129, 127)],
+        [(300_001, 1), (300_001, 1)],
+    ],
+)
+def test_short_rows_are_joined_in_the_time_of_their_bytes(dtype, shapes):
+    g = joined(dtype, *shapes, dim=1)
+    kind = g.inputs[0].type.numpy_dtype()
+    found = [(np.arange(r * c).reshape(r, c) + 2**24 + 1).astype(kind) for r, c in shapes]
+    np.testing.assert_array_equal(evaluate(g, found)[0], np.concatenate(found, 1))
+    (cost,) = costs(g)
+    assert cost.device_time_s < 10e-6 + 8 * cost.hbm_bytes / 368e9
+
+
+def test_a_long_run_is_shared_among_the_dma_engines():
+    (cost,) = costs(joined("float32", (1 << 20,), (1 << 20,), dim=0))
+    assert cost.device_time_s < 10e-6 + cost.hbm_bytes / 368e9

@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+
+from trnsim.errors import NotModelled
+from trnsim.graph import Graph
+from trnsim.lower import evaluate
+
+RUNNING = {
+    "add": np.cumsum,
+    "multiply": np.cumprod,
+    "maximum": np.maximum.accumulate,
+    "minimum": np.minimum.accumulate,
+}
+
+
+@pytest.mark.parametrize("op", RUNNING)
+@pytest.mark.parametrize("shape", [(140, 9), (2, 5000)])
+def test_running_results_go_along_each_row(random, op, shape):
+    x = random(shape) if op != "multiply" else 1 + random(shape) / 1000
+    g = Graph()
+    g.outputs = [g.scan(op, g.input(shape, "float32"))]
+    np.testing.assert_allclose(
+        evaluate(g, [x])[0], RUNNING[op](x.astype(np.float64), 1), rtol=1e-4, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize(("shape", "k"), [((130, 40), 40), ((3, 5), 2), ((2, 40_000), 10)])
+def test_the_places_of_the_largest_come_in_order_and_of_equal_ones_the_first(shape, k):
+    x = np.random.default_rng(0).integers(-40, 40, shape).astype(np.float32)
+    x[0, :3] = -np.inf
+    g = Graph()
+    g.outputs = [g.top_k(g.input(shape, "float32"), k)]
+    expected = np.argsort(-x, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(evaluate(g, [x])[0], expected)
+
+
+def test_more_than_a_search_can_read_together_is_refused():
+    g = Graph()
+    g.outputs = [g.top_k(g.input((2, 40_000), "float32"), 9_000)]
+    with pytest.raises(NotModelled, match="the 9000 largest of 40000 elements; a search reads"):
+        evaluate(g, [np.zeros((2, 40_000), np.float32)])

@@ -1,0 +1,66 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from trnsim.graph import Graph
+from trnsim.lower import cache, costs, lowering
+
+KEY = (("add", (1, 2)), "trn2")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "kept"))
+    return tmp_path / "kept"
+
+
+def test_what_was_written_is_read_and_nothing_else(folder):
+    assert cache.read(KEY) is None
+    cache.write(KEY, {"time": 0.1})
+    assert cache.read(KEY) == {"time": 0.1}
+    assert cache.read((KEY, 1)) is None
+    (file,) = (folder / cache.version()).iterdir()
+    assert file.suffix == ".json"
+
+
+def test_other_sources_have_other_files(folder, monkeypatch):
+    cache.write(KEY, {"time": 0.1})
+    monkeypatch.setattr(cache, "version", lambda: "another")
+    assert cache.read(KEY) is None
+    assert folder.is_dir()
+
+
+def test_a_file_that_was_cut_off_is_not_there(folder):
+    cache.write(KEY, {"time": 0.1})
+    (file,) = (folder / cache.version()).iterdir()
+    file.write_text('{"time": ')
+    assert cache.read(KEY) is None
+
+
+def test_off_keeps_nothing_and_a_folder_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.VARIABLE, "off")
+    cache.write(KEY, {})
+    assert cache.read(KEY) is None
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv(cache.VARIABLE, str(blocked))
+    cache.write(KEY, {})
+    assert cache.read(KEY) is None
+
+
+def test_a_kernel_that_another_process_timed_is_not_run_again(folder, monkeypatch):
+    code = (
+        "from trnsim.graph import Graph\nfrom trnsim.lower import costs\n"
+        "g = Graph()\n"
+        "g.outputs = [g.elementwise('tanh', g.input((64, 65), 'float32'))]\n"
+        "print(costs(g, 'trn3')[0].device_time_s)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    (file,) = (folder / cache.version()).iterdir()
+    assert json.loads(file.read_text())["device_time_s"] == float(done.stdout)
+    monkeypatch.setattr(lowering, "launch", None)
+    g = Graph()
+    g.outputs = [g.elementwise("tanh", g.input((64, 65), "float32"))]
+    assert costs(g, "trn3")[0].device_time_s == float(done.stdout)

@@ -1,0 +1,92 @@
+import numpy as np
+
+from trnsim.graph import Graph
+from trnsim.lower import (
+    evaluate,
+    groups,
+)
+
+
+def softmax(g, x):
+    largest = g.broadcast_in_dim(g.reduce("maximum", x, (1,)), x.shape, (0,))
+    powers = g.elementwise("exponential", g.elementwise("subtract", x, largest))
+    total = g.broadcast_in_dim(g.reduce("add", powers, (1,)), x.shape, (0,))
+    return g.elementwise("divide", powers, total)
+
+
+def test_a_softmax_is_one_kernel():
+    g = Graph()
+    g.outputs = [softmax(g, g.input((4, 8), "float32"))]
+    (group,) = groups(g)
+    assert group.name == "reduce+subtract+exponential+divide"
+    assert (group.shape, group.columns) == ((4, 8), 1)
+
+
+def test_a_product_stands_alone_and_what_follows_is_another_kernel():
+    g = Graph()
+    product = g.dot_general(g.input((4, 8), "float32"), g.input((8, 4), "float32"), (1, 0))
+    g.outputs = [g.elementwise("tanh", g.elementwise("add", product, 1.0))]
+    assert [group.name for group in groups(g)] == ["dot_general", "add+tanh"]
+
+
+def test_what_reads_a_reshaped_result_comes_after_it():
+    g = Graph()
+    doubled = g.elementwise("multiply", g.input((4, 8), "float32"), 2.0)
+    g.outputs = [g.elementwise("abs", g.reshape(doubled, (32,)))]
+    assert [group.name for group in groups(g)] == ["multiply", "abs"]
+
+
+def test_no_kernel_waits_for_a_later_one():
+    g = Graph()
+    x, w = g.input((8, 8), "float32"), g.input((8, 8), "float32")
+    first = g.elementwise("tanh", x)
+    product = g.dot_general(first, w, (1, 0))
+    g.outputs = [g.elementwise("add", first, g.elementwise("abs", product))]
+    done = {value.number for value in g.inputs}
+    for group in groups(g):
+        assert {value.number for value in group.inputs} <= done
+        done |= {value.number for value in group.outputs}
+
+
+def test_counts_are_made_where_they_are_read():
+    g = Graph()
+    x = g.input((4, 8), "float32")
+    place = g.iota((4, 8), 1)
+    g.outputs = [g.elementwise("add", x, place)]
+    assert [group.name for group in groups(g)] == ["iota+add"]
+
+
+def test_what_another_kernel_reads_is_made_before_it():
+    g = Graph()
+    g.outputs = [g.transpose(g.rng((4, 8)), (1, 0))]
+    assert [group.name for group in groups(g)] == ["rng", "transpose"]
+
+
+def test_slices_are_read_where_they_lie_by_the_kernel_that_wants_them():
+    g = Graph()
+    x = g.input((4, 9), "float32")
+    parts = [g.slice(x, (0, at), (4, 3), (1, 3)) for at in range(3)]
+    g.outputs = [g.elementwise("maximum", g.elementwise("maximum", *parts[:2]), parts[2])]
+    (group,) = groups(g)
+    assert (group.name, group.inputs) == ("maximum", [x])
+    array = np.random.default_rng(0).standard_normal((4, 9)).astype(np.float32)
+    np.testing.assert_array_equal(evaluate(g, [array])[0], array.reshape(4, 3, 3).max(2))
+
+
+def test_a_slice_of_what_is_computed_waits_until_it_stands_in_hbm():
+    g = Graph()
+    doubled = g.elementwise("multiply", g.input((4, 8), "float32"), 2.0)
+    g.outputs = [g.elementwise("add", *(g.slice(doubled, (0, at), (4, 4)) for at in (0, 4)))]
+    assert [group.name for group in groups(g)] == ["multiply", "add"]
+    array = np.arange(32, dtype=np.float32).reshape(4, 8)
+    np.testing.assert_array_equal(evaluate(g, [array])[0], 2 * (array[:, :4] + array[:, 4:]))
+
+
+def test_what_no_fused_kernel_reads_in_place_is_copied_first():
+    g = Graph()
+    x = g.input((4, 8), "float32")
+    row = g.slice(x, (1, 0), (1, 8))
+    g.outputs = [g.elementwise("add", x, g.broadcast_in_dim(row, (4, 8), (0, 1)))]
+    assert [group.name for group in groups(g)] == ["slice", "add"]
+    array = np.arange(32, dtype=np.float32).reshape(4, 8)
+    np.testing.assert_array_equal(evaluate(g, [array])[0], array + array[1])

@@ -1,0 +1,147 @@
+"""Each rule speaks on a program with its flaw, and is silent on the same work without it."""
+
+import pytest
+
+from trnsim.dtypes import FLOAT32
+from trnsim.isa import Engine
+from trnsim.profile import advise
+from trnsim.profile.analysis.advice import RULES
+
+
+def small_transfers(kernel, *, flawed):
+    for _ in range(32 if flawed else 1):
+        kernel.copy(kernel.load(128, 64 if flawed else 64 * 32))
+
+
+def float32_matmul(kernel, *, flawed):
+    options = {"dtype": FLOAT32} if flawed else {}
+    weights, moving = kernel.load(128, 128, **options), kernel.load(128, 512, **options)
+    for _ in range(16):
+        kernel.matmul(weights, moving)
+
+
+def float32_on_vector(kernel, *, flawed):
+    options = {"dtype": FLOAT32} if flawed else {}
+    data = kernel.load(128, 4096, **options)
+    for _ in range(8):
+        data = kernel.copy(data, **options)
+
+
+def short_matmuls(kernel, *, flawed):
+    weights, moving = kernel.load(128, 128), kernel.load(128, 16 if flawed else 512)
+    for _ in range(64 if flawed else 2):
+        kernel.matmul(weights, moving)
+
+
+def part_of_array(kernel, *, flawed):
+    side = 32 if flawed else 128
+    weights, moving = kernel.load(side, side), kernel.load(side, 512)
+    for _ in range(32 if flawed else 2):
+        kernel.matmul(weights, moving)
+
+
+def one_engine_alone(kernel, *, flawed):
+    psum = kernel.matmul(kernel.load(128, 128), kernel.load(128, 512))
+    for turn in range(16):
+        is_shared = turn % 2 and not flawed
+        kernel.copy(psum, engine=Engine.scalar if is_shared else Engine.vector)
+
+
+def serial_chain(kernel, *, flawed):
+    weights, data = kernel.load(128, 128), kernel.load(128, 128)
+    tiles = [data] * (1 if flawed else 8)
+    for _ in range(40 if flawed else 5):
+        products = [kernel.matmul(weights, tile) for tile in tiles]
+        tiles = [kernel.copy(product) for product in products]
+
+
+PROGRAMS = {
+    "small DMA transfers": (small_transfers, "load"),
+    "float32 matmul": (float32_matmul, "matmul"),
+    "float32 on the Vector Engine": (float32_on_vector, "copy"),
+    "short matmuls": (short_matmuls, "matmul"),
+    "part of the array": (part_of_array, "matmul"),
+    "one engine alone": (one_engine_alone, "copy"),
+    "serial chain": (serial_chain, ""),
+}
+
+
+def advice_of(kernel, program, *, flawed):
+    program(kernel, flawed=flawed)
+    return {advice.rule: advice for advice in advise(kernel.timeline())}
+
+
+def test_every_rule_has_a_pair_of_programs():
+    assert {rule.name for rule in RULES} == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("rule", PROGRAMS)
+def test_a_rule_speaks_of_its_flaw_with_figures_line_and_source(rule, new_kernel):
+    program, _ = PROGRAMS[rule]
+    kernel = new_kernel()
+    found = advice_of(kernel, program, flawed=True)
+    assert rule in found, list(found)
+    advice = found[rule]
+    assert any(c.isdigit() for c in advice.text)
+    assert "{" not in advice.text
+    assert advice.source
+    assert advice.line is not None
+    assert 0 < advice.gain_s < kernel.timeline().device_time_s
+
+
+@pytest.mark.parametrize("rule", PROGRAMS)
+def test_a_rule_is_silent_on_the_repaired_program(rule, new_kernel):
+    program, _ = PROGRAMS[rule]
+    assert rule not in advice_of(new_kernel(), program, flawed=False)
+
+
+@pytest.mark.parametrize("rule", [rule for rule, (_, method) in PROGRAMS.items() if method])
+def test_advice_names_the_line_that_costs_most(rule, new_kernel):
+    program, method = PROGRAMS[rule]
+    line = advice_of(new_kernel(), program, flawed=True)[rule].line
+    code = getattr(new_kernel, method).__code__
+    lines = {number for _, _, number in code.co_lines()}
+    assert line.file == code.co_filename
+    assert line.line in lines
+
+
+@pytest.mark.parametrize(
+    ("rule", "program"),
+    [
+        ("float32 matmul", float32_matmul),
+        ("float32 on the Vector Engine", float32_on_vector),
+        ("one engine alone", one_engine_alone),
+    ],
+)
+def test_the_promised_gain_is_about_what_the_repair_brings(rule, program, new_kernel):
+    flawed, repaired = new_kernel(), new_kernel()
+    promised = advice_of(flawed, program, flawed=True)[rule].gain_s
+    program(repaired, flawed=False)
+    gained = flawed.timeline().device_time_s - repaired.timeline().device_time_s
+    # The repaired program also loads fewer bytes where its tiles are 16 bit.
+    assert promised == pytest.approx(gained, rel=0.35)
+
+
+def test_advice_is_sorted_by_gain(new_kernel):
+    kernel = new_kernel()
+    float32_matmul(kernel, flawed=True)
+    short_matmuls(kernel, flawed=True)
+    part_of_array(kernel, flawed=True)
+    gains = [advice.gain_s for advice in advise(kernel.timeline())]
+    assert len(gains) >= 2
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_an_empty_program_gets_no_advice(kernel):
+    assert advise(kernel.timeline()) == []
+
+
+def test_a_single_small_transfer_cannot_be_merged(kernel):
+    kernel.load(128, 8)
+    assert "small DMA transfers" not in {advice.rule for advice in advise(kernel.timeline())}
+
+
+def test_rules_state_a_source_and_a_threshold():
+    for rule in RULES:
+        assert ".rst" in rule.source, rule.name
+        assert rule.threshold > 0, rule.name

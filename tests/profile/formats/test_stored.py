@@ -1,0 +1,87 @@
+import json
+
+import pytest
+
+from trnsim.arch import TARGETS
+from trnsim.errors import BadInput
+from trnsim.files import write
+from trnsim.profile import load, report_of, summary_of
+from trnsim.profile.formats.stored import FORMAT, VERSION, as_text
+
+
+@pytest.fixture
+def report(timeline, ran):
+    return report_of([ran(timeline)])
+
+
+def test_a_stored_report_reads_back_whole(report, tmp_path):
+    path = write(tmp_path / "matmul.json", as_text(report))
+    assert load(path) == load(tmp_path) == report
+    assert (report["format"], report["version"]) == (FORMAT, VERSION)
+
+
+def test_a_report_has_a_profile_for_each_target(timeline, ran):
+    report = report_of([ran(timeline), ran(timeline, target=TARGETS["trn3"])])
+    assert report["title"] == "matmul"
+    assert [profile["target"] for profile in report["profiles"]] == ["trn2", "trn3"]
+
+
+def test_its_summary_is_the_runs_summary(report, timeline, ran, tmp_path):
+    stored = load(write(tmp_path / "matmul.json", as_text(report)))
+    assert summary_of(stored["profiles"][0]) == ran(timeline).summary
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "is not a report that trnsim stored"),
+        ('{"traceEvents": []}', "is not a report that trnsim stored"),
+        ("\x00", "not JSON"),
+    ],
+)
+def test_a_foreign_file_is_refused(content, reason, tmp_path):
+    path = write(tmp_path / "foreign.json", content)
+    with pytest.raises(BadInput, match=reason) as caught:
+        load(path)
+    assert "trnsim run SCRIPT --report DIR" in caught.value.fix
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"foreign\.json:1: byte 0xff is no UTF-8 text"):
+        load(write(tmp_path / "foreign.json", b"\xff\xfe"))
+
+
+@pytest.mark.parametrize("key", ["title", "summary", "lines", "by_line", "gains", "advice"])
+@pytest.mark.parametrize("value", [None, 3])
+def test_a_profile_without_its_parts_is_refused(key, value, report, tmp_path):
+    torn = {**report, "profiles": [{**report["profiles"][0], key: value}]}
+    with pytest.raises(BadInput, match=f"a profile has no {key}"):
+        load(write(tmp_path / "torn.json", json.dumps(torn)))
+
+
+@pytest.mark.parametrize("profiles", [[], 3, [3], {}, None])
+def test_a_report_without_profiles_is_refused(profiles, report, tmp_path):
+    with pytest.raises(BadInput, match="is not a report that trnsim stored"):
+        load(write(tmp_path / "torn.json", json.dumps({**report, "profiles": profiles})))
+
+
+def test_a_report_of_another_version_is_refused(report, tmp_path):
+    path = write(tmp_path / "new.json", json.dumps({**report, "version": 99}))
+    with pytest.raises(BadInput, match=r"report of version 99, by trnsim .*reads version 1"):
+        load(path)
+
+
+def test_a_missing_file_and_an_empty_folder_are_named(tmp_path):
+    with pytest.raises(BadInput, match=r"cannot read .*gone.json"):
+        load(tmp_path / "gone.json")
+    with pytest.raises(BadInput, match="folder with these reports: none"):
+        load(tmp_path)
+
+
+def test_a_folder_of_several_reports_asks_which(report, tmp_path):
+    for name in ("a.json", "b.json", "a.trace.json"):
+        write(tmp_path / name, as_text(report))
+    with pytest.raises(BadInput, match=r"these reports: a.json, b.json\n") as caught:
+        load(tmp_path)
+    assert str(tmp_path / "a.json") in caught.value.fix
