@@ -23,7 +23,7 @@ from torch import nn
 
 from trnsim.lower import cache
 from trnsim.torch.device_time import step_time
-from trnsim.torch.exact import numerics
+from trnsim.torch.dispatch.exact import numerics
 from trnsim.torch.recording import recording
 
 CALLS, REPEATS, ROUNDS = 200, 9, 30

@@ -6,9 +6,9 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from trnsim.errors import EmulatorError
 from trnsim.torch.device_time import step_time
-from trnsim.torch.exact import numerics
+from trnsim.torch.dispatch.exact import numerics
+from trnsim.torch.dispatch.policy import set_policy
 from trnsim.torch.faults import DtypeRefused, MixedDevices, OperatorNotModelled, OutOfDeviceMemory
-from trnsim.torch.policy import set_policy
 from trnsim.torch.recording import recording
 from trnsim.torch.report import step_text
 
@@ -59,7 +59,7 @@ def test_no_room_in_hbm():
 
 
 def test_no_room_in_hbm_in_the_middle_of_a_backward_pass(monkeypatch):
-    from trnsim.torch.memory import core_memory  # noqa: PLC0415  of this test alone
+    from trnsim.torch.api.memory import core_memory  # noqa: PLC0415  of this test alone
 
     memory = core_memory(0)
     x = torch.ones(1 << 20, device="neuron", requires_grad=True)

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.torch.device_time import step_time
-from trnsim.torch.exact import numerics
+from trnsim.torch.dispatch.exact import numerics
 from trnsim.torch.recording import recording
 
 

@@ -5,8 +5,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.collectives import Collective
 from trnsim.torch.device_time import step_time
+from trnsim.torch.distributed.collectives import Collective
 from trnsim.torch.recording import Recording, recording
 from trnsim.torch.report import collectives_text, last_step, mfu, step_text, write_step
 

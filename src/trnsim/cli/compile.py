@@ -59,9 +59,9 @@ def compile_model(
 
 
 def _room() -> Any:
-    """`trnsim.torch.exported`, imported here, since other commands need no PyTorch."""
+    """`trnsim.torch.compile.exported`, imported here, since other commands need no PyTorch."""
     try:
         import_module("torch")
     except ImportError as error:
         raise BadInput("trnsim compile needs PyTorch", fix="pip install 'trnsim[torch]'") from error
-    return import_module("trnsim.torch.exported")
+    return import_module("trnsim.torch.compile.exported")

@@ -11,8 +11,8 @@ no such kernel is named and gets no time. What it does *not* promise: the chip's
 default. Values are computed by PyTorch's own CPU kernels in the dtype of the tensor: no stochastic
 rounding, no flushed denormals. TRNSIM_NUMERICS=exact computes them instruction by instruction.
 
-A device is one physical NeuronCore (`trnsim.torch.cores`). NEURON_RT_VISIBLE_CORES says which ones
-this process has, and NEURON_PLATFORM_TARGET_OVERRIDE of which chip (trn2 unless it is set).
+A device is one physical NeuronCore (`trnsim.torch.api.cores`). NEURON_RT_VISIBLE_CORES says which
+ones this process has, and NEURON_PLATFORM_TARGET_OVERRIDE of which chip (trn2 unless it is set).
 
 `nki` and `nki_op` are for kernels of one's own in a model.
 """
@@ -29,7 +29,7 @@ from trnsim.errors import EmulatorError
 
 if TYPE_CHECKING:
     from trnsim import nki
-    from trnsim.torch.custom_ops import nki_op
+    from trnsim.torch.dispatch.custom_ops import nki_op
 
 __all__ = ["autoload", "nki", "nki_op"]
 
@@ -38,7 +38,7 @@ _AUTOLOAD: Final = "TRNSIM_AUTOLOAD"
 SUBMODULES: Final = {"nki": "trnsim.nki"}
 """What `import torch_neuronx.nki` finds: the finder of last resort reads this."""
 
-_LATER: Final = {"nki": "trnsim.nki", "nki_op": "trnsim.torch.custom_ops"}
+_LATER: Final = {"nki": "trnsim.nki", "nki_op": "trnsim.torch.dispatch.custom_ops"}
 
 
 def __getattr__(name: str) -> Any:

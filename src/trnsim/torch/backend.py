@@ -6,26 +6,16 @@ from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.torch import (
-    accelerator,
-    attention,
-    autocast,
-    collectives,
-    default_compiler,
-    device,
-    kernels,
-    launches,
-    lightning,
-    processes,
-    profiling,
     pytorch,
     recording,
-    recurrent,
-    rng,
-    safetensors,
-    special,
-    storage,
-    sync_batch_norm,
 )
+from trnsim.torch.api import accelerator, autocast, device, rng, storage
+from trnsim.torch.clients import lightning, safetensors
+from trnsim.torch.compile import default_compiler
+from trnsim.torch.dispatch import attention, kernels, launches, recurrent
+from trnsim.torch.dispatch import factories
+from trnsim.torch.distributed import collectives, processes, sync_batch_norm
+from trnsim.torch.profiler import profiling
 
 # A library takes its kernels away when it dies, so these live as long as the process.
 _aten: Final = pytorch.new_library("aten")
@@ -50,7 +40,7 @@ def register() -> None:
         )
     pytorch.claim(device)
     storage.register(_aten)
-    special.register(_aten)
+    factories.register(_aten)
     recurrent.register(_aten)
     attention.register(_aten)
     sync_batch_norm.register(_aten)

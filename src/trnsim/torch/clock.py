@@ -11,13 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.torch.api.cores import target
 from trnsim.torch.aten.calls import call_of
-from trnsim.torch.cores import target
 from trnsim.torch.device_time import time_of
 from trnsim.torch.recording import Recorded, Recording, recordings
 
 if TYPE_CHECKING:
-    from trnsim.torch.streams import Event
+    from trnsim.torch.api.streams import Event
 
 _MOST: Final = 4096
 """Different calls that are counted before their time is computed."""

@@ -12,8 +12,8 @@ from trnsim.lower import (
     costs,
 )
 from trnsim.torch.aten.calls import graph_of
-from trnsim.torch.compiled_graph import CompiledGraph
-from trnsim.torch.nki_calls import KernelCall
+from trnsim.torch.compile.compiled_graph import CompiledGraph
+from trnsim.torch.dispatch.nki_calls import KernelCall
 from trnsim.torch.recording import Event, Recorded, Recording
 
 

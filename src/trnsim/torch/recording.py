@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import torch
 
 from trnsim.torch import pytorch
+from trnsim.torch.api.memory import core_memory
 from trnsim.torch.aten.calls import Call, call_of, tensors_in
-from trnsim.torch.exact import exactly, mode
-from trnsim.torch.memory import core_memory
-from trnsim.torch.rounding import rounding
+from trnsim.torch.dispatch.exact import exactly, mode
+from trnsim.torch.dispatch.rounding import rounding
 from trnsim.torch.whereabouts import whereabouts
 
 if TYPE_CHECKING:
-    from trnsim.torch.collectives import Collective
-    from trnsim.torch.compiled_graph import CompiledGraph
-    from trnsim.torch.nki_calls import KernelCall
+    from trnsim.torch.compile.compiled_graph import CompiledGraph
+    from trnsim.torch.dispatch.nki_calls import KernelCall
+    from trnsim.torch.distributed.collectives import Collective
     from trnsim.torch.pytorch import Kernel
 
 

@@ -17,7 +17,7 @@ from trnsim import arch
 from trnsim.files import write
 from trnsim.profile.words import bytes_words
 from trnsim.text import aligned
-from trnsim.torch.cores import device_core
+from trnsim.torch.api.cores import device_core
 from trnsim.torch.device_time import StepTime, step_time
 from trnsim.torch.recording import Event, Phase, Recording
 from trnsim.torch.step_page import step_page

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim import arch
 from trnsim.profile.words import bytes_words, time_words
-from trnsim.torch.cores import device_core
+from trnsim.torch.api.cores import device_core
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

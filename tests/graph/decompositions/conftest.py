@@ -11,7 +11,7 @@ def agree():
     rounding where the result is bfloat16.
     """
     torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
-    from trnsim.torch.exact import numerics  # noqa: PLC0415  only where torch is
+    from trnsim.torch.dispatch.exact import numerics  # noqa: PLC0415  only where torch is
 
     def check(function, *arguments, tolerance=2.0**-18, is_lowered=True):
         expected = function(*arguments)

@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.exact import numerics
+from trnsim.torch.dispatch.exact import numerics
 
 aten = torch.ops.aten
 X = torch.arange(120.0).reshape(4, 5, 6)

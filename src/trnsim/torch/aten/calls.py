@@ -21,7 +21,7 @@ from trnsim.torch.aten.spec import (
     Spec,
     spec_of,
 )
-from trnsim.torch.contracts import read_contract
+from trnsim.torch.dispatch.contracts import read_contract
 
 _REMEMBERED = 1 << 14
 NO_LOWERING: Final = "{} has no lowering to the chip's instructions yet"

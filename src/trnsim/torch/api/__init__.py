@@ -1,0 +1,1 @@
+"""What a program asks of the device by name: cores, memory, streams, random numbers, autocast."""

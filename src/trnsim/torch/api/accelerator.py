@@ -1,0 +1,197 @@
+"""`torch.accelerator` and the autograd engine, where PyTorch's C++ asks for a device driver.
+
+The driver that PyTorch offers to Python backends knows one device and no allocator, streams or
+synchronization. These functions of `torch._C` are replaced by ours. They serve the process's one
+accelerator: that of PyTorch's own that is there (CUDA, MPS, XPU), else the neuron device, which is
+said once to a program that asks and never named it.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from functools import cache, partial, wraps
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import autograd
+
+from trnsim.torch import pytorch
+from trnsim.torch.api import device
+from trnsim.torch.api.cores import core_index
+from trnsim.torch.api.memory import is_used
+from trnsim.torch.aten.spec import STORED
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+
+def register() -> None:
+    """Replace the functions."""
+    for name in {*_FUNCTIONS, *_THEIRS}:
+        pytorch.replace_accelerator_function(name, partial(_chosen, name))
+    pytorch.replace_accelerator_function("getAccelerator", lambda _: current)
+    device.is_available = is_available
+    pytorch.replace_engine(_in_this_thread)
+    pytorch.never_compile(sys.modules[__name__])
+    pytorch.replace_events(lambda made, is_timed: device.Event(is_timed, device=made.device))
+
+
+@cache
+def other() -> torch.device | None:
+    """The accelerator of PyTorch's own in this machine, which a program that names none means."""
+    for name in ("cuda", "mps", "xpu"):
+        module: Any = getattr(torch, name)
+        if module.is_available():
+            return torch.device(name)
+    return None
+
+
+def current() -> torch.device:
+    """What `torch.accelerator.current_accelerator` gives."""
+    found = other()
+    _say(found)
+    return torch.device(DEVICE_TYPE) if found is None else found
+
+
+_said: Final[list[str]] = []
+
+
+def _say(found: torch.device | None) -> None:
+    """Say once on stderr what a program gets that asks for a device and never named one.
+
+    PyTorch itself asks too (its compiler, `fork_rng`, checkpoints, process groups), for no choice.
+    """
+    if _said or is_used() or not sys.modules.keys().isdisjoint(_BY_NAME) or _is_pytorchs():
+        return
+    what = (
+        "the accelerator of this program is the emulated device 'neuron', as PyTorch has no other"
+        if found is None
+        else f"the device 'neuron' is there by name alone; the accelerator stays {found.type!r}"
+    )
+    _said.append(f"trnsim: {what} (TRNSIM_AUTOLOAD=0 leaves it out)")
+    print(_said[0], file=sys.stderr)  # noqa: T201  a warning would point at PyTorch's own line
+
+
+def _is_pytorchs() -> bool:
+    """Whether it is PyTorch's own code that asks."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  who calls
+    name = __name__
+    while frame is not None and name.startswith((__name__, "torch.accelerator")):
+        frame = frame.f_back
+        name = frame.f_globals.get("__name__", "") if frame is not None else ""
+    return name.partition(".")[0] == "torch"
+
+
+_BY_NAME: Final = ("torch_neuron", "torch_neuronx")
+"""Modules that a program imports which means this device."""
+
+
+def is_available() -> bool:
+    """True; for a library that asks in order to choose a program's device, as `current` is."""
+    asking = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001  who calls
+    if asking.partition(".")[0] in _CHOOSING:
+        return current().type == DEVICE_TYPE
+    return True
+
+
+_CHOOSING: Final = frozenset({"accelerate"})
+"""Libraries that choose among devices by asking whether each is there."""
+
+
+def _chosen(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that serves the neuron device, or the module of the other accelerator."""
+    ours = _FUNCTIONS.get(name, original)
+
+    def function(*args: Any) -> Any:
+        found = other()
+        if found is None:
+            return ours(*args)
+        module = torch.get_device_module(found)
+        return getattr(module, _THEIRS[name], original)(*args)
+
+    return function
+
+
+def _nested_stats(index: int) -> dict[str, Any]:
+    """The figures of `torch.neuron.memory_stats`; PyTorch flattens what is nested."""
+    return dict(device.memory_stats(index))
+
+
+def _capability(index: int) -> dict[str, Any]:
+    """The dtypes that the device holds in the chip's own formats, or as integers of 32 bits."""
+    core_index(index)
+    return {"supported_dtypes": set(STORED)}
+
+
+def _keep(index: int) -> None:
+    """Nothing: no figure here accumulates."""
+    del index
+
+
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "synchronizeDevice": device.synchronize,
+    "setDeviceIndex": device.set_device,
+    "getStream": device.current_stream,
+    "setStream": device.set_stream,
+    "isAllocatorInitialized": device.is_initialized,
+    "emptyCache": device.empty_cache,
+    "emptyHostCache": device.empty_cache,
+    "getDeviceCapability": _capability,
+    "getDeviceStats": _nested_stats,
+    "resetPeakStats": device.reset_peak_memory_stats,
+    "resetAccumulatedStats": _keep,
+    "getMemoryInfo": device.mem_get_info,
+}
+
+
+_THEIRS: Final = {
+    "synchronizeDevice": "synchronize",
+    "getDeviceIndex": "current_device",
+    "setDeviceIndex": "set_device",
+    "exchangeDevice": "_exchange_device",
+    "maybeExchangeDevice": "_maybe_exchange_device",
+    "getStream": "current_stream",
+    "setStream": "set_stream",
+    "isAllocatorInitialized": "is_initialized",
+    "emptyCache": "empty_cache",
+    "emptyHostCache": "empty_host_cache",
+    "getDeviceCapability": "get_device_capability",
+    "getDeviceStats": "memory_stats_as_nested_dict",
+    "resetPeakStats": "reset_peak_memory_stats",
+    "resetAccumulatedStats": "reset_accumulated_memory_stats",
+    "getMemoryInfo": "mem_get_info",
+}
+"""The same under the names of `torch.cuda` and its like."""
+
+
+def _in_this_thread(run_backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Backward passes over neuron tensors run in the thread that asks for them.
+
+    PyTorch would hand them to a thread per device, of which it believes that there is one: the
+    gradient of anything on neuron:1 would end in an assertion inside the engine.
+    """
+
+    @wraps(run_backward)
+    def run(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        is_ours = any(
+            isinstance(output, torch.Tensor) and output.device.type == DEVICE_TYPE
+            for output in t_outputs
+        )
+        is_moved = is_ours and pytorch.is_multithreaded()
+        aside = pytorch.taken_aside.errors
+        aside.clear()
+        found = None
+        try:
+            with autograd.set_multithreading_enabled(False) if is_moved else nullcontext():
+                found = run_backward(t_outputs, *args, **kwargs)
+        except SystemError:  # of an error that was taken aside C++ knows nothing more
+            if not aside:
+                raise
+        if aside:  # an interrupt may come just then, and C++ go on without it
+            raise aside.pop(0) from None
+        return found
+
+    return run

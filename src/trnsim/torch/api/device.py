@@ -1,0 +1,245 @@
+"""The module `torch.neuron`: what programs ask a device for, as `torch.cuda` answers it.
+
+The names are those that PyTorch, accelerate, transformers, diffusers, TRL and torchtitan call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from trnsim.errors import NotModelled
+from trnsim.torch.api.cores import Device, core_index, device_core, target, visible_cores
+from trnsim.torch.api.memory import (
+    core_memory,
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_peak_memory_stats,
+)
+from trnsim.torch.api.rng import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from trnsim.torch.api.streams import (
+    Event,
+    Stream,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+)
+from trnsim.torch.dispatch.policy import host_fallbacks, set_policy
+from trnsim.torch.faults import program_line
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = [
+    "DeviceProperties",
+    "Event",
+    "Stream",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "get_amp_supported_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_rng_state",
+    "get_rng_state_all",
+    "host_fallbacks",
+    "init",
+    "initial_seed",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_policy",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
+    "synchronize",
+]
+
+# torch.utils.checkpoint keeps a device's random state only where it finds this attribute; without
+# it a recomputed dropout draws another mask, and gradients are wrong in silence.
+_initialized: Final = True
+
+__path__: Final[list[str]] = []  # `import torch.neuron` takes packages alone
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """What one device is.
+
+    Attributes:
+        name: the chip's ("trn2"), by which torchtitan and TRL look it up.
+        total_memory: bytes of HBM that it has.
+        major: the NeuronCore's generation (3 is v3).
+        minor: 0.
+        multi_processor_count: the physical NeuronCores that it is made of.
+        target: the platform name ("trn2").
+        description: all this in words.
+    """
+
+    name: str
+    total_memory: int
+    major: int
+    minor: int
+    multi_processor_count: int
+    target: str
+    description: str
+
+
+def is_available() -> bool:
+    """True: the device needs no hardware."""
+    return True
+
+
+def is_initialized() -> bool:
+    """True: there is nothing to start."""
+    return True
+
+
+def init() -> None:
+    """Nothing: there is nothing to start."""
+
+
+def _lazy_init() -> None:  # pyright: ignore[reportUnusedFunction]  PyTorch calls it
+    """As `init`, by the name that PyTorch calls."""
+
+
+def _is_in_bad_fork() -> bool:  # pyright: ignore[reportUnusedFunction]  PyTorch calls it
+    """False: a forked process may go on using the device."""
+    return False
+
+
+def device_count() -> int:
+    """How many devices this process has."""
+    return len(visible_cores())
+
+
+def current_device() -> int:
+    """0: the core that "neuron" without an index means."""
+    return 0
+
+
+def set_device(device: Device) -> None:
+    """Accept neuron:0, which is always the current device.
+
+    Raises:
+        NoSuchCore: if there is no such core.
+        NotModelled: for any other core. PyTorch resolves "neuron" to index 0 in C++ for a backend
+            written in Python, so tensors would silently go to neuron:0 all the same.
+    """
+    index = core_index(device)
+    if index:
+        raise NotModelled(
+            f"neuron:{index} cannot be made the current device; it stays neuron:0",
+            fix="name the device (x.to('neuron:1')), or give each process its own core with "
+            "NEURON_RT_VISIBLE_CORES",
+            line=program_line(),
+        )
+
+
+class device:  # noqa: N801  the name that torch.cuda gave it
+    """Inside, `device` is meant to be current; like `set_device` it accepts neuron:0 alone."""
+
+    def __init__(self, device: Device) -> None:
+        self.idx = core_index(device)
+
+    def __enter__(self) -> None:
+        set_device(self.idx)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        del kind, error, traceback
+
+
+class device_of(device):  # noqa: N801  the name that torch.cuda gave it
+    """Inside, the device of a tensor is meant to be current; a CPU tensor changes nothing."""
+
+    def __init__(self, obj: torch.Tensor) -> None:
+        super().__init__(max(obj.get_device(), 0))
+
+
+def synchronize(device: Device = None) -> None:
+    """Nothing to wait for: every call has finished when it returns."""
+    core_index(device)
+
+
+def get_device_properties(device: Device = None) -> DeviceProperties:
+    """What a device is."""
+    memory = core_memory(core_index(device))
+    chip, made = target(), device_core()
+    return DeviceProperties(
+        name=chip.name,
+        total_memory=memory.capacity_bytes,
+        major=chip.core.generation,
+        minor=0,
+        multi_processor_count=made.physical_cores,
+        target=chip.name,
+        description=str(made),
+    )
+
+
+def get_device_name(device: Device = None) -> str:
+    """The device's own name ("neuron:0"): clients ask the properties for the chip.
+
+    Source: torchtitan 0.3.0 tools/utils.py; trl 1.16.0 scripts/env.py.
+    """
+    return f"{DEVICE_TYPE}:{core_index(device)}"
+
+
+def get_device_capability(device: Device = None) -> tuple[int, int]:
+    """The NeuronCore's generation, and 0."""
+    properties = get_device_properties(device)
+    return properties.major, properties.minor
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    """The dtypes that autocast may be entered with."""
+    return [torch.bfloat16, torch.float16]
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """True: every NeuronCore has bfloat16."""
+    del including_emulation
+    return True

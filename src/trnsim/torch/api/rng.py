@@ -1,0 +1,238 @@
+"""Random numbers: one generator per logical NeuronCore, apart from the CPU's.
+
+The same seed gives the numbers that PyTorch's CPU generator gives; a NeuronCore would give others.
+A state is sixteen bytes, as PyTorch wants it of a device: see rng_state.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+
+from trnsim.torch import pytorch
+from trnsim.torch.api import rng_state
+from trnsim.torch.api.cores import Device, core_index, visible_cores
+from trnsim.torch.clients.imports import when_imported
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Generator as Yields
+    from collections.abc import Iterable
+
+    from torch import Generator, Tensor
+
+_OfHost: Any = torch.Generator
+_generators: list[Generator] = []
+
+_KEPT_STATES: Final = 64
+_host_states: OrderedDict[tuple[int, int], Tensor] = OrderedDict()
+"""Host states by seed and words drawn, the latest last: what was drawn is not drawn again for a
+state that comes back."""
+
+
+class DeviceGenerator(_OfHost):  # type: ignore[misc]
+    """A generator for the device: the host's, which says that it lives on a neuron core."""
+
+    _known: tuple[Tensor, int] | None = None
+    """A state of the host's generator since it was seeded, and the words drawn until then."""
+
+    @property
+    def device(self) -> torch.device:
+        """The core that it draws for."""
+        return torch.device(DEVICE_TYPE, 0)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Begin again from `seed`."""
+        self._known = None
+        _OfHost.manual_seed(self, seed)
+        return self
+
+    def seed(self) -> int:
+        """Begin again from a number that differs from run to run, and say which."""
+        self._known = None
+        found: int = _OfHost.seed(self)
+        return found
+
+    def get_state(self) -> Tensor:
+        """Sixteen bytes: see rng_state.py."""
+        with pytorch.without_modes():
+            host = rng_state.without_spare_normal(_OfHost.get_state(self))
+            other = _OfHost("cpu").manual_seed(self.initial_seed())
+            start, words = self._known or (other.get_state(), 0)
+            words += rng_state.words_between(start, host, other)
+            self._stands(host, words)
+            return rng_state.packed(self.initial_seed(), words)
+
+    def set_state(self, state: Tensor) -> Generator:
+        """Go on from where a generator stood that gave this state."""
+        with pytorch.without_modes():
+            seed, words = rng_state.unpacked(state)
+            host = _host_states.get((seed, words))
+            if host is None:
+                _OfHost.manual_seed(self, seed)
+                rng_state.advance(self, words)
+                host = _OfHost.get_state(self)
+            self._stands(host, words)
+        return self
+
+    def _stands(self, host: Tensor, words: int) -> None:
+        """This is the state of the host's generator, after so many words."""
+        _OfHost.set_state(self, host)
+        self._known = host, words
+        key = rng_state.unpacked(rng_state.packed(self.initial_seed(), words))
+        _host_states[key] = host
+        _host_states.move_to_end(key)
+        if len(_host_states) > _KEPT_STATES:
+            _host_states.popitem(last=False)
+
+
+def _all_generators() -> list[Generator]:
+    """The generators of all cores, made when first asked for."""
+    if not _generators:
+        _generators.extend(DeviceGenerator("cpu") for _ in visible_cores())
+    return _generators
+
+
+def generator(core: int) -> Generator:
+    """The generator of neuron:`core`."""
+    return _all_generators()[core_index(core)]
+
+
+def rounding_generator(core: int) -> np.random.Generator:
+    """The numbers by which neuron:`core` rounds; seeding the core's generator begins them anew.
+
+    Where NEURON_RT_STOCHASTIC_ROUNDING_SEED is set they begin there, whatever the core's seed is.
+    Source: torch-neuron-envvars.rst.
+    """
+    if core not in _rounding:
+        given = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_SEED")
+        seed = generator(core).initial_seed() if given is None else int(given)
+        _rounding[core] = np.random.default_rng([seed, core])
+    return _rounding[core]
+
+
+_rounding: dict[int, np.random.Generator] = {}
+
+
+def make_generator(device: Device = "cpu") -> Generator:
+    """What `torch.Generator(device)` makes; for a neuron core one that PyTorch's C++ could not."""
+    wanted = torch.device("cpu" if device is None else device)
+    if wanted.type == DEVICE_TYPE:
+        core_index(wanted)
+        wanted, kind = torch.device("cpu"), DeviceGenerator
+    else:
+        kind = _OfHost
+    made: Generator = kind(wanted)
+    return made
+
+
+def _make(kind: type, device: Device = "cpu") -> Generator:
+    """The call of `torch.Generator`."""
+    del kind
+    return make_generator(device)
+
+
+def _is_generator(kind: type, instance: object) -> bool:
+    """Whether `instance` is a generator, whoever made it."""
+    del kind
+    return isinstance(instance, _OfHost)
+
+
+def register() -> None:
+    """Put a class in the place of `torch.Generator` of which every generator is an instance."""
+    kind: Any = type(_OfHost)
+    methods = {"__call__": _make, "__instancecheck__": _is_generator}
+    stand_in: Any = type(kind)("GeneratorType", (kind,), methods)
+    patched: Any = torch
+    patched.Generator = stand_in("Generator", (_OfHost,), {"__doc__": _OfHost.__doc__})
+    when_imported("torch.distributed.tensor._random", _serve_tracker)
+
+
+def _serve_tracker(module: Any) -> None:
+    """Let DTensor take a generator of the program's for one of the device.
+
+    On its way through C++ it becomes a plain one of the host, whose state DTensor cannot read.
+    """
+    tracker: Any = module.OffsetBasedRNGTracker
+    original = tracker._distribute_region  # noqa: SLF001  PyTorch's name
+
+    @contextmanager
+    def region(self: Any, spec: Any, generator: Generator | None = None) -> Yields[None]:
+        own = None
+        if generator is not None and spec.mesh.device_type == DEVICE_TYPE:
+            own = DeviceGenerator("cpu")
+            _OfHost.set_state(own, _OfHost.get_state(generator))
+        with original(self, spec, own or generator):
+            yield
+        if own is not None:
+            _OfHost.set_state(generator, _OfHost.get_state(own))
+
+    tracker._distribute_region = region  # noqa: SLF001  likewise
+
+
+@contextmanager
+def drawing_from(core: int) -> Yields[None]:
+    """Operators that take no generator draw from neuron:`core`'s instead of the CPU's."""
+    own = generator(core)
+    cpu_state = torch.default_generator.get_state()
+    torch.default_generator.set_state(_OfHost.get_state(own))
+    try:
+        yield
+    finally:
+        _OfHost.set_state(own, torch.default_generator.get_state())
+        torch.default_generator.set_state(cpu_state)
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the current core's generator."""
+    generator(0).manual_seed(seed)
+    _rounding.pop(0, None)
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed every core's generator; `torch.manual_seed` calls it."""
+    for own in _all_generators():
+        own.manual_seed(seed)
+    _rounding.clear()
+
+
+def seed() -> None:
+    """Seed the current core's generator with a number that differs from run to run."""
+    generator(0).seed()
+    _rounding.pop(0, None)
+
+
+def seed_all() -> None:
+    """Seed every core's generator with one number that differs from run to run."""
+    manual_seed_all(generator(0).seed())
+
+
+def initial_seed() -> int:
+    """The seed that the current core's generator began with."""
+    return generator(0).initial_seed()
+
+
+def get_rng_state(device: Device = None) -> Tensor:
+    """The state of a core's generator, a ByteTensor on the CPU."""
+    return generator(core_index(device)).get_state()
+
+
+def get_rng_state_all() -> list[Tensor]:
+    """The states of all cores' generators."""
+    return [own.get_state() for own in _all_generators()]
+
+
+def set_rng_state(new_state: Tensor, device: Device = None) -> None:
+    """Put a state back that `get_rng_state` gave."""
+    generator(core_index(device)).set_state(new_state.cpu())
+
+
+def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
+    """Put the states back that `get_rng_state_all` gave."""
+    for own, state in zip(_all_generators(), new_states, strict=True):
+        own.set_state(state.cpu())

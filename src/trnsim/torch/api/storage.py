@@ -1,0 +1,151 @@
+"""Storages: the two places where PyTorch's Python code makes or resizes one without an operator.
+
+Both need an allocator of the device, which only C++ can register; without these two patches the
+first is a null pointer inside PyTorch. `torch.load`, `copy.deepcopy` and FSDP come this way.
+
+Pinned memory would need another such allocator. Here it is ordinary memory that is marked, so that
+`is_pinned` says yes: who hears no pins again, and goes on with a copy that nobody else knows.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from trnsim.errors import NotModelled
+from trnsim.torch import pytorch
+from trnsim.torch.api.cores import core_index
+from trnsim.torch.api.memory import core_memory, place
+from trnsim.torch.faults import program_line
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from torch import Tensor, UntypedStorage
+
+    from trnsim.torch.pytorch import Library
+
+_new: Final[Any] = torch.UntypedStorage.__new__
+_resize: Final[Any] = torch.UntypedStorage.resize_
+_record_stream: Final[Any] = torch.Tensor.record_stream
+
+
+_nbytes: Final[Any] = torch.UntypedStorage.nbytes
+
+
+class _Marks(dict[int, tuple["weakref.ref[UntypedStorage]", int]]):
+    """A number for some storages, by their identity, until they die."""
+
+    def put(self, storage: UntypedStorage, number: int) -> None:
+        """Mark a storage."""
+        key = id(storage)
+        self[key] = weakref.ref(storage, lambda _: self.pop(key, None)), number
+
+
+_pinned: Final = _Marks()
+_resized: Final = _Marks()
+
+
+def register(library: Library) -> None:
+    """Patch `torch.UntypedStorage`, whose other devices go on as before, and pin memory."""
+    for name, kernel in {"_pin_memory": pin_memory, "is_pinned": is_pinned}.items():
+        library.impl(name, kernel, "CPU", allow_override=True)
+    patched: Any = torch.UntypedStorage
+    patched.__new__ = staticmethod(make)
+    patched.resize_ = resize
+    patched.nbytes = patched.size = nbytes
+    tensors: Any = torch.Tensor
+    tensors.record_stream = record_stream
+
+
+def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage:
+    """`torch.UntypedStorage(nbytes, device="neuron")`, with memory under it."""
+    device = kwargs.get("device")
+    if device is None or torch.device(device).type != DEVICE_TYPE:
+        storage: UntypedStorage = _new(cls, *args, **kwargs)
+        return storage
+    core = core_index(device)
+    content = args[0] if args else kwargs.get("size", 0)
+    if isinstance(content, int):
+        core_memory(core).require(content)
+        host = torch.empty(content, dtype=torch.uint8, device="cpu")
+    else:
+        host = torch.tensor(list(content), dtype=torch.uint8, device="cpu")
+    return place(host, core).untyped_storage()
+
+
+def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
+    """`UntypedStorage.resize_`: the size that is said changes, and no memory is given back.
+
+    Raises:
+        NotModelled: for more than it was made with, since other tensors point into the memory.
+    """
+    if storage.device.type != DEVICE_TYPE:
+        result: UntypedStorage = _resize(storage, size)
+        return result
+    made_with = _nbytes(storage)
+    if size > made_with:
+        raise NotModelled(
+            f"a neuron storage of {made_with} bytes cannot grow to {size}",
+            fix="make a new tensor of that size and copy",
+            line=program_line(),
+        )
+    _resized.put(storage, size)
+    return storage
+
+
+def nbytes(storage: UntypedStorage) -> int:
+    """`UntypedStorage.nbytes`: FSDP asks whether what it gave back has to be gathered again."""
+    mark = _resized.get(id(storage))
+    found: int = _nbytes(storage) if mark is None else mark[1]
+    return found
+
+
+def record_stream(tensor: Tensor, stream: Any) -> None:
+    """`Tensor.record_stream`: nothing, since all work on the memory has ended.
+
+    PyTorch's own takes only streams that C++ has made.
+    """
+    if tensor.device.type != DEVICE_TYPE:
+        _record_stream(tensor, stream)
+
+
+def pin_memory(tensor: Tensor, device: torch.device | None = None) -> Tensor:
+    """aten::_pin_memory: a copy, whose storage is marked until it dies."""
+    del device
+    copied = tensor.clone()
+    _pinned.put(copied.untyped_storage(), 1)
+    return copied
+
+
+def pin_from_now_on() -> None:
+    """Let a tensor be made in pinned memory, which only C++ asks of a program without such memory.
+
+    Every tensor of the host is then made through Python, so it waits until somebody needs it.
+    """
+    if not _factories:
+        _factories.append(pytorch.new_library("aten"))
+        for name in ("empty.memory_format", "empty_strided"):
+            _factories[0].impl(name, _pinning(name), "CPU", allow_override=True)
+
+
+_factories: Final[list[Any]] = []
+
+
+def _pinning(name: str) -> Any:
+    make = pytorch.host_kernel(f"aten::{name}")
+
+    def factory(*args: Any, pin_memory: bool | None = None, **options: Any) -> Tensor:
+        made: Tensor = make(*args, **options)
+        if pin_memory:
+            _pinned.put(made.untyped_storage(), 1)
+        return made
+
+    return factory
+
+
+def is_pinned(tensor: Tensor, device: torch.device | None = None) -> bool:
+    """aten::is_pinned of a CPU tensor, whoever else looks at its storage."""
+    del device
+    return id(tensor.untyped_storage()) in _pinned

@@ -1,0 +1,184 @@
+"""Streams and events of a device on which every call has finished when it returns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import torch
+
+from trnsim.errors import BadInput, NotModelled
+from trnsim.torch.api.cores import Device, core_index
+from trnsim.torch.clock import clock
+from trnsim.torch.faults import program_line
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+_MS: Final = 1e3
+
+
+class Event(torch.Event):
+    """A point in a stream; work before it is done.
+
+    With `enable_timing` the calls between two events are counted, so that their time can be asked.
+    """
+
+    enable_timing: bool
+
+    def __new__(
+        cls,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        device: Device = None,
+    ) -> Self:
+        """An event of a core; whoever waits for it waits for nothing."""
+        del blocking, interprocess
+        made = super().__new__(cls, device=torch.device(DEVICE_TYPE, core_index(device)))
+        made.enable_timing = enable_timing
+        made._place = None
+        return made
+
+    _place: int | None
+
+    def record(self, stream: Any = None) -> None:
+        """Mark this point among the calls on the device."""
+        del stream
+        if self.enable_timing:
+            self._place = clock().mark(self)
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing to wait for."""
+
+    def query(self) -> bool:
+        """Whether the work before it is done: always."""
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    def elapsed_time(  # pyright: ignore[reportIncompatibleMethodOverride]  torch.cuda's name
+        self, end_event: torch.Event
+    ) -> float:
+        """Estimated device time between two recorded events, in milliseconds.
+
+        Raises:
+            BadInput: if one was not recorded, or without enable_timing.
+            NotModelled: if a call in between has no time, by name.
+        """
+        end = getattr(end_event, "_place", None)
+        if self._place is None or end is None:
+            raise BadInput(
+                "elapsed_time of an event that was not recorded with enable_timing=True",
+                fix="make both with Event(enable_timing=True), and call record() on each",
+                line=program_line(),
+            )
+        span = clock().between(self._place, end)
+        if span.missing:
+            raise NotModelled(
+                f"no time between the events: {next(iter(span.missing))}",
+                fix="time the other calls, or see trnsim run SCRIPT for all that have a time",
+                line=program_line(),
+            )
+        return span.device_time_s * _MS
+
+
+class Stream(torch.Stream):
+    """A queue of work on one core, which is always empty."""
+
+    def __new__(cls, device: Device = None, priority: int = 0, **given: Any) -> Self:
+        """A stream of a core."""
+        del priority, given
+        return super().__new__(cls, device=torch.device(DEVICE_TYPE, core_index(device)))
+
+    def wait_stream(  # pyright: ignore[reportIncompatibleMethodOverride]  torch.cuda's name
+        self, stream: Any
+    ) -> None:
+        """Nothing to wait for."""
+
+    def wait_event(self, event: Any) -> None:
+        """Nothing to wait for."""
+
+    def record_event(self, event: Any = None) -> Any:
+        """`event`, or a new one, recorded at this point."""
+        marked = Event() if event is None else event
+        marked.record(self)
+        return marked
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    def query(self) -> bool:
+        """Whether all work is done: always."""
+        return True
+
+    def __enter__(self) -> Self:
+        _current.entered.append(current_stream(self.device))
+        set_stream(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        del kind, error, traceback
+        set_stream(_current.entered.pop())
+
+
+class _Current(threading.local):
+    """The streams of this thread.
+
+    Attributes:
+        streams: the one that work goes to, by core; the default stream where there is none.
+        entered: those that were current outside each `with`.
+    """
+
+    def __init__(self) -> None:
+        self.streams: dict[int, torch.Stream] = {}
+        self.entered: list[torch.Stream] = []
+
+
+_current: Final = _Current()
+
+
+def current_stream(device: Device = None) -> torch.Stream:
+    """The stream that work goes to."""
+    index = core_index(device)
+    return _current.streams.get(index) or default_stream(index)
+
+
+@cache
+def _default(index: int) -> Stream:
+    return Stream(index)
+
+
+def default_stream(device: Device = None) -> Stream:
+    """The stream that work goes to unless told otherwise."""
+    return _default(core_index(device))
+
+
+def set_stream(stream: torch.Stream) -> None:
+    """From now on, work of this thread on the stream's core goes to it."""
+    _current.streams[core_index(stream.device)] = stream
+
+
+@contextmanager
+def stream(stream: torch.Stream | None) -> Generator[torch.Stream | None]:
+    """Inside, work goes to `stream`."""
+    if stream is None:
+        yield None
+        return
+    before = current_stream(stream.device)
+    set_stream(stream)
+    try:
+        yield stream
+    finally:
+        set_stream(before)

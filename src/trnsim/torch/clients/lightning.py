@@ -1,0 +1,219 @@
+"""PyTorch Lightning on the device: `Trainer(accelerator="neuron")`, and "auto" finds it.
+
+Lightning knows no Neuron device: with `devices=1` it would train on the CPU without a word, and
+mixed precision would cast for CUDA. This file imports no Lightning. When the program does, as
+`lightning.pytorch` or under its older name, an accelerator and two strategies are registered there.
+`lightning.fabric` alone is not served.
+
+Source: lightning 2.6.6, pytorch/trainer/connectors/accelerator_connector.py.
+"""
+# ruff: noqa: SLF001  what Lightning chooses, it chooses in private methods of one class
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from trnsim.errors import BadInput
+from trnsim.torch.api.cores import core_index, visible_cores
+from trnsim.torch.api.memory import memory_stats
+from trnsim.torch.clients.imports import when_imported
+from trnsim.torch.faults import program_line
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_PLACE: Final = ".trainer.connectors.accelerator_connector"
+_CONNECTORS: Final = tuple(f"{name}{_PLACE}" for name in ("lightning.pytorch", "pytorch_lightning"))
+_DESCRIPTION: Final = "AWS NeuronCores, emulated"
+
+
+def register() -> None:
+    """Serve Lightning when it is imported."""
+    for name in _CONNECTORS:
+        when_imported(name, serve)
+
+
+def serve(connector: ModuleType) -> None:
+    """Register the accelerator and the strategies beside Lightning's own.
+
+    `connector` is the module with the class that a Trainer asks for both.
+    """
+    package = connector.__name__.removesuffix(_PLACE)
+    accelerators: Any = import_module(f"{package}.accelerators")
+    strategies: Any = import_module(f"{package}.strategies")
+    precision: Any = import_module(f"{package}.plugins.precision")
+    accelerator = _joined(connector, NeuronAccelerator, accelerators.Accelerator)
+    accelerators.AcceleratorRegistry.register(DEVICE_TYPE, accelerator, description=_DESCRIPTION)
+    single = _joined(connector, SingleNeuronStrategy, strategies.SingleDeviceStrategy)
+    parallel = _joined(connector, NeuronDDPStrategy, strategies.DDPStrategy)
+    registry = strategies.StrategyRegistry
+    for strategy in (single, parallel):
+        registry.register(strategy.strategy_name, strategy)
+    place: Any = connector
+    served = _joined(connector, Choice, place._AcceleratorConnector)
+    served.lightning = Lightning(
+        single, parallel, registry, strategies.DDPStrategy, precision.MixedPrecision
+    )
+    place._AcceleratorConnector = served
+    trainer: Any = sys.modules.get(f"{package}.trainer.trainer")
+    if hasattr(trainer, "_AcceleratorConnector"):  # imported before us
+        trainer._AcceleratorConnector = served
+
+
+def _joined(connector: ModuleType, ours: type, theirs: type) -> Any:
+    """A class of Lightning with what ours changes, where a spawned process finds it again."""
+    named = {"__doc__": ours.__doc__, "__module__": connector.__name__}
+    joined = type(ours.__name__, (ours, theirs), named)
+    setattr(connector, ours.__name__, joined)
+    return joined
+
+
+@dataclass(frozen=True)
+class Lightning:
+    """The classes of the Lightning that is served.
+
+    Attributes:
+        single: its strategy for one core.
+        parallel: its strategy for a process for each core.
+        registry: its strategies by name.
+        ddp: its own DistributedDataParallel strategy.
+        mixed_precision: its plugin for autocast.
+    """
+
+    single: Any
+    parallel: Any
+    registry: Any
+    ddp: Any
+    mixed_precision: Any
+
+
+class NeuronAccelerator:
+    """What Lightning asks of an accelerator."""
+
+    def setup_device(self, device: torch.device) -> None:
+        """Nothing to set up on a neuron device.
+
+        Raises:
+            BadInput: for any other, on which the program would run unseen.
+        """
+        if device.type != DEVICE_TYPE:
+            raise BadInput(
+                f"Lightning would run accelerator='neuron' on {device}",
+                fix="leave strategy='auto', or choose one whose root_device is a neuron device",
+                line=program_line(),
+            )
+
+    def setup(self, trainer: Any) -> None:
+        """Nothing: the device needs no preparation for a fit."""
+        del trainer
+
+    def teardown(self) -> None:
+        """Nothing is kept."""
+
+    def get_device_stats(self, device: str | torch.device) -> dict[str, Any]:
+        """Bytes of HBM in use, for the callback DeviceStatsMonitor."""
+        return dict(memory_stats(device))
+
+    @staticmethod
+    def parse_devices(devices: int | str | list[int]) -> list[int]:
+        """Indices of the logical cores of ``devices=``: a number of them, -1 for all, or a list."""
+        if isinstance(devices, list):
+            return devices
+        if isinstance(devices, str) and "," in devices:
+            return [int(part) for part in devices.split(",") if part.strip()]
+        number = int(devices)
+        return list(range(len(visible_cores()) if number < 0 else number))
+
+    @staticmethod
+    def get_parallel_devices(devices: list[int]) -> list[torch.device]:
+        """One neuron device for each process; each has a core of its own, its neuron:0.
+
+        A single one may have another index where NEURON_RT_VISIBLE_CORES gives this process more.
+        """
+        if len(devices) == 1:
+            return [torch.device(DEVICE_TYPE, core_index(devices[0]))]
+        return [torch.device(DEVICE_TYPE, 0) for _ in devices]
+
+    @staticmethod
+    def auto_device_count() -> int:
+        """The logical cores of this process."""
+        return len(visible_cores())
+
+    @staticmethod
+    def is_available() -> bool:
+        """True: the device needs no hardware."""
+        return True
+
+    @staticmethod
+    def name() -> str:
+        """The name for ``accelerator=``."""
+        return DEVICE_TYPE
+
+
+class SingleNeuronStrategy:
+    """One process on one NeuronCore."""
+
+    strategy_name = "neuron_single"
+
+    def __init__(self, device: str | torch.device = f"{DEVICE_TYPE}:0", **options: Any) -> None:
+        base: Any = super()
+        base.__init__(device=torch.device(device), **options)
+
+
+class NeuronDDPStrategy:
+    """DistributedDataParallel over processes with a NeuronCore each."""
+
+    strategy_name = "neuron_ddp"
+
+    def __init__(self, **options: Any) -> None:
+        base: Any = super()
+        base.__init__(**({"process_group_backend": DEVICE_TYPE} | options))
+
+    def determine_ddp_device_ids(self) -> None:
+        """None: the module lies on its one device; where there are ids Lightning asks for CUDA."""
+
+
+class Choice:
+    """How a Trainer chooses: the device before the CPU, and what serves the device."""
+
+    lightning: Lightning
+
+    def _choose_auto_accelerator(self) -> str:
+        """The accelerator of ``accelerator="auto"``."""
+        base: Any = super()
+        found: str = base._choose_auto_accelerator()
+        return DEVICE_TYPE if found == "cpu" else found
+
+    def _init_strategy(self) -> None:
+        """The strategy; ours where Lightning's own is a default or a name."""
+        this: Any = self
+        if isinstance(this.accelerator, NeuronAccelerator):
+            this._strategy_flag = self._ours(this._strategy_flag, this._parallel_devices[0])
+        base: Any = super()
+        base._init_strategy()
+
+    def _ours(self, flag: Any, first: torch.device) -> Any:
+        known = self.lightning
+        if isinstance(flag, str):
+            entry = known.registry[flag]
+            options = entry["init_params"]
+            return known.parallel(**options) if entry["strategy"] is known.ddp else flag
+        is_default = flag.strategy_name == "single_device" and flag.root_device.type == "cpu"
+        return known.single(first) if is_default else flag
+
+    def _check_and_init_precision(self) -> Any:
+        """The precision; mixed ones cast on the device, where Lightning would on CUDA."""
+        this: Any = self
+        base: Any = super()
+        found = base._check_and_init_precision()
+        plugin = self.lightning.mixed_precision
+        is_for_cuda = isinstance(found, plugin) and found.device == "cuda"
+        if is_for_cuda and isinstance(this.accelerator, NeuronAccelerator):
+            return plugin(found.precision, DEVICE_TYPE)
+        return found

@@ -1,0 +1,94 @@
+"""safetensors straight to the device: `load_file(path, device="neuron")`.
+
+The released safetensors takes the names of the devices that it knows and refuses "neuron", and
+accelerate passes that name when it loads a state in several processes. Source: safetensors 0.8.0
+torch.py; accelerate 1.15.0 checkpointing.py.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+
+from trnsim.torch.api.cores import core_index
+from trnsim.torch.clients.imports import when_imported
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType, TracebackType
+
+
+def register() -> None:
+    """Serve safetensors when it is imported."""
+    when_imported("safetensors", serve)
+
+
+def serve(module: ModuleType) -> None:
+    """Put ours in the place of `safetensors.safe_open`, which all of its readers use."""
+    package: Any = module
+    package.safe_open = _opening(package.safe_open)
+
+
+def _opening(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(theirs, updated=())
+    def safe_open(filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
+        if str(device).partition(":")[0] != DEVICE_TYPE:
+            return theirs(filename, framework=framework, device=device, **options)
+        opened = theirs(filename, framework=framework, device="cpu", **options)
+        return Opened(opened, torch.device(DEVICE_TYPE, core_index(str(device))))
+
+    return safe_open
+
+
+class Opened:
+    """An open file whose tensors are on a neuron device; each is copied when it is asked for."""
+
+    def __init__(self, opened: Any, device: torch.device) -> None:
+        self._opened = opened
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
+
+    def __enter__(self) -> Self:
+        self._opened.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._opened.__exit__(kind, error, traceback)
+
+    def get_tensor(self, name: str) -> torch.Tensor:
+        """One tensor by its name."""
+        tensor: torch.Tensor = self._opened.get_tensor(name)
+        return tensor.to(self._device)
+
+    def get_tensors(self) -> dict[str, torch.Tensor]:
+        """All tensors by name."""
+        return {name: self.get_tensor(name) for name in self._opened.keys()}  # noqa: SIM118  no dict
+
+    def get_slice(self, name: str) -> Slice:
+        """A tensor of which a part can be read."""
+        return Slice(self._opened.get_slice(name), self._device)
+
+
+class Slice:
+    """A tensor in a file; indexing reads the part, onto the device."""
+
+    def __init__(self, whole: Any, device: torch.device) -> None:
+        self._whole = whole
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole, name)
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        part: torch.Tensor = self._whole[index]
+        return part.to(self._device)

@@ -1,0 +1,1 @@
+"""Whole graphs: torch.compile and torch.export."""

@@ -1,0 +1,208 @@
+"""PyTorch's graphs as ours: of `torch.compile` and of `torch.export`, whose nodes are alike.
+
+Every node carries what PyTorch's shape functions said of its result. An operator without a lowering
+gives what is then an input of our graph; what it reads is then an output, since it must exist.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx
+
+from trnsim.graph import Graph, Value
+from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.graph.decompositions.build import (
+    Build,
+    Unlowered,
+)
+from trnsim.graph.ir import CUSTOM_CALL, TUPLE_ELEMENT
+from trnsim.torch.aten.calls import plain_name, tensors_in, values_in
+from trnsim.torch.aten.spec import (
+    Spec,
+    spec_of,
+)
+from trnsim.torch.dispatch.launches import kernel_call
+from trnsim.torch.dispatch.nki_calls import KernelCall
+
+# These make tensors that something else fills before anyone reads them.
+_MADE_EMPTY: Final = frozenset(
+    {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty"}
+)
+# These check what is known here already, and run nothing.
+_CHECKS: Final = frozenset({"_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range"})
+_FUNCTIONALIZED: Final = "auto_functionalized"
+
+
+@dataclass
+class Imported:
+    """One of PyTorch's graphs.
+
+    Attributes:
+        graph: what it does, as ours.
+        inputs: the tensors that it is given, in order.
+        names: of our graph's inputs, by the value's number.
+        operators: the operators of PyTorch's graph, in order.
+        missing: those without a lowering, with the reason for each.
+    """
+
+    graph: Graph = field(repr=False)
+    inputs: tuple[Spec, ...]
+    names: dict[int, str]
+    operators: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def import_graph(module: fx.GraphModule) -> Imported:
+    """PyTorch's graph as ours."""
+    builder = _Import()
+    for node in module.graph.nodes:
+        builder.add(node)
+    graph = builder.b.graph
+    # A transposed result is handed back as a view of what was computed.
+    graph.outputs = [graph.origin(value)[0] for value in [*builder.outputs, *builder.read_outside]]
+    graph.prune()
+    read = {value.number for node in graph.nodes for value in node.values}
+    unread = builder.empty - read
+    graph.inputs = [value for value in graph.inputs if value.number not in unread]
+    return Imported(
+        graph,
+        tuple(builder.inputs),
+        builder.names,
+        tuple(builder.operators),
+        tuple(dict.fromkeys(builder.missing)),
+    )
+
+
+def is_lowered(name: str) -> bool:
+    """Whether there is a lowering of an operator, so that it need not be decomposed."""
+    return plain_name(name) in DECOMPOSITIONS
+
+
+class _Import:
+    """A graph under way."""
+
+    def __init__(self) -> None:
+        self.b = Build()
+        self.names: dict[int, str] = {}
+        self.missing: list[str] = []
+        self.operators: list[str] = []
+        self.inputs: list[Spec] = []
+        self.empty: set[int] = set()
+        self.outputs: list[Value] = []
+        self.read_outside: list[Value] = []
+        self._made: dict[fx.Node, Any] = {}
+
+    def add(self, node: fx.Node) -> None:
+        """Add what a node does."""
+        if node.op in ("placeholder", "get_attr"):
+            self.inputs += map(spec_of, tensors_in(node.meta.get("val")))
+            self._made[node] = self._fresh(node)
+        elif node.op == "output":
+            self.outputs = values_in(self._value(node.args[0]))
+        elif node.target is operator.getitem:
+            place: Any = node.args[1]
+            parts: Any = self._value(node.args[0])
+            self._made[node] = parts[place] if place < len(parts) else None
+        elif node.op == "call_function":
+            self._made[node] = self._call(node)
+
+    def _call(self, node: fx.Node) -> Any:
+        results = node.meta.get("val")
+        if isinstance(results, int | float | bool | torch.SymInt):
+            return results  # a size, which is known
+        name = str(getattr(node.target, "name", lambda: str(node.target))())
+        kernel, arguments, is_functional = _kernel(node, name)
+        if kernel is not None:
+            self.operators.append(kernel.name)
+            return self._custom_call(kernel, arguments, results, is_functional=is_functional)
+        if plain_name(name) in _CHECKS:
+            return None
+        self.operators.append(name)
+        before, tensors = len(self.b.graph.nodes), tensors_in(results)
+        if tensors and not any(tensor.numel() for tensor in tensors):
+            made = self._fresh(node)
+            self.empty |= {value.number for value in values_in(made)}
+            return made
+        try:
+            return self._lowered(node, plain_name(name), tensors)
+        except (Unlowered, TypeError, ZeroDivisionError) as error:
+            del self.b.graph.nodes[before:]
+            made = self._fresh(node)
+            if plain_name(name) in _MADE_EMPTY:
+                self.empty |= {value.number for value in values_in(made)}
+            else:
+                self.missing.append(f"{name}: {error}".splitlines()[0])
+                self.read_outside += values_in(self._value(list(node.all_input_nodes)))
+            return made
+
+    def _lowered(self, node: fx.Node, name: str, results: list[Tensor]) -> Any:
+        decompose = DECOMPOSITIONS.get(name)
+        if decompose is None:
+            raise Unlowered("there is no lowering of it")
+        for operand in node.all_input_nodes:
+            given = operand.meta.get("val")
+            if isinstance(given, Tensor) and self._made.get(operand) is None:
+                raise Unlowered(f"it reads {given.dtype}, which a NeuronCore does not have")
+        self.b.results = [spec_of(tensor).type for tensor in results]
+        args = [self._value(value) for value in node.args]
+        return decompose(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})
+
+    def _custom_call(
+        self, call: KernelCall, arguments: list[Any], results: Any, *, is_functional: bool
+    ) -> Any:
+        """A kernel of the user's own as one operation with as many results as it has."""
+        graph, tensors = self.b.graph, tensors_in(results)
+        if not tensors:
+            return None
+        operands = values_in([self._value(argument) for argument in arguments])
+        operands = [value for value in operands if value.number not in self.empty]
+        types = [spec_of(tensor).type for tensor in tensors]
+        made = [graph.add(CUSTOM_CALL, operands, types[0], call=call)]
+        made += [
+            graph.add(TUPLE_ELEMENT, made[:1], kind, index=place)
+            for place, kind in enumerate(types[1:], 1)
+        ]
+        if isinstance(results, Tensor):
+            return made[0]
+        given = iter(made)
+        parts = [next(given) if isinstance(part, Tensor) else None for part in results]
+        return parts if is_functional or len(parts) > 1 else parts[0]
+
+    def _fresh(self, node: fx.Node) -> Any:
+        """The tensors that a node gives, as inputs."""
+        value = node.meta.get("val")
+        if isinstance(value, list | tuple):
+            return [self._input(node, part) if isinstance(part, Tensor) else part for part in value]
+        return self._input(node, value) if isinstance(value, Tensor) else value
+
+    def _input(self, node: fx.Node, tensor: Tensor) -> Value | None:
+        number = len(self.b.graph.inputs)
+        try:
+            value = spec_of(tensor).enter(self.b)
+        except Unlowered as error:
+            self.missing.append(error.reason)
+            return None
+        self.names[self.b.graph.inputs[number].number] = node.name
+        return value
+
+    def _value(self, argument: Any) -> Any:
+        if isinstance(argument, fx.Node):
+            return self._made[argument]
+        if isinstance(argument, list | tuple):
+            return [self._value(part) for part in argument]
+        return int(argument) if isinstance(argument, torch.SymInt) else argument
+
+
+def _kernel(node: fx.Node, name: str) -> tuple[KernelCall | None, list[Any], bool]:
+    """The NKI kernel that a node calls, its tensors, and whether PyTorch made it functional.
+
+    PyTorch calls what writes to its arguments with copies of these, and gives the copies back.
+    """
+    if name != _FUNCTIONALIZED:
+        return kernel_call(name), list(node.args), False
+    inner: Any = node.args[0]
+    return kernel_call(inner.name()), list(node.kwargs.values()), True

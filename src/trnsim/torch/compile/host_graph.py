@@ -1,0 +1,197 @@
+"""A graph of PyTorch's as the host runs it fastest: fewer operators, called without ceremony.
+
+Tracing leaves a transpose of a transpose, detached tensors, views as they were, and copies for a
+dropout that drops nothing. Each costs the host as much as a small product, and so does what
+PyTorch does around a call for autograd, which has no part in a graph that was traced.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+from torch.fx.graph import CodeGen
+
+from trnsim.torch import pytorch
+from trnsim.torch.dispatch.contracts import read_contract
+
+_aten: Final[Any] = torch.ops.aten
+_VIEWS: Final = (_aten.view.default, _aten._unsafe_view.default)  # noqa: SLF001  an operator's name
+
+
+_CALL: Final = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)\(")
+
+
+def callable_of(module: fx.GraphModule, seen: int | None = None) -> Callable[..., Any]:
+    """`module`, whose graph may change for it, as a function of the host's tensors.
+
+    Args:
+        module: a traced graph, its device the host.
+        seen: how many results, the first ones, anyone may write to; None for all.
+    """
+    simplify(module.graph, seen)
+    calls = _DirectCalls()
+    module.graph.set_codegen(calls)
+    module.graph.on_generate_code(lambda _: calls.named)
+    module.recompile()
+    forward: Callable[..., Any] = module.forward
+
+    def run(*args: Any) -> Any:
+        with pytorch.without_dispatch_keys(pytorch.AUTOGRAD_KEYS):
+            return forward(*args)
+
+    return run
+
+
+class _Functions:
+    """What graphs call, as attributes."""
+
+
+class _DirectCalls(CodeGen):
+    """Code that calls what lies under an operator's Python object, looked up once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._functions = _Functions()
+
+    def named(self, body: list[str]) -> list[str]:
+        """The lines of the code, with `host.aten_add_Tensor(` for `torch.ops.aten.add.Tensor(`."""
+        return [_CALL.sub(self._name, line) for line in body]
+
+    def additional_globals(self) -> list[tuple[str, Any]]:
+        """What `host` is."""
+        return [("host", self._functions)]
+
+    def _name(self, call: re.Match[str]) -> str:
+        namespace, packet, variant = call.groups()
+        name = f"{namespace}_{packet}_{variant}"
+        found = getattr(getattr(getattr(torch.ops, namespace), packet), variant)
+        setattr(self._functions, name, pytorch.function_under(found))
+        return f"host.{name}("
+
+
+def simplify(graph: fx.Graph, seen: int | None = None) -> None:
+    """Leave out of `graph` the operators whose result is one of their arguments, or of another's.
+
+    Values and strides stay as they were. A result that anyone may write to shares memory with
+    others only where it did before: a copy that is one, or whose origin is one, stays.
+    """
+    returned: Any = next(node for node in graph.nodes if node.op == "output").args[0]
+    results = list(returned) if isinstance(returned, tuple | list) else [returned]
+    shown = {result for result in results[:seen] if isinstance(result, fx.Node)}
+    is_written = any(_is_write(node) for node in graph.nodes)
+    for node in list(graph.nodes):
+        rule = _RULES.get(node.target)
+        origin = rule(node) if rule is not None else None
+        if origin is None and not is_written and node.target is _aten.clone.default:
+            origin = _copied_in_vain(node, shown)
+        if origin is not None:
+            if node in shown:
+                shown.add(origin)
+            node.replace_all_uses_with(origin)
+            graph.erase_node(node)
+        elif node.target is _aten.add.Tensor:
+            _add_where_not_zero(node)
+    for node in reversed(list(graph.nodes)):
+        if not node.users and node.target in _RULES:
+            graph.erase_node(node)
+
+
+def _detached(node: fx.Node) -> fx.Node:
+    """No gradient is asked of the graph, so nothing need be detached."""
+    (origin,) = node.all_input_nodes
+    return origin
+
+
+def _turned_back(node: fx.Node) -> fx.Node | None:
+    """The origin of a transpose of the same transpose."""
+    inner: Any = node.args[0]
+    if inner.target is node.target and set(inner.args[1:]) == set(node.args[1:]):
+        origin: fx.Node = inner.args[0]
+        return origin
+    return None
+
+
+def _as_it_was(node: fx.Node) -> fx.Node | None:
+    """The origin of a view of its own shape; a view of a view is one of the first origin."""
+    origin: Any = node.args[0]
+    inner: fx.Node = origin.args[0] if origin.target in _VIEWS else origin
+    if inner is not origin:
+        node.args = (inner, *node.args[1:])
+    return inner if _layout(node) == _layout(inner) is not None else None
+
+
+def _copied_in_vain(node: fx.Node, shown: set[fx.Node]) -> fx.Node | None:
+    """The origin of a copy with its strides, where no view of either is shown."""
+    origin: Any = node.args[0]
+    if node.kwargs or _layout(node) is None or _layout(node) != _layout(origin):
+        return None
+    base = origin
+    while _is_view(base):
+        base = base.args[0]
+    is_fresh = base.op == "call_function"
+    return None if not is_fresh or _escapes(node, shown) or _escapes(base, shown) else origin
+
+
+def _add_where_not_zero(node: fx.Node) -> None:
+    """Add a part's gradient to the sum of others in its place, not as a tensor full of zeros.
+
+    The sum must be of this kind itself, so that nobody else reads what is written over. A -0 among
+    the others stays -0, where adding 0 would make it 0.
+    """
+    parts: Any = node.args
+    if node.kwargs or not all(isinstance(a, fx.Node) and len(a.users) == 1 for a in parts):
+        return
+    total, part = parts
+    is_like = _layout(node) is not None and _layout(node) == _layout(total) == _layout(part)
+    is_scattered = part.target is _aten.select_backward.default and total.target in _SCATTERED
+    if is_like and is_scattered and node.meta["val"].dtype == total.meta["val"].dtype:
+        gradient, _, axis, place = part.args
+        node.target = add_selected
+        node.args = (total, gradient, axis, place)
+        node.graph.erase_node(part)
+
+
+def add_selected(total: torch.Tensor, gradient: torch.Tensor, axis: int, place: int) -> Any:
+    """``total + zeros with gradient at place``, written to total."""
+    total.select(axis, place).add_(gradient)
+    return total
+
+
+def _escapes(node: fx.Node, shown: set[fx.Node]) -> bool:
+    return node in shown or any(_is_view(user) and _escapes(user, shown) for user in node.users)
+
+
+def _is_view(node: fx.Node) -> bool:
+    target = node.target
+    if not isinstance(target, OpOverload):
+        return target is operator.getitem
+    return target in _VIEWS or read_contract(target).is_view
+
+
+def _is_write(node: fx.Node) -> bool:
+    target = node.target
+    return isinstance(target, OpOverload) and any(read_contract(target).returned)
+
+
+def _layout(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Shape and strides, where both are known."""
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    if not isinstance(value, torch.Tensor):
+        return None
+    sizes = (tuple(value.shape), tuple(value.stride()))
+    return sizes if all(type(n) is int for part in sizes for n in part) else None
+
+
+_SCATTERED: Final = (_aten.select_backward.default, add_selected)
+_RULES: Final[dict[Any, Callable[[fx.Node], fx.Node | None]]] = {
+    _aten.detach.default: _detached,
+    _aten.t.default: _turned_back,
+    _aten.transpose.int: _turned_back,
+    **dict.fromkeys(_VIEWS, _as_it_was),
+}

@@ -1,0 +1,202 @@
+"""The values of a compiled graph: PyTorch's graph run by the host on the tensors' own memory.
+
+No operator of the graph passes through the device, so that nothing but the host's arithmetic is
+paid for. What the graph returns is put on the device again: an input as that input, a view of one
+as a view of it, anything else as a fresh tensor.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx
+from torch._ops import OpOverload
+
+from trnsim.torch import pytorch
+from trnsim.torch.api.memory import core_memory, place
+from trnsim.torch.api.rng import drawing_from
+from trnsim.torch.compile.host_graph import callable_of
+from trnsim.torch.dispatch import attention
+from trnsim.torch.dispatch import factories
+from trnsim.torch.dispatch.alias import host_alias, neuron_alias
+from trnsim.torch.dispatch.contracts import read_contract
+from trnsim.torch.dispatch.policy import LACKING, admit
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+_HOST_FORMS: Final = attention.HOST_FORMS | factories.HOST_FORMS
+_CPU: Final = torch.device("cpu")
+_NOTHING: Final = nullcontext()
+_ON_HOST: Final = -1
+"""What PyTorch says is the index of a tensor's device where that is the CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """Where a result of the graph comes from.
+
+    Attributes:
+        argument: the place of the argument that it is, or is a view of; -1 for a fresh tensor.
+        is_argument: whether it is the argument itself.
+        is_on_device: whether it lives on the device.
+        is_plain: whether nothing has to be looked at before it is put there.
+    """
+
+    argument: int
+    is_argument: bool
+    is_on_device: bool
+    is_plain: bool
+
+
+def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., Any]:
+    """`module` as a function of neuron tensors that the host computes on their memory.
+
+    A graph with an operator that the CPU has not is `module` itself, and so is one that the CPU
+    refuses when it runs and that writes nothing. Of its results the first `seen` are the program's
+    own, which may write to them; None stands for all.
+    """
+    if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
+        return module.forward
+    results, is_single = _results(module)
+    plain = [position for position, result in enumerate(results) if result.is_plain]
+    others = [(position, r) for position, r in enumerate(results) if not r.is_plain]
+    written = _written(module)
+    seeded = any(_contract_of(node).is_seeded for node in _operators(module))
+    lacking = _lacking(module)
+    run = callable_of(_moved(module), seen)
+
+    def computed(*args: Any) -> Any:
+        for dtype in lacking:
+            admit(dtype)
+        core = 0
+        aliases: list[Any] = []
+        for argument in args:
+            index = argument.get_device() if isinstance(argument, Tensor) else _ON_HOST
+            aliases.append(argument if index == _ON_HOST else host_alias(argument))
+            core = core if index == _ON_HOST else index
+        try:
+            # Who watches operators (selective checkpointing keeps their results) sees none of
+            # these, as of any compiled graph: what it would keep is the host's and not a tensor's.
+            with pytorch.without_modes(), drawing_from(core) if seeded else _NOTHING:
+                found = run(*aliases)
+        except RuntimeError:
+            if written:
+                raise
+            return module.forward(*args)  # the device takes more, and says better what it refuses
+        for position in written:
+            torch.autograd.graph.increment_version(args[position])
+        back = [found] if is_single else list(found)
+        memory = core_memory(core)
+        for position in plain:
+            memory.hold(back[position])
+            back[position] = neuron_alias(back[position], core)
+        for position, result in others:
+            back[position] = _back(result, back[position], args, core)
+        return back[0] if is_single else back
+
+    return computed
+
+
+def _lacking(module: fx.GraphModule) -> list[torch.dtype]:
+    """The dtypes of the graph's own tensors that the chip has not, of which the policy decides."""
+    made = (node.meta.get("val") for node in _operators(module))
+    found = {value.dtype for value in made if isinstance(value, Tensor) and not value.is_cpu}
+    return sorted(found & LACKING, key=str)
+
+
+def _back(result: _Result, part: Any, args: tuple[Any, ...], core: int) -> Any:
+    if result.is_argument:
+        return args[result.argument]
+    if not result.is_on_device or not isinstance(part, Tensor):
+        return part
+    if result.argument >= 0 and part.numel():
+        base = _seen_as(args[result.argument], part.dtype)
+        offset = base.storage_offset() + part.storage_offset()
+        return base.as_strided(part.shape, part.stride(), offset)
+    return place(part, core)
+
+
+def _seen_as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """A view of the memory of `tensor` from its first element on, in elements of another dtype."""
+    if tensor.dtype is dtype:
+        return tensor
+    if dtype.is_complex:
+        return torch.view_as_complex(tensor.as_strided((1, 2), (2, 1)))
+    if tensor.is_complex():
+        return torch.view_as_real(tensor.as_strided((1,), (1,)))
+    return tensor.as_strided((max(1, dtype.itemsize // tensor.itemsize),), (1,)).view(dtype)
+
+
+def _moved(module: fx.GraphModule) -> fx.GraphModule:
+    """The graph with the CPU in the place of the device."""
+    moved = fx.GraphModule(module, copy.deepcopy(module.graph))
+    for node in moved.graph.nodes:
+        if isinstance(node.target, OpOverload):
+            node.target = _HOST_FORMS.get(_contract_of(node).name, node.target)
+        if "device" in node.kwargs:
+            node.kwargs = {**node.kwargs, "device": _CPU}
+        node.args = tuple(_CPU if isinstance(a, torch.device) else a for a in node.args)
+    with pytorch.without_fakes():
+        for name, tensor in [*module.named_buffers(), *module.named_parameters()]:
+            if tensor.device.type == DEVICE_TYPE:
+                owner, _, attribute = name.rpartition(".")
+                setattr(moved.get_submodule(owner), attribute, host_alias(tensor.detach()))
+    return moved
+
+
+def _results(module: fx.GraphModule) -> tuple[list[_Result], bool]:
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    returned: Any = output.args[0]
+    is_single = not isinstance(returned, tuple | list)
+    places = {
+        node: place
+        for place, node in enumerate(n for n in module.graph.nodes if n.op == "placeholder")
+    }
+    found: list[_Result] = []
+    for node in (returned,) if is_single else returned:
+        source = _source(node)
+        value = node.meta.get("val") if isinstance(node, fx.Node) else None
+        is_on_device = isinstance(value, Tensor) and value.device.type == DEVICE_TYPE
+        is_plain = is_on_device and source not in places and _is_plain(value)
+        found.append(_Result(places.get(source, -1), node in places, is_on_device, is_plain))
+    return found, is_single
+
+
+def _is_plain(value: Any) -> bool:
+    if not isinstance(value, Tensor) or value.layout is not torch.strided:
+        return False
+    return value.dtype not in LACKING and not value.is_complex() and not value.is_neg()
+
+
+def _source(node: Any) -> Any:
+    """What `node` is a view of, or itself."""
+    while isinstance(node, fx.Node) and node.op == "call_function":
+        if not isinstance(node.target, OpOverload) or not _contract_of(node).is_view:
+            break
+        node = node.args[0]
+    return node
+
+
+def _written(module: fx.GraphModule) -> list[int]:
+    """The places of the arguments that the graph writes in place."""
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    written: list[Any] = [
+        node.args[slot[0]]
+        for node in _operators(module)
+        for slot in _contract_of(node).returned
+        if slot is not None and slot[0] < len(node.args)
+    ]
+    return [place for place, node in enumerate(placeholders) if node in written]
+
+
+def _operators(module: fx.GraphModule) -> list[fx.Node]:
+    return [n for n in module.graph.nodes if isinstance(n.target, OpOverload)]
+
+
+def _contract_of(node: fx.Node) -> Any:
+    target: Any = node.target
+    return read_contract(target)

@@ -1,0 +1,340 @@
+"""Attention as one operator, where the CPU has one: its values are the host's flash attention.
+
+PyTorch's `scaled_dot_product_attention` chooses a form by the device, in C++, and takes products
+and a softmax for a device that it does not know. Where the CPU would take its fused form, this
+device takes the one that PyTorch has for other backends; elsewhere (a mask that is learned,
+dropout, heads that share keys) attention stays what PyTorch makes of it.
+
+Tensors that lie over processes take the forms that PyTorch knows to split, `flash` without a mask
+and `efficient` with one; what each process then computes is the form above.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.torch import pytorch
+from trnsim.torch.api.memory import place
+from trnsim.torch.clients.imports import when_imported
+from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.dispatch.contracts import read_contract
+from trnsim.torch.dispatch.shapes import shape_kernel
+from trnsim.torch.recording import noted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trnsim.torch.pytorch import Kernel, Library
+
+_aten: Final[Any] = torch.ops.aten
+_FORWARD: Final = "_scaled_dot_product_fused_attention_overrideable"
+_FLASH: Final = "_scaled_dot_product_flash_attention"
+_EFFICIENT: Final = "_scaled_dot_product_efficient_attention"
+
+
+def register(library: Library) -> None:
+    """Register the choice of a form, and the form."""
+    for key in ("AutogradPrivateUse1", "PrivateUse1"):
+        library.impl("scaled_dot_product_attention", attend, key)
+    for name, kernel in {_FORWARD: attention, f"{_FORWARD}_backward": attention_backward}.items():
+        library.impl(name, _noted(name, kernel), "PrivateUse1")
+    for name, kernel in _FORMS_TO_SPLIT.items():
+        library.impl(name, kernel, "PrivateUse1")
+    when_imported("torch.nn.attention.flex_attention", _serve_flex)
+
+
+def _serve_flex(module: Any) -> None:
+    """Let FlexAttention take tensors of the device, which its list of devices does not name.
+
+    The list is a constant of the check, which stays PyTorch's own for its compiler to trace.
+    """
+    check: Any = module._validate_device  # noqa: SLF001  PyTorch's name
+    constants = (
+        part | {pytorch.DEVICE_TYPE} if isinstance(part, frozenset) else part
+        for part in check.__code__.co_consts
+    )
+    check.__code__ = check.__code__.replace(co_consts=tuple(constants))
+
+
+def _noted(name: str, kernel: Kernel) -> Kernel:
+    operator = pytorch.overload(f"aten::{name}")
+    if operator is None:
+        raise AttributeError(name)
+    return noted(f"aten::{name}", kernel, shape_kernel(operator, read_contract(operator), kernel))
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """aten::scaled_dot_product_attention: the fused form where the CPU takes its own."""
+    is_plain = not (dropout_p or (is_causal and attn_mask is not None))
+    if is_plain and _is_dense(query, key, value) and _is_given(attn_mask):
+        bias = attn_mask
+        if bias is not None and bias.dtype is torch.bool:
+            hidden = bias.logical_not()
+            bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(hidden, -math.inf)
+        form = _split if pytorch.is_distributed(query) else _fused
+        return form(query, key, value, bias, is_causal, scale)[0]
+    composed = _aten.scaled_dot_product_attention.default.decompose
+    options = {"scale": scale, "enable_gqa": enable_gqa}
+    return composed(query, key, value, attn_mask, dropout_p, is_causal, **options)
+
+
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[Any, ...]:
+    """The fused form, without dropout."""
+    found: tuple[Any, ...] = getattr(_aten, _FORWARD)(
+        query, key, value, bias, 0.0, is_causal, scale=scale
+    )
+    return found
+
+
+def _split(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[Any, ...]:
+    """The form that DTensor splits over processes."""
+    found: tuple[Any, ...]
+    if bias is None:
+        found = getattr(_aten, _FLASH)(query, key, value, 0.0, is_causal, scale=scale)
+    else:
+        whole = bias.expand(
+            *query.shape[:3], key.shape[2]
+        )  # DTensor splits it where they are split
+        found = getattr(_aten, _EFFICIENT)(
+            query, key, value, whole, query.requires_grad, 0.0, is_causal, scale=scale
+        )
+    return found
+
+
+def flash(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """aten::_scaled_dot_product_flash_attention, by the fused form."""
+    del dropout_p, return_debug_mask
+    out, logs, _, _, max_q, max_k, *_ = _fused(query, key, value, None, is_causal, scale)
+    return out, logs, None, None, max_q, max_k, _number(query), _number(query), None
+
+
+def flash_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    logsumexp: Tensor,
+    cum_seq_q: Tensor | None,
+    cum_seq_k: Tensor | None,
+    max_q: int,
+    max_k: int,
+    dropout_p: float,
+    is_causal: bool,
+    philox_seed: Tensor,
+    philox_offset: Tensor,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """The gradients of queries, keys and values."""
+    del cum_seq_q, cum_seq_k
+    backward = getattr(_aten, f"{_FORWARD}_backward")
+    found: tuple[Any, ...] = backward(
+        grad, query, key, value, None, [True, True, True, False], out, logsumexp,
+        philox_seed, philox_seed, max_q, max_k, dropout_p, is_causal, philox_seed, philox_offset,
+        scale=scale,
+    )  # fmt: skip
+    return found[:3]
+
+
+def efficient(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """aten::_scaled_dot_product_efficient_attention, by the fused form."""
+    del compute_log_sumexp, dropout_p
+    out, logs, *_ = _fused(query, key, value, attn_bias, is_causal, scale)
+    return out, logs, _number(query), _number(query)
+
+
+def _number(query: Tensor) -> Tensor:
+    """What stands for the seed of a dropout that there is not; DTensor takes none but a number."""
+    return query.new_zeros((), dtype=torch.int64)
+
+
+def efficient_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None,
+    out: Tensor,
+    logsumexp: Tensor,
+    philox_seed: Tensor,
+    philox_offset: Tensor,
+    dropout_p: float,
+    grad_input_mask: Sequence[bool],
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """The gradients of queries, keys and values; a mask has none."""
+    backward = getattr(_aten, f"{_FORWARD}_backward")
+    sizes = query.shape[-2], key.shape[-2]
+    found: tuple[Any, ...] = backward(
+        grad, query, key, value, attn_bias, list(grad_input_mask), out, logsumexp,
+        philox_seed, philox_seed, *sizes, dropout_p, is_causal, philox_seed, philox_offset,
+        scale=scale,
+    )  # fmt: skip
+    return (*found[:3], None)
+
+
+def _is_dense(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether the CPU's fused form takes such queries, keys and values."""
+    given = (query, key, value)
+    if not all(t.dim() == _DIMENSIONS and t.numel() and t.stride(-1) == 1 for t in given):
+        return False
+    # One by one: sizes that are symbols can be compared, and cannot be hashed.
+    is_alike = all(
+        t.shape[dim] == query.shape[dim] for t in (key, value) for dim in (0, 1, _DIMENSIONS - 1)
+    )
+    return is_alike and key.dtype == value.dtype == query.dtype and query.dtype in _DTYPES
+
+
+def _is_given(mask: Tensor | None) -> bool:
+    """Whether the CPU's fused form takes such a mask: it has no gradient for one."""
+    return mask is None or (not mask.requires_grad and mask.dim() in (2, _DIMENSIONS))
+
+
+_DIMENSIONS: Final = 4  # batch, heads, places, width
+_DTYPES: Final = frozenset({torch.float32, torch.bfloat16, torch.float16})
+
+
+def attention(query: Tensor, *rest: Any, **options: Any) -> tuple[Any, ...]:
+    """aten::_scaled_dot_product_fused_attention_overrideable: the result, logarithms, and padding.
+
+    What other devices keep for dropout and for lengths of their own is empty.
+    """
+    return _through_host(host_attention, query, *rest, **options)
+
+
+def attention_backward(grad: Tensor, *rest: Any, **options: Any) -> tuple[Any, ...]:
+    """The gradients of queries, keys and values; a mask has none."""
+    return _through_host(host_attention_backward, grad, *rest, **options)
+
+
+def _through_host(compute: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, ...]:
+    """`compute` on the memory of neuron tensors, its results on the device."""
+    core = args[0].get_device()
+    found = compute(*(_host(argument) for argument in args), **options)
+    return tuple(place(part, core) if isinstance(part, Tensor) else part for part in found)
+
+
+def _host(argument: Any) -> Any:
+    is_ours = isinstance(argument, Tensor) and not argument.is_cpu
+    return host_alias(argument) if is_ours else argument
+
+
+def host_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """`attention` of the host's tensors."""
+    del return_debug_mask
+    out, logs = _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001  likewise
+        query, key, value, dropout_p, is_causal, attn_mask=attn_bias, scale=scale
+    )
+    empty = [torch.empty(0, dtype=torch.int64) for _ in range(5)]
+    # PyTorch promises dense logarithms too, where the CPU's form puts heads innermost.
+    laid = _laid_like(query, out), logs.contiguous()
+    return *laid, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]
+
+
+def host_attention_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None,
+    mask: Any,
+    out: Tensor,
+    logsumexp: Tensor,
+    cum_seq_q: Tensor,
+    cum_seq_k: Tensor,
+    max_q: int,
+    max_k: int,
+    dropout_p: float,
+    is_causal: bool,
+    philox_seed: Tensor,
+    philox_offset: Tensor,
+    *,
+    scale: float | None = None,
+) -> tuple[Tensor | None, ...]:
+    """`attention_backward` of the host's tensors."""
+    del mask, cum_seq_q, cum_seq_k, max_q, max_k, philox_seed, philox_offset
+    found = _aten._scaled_dot_product_flash_attention_for_cpu_backward(  # noqa: SLF001  likewise
+        grad, query, key, value, out, logsumexp, dropout_p, is_causal,
+        attn_mask=attn_bias, scale=scale,
+    )  # fmt: skip
+    return (*map(_laid_like, (query, key, value), found), None)
+
+
+def _laid_like(like: Tensor, tensor: Tensor) -> Tensor:
+    """`tensor` with the strides that PyTorch promises for this form, those of `like`."""
+    laid = torch.empty_like(like)
+    return tensor if laid.stride() == tensor.stride() else laid.copy_(tensor)
+
+
+_FORMS_TO_SPLIT: Final[dict[str, Kernel]] = {
+    _FLASH: flash,
+    f"{_FLASH}_backward": flash_backward,
+    _EFFICIENT: efficient,
+    f"{_EFFICIENT}_backward": efficient_backward,
+}
+
+HOST_FORMS: Final = {
+    f"aten::{_FORWARD}": host_attention,
+    f"aten::{_FORWARD}_backward": host_attention_backward,
+}
+"""What computes these operators of a graph that the host runs; the CPU has none for them."""

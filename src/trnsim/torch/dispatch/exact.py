@@ -1,0 +1,187 @@
+"""How values are computed: by the host as a whole, instruction by instruction, or not at all.
+
+`fast`, the default, lets the host compute an operator as a whole and rounds once. `exact` runs the
+operator's kernel, so that sums are added in the order of the tiles and functions are those of the
+engines. Random numbers are the host's either way. An operator without a kernel is computed by the
+host in both; `exact` counts these and warns, or refuses them under the policy `chip`, the tensors
+as they were. `shapes` computes no values: a step has its calls, its memory
+and its time, and reading a number gives whatever lies in memory.
+
+The two agree within one rounding of the output plus ``2 * K * 2**-24 * sum(abs(a) * abs(b))`` for a
+reduction over K, and within `FUNCTION_BOUNDS` for the functions of the Scalar Engine. `fast` rounds
+to nearest, or by chance (`rounding.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import torch
+from torch import Tensor
+
+from trnsim.errors import BadInput
+from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.graph.decompositions.build import Unlowered
+from trnsim.lower import evaluate
+from trnsim.torch.api.cores import target
+from trnsim.torch.aten.calls import (
+    NO_LOWERING,
+    build,
+    call_of,
+    no_matter,
+    plain_name,
+    tensors_in,
+)
+from trnsim.torch.aten.spec import spec_of
+from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.dispatch.arrays import array_of, tensor_of
+from trnsim.torch.dispatch.policy import leave_to_host
+from trnsim.torch.faults import OperatorNotModelled
+
+if TYPE_CHECKING:
+    from trnsim.torch.dispatch.arrays import Array
+    from trnsim.torch.pytorch import Kernel
+
+Numerics = Literal["fast", "exact", "shapes"]
+_KINDS: Final[tuple[Numerics, ...]] = ("fast", "exact", "shapes")
+_VARIABLE: Final = "TRNSIM_NUMERICS"
+_STOCHASTIC: Final = "NEURON_RT_STOCHASTIC_ROUNDING_EN"
+
+FUNCTION_BOUND: Final = 2.0**-21
+"""How far a function of `exact` may be from that of `fast`, in units of max(abs(f), 1)."""
+FUNCTION_BOUNDS: Final = {
+    "gelu": 2.0**-19,
+    "silu_backward": 2.0**-20,
+    "asinh": 2.0**-18,
+    "acosh": 2.0**-19,
+}
+"""The same for functions that lose more: in a difference of near numbers, in a long formula."""
+
+
+class _Mode:
+    """The numerics in force, whether `fast` rounds by chance, and what `exact` left to the host."""
+
+    def __init__(self) -> None:
+        self.is_stochastic = os.environ.get(_STOCHASTIC, "0") == "1"
+        self.kind: Numerics = _checked(os.environ.get(_VARIABLE, "fast"), f"{_VARIABLE}=")
+        self.on_host: Counter[str] = Counter()
+
+
+def _checked(value: str, setting: str = "numerics ") -> Numerics:
+    """A setting that exists."""
+    for kind in _KINDS:
+        if value == kind:
+            return kind
+    raise BadInput(f"{setting}{value!r}; legal: {', '.join(_KINDS)}", fix=f"{_VARIABLE}=fast")
+
+
+mode: Final = _Mode()
+
+
+@contextmanager
+def numerics(kind: Numerics, *, is_stochastic: bool | None = None) -> Generator[Counter[str]]:
+    """Inside, operators are computed so; what `exact` leaves to the host is counted by reason.
+
+    `is_stochastic` says whether `fast` rounds by chance; None leaves that as it is.
+    """
+    before = mode.kind, mode.is_stochastic
+    mode.kind = _checked(kind)
+    mode.is_stochastic = mode.is_stochastic if is_stochastic is None else is_stochastic
+    mode.on_host.clear()
+    try:
+        yield mode.on_host
+    finally:
+        mode.kind, mode.is_stochastic = before
+
+
+def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
+    """The host's `kernel` called, and its results overwritten by those of the operator's kernel.
+
+    The host's call says which tensors the results are: fresh ones, or arguments written in place.
+
+    Raises:
+        OperatorNotModelled: for an operator without a kernel, under the policy `chip`.
+    """
+    given = _given(name, args, kwargs)
+    if plain_name(name) not in DECOMPOSITIONS and any(tensor.numel() for tensor in given):
+        _leave_to_host(name, given, NO_LOWERING.format(name))
+        return kernel(*args, **kwargs)
+    before = [_as_it_lies(tensor) for tensor in given]
+    result = kernel(*args, **kwargs)
+    try:
+        _overwrite(name, args, kwargs, result, before)
+    except Unlowered as error:
+        with _restoring(given, before):
+            _leave_to_host(name, given, error.reason)
+    return result
+
+
+def _overwrite(name: str, args: Any, kwargs: Any, result: Any, before: list[Array]) -> None:
+    """Put what the operator's kernel makes of `before` into the results of a call.
+
+    Raises:
+        Unlowered: if it has no kernel.
+    """
+    is_list_in_place = result is None and name.startswith("aten::_foreach_")
+    if result is None and not is_list_in_place:
+        raise Unlowered(f"{name} returns nothing of what it writes")
+    wanted = [t for t in tensors_in(args[0] if is_list_in_place else result) if t.numel()]
+    if not wanted:
+        return  # an operator on nothing computes nothing
+    graph = build(call_of(name, args, kwargs, result)).graph
+    if any(node.name == "rng" for node in graph.nodes):
+        return  # the host's numbers stay
+    found = evaluate(graph, before, target().name)
+    for tensor, array in zip(wanted, found, strict=True):
+        host_alias(tensor).copy_(tensor_of(array).reshape(tensor.shape))
+
+
+def _leave_to_host(name: str, given: list[Tensor], reason: str) -> None:
+    """Count an operator that the host computes.
+
+    Raises:
+        OperatorNotModelled: under the policy `chip`.
+    """
+    mode.on_host[reason] += 1
+    tensors = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in given)
+    near = (
+        ()
+        if plain_name(name) in DECOMPOSITIONS
+        else get_close_matches(plain_name(name), DECOMPOSITIONS)
+    )
+    leave_to_host(name, reason, f"on {tensors}" if tensors else "without tensors", near)
+
+
+@contextmanager
+def _restoring(given: list[Tensor], before: list[Array]) -> Generator[None]:
+    """Inside, an error leaves the tensors of a call as they were."""
+    try:
+        yield
+    except OperatorNotModelled:
+        for tensor, array in zip(given, before, strict=True):
+            spec = spec_of(tensor)
+            if not (tensor.is_cpu or spec.repeated):  # neither is written in place
+                host = host_alias(tensor).permute(spec.order)
+                host.copy_(tensor_of(array).reshape(host.shape))
+        raise
+
+
+def _given(name: str, args: Any, kwargs: Any) -> list[Tensor]:
+    """The tensors that a call's graph takes, in its order."""
+    left_out = no_matter(name)
+    values = [*args, *(value for key, value in kwargs.items() if key not in left_out)]
+    return [tensor for tensor in tensors_in(values) if not (tensor.is_cpu and not tensor.dim())]
+
+
+def _as_it_lies(tensor: Tensor) -> Array:
+    """A copy of a tensor's elements in the order of its memory, what it repeats once."""
+    spec = spec_of(tensor)
+    host = tensor if tensor.is_cpu else host_alias(tensor)
+    for dim in spec.repeated:
+        host = host.narrow(dim, 0, 1)
+    return array_of(host.permute(spec.order).clone(memory_format=torch.contiguous_format))

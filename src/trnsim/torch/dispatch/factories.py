@@ -1,0 +1,291 @@
+"""The operators that no schema explains: making tensors, views, copies, resizing, scalars."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import torch
+
+from trnsim.torch import pytorch
+from trnsim.torch.api.cores import core_index
+from trnsim.torch.api.memory import core_memory, place
+from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.dispatch.exact import mode
+from trnsim.torch.dispatch.policy import LACKING, admit
+from trnsim.torch.dispatch.rounding import ROUNDED, rounded
+from trnsim.torch.recording import note_transfer, recordings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from trnsim.torch.pytorch import Kernel, Library
+
+_CPU: Final = torch.device("cpu")
+_set: Final[Any] = torch.ops.aten.set_.source_Storage_storage_offset
+
+# These look at shape, strides and storage alone, so the CPU's own kernels serve: called on the
+# neuron tensor itself they make true views, which share its storage.
+_SAME_ON_EVERY_DEVICE: Final = (
+    "as_strided",
+    "view",
+    "_reshape_alias",
+    "unfold",
+    "view_as_real",
+    "is_set_to",
+    "set_.source_Storage_storage_offset",
+)
+
+
+def register(library: Library) -> None:
+    """Register the kernels of this file."""
+    for name in _SAME_ON_EVERY_DEVICE:
+        library.impl(name, _redispatched(name), "PrivateUse1")
+    for name, kernel in _KERNELS.items():
+        library.impl(name, kernel, "PrivateUse1")
+    for bit in ("Conjugate", "Negative"):
+        # The aliases carry these bits; resolving them first would copy, and so call this again.
+        for name in ("_copy_from", "_copy_from_and_resize"):
+            library.impl(name, pytorch.fallthrough, bit)
+
+
+def _redispatched(name: str) -> Kernel:
+    operator = pytorch.overload(f"aten::{name}")
+    if operator is None:
+        raise AttributeError(name)
+    redispatch = operator.redispatch
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return redispatch(pytorch.CPU_KEYS, *args, **kwargs)
+
+    return kernel
+
+
+def view_as_complex(tensor: Tensor) -> Tensor:
+    """aten::view_as_complex, unless the policy refuses complex numbers."""
+    admit(tensor.dtype.to_complex())
+    return cast("Tensor", _as_complex(tensor))
+
+
+_as_complex: Final = _redispatched("view_as_complex")
+
+
+def _reserve(core: int, elements: int, dtype: torch.dtype | None) -> None:
+    """Refuse what does not fit before the host makes it."""
+    core_memory(core).require(elements * (dtype or torch.get_default_dtype()).itemsize)
+
+
+def empty(
+    size: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    memory_format: torch.memory_format | None = None,
+) -> Tensor:
+    """aten::empty.memory_format."""
+    del pin_memory
+    core = core_index(device)
+    if dtype in LACKING:
+        admit(dtype)
+    _reserve(core, math.prod(size), dtype)
+    host = torch.empty(
+        size,
+        dtype=dtype,
+        layout=layout or torch.strided,
+        device=_CPU,
+        memory_format=memory_format or torch.contiguous_format,
+    )
+    return place(host, core)
+
+
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> Tensor:
+    """aten::empty_strided."""
+    del layout, pin_memory
+    core = core_index(device)
+    _reserve(core, _span(size, stride), dtype)
+    return place(torch.empty_strided(size, stride, dtype=dtype, device=_CPU), core)
+
+
+def zero_tensor(
+    size: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> Tensor:
+    """aten::_efficientzerotensor, with memory: the CPU's has none, and a kernel would read it."""
+    del layout, pin_memory
+    core = core_index(device)
+    _reserve(core, math.prod(size), dtype)
+    return place(torch.zeros(size, dtype=dtype, device=_CPU), core)
+
+
+def _span(size: Sequence[int], stride: Sequence[int]) -> int:
+    """Elements between the first and the last element of a strided tensor, both included."""
+    if 0 in size:
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+
+
+def to_copy(tensor: Tensor, *, non_blocking: bool = False, **options: Any) -> Tensor:
+    """aten::_to_copy, which has ended when it returns.
+
+    PyTorch would put a copy to the host that need not have ended into pinned memory, whose
+    allocator only C++ can give.
+    """
+    del non_blocking
+    return cast("Tensor", _to_copy(tensor, **options))
+
+
+_to_copy: Final = _redispatched("_to_copy")
+
+
+def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -> Tensor:
+    """aten::_copy_from: either or both on the device, on whichever core."""
+    del non_blocking
+    if recordings:
+        note_transfer(source, destination)
+    if mode.kind == "shapes" and not (source.is_cpu or destination.is_cpu):
+        return destination
+    onto = destination if destination.is_cpu else host_alias(destination)
+    values = source if source.is_cpu else host_alias(source)
+    is_cast = source.dtype is torch.float32 and destination.dtype in ROUNDED
+    if mode.is_stochastic and is_cast and not (source.is_cpu or destination.is_cpu):
+        values = rounded(values.contiguous(), destination.dtype, destination.get_device())
+    onto.copy_(values)
+    return destination
+
+
+def copy_from_and_resize(source: Tensor, destination: Tensor) -> Tensor:
+    """aten::_copy_from_and_resize."""
+    if destination.shape != source.shape:
+        destination.resize_(source.shape)
+    return copy_from(source, destination)
+
+
+def local_scalar(tensor: Tensor) -> complex | bool:
+    """aten::_local_scalar_dense: the value of a tensor with one element."""
+    return host_alias(tensor).item()
+
+
+def resize(
+    tensor: Tensor, size: Sequence[int], *, memory_format: torch.memory_format | None = None
+) -> Tensor:
+    """aten::resize_. A storage that is too small is replaced: other views keep the old one."""
+    shape = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
+    offset = int(tensor.storage_offset())
+    elements = _span(size, shape.stride()) + offset
+    storage = tensor.untyped_storage()
+    if storage.nbytes() < elements * tensor.element_size():
+        core = tensor.get_device()
+        _reserve(core, elements, tensor.dtype)
+        host = torch.empty(elements, dtype=tensor.dtype, device=_CPU)
+        kept = storage.nbytes() // tensor.element_size()
+        host[:kept].copy_(host_alias(tensor.as_strided((kept,), (1,), 0)))
+        storage = place(host, core).untyped_storage()
+    return _point_at(tensor, storage, offset, size, shape.stride())
+
+
+def _point_at(
+    tensor: Tensor,
+    storage: torch.UntypedStorage,
+    offset: int,
+    size: Sequence[int],
+    stride: Sequence[int],
+) -> Tensor:
+    """The same tensor, over other memory."""
+    _set.redispatch(pytorch.CPU_KEYS, tensor, storage, offset, size, stride)
+    return tensor
+
+
+def can_exchange_data(tensor: Tensor, source: Tensor) -> bool:
+    """aten::_has_compatible_shallow_copy_type: whether `tensor.data = source` may move it.
+
+    PyTorch says yes for its own devices. Without it `Module.to` would make new parameters, and an
+    optimizer made before would go on training the old ones.
+    """
+    return tensor.layout is source.layout
+
+
+def histogram(tensor: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002  PyTorch's names
+    """aten::histc, of integers too, which devices have and the CPU does not (experts count so)."""
+    return place(host_histogram(host_alias(tensor), bins, min, max), tensor.get_device())
+
+
+def host_histogram(host: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002  likewise
+    """`histogram` of the host's tensors."""
+    counts = torch.histc(host if host.is_floating_point() else host.float(), bins, min, max)
+    return counts.to(host.dtype)
+
+
+def is_left_aligned(tensor: Tensor, mask: Tensor) -> bool:
+    """aten::_nested_tensor_from_mask_left_aligned: False.
+
+    nn.TransformerEncoder asks before it makes a nested tensor, which this device does not have.
+    """
+    del tensor, mask
+    return False
+
+
+def set_to_tensor(tensor: Tensor, source: Tensor) -> Tensor:
+    """aten::set_.source_Tensor."""
+    return _point_at(
+        tensor,
+        source.untyped_storage(),
+        int(source.storage_offset()),
+        source.size(),
+        source.stride(),
+    )
+
+
+def set_to_storage(tensor: Tensor, source: torch.UntypedStorage) -> Tensor:
+    """aten::set_.source_Storage."""
+    elements = source.nbytes() // tensor.element_size()
+    return _point_at(tensor, source, 0, (elements,), (1,))
+
+
+def set_to_nothing(tensor: Tensor) -> Tensor:
+    """aten::set_: no elements, no storage."""
+    return set_to_tensor(tensor, tensor.new_empty(0))
+
+
+def record_stream(tensor: Tensor, stream: Any) -> None:
+    """aten::record_stream: nothing, as no stream is behind another."""
+    del tensor, stream
+
+
+_KERNELS: Final[dict[str, Kernel]] = {
+    "empty.memory_format": empty,
+    "empty_strided": empty_strided,
+    "_efficientzerotensor": zero_tensor,
+    "_to_copy": to_copy,
+    "_copy_from": copy_from,
+    "_copy_from_and_resize": copy_from_and_resize,
+    "_local_scalar_dense": local_scalar,
+    "_has_compatible_shallow_copy_type": can_exchange_data,
+    "_nested_tensor_from_mask_left_aligned": is_left_aligned,
+    "histc": histogram,
+    "record_stream": record_stream,
+    "view_as_complex": view_as_complex,
+    "resize_": resize,
+    "set_.source_Tensor": set_to_tensor,
+    "set_.source_Storage": set_to_storage,
+    "set_": set_to_nothing,
+}
+
+HOST_FORMS: Final = {"aten::histc": host_histogram, "aten::_efficientzerotensor": torch.zeros}
+"""What computes these operators of a graph that the host runs: the CPU refuses some dtypes, or
+gives a tensor without memory."""

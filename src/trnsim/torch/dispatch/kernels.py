@@ -1,0 +1,346 @@
+"""A kernel on the device for every operator that PyTorch's CPU has one for.
+
+A kernel takes the CPU aliases of its tensors, lets the host's kernel compute on them, and places
+what is fresh on the device. What the schema calls an argument again is returned as that argument.
+Operators of other packages with nothing but a CPU kernel reach the same code by the fallback.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from trnsim.torch import pytorch
+from trnsim.torch.api.cores import core_index
+from trnsim.torch.api.memory import place
+from trnsim.torch.api.rng import drawing_from, generator
+from trnsim.torch.dispatch.alias import host_alias, host_aliases
+from trnsim.torch.dispatch.contracts import Contract, Slot, read_contract
+from trnsim.torch.dispatch.scalars import accepting_numbers
+from trnsim.torch.dispatch.shapes import shape_kernel
+from trnsim.torch.faults import MixedDevices, OperatorNotModelled, program_line
+from trnsim.torch.recording import noted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch._ops import OpOverload
+
+    from trnsim.torch.pytorch import Kernel, Library
+
+Arguments = tuple[Any, ...]
+Keywords = dict[str, Any]
+
+_CPU: Final = torch.device("cpu")
+_NOWHERE: Final = -1
+# Arguments that other devices take from the CPU too: lengths, and the indices of x[i].
+_HOST_ARGUMENTS: Final = frozenset(
+    {"indices", "lengths", "batch_sizes", "input_lengths", "target_lengths"}
+)
+# No kernel of their own on the CPU, only a composition of other operators; there the composition
+# would run step by step in Python here. Values are the same either way.
+_WHOLE: Final = frozenset(
+    {
+        "aten::_grouped_mm",
+        "aten::clone",
+        "aten::convolution",
+        "aten::convolution_backward",
+        "aten::embedding",
+        "aten::embedding_dense_backward",
+    }
+)
+_FOREACH: Final = "aten::_foreach_"
+# `_foreach_copy_` is left to its composition: it copies between devices.
+_NOT_WHOLE: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
+
+
+def register(library: Library) -> int:
+    """Register a kernel for each operator that has none on the device yet; how many there are."""
+    number = 0
+    for name in pytorch.operators():
+        if not _is_ours(name):
+            continue
+        operator = pytorch.overload(name)
+        if operator is None or read_contract(operator).is_view:
+            continue
+        library.impl(name.removeprefix("aten::"), kernel_for(operator), "PrivateUse1")
+        number += 1
+    return number
+
+
+def _is_ours(name: str) -> bool:
+    """Whether an operator gets a kernel that follows from its schema."""
+    if not name.startswith("aten::") or pytorch.has_kernel(name, "PrivateUse1"):
+        return False
+    if name.startswith(_FOREACH):
+        return not name.startswith(_NOT_WHOLE) and not name.endswith("out")
+    return name in _WHOLE or pytorch.has_kernel(name, "CPU")
+
+
+def fallback(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The kernel of an operator that nothing was registered for.
+
+    Raises:
+        OperatorNotModelled: if the CPU has no kernel for it either, or if it makes a view.
+    """
+    return _fallback_kernel(operator)(*args, **kwargs)
+
+
+def refuse_sparse(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What stands for every operator on sparse tensors of the device.
+
+    Raises:
+        OperatorNotModelled: always.
+    """
+    layouts = {leaf.layout for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+    layouts |= {leaf for leaf in tree_leaves(kwargs) if isinstance(leaf, torch.layout)}
+    named = sorted(str(layout) for layout in layouts - {torch.strided}) or ["torch.sparse_coo"]
+    raise OperatorNotModelled(
+        f"{read_contract(operator).name} of a neuron tensor of layout {', '.join(named)}; a "
+        "NeuronCore has dense tensors alone",
+        fix="use dense tensors, or compute this part on the CPU",
+        line=program_line(),
+    )
+
+
+@cache
+def _fallback_kernel(operator: OpOverload[..., Any]) -> Kernel:
+    contract = read_contract(operator)
+    if contract.is_view or not pytorch.runs_on(contract.name, "CPU"):
+        why = "makes a view" if contract.is_view else "has no kernel for the CPU either"
+        raise OperatorNotModelled(
+            f"{contract.name} is not modelled on the neuron device: it {why}",
+            fix="compute this part on the CPU",
+            line=program_line(),
+        )
+    return kernel_for(operator)
+
+
+def kernel_for(operator: OpOverload[..., Any]) -> Kernel:
+    """The kernel that an operator's schema asks for; the commonest forms have short ones."""
+    contract = read_contract(operator)
+    kernel = _kernel_of(operator, contract)
+    return noted(contract.name, kernel, shape_kernel(operator, contract, kernel))
+
+
+def _kernel_of(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
+    if contract.outs:
+        return _out_kernel(operator, contract)
+    if contract.is_seeded or contract.generator or contract.takes_device:
+        return _general_kernel(operator, contract)
+    if len(contract.returned) == 1 and contract.returned[0] is None:
+        return _fresh_kernel(operator, contract)
+    if len(contract.returned) == 1 and contract.returned[0] == (0, contract.arguments[0]):
+        return _in_place_kernel(operator, contract)
+    return _general_kernel(operator, contract)
+
+
+def _fresh_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
+    """One fresh result: most operators."""
+    call = accepting_numbers(operator, contract)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        core, host_args, host_kwargs = to_host(contract, args, kwargs)
+        result = call(*host_args, **host_kwargs)
+        return place(result, core) if isinstance(result, Tensor) else _placed(result, core)
+
+    return kernel
+
+
+def _in_place_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
+    """The first argument is the result: `add_` and its like."""
+    call = accepting_numbers(operator, contract)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        _, host_args, host_kwargs = to_host(contract, args, kwargs)
+        call(*host_args, **host_kwargs)
+        return args[0]
+
+    return kernel
+
+
+def _general_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
+    """Any mixture of fresh results and arguments, random numbers and a device to make it on."""
+    call = accepting_numbers(operator, contract)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        core, host_args, host_kwargs = to_host(contract, args, kwargs)
+        if contract.takes_device:
+            core = core_index(host_kwargs.get("device"))
+            host_kwargs["device"] = _CPU
+            host_kwargs.pop("pin_memory", None)
+        result = _call(call, contract, core, host_args, host_kwargs)
+        if not contract.returned:
+            return None
+        if len(contract.returned) == 1:
+            slot = contract.returned[0]
+            return _placed(result, core) if slot is None else _argument(slot, args, kwargs)
+        return tuple(
+            _placed(part, core) if slot is None else _argument(slot, args, kwargs)
+            for slot, part in zip(contract.returned, result, strict=True)
+        )
+
+    return kernel
+
+
+def _out_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
+    """Results go to the tensors of `out=`, which are resized where their shape is another."""
+    call = accepting_numbers(operator, contract)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        core, host_args, host_kwargs = to_host(contract, args, kwargs)
+        # The host may not resize memory that it does not own, so it writes to tensors of its own.
+        # Those that draw numbers take the shape from it, and only them.
+        for name in contract.outs:
+            size = kwargs[name].shape if contract.generator else (0,)
+            host_kwargs[name] = torch.empty(size, dtype=kwargs[name].dtype, device=_CPU)
+        _call(call, contract, core, host_args, host_kwargs)
+        for name in contract.outs:
+            write_out(kwargs[name], host_kwargs[name])
+        outs = tuple(kwargs[name] for name in contract.outs)
+        return outs if len(contract.returned) > 1 else outs[0]
+
+    return kernel
+
+
+def write_out(out: Tensor, result: Tensor) -> None:
+    """Put a host result into a tensor of the device, in the way of PyTorch's `out=`."""
+    if out.shape != result.shape:
+        if out.numel():
+            warnings.warn(
+                f"out= had the shape {tuple(out.shape)} and was resized to {tuple(result.shape)}; "
+                "give it an empty tensor, or one of the right shape",
+                stacklevel=3,
+            )
+        out.resize_(result.shape)
+        reach = sum((n - 1) * step for n, step in zip(result.shape, result.stride(), strict=True))
+        if out.stride() != result.stride() and reach + 1 == out.numel():
+            out.as_strided_(result.shape, result.stride())
+    host_alias(out).copy_(result)
+
+
+def _call(
+    call: Callable[..., Any], contract: Contract, core: int, args: list[Any], kwargs: Keywords
+) -> Any:
+    """Call the host's kernel, with this core's random numbers where it draws any."""
+    if contract.generator is None:
+        if not contract.is_seeded:
+            return call(*args, **kwargs)
+        with drawing_from(max(core, 0)):
+            return call(*args, **kwargs)
+    position, name = contract.generator
+    if position < len(args):
+        args[position] = args[position] or generator(max(core, 0))
+    else:
+        kwargs[name] = kwargs.get(name) or generator(max(core, 0))
+    return call(*args, **kwargs)
+
+
+def _argument(slot: Slot, args: Arguments, kwargs: Keywords) -> Any:
+    position, name = slot
+    return args[position] if position < len(args) else kwargs[name]
+
+
+def _placed(result: Any, core: int) -> Any:
+    """Every fresh tensor in a result, on the device."""
+    if isinstance(result, Tensor):
+        return place(result, core)
+    if isinstance(result, list):
+        return [_placed(part, core) for part in result]
+    if isinstance(result, tuple):
+        return tuple(_placed(part, core) for part in result)
+    return result
+
+
+def to_host(
+    contract: Contract, args: Arguments, kwargs: Keywords
+) -> tuple[int, list[Any], Keywords]:
+    """The core that the tensors live on (0 without any), and the arguments as the host takes them.
+
+    Raises:
+        MixedDevices: if the tensors do not live on one core.
+    """
+    core = _NOWHERE
+    host_args: list[Any] = []
+    for position, argument in enumerate(args):
+        if isinstance(argument, Tensor):
+            index = argument.get_device()
+            if index < 0:
+                _check_host(contract, contract.arguments[position], argument, args, kwargs)
+            else:
+                if index != core:
+                    core = _same(contract, contract.arguments[position], core, index)
+                argument = host_alias(argument)  # noqa: PLW2901  the alias takes its place
+        elif isinstance(argument, list | tuple):
+            core, argument = _list_to_host(  # noqa: PLW2901  likewise
+                contract, contract.arguments[position], core, argument, args, kwargs
+            )
+        host_args.append(argument)
+    host_kwargs: Keywords = {}
+    for name, argument in kwargs.items():
+        core, (host_kwargs[name],) = _list_to_host(contract, name, core, [argument], args, kwargs)
+    return max(core, 0), host_args, host_kwargs
+
+
+def _list_to_host(
+    contract: Contract,
+    name: str,
+    core: int,
+    values: list[Any] | Arguments,
+    args: Arguments,
+    kwargs: Keywords,
+) -> tuple[int, list[Any]]:
+    """A list of tensors, numbers and lists of them as the host takes it."""
+    if core == _NOWHERE and values and isinstance(values[0], Tensor):
+        core = values[0].get_device()
+    host: list[Any] | None = host_aliases(values, core) if core >= 0 else None
+    if host is not None:
+        return core, host
+    host = []
+    for value in values:
+        taken = value
+        if isinstance(value, Tensor):
+            index = value.get_device()
+            if index < 0:
+                _check_host(contract, name, value, args, kwargs)
+            else:
+                if index != core:
+                    core = _same(contract, name, core, index)
+                taken = host_alias(value)
+        elif isinstance(value, list | tuple):
+            core, taken = _list_to_host(contract, name, core, value, args, kwargs)
+        host.append(taken)
+    return core, host
+
+
+def _same(contract: Contract, name: str, core: int, index: int) -> int:
+    """The one core of all tensors."""
+    if core == _NOWHERE:
+        return index
+    raise _mixed(contract, name, f"neuron:{core}", f"neuron:{index}")
+
+
+def _check_host(
+    contract: Contract, name: str, tensor: Tensor, args: Arguments, kwargs: Keywords
+) -> None:
+    """Refuse a CPU tensor beside neuron tensors, unless every device takes it from there."""
+    written = any(slot is not None and slot[1] == name for slot in contract.returned)
+    if tensor.is_cpu and not written and (tensor.dim() == 0 or name in _HOST_ARGUMENTS):
+        return
+    devices = [leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    other = next(device for device in devices if device.type == pytorch.DEVICE_TYPE)
+    raise _mixed(contract, name, str(other), str(tensor.device))
+
+
+def _mixed(contract: Contract, name: str, one: str, other: str) -> MixedDevices:
+    return MixedDevices(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{one} and {other} (argument {name!r} of {contract.name})",
+        fix=f"move it: {name}.to({one!r})",
+        line=program_line(),
+    )

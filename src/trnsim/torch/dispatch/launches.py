@@ -1,0 +1,203 @@
+"""`@nki.jit` kernels on neuron tensors: launched at once, or as an operator of a traced graph.
+
+A kernel is compiled for the shapes that it is given, so a graph has one operator for each kernel
+and shapes. What it writes and returns is known from a run without values (`nki_calls`).
+
+Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Neuron Kernel Interface.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from trnsim.errors import NotModelled
+from trnsim.nki.kernel import Kernel, launchers
+from trnsim.torch import pytorch, recording
+from trnsim.torch.api.cores import target
+from trnsim.torch.api.memory import core_memory, place
+from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.dispatch.exact import mode
+from trnsim.torch.dispatch.nki_calls import KernelCall, Outline, call_of_kernel
+from trnsim.torch.faults import MixedDevices, program_line
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_NAMESPACE: Final = "trnsim_nki"
+_operators: Final[dict[KernelCall, Callable[..., Any]]] = {}
+_calls: Final[dict[str, KernelCall]] = {}
+
+
+class NoGradient(NotModelled, RuntimeError):
+    """A backward pass through a kernel for which nobody wrote a gradient."""
+
+
+def register() -> None:
+    """From now on, `kernel(...)` on neuron tensors comes here."""
+    launchers.append(launch)
+
+
+def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
+    """What `kernel(*args, **kwargs)` gives; NotImplemented where no argument is a neuron tensor.
+
+    PyTorch's compiler traces this function, so it says no more than which way the call goes.
+    """
+    tensors = _tensors((args, kwargs))
+    if not any(tensor.device.type == DEVICE_TYPE for tensor in tensors):
+        return NotImplemented
+    if torch.compiler.is_dynamo_compiling():
+        return in_graph(kernel.number, args, kwargs)
+    if pytorch.is_traced(tensors):
+        return _as_operator(kernel, args, kwargs)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        leaves, tree = pytree.tree_flatten((args, kwargs))
+        structure: list[Any] = []
+        apply: Any = _WithoutGradient.apply
+        found = iter(apply(kernel, tree, structure, *leaves) or ())
+        return pytree.tree_map_only(Tensor, lambda _: next(found), structure[0])
+    return _run(*call_of_kernel(kernel, args, kwargs))[0]
+
+
+def in_graph(number: int, args: Any, kwargs: Any) -> Any:
+    """The call in a graph that PyTorch's compiler makes: one node, whatever the kernel does."""
+    return _as_operator(Kernel.numbered[number], args, kwargs)
+
+
+def kernel_call(name: str) -> KernelCall | None:
+    """The kernel that an operator of a traced graph stands for, if it does for one."""
+    return _calls.get(name)
+
+
+def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
+    """The kernel's results on the device, and the tensors that it wrote in place."""
+    core = _core(call, tensors)
+    with pytorch.profiler_scope(call.name):
+        results, outline = _computed(call, tensors, core)
+        for one in recording.recordings:
+            one.note_call(call, core)
+    written = [tensors[position] for position in outline.written]
+    for tensor in written:
+        torch.autograd.graph.increment_version(tensor)
+    return results, written
+
+
+def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[Any, Outline]:
+    """The kernel's results on the device, with values if they are asked for."""
+    if mode.kind == "shapes":
+        outline = call.measure(target().name)
+        return pytree.tree_map_only(
+            Tensor, lambda like: _made(like, core), outline.results
+        ), outline
+    hosts = [host_alias(tensor.detach()) for tensor in tensors]
+    found, outline = call.run(hosts, target().name)
+    given = {host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)}
+    results = pytree.tree_map_only(
+        Tensor, lambda host: given.get(host.data_ptr()) or place(host, core), found
+    )
+    return results, outline
+
+
+def _made(like: Tensor, core: int) -> Tensor:
+    """A tensor of the device that the host never touches."""
+    core_memory(core).require(like.nbytes)
+    return place(torch.empty(like.shape, dtype=like.dtype, device="cpu"), core)
+
+
+def _core(call: KernelCall, tensors: Sequence[Tensor]) -> int:
+    devices = list(dict.fromkeys(tensor.device for tensor in tensors))
+    if len(devices) > 1:
+        raise MixedDevices(
+            f"the kernel {call.operation} was called with tensors on "
+            f"{' and '.join(map(str, devices))}",
+            fix=f"move all to one device: x.to({str(max(devices, key=str))!r})",
+            line=program_line(),
+        )
+    return devices[0].index
+
+
+class _WithoutGradient(torch.autograd.Function):
+    """A launch on tensors that want gradients: a backward pass through it is a named error."""
+
+    @staticmethod
+    def forward(ctx: Any, kernel: Kernel, tree: Any, structure: list[Any], *leaves: Any) -> Any:
+        """The kernel's results in a row, `structure` says how they are nested; what it wrote."""
+        call, tensors = call_of_kernel(kernel, *pytree.tree_unflatten(list(leaves), tree))
+        ctx.title = call.operation
+        ctx.line = program_line()
+        results, written = _run(call, tensors)
+        structure.append(results)
+        ctx.mark_dirty(*written)
+        return (*_tensors(results), *written)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> NoReturn:
+        """No gradient.
+
+        Raises:
+            NoGradient: always.
+        """
+        raise NoGradient(
+            f"the kernel {ctx.title} has no gradient, and a tensor that wants one went through it",
+            fix="wrap it: @nki_op(...), then register_autograd(backward); or call it in the "
+            "forward of a torch.autograd.Function",
+            source="pytorch-native-overview.rst, Neuron Kernel Interface (NKI) Integration",
+            line=ctx.line,
+        )
+
+
+def _as_operator(kernel: Kernel, args: Any, kwargs: Any) -> Any:
+    """The call as an operator of PyTorch, which tracing sees as one node."""
+    call, tensors = call_of_kernel(kernel, args, kwargs)
+    if call not in _operators:
+        _operators[call] = _operator(call)
+    outline = call.outline(target().name)
+    found = iter(_tensors(_operators[call](*tensors)))
+    return pytree.tree_map_only(Tensor, lambda _: next(found), outline.results)
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
+
+
+def _operator(call: KernelCall) -> Callable[..., Any]:
+    """A new operator for a kernel and shapes: its schema says what it writes and returns."""
+    outline = call.outline(target().name)
+    likes = _tensors(outline.results)
+    name = f"{_NAMESPACE}::{call.operation}_{len(_operators)}"
+    names = [f"t{position}" for position in range(len(call.specs))]
+    typed = [
+        f"Tensor(a{i}!) {n}" if i in outline.written else f"Tensor {n}" for i, n in enumerate(names)
+    ]
+    returned = {0: "()", 1: "Tensor"}.get(len(likes), f"({', '.join(['Tensor'] * len(likes))})")
+
+    def computed(*tensors: Tensor) -> Any:
+        # A compiled graph is computed on the CPU tensors that share the device's memory.
+        on_host = tensors[0].is_cpu
+        found = call.run(tensors, target().name)[0] if on_host else _run(call, tensors)[0]
+        return _returned(_tensors(found))
+
+    def shaped(*tensors: Tensor) -> Any:
+        device = tensors[0].device
+        return _returned([torch.empty(o.shape, dtype=o.dtype, device=device) for o in likes])
+
+    made = pytorch.custom_operator(
+        name,
+        computed,
+        [names[position] for position in outline.written],
+        f"({', '.join(typed)}) -> {returned}",
+        (DEVICE_TYPE, "cpu"),
+    )
+    made.register_fake(shaped)
+    _calls[name] = call
+    operator: Callable[..., Any] = made
+    return operator
+
+
+def _returned(tensors: list[Tensor]) -> Any:
+    """Results in the way that a schema has them."""
+    return tuple(tensors) if len(tensors) > 1 else tensors[0] if tensors else None

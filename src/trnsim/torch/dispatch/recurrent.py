@@ -1,0 +1,120 @@
+"""The fused cells of LSTM and GRU, which PyTorch calls on devices and has no CPU kernel for.
+
+Each is the textbook cell; its workspace keeps what the gradient needs. Gate order is PyTorch's:
+input, forget, cell, output for LSTM; reset, update, new for GRU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from trnsim.torch.api.memory import place
+from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.recording import noted
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from trnsim.torch.pytorch import Kernel, Library
+
+Fused = tuple["Tensor | None", ...]
+
+
+def register(library: Library) -> None:
+    """Register the kernels of this file."""
+    for name, kernel in _KERNELS.items():
+        library.impl(name, noted(f"aten::{name}", kernel), "PrivateUse1")
+
+
+def _with_bias(gates: Tensor, bias: Tensor | None) -> Tensor:
+    return host_alias(gates) if bias is None else host_alias(gates) + host_alias(bias)
+
+
+def lstm_cell(
+    input_gates: Tensor,
+    hidden_gates: Tensor,
+    cx: Tensor,
+    input_bias: Tensor | None = None,
+    hidden_bias: Tensor | None = None,
+) -> Fused:
+    """aten::_thnn_fused_lstm_cell: hidden state, cell state, and the four gates [N, 4H]."""
+    core = cx.get_device()
+    gates = _with_bias(input_gates, input_bias) + _with_bias(hidden_gates, hidden_bias)
+    i, f, g, o = gates.chunk(4, dim=1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    cy = f * host_alias(cx) + i * g
+    return tuple(place(part, core) for part in (o * cy.tanh(), cy, torch.cat((i, f, g, o), dim=1)))
+
+
+def lstm_cell_backward(
+    grad_hy: Tensor | None,
+    grad_cy: Tensor | None,
+    cx: Tensor,
+    cy: Tensor,
+    workspace: Tensor,
+    has_bias: bool,
+) -> Fused:
+    """aten::_thnn_fused_lstm_cell_backward_impl: gradients of gates, cell state and bias."""
+    core = cx.get_device()
+    i, f, g, o = host_alias(workspace).chunk(4, dim=1)
+    tanh_cy = host_alias(cy).tanh()
+    to_hidden = torch.zeros_like(tanh_cy) if grad_hy is None else host_alias(grad_hy)
+    to_cell = to_hidden * o * (1 - tanh_cy * tanh_cy)
+    if grad_cy is not None:
+        to_cell = to_cell + host_alias(grad_cy)
+    grad_gates = torch.cat(
+        (
+            to_cell * g * i * (1 - i),
+            to_cell * host_alias(cx) * f * (1 - f),
+            to_cell * i * (1 - g * g),
+            to_hidden * tanh_cy * o * (1 - o),
+        ),
+        dim=1,
+    )
+    grad_bias = place(grad_gates.sum(dim=0), core) if has_bias else None
+    return place(grad_gates, core), place(to_cell * f, core), grad_bias
+
+
+def gru_cell(
+    input_gates: Tensor,
+    hidden_gates: Tensor,
+    hx: Tensor,
+    input_bias: Tensor | None = None,
+    hidden_bias: Tensor | None = None,
+) -> Fused:
+    """aten::_thnn_fused_gru_cell: hidden state, and reset, update, new, hx, hidden new [N, 5H]."""
+    core = hx.get_device()
+    input_r, input_z, input_n = _with_bias(input_gates, input_bias).chunk(3, dim=1)
+    hidden_r, hidden_z, hidden_n = _with_bias(hidden_gates, hidden_bias).chunk(3, dim=1)
+    r, z = (input_r + hidden_r).sigmoid(), (input_z + hidden_z).sigmoid()
+    n = (input_n + r * hidden_n).tanh()
+    host_hx = host_alias(hx)
+    hy = n + z * (host_hx - n)
+    return place(hy, core), place(torch.cat((r, z, n, host_hx, hidden_n), dim=1), core)
+
+
+def gru_cell_backward(grad_hy: Tensor, workspace: Tensor, has_bias: bool) -> Fused:
+    """aten::_thnn_fused_gru_cell_backward: gradients of both gates, hidden state, both biases."""
+    core = grad_hy.get_device()
+    r, z, n, hx, hidden_n = host_alias(workspace).chunk(5, dim=1)
+    grad = host_alias(grad_hy)
+    to_z = grad * (hx - n) * z * (1 - z)
+    to_n = grad * (1 - z) * (1 - n * n)
+    to_r = to_n * hidden_n * r * (1 - r)
+    to_input = torch.cat((to_r, to_z, to_n), dim=1)
+    to_hidden = torch.cat((to_r, to_z, to_n * r), dim=1)
+    gradients = [to_input, to_hidden, grad * z]
+    if has_bias:
+        gradients += [to_input.sum(dim=0), to_hidden.sum(dim=0)]
+    placed: list[Tensor | None] = [place(gradient, core) for gradient in gradients]
+    return tuple(placed if has_bias else [*placed, None, None])
+
+
+_KERNELS: Final[dict[str, Kernel]] = {
+    "_thnn_fused_lstm_cell": lstm_cell,
+    "_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
+    "_thnn_fused_gru_cell": gru_cell,
+    "_thnn_fused_gru_cell_backward": gru_cell_backward,
+}

@@ -1,0 +1,64 @@
+"""Numbers where a schema says Tensor.
+
+PyTorch wraps the 5 of `x % 5` into a tensor, and its bridge to Python turns it back into a number.
+The host's operator would refuse that: only add, mul and their like take a number there.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch._ops import OpOverload
+
+    from trnsim.torch.dispatch.contracts import Contract
+
+
+def accepting_numbers(operator: OpOverload[..., Any], contract: Contract) -> Callable[..., Any]:
+    """The host's operator, which takes a number wherever its schema says Tensor."""
+    call = operator._op  # noqa: SLF001  one Python frame less than calling the overload
+    if len(contract.tensors) < 2:  # noqa: PLR2004  one must be the tensor that brought us here
+        return call
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except RuntimeError:
+            named = [*zip(contract.arguments, args, strict=False), *kwargs.items()]
+            wrapped = {name for name, value in named if _is_wrapped(contract, name, value)}
+            if not wrapped:
+                raise
+        return _with_scalars(operator, contract, wrapped, args, kwargs)
+
+    return checked
+
+
+def _is_wrapped(contract: Contract, name: str, value: Any) -> bool:
+    return name in contract.tensors and isinstance(value, numbers.Number)
+
+
+def _with_scalars(
+    operator: OpOverload[..., Any],
+    contract: Contract,
+    wrapped: set[str],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """The overload that takes numbers, which promotes dtypes rightly; else numbers as tensors."""
+    try:
+        return operator.overloadpacket(*args, **kwargs)
+    except RuntimeError:
+        positional = [
+            torch.tensor(value) if name in wrapped else value
+            for name, value in zip(contract.arguments, args, strict=False)
+        ]
+        keyword = {
+            name: torch.tensor(value) if name in wrapped else value
+            for name, value in kwargs.items()
+        }
+        return operator(*positional, **keyword)

@@ -1,0 +1,129 @@
+"""Kernels that compute no values: PyTorch's own shape functions say what the results would be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from trnsim.torch.api.cores import core_index
+from trnsim.torch.api.memory import core_memory, place
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+    from trnsim.torch.dispatch.contracts import Contract
+    from trnsim.torch.pytorch import Kernel
+
+_META = torch.device("meta")
+_REMEMBERED = 4096
+
+
+def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Kernel) -> Kernel:
+    """The kernel of an operator whose results are made and not written.
+
+    Where PyTorch has no shape function for it, `kernel` computes it after all.
+    """
+    known: dict[Any, Any] = {}
+
+    def results_on_meta(args: Any, kwargs: Any) -> Any:
+        """What PyTorch's shape function says, which takes longer than to look it up."""
+        key = (_key(args), _key(tuple(sorted(kwargs.items()))))
+        if key not in known:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[key] = operator(*_on_meta(args), **_named_on_meta(kwargs))
+        return known[key]
+
+    def shaped(*args: Any, **kwargs: Any) -> Any:
+        if not contract.returned:
+            return None
+        try:
+            if contract.outs:
+                return _sized(contract, operator, args, kwargs)
+            if all(slot is not None for slot in contract.returned):
+                return _arguments(contract, args, kwargs)
+            found = results_on_meta(args, kwargs)
+        except (NotImplementedError, RuntimeError):  # no shape function, or it depends on values
+            return kernel(*args, **kwargs)
+        core = _core(args, kwargs)
+        if len(contract.returned) == 1:
+            return _made(found, core)
+        return tuple(
+            _made(part, core) if slot is None else given
+            for part, slot, given in zip(
+                found, contract.returned, _given(contract, args, kwargs), strict=True
+            )
+        )
+
+    return shaped
+
+
+def _key(value: Any) -> Any:
+    """What a shape function can know of an argument."""
+    if isinstance(value, Tensor):
+        return value.shape, value.stride(), value.dtype
+    if isinstance(value, list | tuple):
+        return tuple(_key(part) for part in value)
+    # 1 == 1.0 == True, which give results of different dtypes.
+    return type(value), value if value.__hash__ is not None else repr(value)
+
+
+def _sized(contract: Contract, operator: OpOverload[..., Any], args: Any, kwargs: Any) -> Any:
+    """The tensors of `out=`, of the shape that the results would have."""
+    moved = _named_on_meta(kwargs)
+    operator(*_on_meta(args), **moved)
+    outs: tuple[Tensor, ...] = tuple(kwargs[name] for name in contract.outs)
+    for out, name in zip(outs, contract.outs, strict=True):
+        if out.shape != moved[name].shape:
+            out.resize_(moved[name].shape)
+    first, *others = outs
+    return outs if others else first
+
+
+def _arguments(contract: Contract, args: Any, kwargs: Any) -> Any:
+    """The arguments that an operator returns again."""
+    found = _given(contract, args, kwargs)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _given(contract: Contract, args: Any, kwargs: Any) -> list[Any]:
+    return [
+        None if slot is None else args[slot[0]] if slot[0] < len(args) else kwargs[slot[1]]
+        for slot in contract.returned
+    ]
+
+
+def _on_meta(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=_META)
+    if isinstance(value, list | tuple):
+        return type(value)(_on_meta(part) for part in value)
+    return value
+
+
+def _named_on_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
+    moved = {name: _on_meta(value) for name, value in kwargs.items() if name != "generator"}
+    return moved | ({"device": _META} if "device" in moved else {})
+
+
+def _core(args: Any, kwargs: Any) -> int:
+    """The core that the results are made on: that of the first tensor, or the one named."""
+    for value in [*args, *kwargs.values()]:
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(one, Tensor) and one.device.type == DEVICE_TYPE:
+                return one.get_device()
+    return core_index(kwargs.get("device"))
+
+
+def _made(found: Any, core: int) -> Any:
+    """Tensors of the device for those of the meta device; the host never touches their memory."""
+    if isinstance(found, Tensor):
+        core_memory(core).require(found.untyped_storage().nbytes())
+        host = torch.empty_strided(found.shape, found.stride(), dtype=found.dtype, device="cpu")
+        return place(host, core)
+    if isinstance(found, list | tuple):
+        return type(found)(_made(part, core) for part in found)
+    return found

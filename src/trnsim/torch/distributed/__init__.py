@@ -1,0 +1,1 @@
+"""Processes of one machine, each with its own core: collectives, and what rests on them."""

@@ -1,0 +1,242 @@
+"""`init_process_group("neuron")`: processes of one machine, each with its own logical NeuronCore.
+
+Values are exchanged by gloo through the host's memory. What a collective would move over NeuronLink
+is written down for the fabric model: its kind, its bytes and its group.
+
+Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Distributed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from trnsim.torch import (
+    pytorch,
+    recording,
+)
+from trnsim.torch.api import storage
+from trnsim.torch.aten.calls import tensors_in
+from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.distributed.transport import (
+    REDUCING,
+    Reduction,
+    as_bits,
+    is_broken,
+    refused,
+    with_factors,
+)
+from trnsim.torch.faults import (
+    CollectiveBroken,
+    CollectiveRefused,
+    MixedDevices,
+    PeerLost,
+    program_line,
+)
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch._ops import OpOverload
+
+    from trnsim.errors import EmulatorError
+    from trnsim.torch.pytorch import Kernel, Library
+
+_NAMESPACE: Final = "c10d::"
+# Every call on the device has finished when it returns; but of these one side must not wait for the
+# other, which may not have come there yet.
+_PAIRED: Final = frozenset({"send", "recv", "recv_any_source"})
+_OF_THE_WHOLE: Final = frozenset({"allgather_base", "reduce_scatter_base"})
+_ANSWER_S: Final = 2.0
+_SHARES: Final = {"gather": 1, "scatter": 0}
+"""Which argument is a process's own share, where the root alone has the whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective of this process.
+
+    Attributes:
+        kind: PyTorch's name without underscores ("allreduce").
+        nbytes: bytes of the whole message: of the largest side that a process gives or takes.
+        ranks: the processes of the group.
+    """
+
+    kind: str
+    nbytes: int
+    ranks: tuple[int, ...]
+
+
+def register(library: Library) -> None:
+    """Register the backend, and a kernel for each collective that PyTorch has for devices."""
+    if not dist.is_available():
+        return
+    backend: Any = dist.Backend
+    backend.register_backend(DEVICE_TYPE, _process_group, devices=["cpu", DEVICE_TYPE])
+    config: Any = dist.distributed_c10d.BackendConfig
+    config.__init__ = _with_the_host(config.__init__)
+    for name in REDUCING:
+        setattr(dist.ProcessGroup, name, with_factors(getattr(dist.ProcessGroup, name)))
+    parallel: Any = nn.parallel.DistributedDataParallel
+    parallel.__init__ = _on_own_device(parallel.__init__)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")
+        for name in pytorch.operators():
+            if name.startswith(_NAMESPACE) and pytorch.has_kernel(name, "PrivateUse1"):
+                operator = pytorch.overload(name)
+                if operator is not None:
+                    short = name.removeprefix(_NAMESPACE)
+                    library.impl(short, _kernel(operator), "PrivateUse1", allow_override=True)
+
+
+def _with_the_host(init: Callable[..., None]) -> Callable[..., None]:
+    """A group of neuron tensors has a backend for CPU tensors too, which carries the values.
+
+    PyTorch gives a group without a named backend that of the accelerator alone.
+    """
+
+    @wraps(init)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        backends = self.device_backend_map
+        if DEVICE_TYPE in backends:
+            backends.setdefault("cpu", dist.Backend.GLOO)
+
+    return made
+
+
+def _on_own_device(init: Callable[..., None]) -> Callable[..., None]:
+    """DistributedDataParallel without `device_ids` where its module is on neuron.
+
+    accelerate and others give the rank on this machine, which counts the machine's devices. Here
+    each process has its own core, neuron:0, and the module lies on it already.
+    """
+
+    @wraps(init)
+    def made(
+        self: Any, module: nn.Module, device_ids: Any = None, output_device: Any = None,
+        *args: Any, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        if any(parameter.device.type == DEVICE_TYPE for parameter in module.parameters()):
+            device_ids = output_device = None
+        init(self, module, device_ids, output_device, *args, **kwargs)
+        if self.find_unused_parameters:
+            storage.pin_from_now_on()  # what was used goes to the device from pinned memory
+
+    return made
+
+
+def _process_group(store: Any, rank: int, size: int, timeout: Any) -> Any:
+    """The group that exchanges values through the host."""
+    return pytorch.gloo(store, rank, size, timeout)
+
+
+def _kernel(operator: OpOverload[..., Any]) -> Kernel:
+    """The collective on the CPU tensors that share the memory of its neuron tensors."""
+    schema = operator._schema  # noqa: SLF001  PyTorch's way to ask
+    kind = schema.name.removeprefix(_NAMESPACE).strip("_")
+    names = [argument.name for argument in schema.arguments]
+    gives_tensors = len(schema.returns) > 1
+
+    def kernel(*args: Any) -> Any:
+        given = dict(zip(names, args, strict=False))
+        group = given["process_group"]
+        for one in recording.recordings:
+            one.collectives.append(_described(kind, args, group))
+        hosts = {name: _each(value, partial(_on_host, kind)) for name, value in given.items()}
+        if kind in _OF_THE_WHOLE:  # gloo cuts the whole along its first dimension
+            hosts = {
+                name: _each(value, lambda host: host.view(-1)) for name, value in hosts.items()
+            }
+        try:
+            sent, put_back = _taken(kind, hosts)
+            found = operator(**sent)
+            if kind not in _PAIRED:
+                (found[-1] if gives_tensors else found).wait()
+        except CollectiveRefused:
+            raise
+        except RuntimeError as error:
+            raise _failure(kind, group, error) from error
+        put_back()
+        return (args[0], found[-1]) if gives_tensors else found
+
+    return kernel
+
+
+def _taken(kind: str, hosts: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
+    """The arguments as gloo takes them, and what is to be done once they have come back."""
+    if "reduce_op" not in hosts:
+        return {name: _each(value, as_bits) for name, value in hosts.items()}, lambda: None
+    unboxed: Any = torch.distributed.ProcessGroup.unbox(hosts["process_group"])
+    dtype = next(iter(tensors_in(list(hosts.values())))).dtype
+    reduction = Reduction(kind, hosts["reduce_op"], dtype)
+    is_root = hosts.get("root_rank", unboxed.rank()) == unboxed.rank()
+    sent = {
+        name: _each(value, partial(reduction.taken, is_written=is_root and "input" not in name))
+        for name, value in hosts.items()
+    }
+    sent["reduce_op"] = reduction.operation(hosts["reduce_op"])
+    return sent, partial(reduction.put_back, unboxed.size())
+
+
+def _failure(kind: str, group: Any, error: RuntimeError) -> EmulatorError:
+    """The error for a collective that was refused, or that some process did not take part in.
+
+    The host's transport knows no ranks. Whoever is alive fails at the same time and signs in the
+    store that all processes share, so that who has not signed is who is missing.
+    """
+    if not is_broken(error):
+        return refused(kind, None, error)
+    ranks = _ranks(group)
+    silent = pytorch.silent_ranks(ranks, _ANSWER_S)
+    said = str(error).splitlines()[0]
+    if not silent:
+        return CollectiveBroken(
+            f"{kind} of ranks {list(ranks)} broke off, though every rank answers ({said})",
+            fix="let all ranks call the same collective with tensors of the same size and dtype",
+            line=program_line(),
+        )
+    who = ", ".join(map(str, silent))
+    return PeerLost(
+        f"{kind} of ranks {list(ranks)} failed: rank {who} did not answer ({said})",
+        fix="look for the first error in the output of that process; this one is what followed",
+        line=program_line(),
+    )
+
+
+def _ranks(group: Any) -> tuple[int, ...]:
+    unboxed: Any = torch.distributed.ProcessGroup.unbox(group)
+    return tuple(dist.get_process_group_ranks(unboxed))
+
+
+def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """`value` with every tensor in nested lists changed."""
+    if isinstance(value, list | tuple):
+        return [_each(part, change) for part in value]
+    return change(value) if isinstance(value, Tensor) else value
+
+
+def _on_host(kind: str, tensor: Tensor) -> Tensor:
+    """The CPU tensor over the memory of a neuron tensor."""
+    if tensor.device.type != DEVICE_TYPE:
+        raise MixedDevices(
+            f"{kind} of a tensor on {tensor.device} beside tensors on neuron",
+            fix="move it: tensor.to('neuron')",
+            line=program_line(),
+        )
+    return host_alias(tensor)
+
+
+def _described(kind: str, args: Any, group: Any) -> Collective:
+    ranks = _ranks(group)
+    sides = [sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args]
+    if kind in _SHARES:  # the whole is at the root alone, a share at every process
+        return Collective(kind, sides[_SHARES[kind]] * len(ranks), ranks)
+    return Collective(kind, max(sides, default=0), ranks)

@@ -1,0 +1,1 @@
+"""PyTorch's profiler with the device's time."""

@@ -1,0 +1,245 @@
+"""What ran on the device while PyTorch's profiler watched, as the events that it asks Kineto for.
+
+A call leaves a mark among the host's events: an empty scope with a number. The innermost operator
+around a mark is the one that made the call, by PyTorch's own nesting, so nothing is matched by name
+or by guess. A call under no such operator (of a thread that is not watched, or where the host's
+events were not asked for) has device time but belongs to no row of the host.
+
+The host's events that lie inside an operator of the device are the emulator's own and are left out:
+on the chip they do not exist. Marks are left out too.
+
+Placement: on its core a kernel starts when the one before it ends, and not before the host's event
+begins. Its length is the estimate, in whole nanoseconds; what lies between kernels is the time that
+*emulating* took and says nothing of a chip.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trnsim.torch import pytorch
+from trnsim.torch.compile.compiled_graph import CompiledGraph
+from trnsim.torch.device_time import CallTime, time_of
+from trnsim.torch.pytorch import KinetoEvent
+from trnsim.torch.recording import Recorded
+
+MARK: Final = "trnsim::call#"
+"""What the name of a mark begins with; the number of its call follows."""
+_NS: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A call on the device.
+
+    Attributes:
+        number: that of its mark.
+        call: the operator, graph or kernel.
+        core: the logical NeuronCore that it ran on.
+        host_ns: the host's clock when it returned.
+    """
+
+    number: int
+    call: Recorded
+    core: int
+    host_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A kernel on the device's time axis.
+
+    Attributes:
+        name: the kernel's.
+        core: where it ran.
+        start_ns: on the host's clock.
+        end_ns: likewise.
+        launcher: the host's event that it belongs to, if that was watched.
+        missing: why there is no time for it, or "".
+    """
+
+    name: str
+    core: int
+    start_ns: int
+    end_ns: int
+    launcher: KinetoEvent | None
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """The events of one window of the profiler.
+
+    Attributes:
+        host: the program's own events.
+        hidden: the marks, and the emulator's.
+        spans: the device's, in the order of the calls.
+    """
+
+    host: list[KinetoEvent]
+    hidden: list[KinetoEvent]
+    spans: list[Span]
+
+    @property
+    def missing(self) -> Counter[str]:
+        """Calls without a time, or without all of it, by reason."""
+        return Counter(span.missing for span in self.spans if span.missing)
+
+
+def profiled(events: Sequence[KinetoEvent], launches: Sequence[Launch], target: str) -> Profiled:
+    """The events of a window, those of the device among them, with the time that `target` takes."""
+    parents = _parents(events)
+    marked = {e.name(): place for place, e in enumerate(events) if e.name().startswith(MARK)}
+    kept: set[int] = set()
+    launchers: dict[int, int] = {}
+    for launch in launches:
+        mark = marked.get(f"{MARK}{launch.number}", -1)
+        launchers[launch.number] = parents[mark] if mark >= 0 else -1
+        above = launchers[launch.number]
+        while above >= 0:
+            kept.add(above)
+            above = parents[above]
+    within = _descendants(parents, events, set(launchers.values()) - {-1})
+    hidden = (within - kept) | set(marked.values())
+    found = {n: events[place] if place >= 0 else None for n, place in launchers.items()}
+    return Profiled(
+        [event for place, event in enumerate(events) if place not in hidden],
+        [events[place] for place in sorted(hidden)],
+        _placed(launches, found, target),
+    )
+
+
+def _order(events: Sequence[KinetoEvent]) -> list[int]:
+    """The host's events, by thread and then from the outside in, by place."""
+    places = [p for p, event in enumerate(events) if pytorch.is_on_host(event)]
+
+    def key(place: int) -> tuple[int, int, int, int]:
+        event = events[place]
+        start, end = event.start_ns(), event.end_ns()
+        return event.start_thread_id(), start, -end, event.correlation_id()
+
+    return sorted(places, key=key)
+
+
+def _parents(events: Sequence[KinetoEvent]) -> list[int]:
+    """The innermost operator around each event, by place; -1 where there is none.
+
+    Functions of Python (`with_stack`) are around nothing: an operator is what calls are made by.
+    """
+    parents = [-1] * len(events)
+    open_ones: list[int] = []
+    for place in _order(events):
+        event = events[place]
+        while open_ones and not _is_around(events[open_ones[-1]], event):
+            open_ones.pop()
+        parents[place] = open_ones[-1] if open_ones else -1
+        if not event.is_python_function():
+            open_ones.append(place)
+    return parents
+
+
+def _is_around(outer: KinetoEvent, inner: KinetoEvent) -> bool:
+    is_same_thread: bool = outer.start_thread_id() == inner.start_thread_id()
+    end_ns: int = outer.end_ns()
+    return is_same_thread and inner.start_ns() < end_ns and inner.end_ns() <= end_ns
+
+
+def _descendants(parents: Sequence[int], events: Sequence[KinetoEvent], tops: set[int]) -> set[int]:
+    """What lies inside one of `tops`, by place."""
+    within: set[int] = set()
+    for place in _order(events):  # outer ones first
+        if parents[place] in tops or parents[place] in within:
+            within.add(place)
+    return within
+
+
+def _placed(
+    launches: Sequence[Launch], launchers: dict[int, KinetoEvent | None], target: str
+) -> list[Span]:
+    """The kernels of all calls, one after the other on each core."""
+    free_ns: dict[int, int] = {}
+    times: dict[Recorded, CallTime] = {}
+    spans: list[Span] = []
+    for launch in launches:
+        launcher = launchers[launch.number]
+        called_ns = launch.host_ns if launcher is None else launcher.start_ns()
+        if launch.call not in times:
+            times[launch.call] = time_of(launch.call, target)
+        for name, time_s, missing in _pieces(launch.call, times[launch.call]):
+            start_ns = max(called_ns, free_ns.get(launch.core, 0))
+            end_ns = start_ns + round(time_s * _NS)
+            spans.append(Span(name, launch.core, start_ns, end_ns, launcher, missing))
+            free_ns[launch.core] = end_ns
+    return spans
+
+
+def _pieces(call: Recorded, time: CallTime) -> list[tuple[str, float, str]]:
+    """The rows of one call: name, time, and what is missing from it.
+
+    A compiled graph is one row, as it is one launch. What has no time is a row of its own that says
+    so, as a zero beside the operator's name would look like a measurement.
+    """
+    pieces = [(kernel.name, kernel.device_time_s, "") for kernel in time.kernels]
+    if isinstance(call, CompiledGraph) and pieces:
+        pieces = [(call.name, time.device_time_s, "")]
+    if time.missing:
+        pieces.append((f"not timed: {call.name}", 0.0, time.missing))
+    return pieces
+
+
+class DeviceEvent:
+    """A kernel, which answers what PyTorch's profiler asks an event of Kineto."""
+
+    def __init__(self, span: Span) -> None:
+        linked = 0 if span.launcher is None else span.launcher.correlation_id()
+        self._answers: dict[str, Any] = {
+            **_NOTHING,
+            "name": span.name,
+            "activity_type": "kernel",
+            "device_type": pytorch.PROFILED_DEVICE,
+            "device_index": span.core,
+            "start_ns": span.start_ns,
+            "end_ns": span.end_ns,
+            "duration_ns": span.end_ns - span.start_ns,
+            "correlation_id": linked,
+            "linked_correlation_id": linked,
+            "external_id": linked,
+        }
+
+    def __getattr__(self, question: str) -> Any:
+        if question not in _NOTHING:
+            raise AttributeError(question)
+        answer = self._answers[question]
+        return lambda: answer
+
+
+_NO_TEXT: Final = ("name", "overload_name", "activity_type", "metadata_json")
+_ZERO: Final = (
+    "device_index", "device_resource_id", "start_ns", "end_ns", "duration_ns", "nbytes", "flops",
+    "correlation_id", "linked_correlation_id", "external_id", "flow_id", "flow_type", "scope",
+    "start_thread_id", "end_thread_id", "fwd_thread_id",
+)  # fmt: skip
+_UNKNOWN: Final = (
+    "cuda_elapsed_us", "privateuse1_elapsed_us", "sequence_nr",
+    "python_id", "python_parent_id", "python_module_id",
+)  # fmt: skip
+_NO: Final = (
+    "is_async", "is_user_annotation", "is_python_function", "is_hidden_event", "flow_start",
+)  # fmt: skip
+_EMPTY: Final = (
+    "shapes", "dtypes", "concrete_inputs", "stack",
+    "structured_input_shapes", "structured_input_strides",
+)  # fmt: skip
+_NOTHING: Final[dict[str, Any]] = {
+    **dict.fromkeys(_NO_TEXT, ""),
+    **dict.fromkeys(_ZERO, 0),
+    **dict.fromkeys(_UNKNOWN, -1),
+    **dict.fromkeys(_NO, False),
+    **{question: [] for question in _EMPTY},
+    **{question: {} for question in ("kwinputs", "extra_meta")},
+    "device_type": None,
+}
+"""All that an event of Kineto can be asked, and what one answers that has nothing to say."""

@@ -1,0 +1,140 @@
+"""`torch.profiler` with the device's time: what a program gets that asks for its activity.
+
+PyTorch takes device events from Kineto, which takes them from C++. Its profiler in Python asks
+Kineto's events a list of questions and writes Kineto's trace to a file; here, the estimated kernels
+stand among the former and are added to the latter. All else is PyTorch's own: nesting, averages,
+tables, stacks, schedules.
+
+Only inside a profiler that asks for `ProfilerActivity.PrivateUse1`, or for all, is anything noted.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import torch.autograd.profiler as pytorch_profiler
+
+from trnsim.errors import SourceLine
+from trnsim.torch import pytorch
+from trnsim.torch.api.cores import target
+from trnsim.torch.faults import program_line
+from trnsim.torch.profiler.profiled import MARK, DeviceEvent, Launch, Profiled, profiled
+from trnsim.torch.profiler.profiled_trace import add_device_rows
+from trnsim.torch.recording import Recorded, Recording, recordings
+
+_NAMED: Final = 3
+
+
+class NotTimed(UserWarning):
+    """Calls in a profile that have no device time, so that its totals are short of it."""
+
+
+class Launches(Recording):
+    """A recording that leaves a mark among the host's events for each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launches: list[Launch] = []
+        self._numbers = count()
+
+    def note_call(self, call: Recorded, core: int) -> None:
+        """Write a call down; the operator that made it is still open."""
+        number = next(self._numbers)
+        self.launches.append(Launch(number, call, core, time.time_ns()))
+        with pytorch.profiler_scope(f"{MARK}{number}"):
+            pass
+
+
+class _Answer:
+    """What PyTorch's profiler reads of Kineto's results, the device's events among the host's."""
+
+    def __init__(self, results: Any, found: Profiled) -> None:
+        self.trace_start_ns = results.trace_start_ns
+        self._events = [*found.host, *map(DeviceEvent, found.spans)]
+
+    def events(self) -> list[Any]:
+        """All events."""
+        return self._events
+
+
+_Base: Any = pytorch_profiler.profile
+
+
+class DeviceProfile(_Base):  # type: ignore[misc]
+    """`torch.autograd.profiler.profile`, which `torch.profiler` is made of, with device time."""
+
+    _noting: Launches | None = None
+    _found: Profiled | None = None
+
+    def _prepare_trace(self) -> None:
+        pytorch.watch_through_kineto(self)
+        super()._prepare_trace()
+
+    def _start_trace(self) -> None:
+        super()._start_trace()
+        filters: Any = self.activity_filters
+        is_asked = pytorch.PROFILED_ACTIVITY in self.kineto_activities
+        if is_asked and filters.get(pytorch.PROFILED_ACTIVITY) != set():
+            self._noting, self._found = Launches(), None
+            recordings.append(self._noting)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> Any:
+        if self._noting in recordings:
+            recordings.remove(self._noting)
+        return super().__exit__(kind, error, traceback)
+
+    def _with_device(self, results: Any) -> Profiled | None:
+        """The window's events, once; None where the device was not asked for.
+
+        Times are computed here, after the window: lowering must not show in the host's time.
+        """
+        if self._found is None and self._noting is not None:
+            self._found = profiled(results.events(), self._noting.launches, target().name)
+            _warn_of(self._found)
+        return self._found
+
+    def _parse_kineto_results(self, result: Any, timeout_s: float | None = None) -> Any:
+        found = self._with_device(result)
+        answer = result if found is None else _Answer(result, found)
+        return super()._parse_kineto_results(answer, timeout_s)
+
+    def export_chrome_trace(
+        self, path: str, metadata: dict[str, str] | None = None, use_python_export: bool = False
+    ) -> None:
+        """Write the trace of the last window, with the device's rows where they were asked for."""
+        super().export_chrome_trace(path, metadata, use_python_export)
+        found = self._with_device(self.kineto_results)
+        if found is not None:
+            add_device_rows(Path(path), found, target().name)
+
+
+def _warn_of(found: Profiled) -> None:
+    if not found.missing:
+        return
+    reasons = [why for why, _ in found.missing.most_common(_NAMED)]
+    more = len(found.missing) - len(reasons)
+    line = program_line() or SourceLine("torch.profiler", 0)
+    warnings.warn_explicit(
+        f"no device time, or not all of it, for {found.missing.total()} calls; the profile's "
+        f"totals are short by what they take: {'; '.join(reasons)}"
+        + (f"; and {more} other reasons" if more else ""),
+        NotTimed,
+        line.file,
+        line.line,
+    )
+
+
+def register() -> None:
+    """From now on, PyTorch's profilers are ours."""
+    holder: Any = pytorch_profiler
+    holder.profile = DeviceProfile

@@ -1,0 +1,119 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+import gc
+
+from trnsim.errors import NotModelled, OutOfMemory
+from trnsim.torch.api.memory import CoreMemory, place
+
+GIB = 1024**3
+
+
+@pytest.fixture
+def held():
+    gc.collect()
+    start = torch.neuron.memory_allocated()
+    return lambda: torch.neuron.memory_allocated() - start
+
+
+def test_a_storage_counts_once_and_until_its_last_tensor(held):
+    tensor = torch.zeros(1024, device="neuron")
+    assert held() == 4096
+    view, storage = tensor[::2], tensor.untyped_storage()
+    assert held() == 4096
+    del tensor, view
+    assert held() == 4096
+    del storage
+    assert held() == 0
+
+
+def test_results_and_moves_count(held):
+    tensor = torch.ones(256).to("neuron")
+    total = tensor + tensor
+    tensor.add_(1)
+    assert held() == 2048
+    del tensor, total
+    assert held() == 0
+
+
+def test_the_graph_of_a_loss_is_released(held):
+    weight = torch.ones(64, 64, device="neuron", requires_grad=True)
+    (weight @ weight).sum().backward()
+    assert held() == 2 * 64 * 64 * 4
+    del weight
+    assert held() == 0
+
+
+def test_the_peak_is_the_most_at_once(held):
+    torch.neuron.reset_peak_memory_stats()
+    before = torch.neuron.max_memory_allocated()
+    big = torch.empty(1 << 20, dtype=torch.uint8, device="neuron")
+    del big
+    assert torch.neuron.max_memory_allocated() - before == 1 << 20
+    torch.neuron.reset_peak_memory_stats()
+    assert torch.neuron.max_memory_allocated() == before
+    assert held() == 0
+
+
+def test_what_does_not_fit_is_refused_with_a_table(held):
+    weights = torch.empty(10 * GIB, dtype=torch.uint8, device="neuron")
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        torch.empty(5 * GIB, dtype=torch.uint8, device="neuron")
+    message = str(caught.value)
+    assert isinstance(caught.value, OutOfMemory)
+    assert "5.00 GiB asked for, 10.00 GiB of 12.00 GiB in use (trn2)" in message
+    assert "10.00 GiB        1  uint8[10737418240]" in message
+    assert message.count(__file__) == 2
+    del weights, caught
+    gc.collect()
+    assert held() == 0
+
+
+def test_a_result_that_does_not_fit_is_refused():
+    memory = CoreMemory(0, 100, "a test")
+    first = torch.empty(15)
+    memory.hold(first)
+    with pytest.raises(OutOfMemory, match="60 B of 100 B in use"):
+        memory.hold(torch.empty(15))
+    assert (memory.live_bytes, memory.refusals) == (60, 1)
+    del first
+    assert memory.live_bytes == 0
+
+
+def test_the_table_groups_what_is_alike_and_the_rest():
+    memory = CoreMemory(0, GIB, "a test")
+    kept = [torch.empty(n) for n in (5, 5, *range(10, 25))]
+    for tensor in kept:
+        memory.hold(tensor)
+    assert "others" in memory.table()
+    assert len(memory.table().splitlines()) == 14
+
+
+def test_the_figures_that_programs_log():
+    tensor = torch.empty(1000, device="neuron")
+    stats = torch.neuron.memory_stats()
+    assert stats["allocated_bytes.all.current"] == torch.neuron.memory_allocated() >= 4000
+    assert torch.neuron.memory_reserved() == torch.neuron.memory_allocated()
+    assert torch.neuron.max_memory_reserved() == torch.neuron.max_memory_allocated()
+    free, total = torch.neuron.mem_get_info()
+    assert total - free == torch.neuron.memory_allocated()
+    assert "float32[1000]" in torch.neuron.memory_summary()
+    assert len(torch.neuron.memory_summary(abbreviated=True).splitlines()) == 1
+    torch.neuron.empty_cache()
+    del tensor
+
+
+def test_sparse_tensors_are_refused_by_name():
+    with pytest.raises(NotModelled, match="sparse_coo"):
+        torch.eye(3, device="neuron").to_sparse()
+
+
+def test_several_tensors_over_one_storage_of_the_host_count_once(held):
+    host = torch.zeros(64, 16)
+    whole, part = place(host, 0), place(host[:8], 0)
+    assert held() == 4096
+    del host, whole
+    assert (held(), part.shape) == (4096, (8, 16))
+    del part
+    assert held() == 0

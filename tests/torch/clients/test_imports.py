@@ -1,0 +1,47 @@
+import sys
+
+import pytest
+
+pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.torch.clients.imports import when_imported
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of the name that is given, with a module `place` inside it."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", sys.meta_path.copy())
+    (tmp_path / "a_client").mkdir()
+    (tmp_path / "a_client" / "__init__.py").touch()
+    (tmp_path / "a_client" / "place.py").write_text("KNOWN = ['cpu']\n")
+    yield
+    for name in ("a_client", "a_client.place"):
+        sys.modules.pop(name, None)
+
+
+def serve(module):
+    module.KNOWN = [*module.KNOWN, "neuron"]
+
+
+@pytest.mark.usefixtures("package")
+def test_a_package_is_served_before_anybody_takes_names_from_it():
+    when_imported("a_client.place", serve)
+    from a_client.place import KNOWN  # noqa: PLC0415  the import is what is tested
+
+    assert KNOWN == ["cpu", "neuron"]
+
+
+@pytest.mark.usefixtures("package")
+def test_a_package_that_was_imported_before_is_served_at_once():
+    import a_client.place  # noqa: PLC0415  the import is what is tested
+
+    when_imported("a_client.place", serve)
+    assert a_client.place.KNOWN == ["cpu", "neuron"]
+
+
+@pytest.mark.usefixtures("package")
+def test_a_package_that_is_not_there_is_missing_as_before():
+    when_imported("no_such_client", serve)
+    with pytest.raises(ModuleNotFoundError, match="no_such_client"):
+        __import__("no_such_client")

@@ -1,0 +1,143 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from torch import nn
+
+from trnsim.torch.api.memory import core_memory
+from trnsim.torch.compile import compiler
+from trnsim.torch.device_time import step_time
+from trnsim.torch.recording import recording
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    # A recording hooks into all modules, which PyTorch's compiler remarks on.
+    pytest.mark.filterwarnings("ignore:Using `torch.compile.module.`"),
+]
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled(monkeypatch):
+    torch._dynamo.reset()
+    monkeypatch.setattr(compiler, "_graphs", [])
+
+
+def block():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))
+
+
+def compiled(model):
+    return torch.compile(model, backend="neuron", dynamic=False)
+
+
+def losses(model, device):
+    torch.manual_seed(1)
+    x = torch.randn(16, 32).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    found = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+def test_a_compiled_model_trains_as_on_the_cpu():
+    found = losses(compiled(block().to("neuron")), "neuron")
+    assert found == pytest.approx(losses(block(), "cpu"), rel=1e-4)
+    assert [one.name for one in compiler.graphs()] == ["forward-0", "backward-0"]
+    assert all(not one.missing for one in compiler.graphs())
+
+
+def test_a_compiled_step_has_one_time_a_graph_and_fewer_launches():
+    model, x = block().to("neuron"), torch.randn(16, 32).to("neuron")
+    with recording() as eager:
+        model(x).pow(2).mean().backward()
+    fast = compiled(model)
+    fast(x).pow(2).mean().backward()
+    with recording() as found:
+        fast(x).pow(2).mean().backward()
+    names = [event.call.name for event in found.events]
+    assert names.count("forward-0") == names.count("backward-0") == 1
+    times = [step_time(one, "trn2") for one in (eager, found)]
+    assert not times[1].missing
+    assert times[1].launch_s < times[0].launch_s
+    assert times[1].flop == times[0].flop
+
+
+def test_a_new_shape_is_compiled_anew_and_the_report_says_why():
+    model = compiled(block().to("neuron"))
+    for rows in (16, 8):
+        model(torch.randn(rows, 32).to("neuron"))
+    assert len(compiler.graphs()) == 2
+    assert "float32[16, 32] in forward-0 and is float32[8, 32] here" in compiler.report()
+    assert "the first of its kind" in compiler.report()
+
+
+def test_a_graph_of_symbolic_sizes_has_a_time_for_each_size():
+    model = torch.compile(block().to("neuron"), backend="neuron", dynamic=True)
+    times = []
+    for rows in (16, 128, 1024):
+        with recording() as found:
+            model(torch.randn(rows, 32).to("neuron"))
+        times += [step_time(found, "trn2").device_time_s]
+    assert len(compiler.graphs()) == 3
+    assert times == sorted(times)
+    assert times[0] < times[-1] / 2
+    assert "float32[128, 32] in forward-1 and is float32[1024, 32] here" in compiler.report()
+    assert "buckets" in compiler.report()
+
+
+def test_a_graphs_memory_is_planned():
+    model = compiled(block().to("neuron"))
+    x = torch.randn(16, 32).to("neuron")
+    model(x).sum().backward()
+    forward, backward = compiler.graphs()
+    weights = sum(parameter.nbytes for parameter in model.parameters())
+    assert forward.plan.input_bytes == weights + x.nbytes
+    assert forward.plan.peak_bytes > forward.plan.input_bytes
+    assert "KiB at most" in compiler.report()
+    assert backward.plan.fresh_bytes > 0
+    assert backward.plan.arena.nbytes >= backward.plan.arena.least_bytes > 0
+    assert f"  arena    {backward.plan.arena_words()}" in compiler.report()
+
+
+def test_a_graph_that_has_no_room_is_refused_with_what_it_holds(monkeypatch):
+    model = compiled(block().to("neuron"))
+    x = torch.randn(4096, 32).to("neuron")
+    memory = core_memory(0)
+    monkeypatch.setattr(memory, "capacity_bytes", memory.live_bytes + (1 << 20))
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        model(x)
+    message = str(caught.value)
+    assert "forward-0 needs" in message
+    assert "tensor<4096x64xfloat32>" in message
+    assert "a smaller batch" in message
+    monkeypatch.undo()
+    assert model(x).shape == (4096, 32)
+
+
+def test_a_recording_does_not_look_into_what_is_compiled():
+    model = block().to("neuron")
+    with recording() as found:
+        compiled(model)(torch.randn(16, 32).to("neuron"))
+        model(torch.randn(16, 32).to("neuron"))
+    names = [(event.call.operation, event.module) for event in found.events]
+    assert names[0] == ("forward-0", "OptimizedModule")
+    assert ("addmm", "1") in names
+
+
+def test_an_operator_without_a_lowering_is_named_and_the_rest_is_timed():
+    function = torch.compile(
+        lambda x: torch.special.bessel_j0(x * 2) + 1, backend="neuron", dynamic=False
+    )
+    x = torch.randn(8, 8)
+    with recording() as found:
+        assert torch.equal(function(x.to("neuron")).cpu(), torch.special.bessel_j0(x * 2) + 1)
+    assert "on host  aten::special_bessel_j0" in compiler.report()
+    time = step_time(found, "trn2")
+    assert sum(time.missing.values()) == 1
+    assert time.device_time_s > 0

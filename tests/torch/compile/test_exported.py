@@ -1,0 +1,162 @@
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+import subprocess
+import sys
+
+from torch import nn
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.errors import BadInput, OutOfMemory
+from trnsim.torch.compile import exported
+from trnsim.torch.compile.exported import compile_program
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec")
+
+
+def saved(model, x, path):
+    torch.export.save(torch.export.export(model.eval(), (x,)), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 8), nn.Softmax(-1))
+    return saved(model, torch.randn(16, 32), tmp_path_factory.mktemp("export") / "model.pt2")
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_a_program_has_its_time_and_its_memory(program, target):
+    found = compile_program(program, target)
+    assert found.device_time_s > 0
+    weights = 4 * (32 * 64 + 64 + 64 * 8 + 8)
+    assert found.plan.input_bytes == weights + 4 * 16 * 32
+    assert len(found.kernels) == len(found.plan.kernels)
+    assert sum(kernel.flop for kernel in found.kernels) == 2 * 16 * (32 * 64 + 64 * 8)
+
+
+def test_the_text_says_where_time_and_memory_go(program):
+    text = compile_program(program, "trn2").text()
+    assert text.startswith("model.pt2 on trn2: ")
+    assert "dot_general" in text
+    assert "HBM at the peak" in text
+    assert "wherever they lie" in text
+    assert "no lowering" not in text
+
+
+def test_what_has_no_lowering_is_named(tmp_path):
+    class Values(nn.Module):
+        def forward(self, x):
+            return torch.linalg.svdvals(x * 2)
+
+    path = saved(Values(), torch.randn(4, 4), tmp_path / "values.pt2")
+    text = compile_program(path, "trn2").text()
+    assert "no lowering, so no time: the total is short" in text
+    assert "aten::_linalg_svd" in text
+
+
+def test_files_hold_the_same(program, tmp_path):
+    found = compile_program(program, "trn2")
+    text, figures, trace = found.write(tmp_path / "out")
+    assert text.read_text() == found.text() + "\n"
+    assert json.loads(figures.read_text())["device_time_s"] == found.device_time_s
+    events = json.loads(trace.read_text())["traceEvents"]
+    spans = [event["dur"] for event in events if event["ph"] == "X"]
+    assert sum(spans) == pytest.approx(found.device_time_s * 1e6)
+    peak = max(event["args"]["bytes"] for event in events if event["ph"] == "C")
+    assert peak == found.plan.peak_bytes
+    arena = json.loads(figures.read_text())["arena"]
+    assert arena["bytes"] == found.plan.arena.nbytes >= arena["at_least_bytes"]
+    assert [one["offset_bytes"] for one in arena["tensors"]] == [*found.plan.arena.offsets_bytes]
+
+
+def test_a_program_that_does_not_fit_is_refused_with_what_it_holds(tmp_path):
+    with torch.device("meta"):
+        model = nn.Linear(100_000, 100_000, bias=False)
+    path = saved(model, torch.empty(1, 100_000, device="meta"), tmp_path / "large.pt2")
+    with pytest.raises(
+        OutOfMemory, match=r"needs 37.3 GiB of HBM at its peak.* has 12 GiB"
+    ) as found:
+        compile_program(path, "trn2")
+    assert "tensor<100000x100000xfloat32>  input" in str(found.value)
+
+
+@pytest.mark.parametrize("content", [None, b"text", b"PK\x05\x06" + bytes(18)])
+def test_a_file_that_is_no_program_is_refused(tmp_path, content):
+    path = tmp_path / "wrong.pt2"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(BadInput, match=r"cannot read|no exported program") as caught:
+        compile_program(path, "trn2")
+    assert caught.value.fix == exported._EXPORT
+
+
+DEFINITION = """
+import torch.utils._pytree as pytree
+
+class Answer:
+    def __init__(self, x):
+        self.x = x
+
+pytree.register_pytree_node(
+    Answer, lambda one: ([one.x], None), lambda parts, _: Answer(*parts),
+    serialized_type_name="answers.Answer",
+)
+"""
+
+
+def test_classes_that_a_program_returns_are_imported(tmp_path, monkeypatch):
+    (tmp_path / "answers.py").write_text(DEFINITION)
+    path = tmp_path / "model.pt2"
+    make = (
+        "import torch, answers\n"
+        "class Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return answers.Answer(x + 1)\n"
+        f"torch.export.save(torch.export.export(Model(), (torch.ones(3),)), {str(path)!r})\n"
+    )
+    subprocess.run([sys.executable, "-c", make], cwd=tmp_path, check=True)
+    with pytest.raises(
+        BadInput, match=r"returns an object of answers\.Answer, and No module named"
+    ):
+        compile_program(path, "trn2")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert compile_program(path, "trn2").imported.operators == ("aten::add.Tensor",)
+
+
+OPERATOR = """
+import torch
+
+@torch.library.custom_op("answers::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+twice.register_fake(torch.empty_like)
+"""
+
+
+def test_a_module_that_registers_operators_is_imported_where_it_is_named(tmp_path, monkeypatch):
+    (tmp_path / "own_operators.py").write_text(OPERATOR)
+    path = tmp_path / "model.pt2"
+    make = (
+        "import torch, own_operators\n"
+        "class Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return torch.ops.answers.twice(x) + 1\n"
+        f"torch.export.save(torch.export.export(Model(), (torch.ones(3),)), {str(path)!r})\n"
+    )
+    subprocess.run([sys.executable, "-c", make], cwd=tmp_path, check=True)
+    run = CliRunner().invoke(app, ["compile", str(path)])
+    assert run.exception.reason == (
+        f"{path} calls torch.ops.answers.twice.default, which nothing here registers"
+    )
+    assert run.exception.fix == "name the module that does: trnsim compile --import MODULE ..."
+    monkeypatch.syspath_prepend(tmp_path)
+    run = CliRunner().invoke(app, ["compile", str(path), "--import", "own_operators"])
+    assert "answers::twice: there is no lowering of it" in run.output
+    run = CliRunner().invoke(app, ["compile", str(path), "--import", "nowhere"])
+    assert "--import nowhere" in run.exception.reason

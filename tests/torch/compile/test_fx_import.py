@@ -1,0 +1,48 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.lower import groups
+from trnsim.torch.compile.fx_import import import_graph, is_lowered
+
+# PyTorch's own export copies a class that it has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec")
+
+
+def exported(function, *args):
+    class Model(torch.nn.Module):
+        def forward(self, *args):
+            return function(*args)
+
+    return torch.export.export(Model(), args).run_decompositions().graph_module
+
+
+def test_a_chain_of_operators_is_one_kernel():
+    found = import_graph(exported(lambda x: (x * 2).exp() + 1, torch.randn(4, 4)))
+    (group,) = groups(found.graph)
+    assert group.name == "multiply+exponential+add"
+    assert [spec.shape for spec in found.inputs] == [(4, 4)]
+    assert not found.missing
+
+
+def test_what_an_operator_without_a_lowering_reads_is_still_computed():
+    found = import_graph(exported(lambda x: torch.linalg.svdvals(x * 2) + 1, torch.randn(4, 4)))
+    assert len(found.missing) == 1
+    assert "linalg_svd" in found.missing[0]
+    assert [group.name for group in groups(found.graph)] == ["multiply", "add"]
+
+
+def test_inputs_are_named_as_in_pytorchs_graph():
+    found = import_graph(exported(lambda x, y: x @ y, torch.randn(4, 4), torch.randn(4, 4)))
+    assert set(found.names.values()) == {"args_0", "args_1"}
+
+
+def test_sizes_are_numbers():
+    found = import_graph(exported(lambda x: x * x.shape[0], torch.randn(4, 4)))
+    assert found.operators == ("aten::mul.Tensor",)
+
+
+def test_an_operator_with_a_lowering_need_not_be_decomposed():
+    assert is_lowered("aten::gelu")
+    assert is_lowered("aten::add_.Tensor")
+    assert not is_lowered("aten::linalg_eig")

@@ -1,0 +1,246 @@
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.errors import BadInput
+from trnsim.torch.device_time import step_time
+from trnsim.torch.dispatch import policy
+from trnsim.torch.dispatch.exact import FUNCTION_BOUND, FUNCTION_BOUNDS, numerics
+from trnsim.torch.dispatch.policy import HostFallback, set_policy
+from trnsim.torch.faults import OperatorNotModelled
+from trnsim.torch.recording import recording
+
+
+def bound(a, b, K, dtype):
+    """One rounding of the output, and 2 K roundings of float32 in the sum of magnitudes."""
+    rounding = torch.finfo(dtype).eps * (a.double() @ b.double()).abs()
+    return rounding + 2 * K * 2.0**-24 * (a.abs().double() @ b.abs().double())
+
+
+def both(function, *given):
+    """What `exact` gives, and what `fast` does."""
+    found = []
+    for kind in ("exact", "fast"):
+        with numerics(kind) as on_host:
+            found.append(function(*(t.to("neuron") for t in given)).cpu().double())
+        assert not on_host
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("K", [1, 100, 512, 3000])
+def test_sums_of_products_agree_within_the_stated_bound(dtype, K):
+    torch.manual_seed(K)
+    a, b = torch.randn(40, K).to(dtype), torch.randn(K, 50).to(dtype)
+    exact, fast = both(torch.matmul, a, b)
+    assert ((exact - fast).abs() <= bound(a, b, K, dtype)).all()
+    assert ((exact - a.double() @ b.double()).abs() <= bound(a, b, K, dtype)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_sums_agree_within_the_stated_bound(dtype, dim):
+    x = torch.randn(700, 900).to(dtype)
+    exact, fast = both(lambda x: x.sum(dim), x)
+    K, size = x.shape[dim], x.abs().double().sum(dim)
+    assert ((exact - fast).abs() <= torch.finfo(dtype).eps * size + 2 * K * 2.0**-24 * size).all()
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_convolutions_agree_within_the_stated_bound(groups):
+    x, w = torch.randn(2, 4, 9, 9), torch.randn(8, 4 // groups, 3, 3)
+
+    def convolve(x, w):
+        return torch.nn.functional.conv2d(x, w, padding=1, groups=groups)
+
+    exact, fast = both(convolve, x, w)
+    size, K = convolve(x.abs().double(), w.abs().double()), 9 * 4 // groups
+    assert ((exact - fast).abs() <= 2.0**-23 * fast.abs() + 2 * K * 2.0**-24 * size).all()
+
+
+ANY, POSITIVE = torch.linspace(-8, 8, 4096), torch.logspace(-6, 6, 4096)
+SMALL = torch.linspace(-0.999, 0.999, 4096)
+aten, F = torch.ops.aten, torch.nn.functional
+FUNCTIONS = {
+    **{name: (getattr(torch, name), ANY) for name in (
+        "exp", "exp2", "expm1", "tanh", "sigmoid", "erf", "sin", "cos", "atan", "sinh", "cosh",
+        "asinh", "relu",
+    )},
+    **{name: (getattr(torch, name), POSITIVE) for name in (
+        "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal",
+    )},
+    **{name: (getattr(torch, name), SMALL) for name in ("tan", "asin", "acos", "atanh")},
+    **{name: (getattr(F, name), ANY) for name in (
+        "gelu", "silu", "mish", "softplus", "elu", "hardswish", "logsigmoid",
+    )},
+    "acosh": (torch.acosh, POSITIVE + 1),
+    "pow": (lambda x: torch.pow(x, 1.7), POSITIVE),
+    "gelu, tanh": (lambda x: F.gelu(x, approximate="tanh"), ANY),
+    "gelu_backward": (lambda x: aten.gelu_backward(torch.ones_like(x), x), ANY),
+    "silu_backward": (lambda x: aten.silu_backward(torch.ones_like(x), x), ANY),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_agrees_within_its_bound(name):
+    function, x = FUNCTIONS[name]
+    exact, fast = both(function, x)
+    largest = ((exact - fast).abs() / fast.abs().clamp(min=1)).max().item()
+    assert largest <= FUNCTION_BOUNDS.get(name, FUNCTION_BOUND)
+
+
+def test_no_bound_is_for_a_function_that_is_not_tested():
+    assert set(FUNCTION_BOUNDS) <= set(FUNCTIONS)
+
+
+def losses(kind):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(20, 16), torch.nn.LayerNorm(16), torch.nn.Linear(16, 32),
+        torch.nn.GELU(), torch.nn.Linear(32, 20),
+    ).to("neuron")  # fmt: skip
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    tokens = torch.randint(0, 20, (24,)).to("neuron")
+    found = []
+    with numerics(kind) as on_host:
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(tokens), tokens.roll(1))
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+    return found, on_host
+
+
+def test_a_model_trains_alike_in_both_numerics():
+    fast, _ = losses("fast")
+    exact, on_host = losses("exact")
+    assert exact == pytest.approx(fast, rel=1e-4)
+    assert not any("layer_norm" in reason or "mm" in reason for reason in on_host)
+
+
+@pytest.fixture
+def chip():
+    set_policy("chip")
+    yield
+    set_policy("host")
+
+
+def test_what_has_no_kernel_is_left_to_the_host_counted_and_warned_of(monkeypatch):
+    monkeypatch.setattr(policy, "state", policy._State())
+    x = torch.randn(5, 5).to("neuron")
+    with numerics("exact") as on_host, pytest.warns(HostFallback) as caught:
+        values = [torch.linalg.eigvalsh(x) for _ in range(2)]
+    assert torch.equal(values[1].cpu(), torch.linalg.eigvalsh(x.cpu()))
+    reason = "aten::_linalg_eigh has no lowering to the chip's instructions yet"
+    assert on_host == {reason: 2}
+    assert torch.neuron.host_fallbacks() == {"aten::_linalg_eigh": 2}
+    assert len(caught) == 1
+    assert str(caught[0].message).startswith(
+        f"aten::_linalg_eigh runs on the host, not instruction by instruction: {reason}; "
+        f"TRNSIM_POLICY=chip refuses it (at {__file__}:"
+    )
+
+
+@pytest.mark.usefixtures("chip")
+def test_the_chip_refuses_by_name_what_has_no_kernel():
+    x = torch.randn(5, 5).to("neuron")
+    with numerics("exact") as on_host, pytest.raises(OperatorNotModelled) as caught:
+        torch.masked_select(x, x > 0)
+    reason, fix, source, line = str(caught.value).splitlines()
+    assert reason == (
+        "aten::masked_select has no lowering to the chip's instructions yet; it was called on "
+        "float32[5, 5], bool[5, 5] in exact numerics; operators of a like name that have one: "
+        "masked_scatter, masked_fill, index_select"
+    )
+    assert fix == (
+        "  fix: compute this part on the CPU, or let the host compute it on the device's tensors "
+        "and count it: TRNSIM_POLICY=host, or torch.neuron.set_policy('host')"
+    )
+    assert source == "  source: docs/torch-ops.md: which operators have a lowering"
+    assert line.startswith(f"  at {__file__}")
+    assert caught.value.line.file == __file__
+    assert isinstance(caught.value, NotImplementedError)
+    assert sum(on_host.values()) == 1
+
+
+@pytest.mark.usefixtures("chip")
+def test_a_refused_form_leaves_what_it_would_have_written_as_it_was():
+    x = torch.arange(12.0).reshape(3, 4).t().to("neuron")
+    with numerics("exact"), pytest.raises(OperatorNotModelled, match="a mask as an index"):
+        x.index_put_((x > 5,), torch.zeros(6, device="neuron"))
+    assert torch.equal(x.cpu(), torch.arange(12.0).reshape(3, 4).t())
+
+
+@pytest.mark.usefixtures("chip")
+def test_the_chip_takes_what_has_a_kernel_and_fast_numerics_refuses_no_operator():
+    losses("exact")
+    assert torch.eye(3, device="neuron").nonzero().shape == (3, 2)
+
+
+def test_random_numbers_and_operators_on_nothing_are_no_gap():
+    with numerics("exact") as on_host:
+        torch.randn(3, device="neuron")
+        torch.empty(0, 4, device="neuron").exp()
+    assert not on_host
+
+
+def test_other_numerics_are_refused():
+    legal = "numerics 'slow'; legal: fast, exact, shapes"
+    with pytest.raises(BadInput, match=legal), numerics("slow"):
+        pass
+
+
+NUMBERS = (0.0, -0.0, 1.0, -1.0, 2.5, math.inf, -math.inf, math.nan, 1e30, 7)
+OF_A_NUMBER = {
+    "add": torch.add,
+    "add, alpha": lambda x, n: torch.add(x, x, alpha=n),
+    "sub": torch.sub,
+    "rsub": lambda x, n: n - x,
+    "mul": torch.mul,
+    "div": torch.div,
+    "reversed div": lambda x, n: n / x,
+    "foreach div": lambda x, n: torch._foreach_div([x], n)[0],
+    "pow": torch.pow,
+    "reversed pow": lambda x, n: torch.pow(n, x),
+    "clamp min": lambda x, n: x.clamp(min=n),
+    "clamp max": lambda x, n: x.clamp(max=n),
+    "masked_fill": lambda x, n: x.masked_fill(x > 0, n),
+    "lt": torch.lt,
+    "eq": torch.eq,
+    "xlogy": torch.xlogy,
+    "copysign": torch.copysign,
+    "lerp": lambda x, n: torch.lerp(x, x, n),
+    "addcmul": lambda x, n: torch.addcmul(x, x, x, value=n),
+    "leaky_relu": F.leaky_relu,
+    "hardshrink": F.hardshrink,
+    "threshold": lambda x, n: F.threshold(x, n, n),
+    "softplus": lambda x, n: F.softplus(x, beta=n),
+    "full": torch.full_like,
+    "nan_to_num": lambda x, n: torch.nan_to_num(x, n, n, n),
+    "norm": torch.linalg.vector_norm,
+}
+
+
+@pytest.mark.parametrize("name", OF_A_NUMBER)
+def test_an_operator_of_any_number_computes_what_the_host_does(name):
+    function = OF_A_NUMBER[name]
+    x = torch.tensor([0.0, -0.0, 1.0, -1.0, 3.5, math.inf, -math.inf, math.nan])
+    moved = x.to("neuron")
+    for number in NUMBERS:
+        with numerics("exact") as on_host:
+            found = function(moved, number).cpu()
+        assert not on_host
+        expected = function(x, number)
+        torch.testing.assert_close(found, expected, equal_nan=True, rtol=1e-5, atol=1e-6)
+
+
+def test_a_division_by_zero_has_the_time_of_any_other():
+    taken = []
+    for number in (3.0, 0.0):
+        with recording() as found:
+            torch.ones(300, device="neuron") / number
+        taken.append(step_time(found, "trn2").device_time_s)
+    assert taken[0] == taken[1] > 0

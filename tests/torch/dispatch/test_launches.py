@@ -1,0 +1,109 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.errors import IllegalInstruction
+from trnsim.torch.compile import compiler
+from trnsim.torch.device_time import step_time
+from trnsim.torch.dispatch.exact import numerics
+from trnsim.torch.dispatch.launches import NoGradient
+from trnsim.torch.faults import MixedDevices
+from trnsim.torch.recording import recording
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled(monkeypatch):
+    torch._dynamo.reset()
+    monkeypatch.setattr(compiler, "_graphs", [])
+
+
+@pytest.fixture
+def x():
+    torch.manual_seed(0)
+    return (torch.rand(128, 16) - 0.5).to("neuron")  # the chip's sine ends at pi
+
+
+def test_a_kernel_writes_to_its_argument_and_returns_tensors_of_the_device(kernels, x):
+    written = torch.empty_like(x)
+    kernels.sine_into(x, written)
+    assert torch.allclose(written.cpu(), x.cpu().sin(), atol=1e-4)
+    sine, cosine = kernels.both(x)
+    assert sine.device == x.device
+    assert torch.allclose(cosine.cpu(), x.cpu().cos(), atol=1e-4)
+
+
+def test_a_kernel_takes_what_is_not_contiguous_and_bfloat16(kernels, x):
+    half = x.bfloat16()
+    assert torch.allclose(kernels.cosine(half).cpu(), half.cpu().cos(), atol=1e-2)
+    assert torch.allclose(kernels.cosine(x.t()).cpu(), x.t().cpu().cos(), atol=1e-4)
+
+
+def test_a_launch_is_one_event_with_a_time_of_its_own(kernels, x):
+    with recording() as found:
+        kernels.cosine(x)
+    assert [event.call.name for event in found.events] == ["nki::cosine"]
+    assert found.from_host_bytes == found.to_host_bytes == 0
+    times = [step_time(found, target) for target in ("trn1", "trn2", "trn3")]
+    assert all(not time.missing and time.device_time_s > 0 for time in times)
+    (kernel,) = times[1].times[found.events[0].call].kernels
+    assert kernel.hbm_bytes == 2 * x.nbytes
+
+
+def test_without_values_a_kernel_still_has_shapes_and_a_time(kernels, x):
+    with numerics("shapes"), recording() as found:
+        sine, _ = kernels.both(x)
+    assert (sine.shape, sine.dtype) == (x.shape, x.dtype)
+    assert step_time(found, "trn2").device_time_s > 0
+
+
+def test_a_backward_pass_through_a_kernel_without_gradient_is_a_named_error(kernels, x):
+    x.requires_grad_()
+    with pytest.raises(NoGradient, match="cosine has no gradient") as caught:
+        kernels.cosine(x).sum().backward()
+    assert caught.value.line.file == __file__
+    written = torch.empty_like(x)
+    kernels.sine_into(x, written)
+    with pytest.raises(NoGradient, match="sine_into has no gradient"):
+        written.sum().backward()
+
+
+def test_tensors_of_two_devices_are_refused(kernels, x):
+    with pytest.raises(MixedDevices, match="cpu and neuron:0"):
+        kernels.sine_into(x.cpu(), torch.empty_like(x))
+
+
+def test_a_compiled_graph_has_the_kernels_in_it(kernels, x):
+    def sines(x):
+        out = torch.empty_like(x)
+        kernels.sine_into(x * 2, out)
+        sine, cosine = kernels.both(out)
+        return sine + cosine + kernels.cosine(x)
+
+    expected = sines(x)
+    fast = torch.compile(sines, backend="neuron", fullgraph=True)
+    assert torch.allclose(fast(x).cpu(), expected.cpu(), atol=1e-5)
+    with recording() as found:
+        fast(x)
+    (one,) = compiler.graphs()
+    assert not one.missing
+    assert sum(name.startswith("nki::") for name in one.operators) == 3
+    graph_time = step_time(found, "trn2")
+    (event,) = found.events
+    names = [kernel.name for kernel in graph_time.times[event.call].kernels]
+    assert [name for name in names if name in ("sine_into", "both", "cosine")] == [
+        "sine_into",
+        "both",
+        "cosine",
+    ]
+
+
+def test_a_kernel_that_a_chip_refuses_is_refused_in_every_way_of_calling_it(kernels, x):
+    for call in (kernels.too_wide, torch.compile(kernels.too_wide, backend="neuron")):
+        with pytest.raises(Exception, match="128") as caught:
+            call(x)
+        assert "conftest.py" in str(caught.value)
+    with pytest.raises(IllegalInstruction):
+        kernels.too_wide(x)
+    assert torch.equal((x + 1).cpu(), x.cpu() + 1)  # the process goes on
