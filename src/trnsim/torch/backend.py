@@ -12,8 +12,7 @@ from trnsim.torch import (
 from trnsim.torch.api import accelerator, autocast, device, rng, storage
 from trnsim.torch.clients import lightning, safetensors
 from trnsim.torch.compile import default_compiler
-from trnsim.torch.dispatch import attention, kernels, launches, recurrent
-from trnsim.torch.dispatch import factories
+from trnsim.torch.dispatch import attention, factories, kernels, launches, recurrent
 from trnsim.torch.distributed import collectives, processes, sync_batch_norm
 from trnsim.torch.profiler import profiling
 

@@ -21,8 +21,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.api.memory import core_memory, place
 from trnsim.torch.api.rng import drawing_from
 from trnsim.torch.compile.host_graph import callable_of
-from trnsim.torch.dispatch import attention
-from trnsim.torch.dispatch import factories
+from trnsim.torch.dispatch import attention, factories
 from trnsim.torch.dispatch.alias import host_alias, neuron_alias
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.dispatch.policy import LACKING, admit
