@@ -1,5 +1,27 @@
-"""The graph between frameworks and instructions: operations as StableHLO has them."""
+"""The graph between frameworks and instructions: a language of operations, as StableHLO has them.
 
-from trnsim.graph.ir import Graph, Node, TensorType, Value
+An operation is one class (`operation`, `ops`): operands and attributes, the types of its results,
+its reference in numpy, its kind. A graph (`graph`) holds operations on tensors; `verifier` checks
+one; `decompositions` says what operators of frameworks are in these operations. How a chip runs
+them is no matter of this room: see `trnsim.lower`.
 
-__all__ = ["Graph", "Node", "TensorType", "Value"]
+Source: StableHLO Specification, Ops; CHLO dialect; nki.api.shared.rst for functions of the engines.
+"""
+
+from trnsim.graph.graph import Graph, Node, Operand, Value
+from trnsim.graph.operation import OPERATIONS, Example, Kind, Operation
+from trnsim.graph.types import TensorType
+from trnsim.graph.verifier import verify
+
+__all__ = [
+    "OPERATIONS",
+    "Example",
+    "Graph",
+    "Kind",
+    "Node",
+    "Operand",
+    "Operation",
+    "TensorType",
+    "Value",
+    "verify",
+]

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trnsim.graph.ir import ELEMENTWISE, TUPLE_ELEMENT, Graph, Node, Shape, Value
+from trnsim.graph import Graph, Kind, Node, Value
+from trnsim.graph.ops.layout import View
+from trnsim.graph.ops.reductions import Reduce
+from trnsim.graph.types import Shape, dense
 
 _LONGEST = 48
-FREE = frozenset({"reshape", TUPLE_ELEMENT})
-"""Operations that move nothing and belong to no group."""
-LEAVES = frozenset({"constant", "iota", "rng"})
-"""Operations without operands: each group that reads one makes its own."""
-VIEWS = frozenset({"broadcast_in_dim", "slice"})
-"""Operations that a fused kernel does not run: it reads their operand in HBM by other strides."""
 
 
 @dataclass
@@ -39,15 +36,19 @@ class Group:
     @property
     def name(self) -> str:
         """The operations in words."""
-        names = dict.fromkeys(node.name for node in self.nodes if node.name not in VIEWS)
+        names = dict.fromkeys(node.name for node in self.nodes if node.kind is not Kind.VIEW)
         return "+".join(names) or self.nodes[-1].name
 
     @property
     def inputs(self) -> list[Value]:
         """What the group reads and does not make, in order of first use."""
-        made = {value.number for node in self.nodes for value in node.results}
         read = {value.number: value for node in self.nodes for value in node.values}
-        return [value for number, value in read.items() if number not in made]
+        return [value for number, value in read.items() if number not in self.made]
+
+    @property
+    def made(self) -> set[int]:
+        """The numbers of what its operations give."""
+        return {value.number for node in self.nodes for value in node.results}
 
 
 def groups(graph: Graph) -> list[Group]:
@@ -71,7 +72,7 @@ def groups(graph: Graph) -> list[Group]:
             home[value.number] = len(found)
             found.append(_alone(leaves.pop(value.number)))
         latest = max((home.get(value.number, -1) for value in node.values), default=-1)
-        if node.name in FREE:
+        if node.kind is Kind.ALIAS:
             # Who reads it reads HBM, so its group must have ended.
             home[node.result.number] = latest + 1
             continue
@@ -86,7 +87,12 @@ def groups(graph: Graph) -> list[Group]:
 
 def _is_brought(node: Node, leaves: dict[int, Node]) -> bool:
     """Whether each group that reads a node's result makes it anew: leaves, and slices of HBM."""
-    return node.name in LEAVES or (node.name == "slice" and node.values[0].number not in leaves)
+    return node.kind is Kind.LEAF or (_is_slice(node) and node.values[0].number not in leaves)
+
+
+def _is_slice(node: Node) -> bool:
+    """Whether it is a view that reads HBM alone."""
+    return isinstance(node.operation, View) and not node.operation.repeats
 
 
 def _unbroken(node: Node, leaves: dict[int, Node]) -> list[Value]:
@@ -98,8 +104,8 @@ def _unbroken(node: Node, leaves: dict[int, Node]) -> list[Value]:
     return [
         value
         for value in read
-        if leaves[value.number].name == "slice"
-        and (node.name == "broadcast_in_dim" or value.shape != node.result.shape)
+        if _is_slice(leaves[value.number])
+        and (node.kind is Kind.VIEW or value.shape != node.result.shape)
     ]
 
 
@@ -113,7 +119,7 @@ def _place(node: Node, found: list[Group], latest: int) -> int:
 
 def _bring(leaves: dict[int, Node], node: Node, group: Group) -> None:
     """Make what `node` reads and nothing computes (counts, random numbers) in its own group."""
-    made = {other.result.number for other in group.nodes}
+    made = group.made
     for value in node.values:
         if value.number in leaves and value.number not in made:
             group.nodes.insert(0, leaves[value.number])
@@ -121,18 +127,23 @@ def _bring(leaves: dict[int, Node], node: Node, group: Group) -> None:
 
 
 def _alone(node: Node) -> Group:
-    if node.name in ELEMENTWISE:
+    if node.kind in (Kind.ELEMENTWISE, Kind.LEAF) or _repeats(node):
         return Group([node], node.result.shape, is_fused=True)
-    if node.name == "broadcast_in_dim" or node.name in LEAVES:
-        return Group([node], node.result.shape, is_fused=True)
-    if node.name == "reduce" and _trailing(node):
+    if _trailing(node):
         return Group([node], node.values[0].shape, _trailing(node), is_fused=True)
     return Group([node])
 
 
+def _repeats(node: Node) -> bool:
+    """Whether it is a view of which a kernel can repeat elements on the chip."""
+    return isinstance(node.operation, View) and node.operation.repeats
+
+
 def _trailing(node: Node) -> int:
     """How many last dimensions a reduction runs over, if it runs over these alone; else 0."""
-    rank, dims = len(node.values[0].shape), node.attribute("dims")
+    if not isinstance(node.operation, Reduce):
+        return 0
+    rank, dims = len(node.values[0].shape), node.operation.dims
     return len(dims) if dims == tuple(range(rank - len(dims), rank)) else 0
 
 
@@ -140,22 +151,16 @@ def _joins(node: Node, group: Group) -> bool:
     """Add `node` to a fused group if its shapes suit the group's space; whether they did."""
     if not group.is_fused or len(group.nodes) >= _LONGEST:
         return False
-    made = {other.result.number for other in group.nodes}
     rows = group.shape[: len(group.shape) - group.columns]
-    if node.name == "reduce":
+    if node.kind is Kind.REDUCTION:
         columns = _trailing(node)
         suits = node.values[0].shape == group.shape and columns and group.columns in (0, columns)
         if suits:
             group.columns = columns
-    elif node.name == "broadcast_in_dim":
-        source = node.values[0]
-        is_own = source.number in made
-        suits = node.result.shape == group.shape and (
-            not is_own
-            or (source.shape == rows and node.attribute("dims") == tuple(range(len(rows))))
-        )
+    elif _repeats(node):
+        suits = node.result.shape == group.shape and _is_column(node, group, rows)
     else:
-        suits = node.name in ELEMENTWISE and (
+        suits = node.kind is Kind.ELEMENTWISE and (
             node.result.shape == group.shape or (group.columns > 0 and node.result.shape == rows)
         )
     if suits:
@@ -163,10 +168,19 @@ def _joins(node: Node, group: Group) -> bool:
     return bool(suits)
 
 
+def _is_column(node: Node, group: Group, rows: Shape) -> bool:
+    """Whether what a broadcast repeats comes from HBM, or is one number to a row of the group."""
+    (source,), view = node.values, node.operation
+    if not isinstance(view, View) or source.number not in group.made:
+        return True
+    own = [step if n > 1 else 0 for n, step in zip(rows, dense(rows), strict=True)]
+    return source.shape == rows and view.steps(rows) == (*own, *(0,) * group.columns)
+
+
 def _mark_outputs(graph: Graph, found: list[Group]) -> None:
     """Write down what leaves each group, looking through reshapes."""
     source = {
-        node.result.number: node.values[0].number for node in graph.nodes if node.name in FREE
+        node.result.number: node.values[0].number for node in graph.nodes if node.kind is Kind.ALIAS
     }
 
     def origin(number: int) -> int:
@@ -176,8 +190,8 @@ def _mark_outputs(graph: Graph, found: list[Group]) -> None:
 
     read = {origin(value.number) for value in graph.outputs}
     for group in found:
-        made = {value.number for node in group.nodes for value in node.results}
-        read |= {origin(value.number) for value in group.inputs if origin(value.number) not in made}
+        made, given = group.made, [origin(value.number) for value in group.inputs]
+        read |= {number for number in given if number not in made}
         # A reshape of its own result is read from HBM like any other tensor.
         read |= {origin(v.number) for v in group.inputs if v.number in source}
     for group in found:
@@ -186,5 +200,5 @@ def _mark_outputs(graph: Graph, found: list[Group]) -> None:
             value
             for node in group.nodes
             for value in node.results
-            if node.more or value.number in read
+            if len(node.results) > 1 or value.number in read
         ]

@@ -6,7 +6,7 @@ which chip. No operation has a time without a kernel: one that has none says so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -14,36 +14,21 @@ import numpy as np
 
 from trnsim import arch
 from trnsim.errors import NotModelled
-from trnsim.graph.ir import CUSTOM_CALL, Graph, Node, Value
+from trnsim.graph import Graph, Kind, Value, verify
+from trnsim.graph.ops.calls import CustomCall
+from trnsim.graph.types import BOOL
 from trnsim.lower import cache
 from trnsim.lower.fusion import Group, groups
-from trnsim.lower.kernels.attention import attention, attention_backward, attention_flop
+from trnsim.lower.kernels import attention, indexing, matmul, movement, rows
 from trnsim.lower.kernels.fused import fused
-from trnsim.lower.kernels.indexing import gather, gather_in_rows, scatter
-from trnsim.lower.kernels.matmul import column_reduce, dot_general
-from trnsim.lower.kernels.movement import concatenate, pad, slice_, transpose
-from trnsim.lower.kernels.rows import scan, top_k
+from trnsim.lower.rules import KERNELS
 from trnsim.nki.kernel import Kernel
 from trnsim.run import Run, run
 
 Array = np.ndarray[Any, Any]
 
-KERNELS: Final[Mapping[str, Callable[..., Any]]] = {
-    "dot_general": dot_general,
-    "attention": attention,
-    "attention_backward": attention_backward,
-    "reduce": column_reduce,
-    "transpose": transpose,
-    "concatenate": concatenate,
-    "slice": slice_,
-    "pad": pad,
-    "gather": gather,
-    "gather_in_rows": gather_in_rows,
-    "scatter": scatter,
-    "top_k": top_k,
-    "scan": scan,
-}
-"""The kernel of each operation that is not fused with others."""
+_RULES: Final = (attention, indexing, matmul, movement, rows)
+"""Importing them fills the table of kernels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +54,9 @@ class Cost:
 
 def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> list[Array]:
     """The outputs of a graph, computed instruction by instruction."""
+    verify(graph)
     known = {value.number: array for value, array in zip(graph.inputs, inputs, strict=True)}
-    reshapes = {node.result.number: node for node in graph.nodes if node.name == "reshape"}
+    reshapes = {node.result.number: node for node in graph.nodes if node.kind is Kind.ALIAS}
 
     def array_of(value: Value) -> Array:
         if value.number not in known:
@@ -80,7 +66,8 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
     for group in groups(graph):
         found = launch(group, [array_of(value) for value in group.inputs], target).outputs
         made = found if isinstance(found, tuple) else (found,)
-        known.update({v.number: a for v, a in zip(group.outputs, made, strict=True)})
+        for value, array in zip(group.outputs, made, strict=True):
+            known[value.number] = array.view(np.bool_) if value.dtype == BOOL else array
     return [array_of(value) for value in graph.outputs]
 
 
@@ -94,6 +81,7 @@ def costs(graph: Graph, target: str = "trn2") -> tuple[Cost, ...]:
     if key not in _costs:
         if len(_costs) >= _REMEMBERED:  # its keys hold numbers, such as a learning rate
             _costs.clear()
+        verify(graph)
         _costs[key] = tuple(_cost(group, target) for group in groups(graph))
     return _costs[key]
 
@@ -104,8 +92,10 @@ _cost_of: dict[Hashable, Cost] = {}
 
 
 def _cost(group: Group, target: str) -> Cost:
-    if group.nodes[0].name == CUSTOM_CALL:
-        found: Cost = group.nodes[0].attribute("call").outline(target).cost
+    operation = group.nodes[0].operation
+    if isinstance(operation, CustomCall):
+        call: Any = operation.call
+        found: Cost = call.outline(target).cost
         return found
     key = (_renumbered(group), target)
     if key not in _cost_of:
@@ -126,7 +116,7 @@ def _measured(group: Group, target: str) -> Cost:
         timeline.device_time_s,
         timeline.launch_s,
         len(timeline),
-        sum(_flop(node) for node in group.nodes),
+        sum(node.operation.flop(*node.given) for node in group.nodes),
         sum(value.type.nbytes for value in touched),
     )
 
@@ -140,22 +130,14 @@ def _renumbered(group: Group) -> Hashable:
 
     nodes = tuple(
         (
-            node.name,
+            node.operation,
             # A number's value changes no time, and an optimizer's differ from step to step.
             tuple(number(o) if isinstance(o, Value) else "number" for o in node.operands),
             tuple(number(value) for value in node.results),
-            node.attributes,
         )
         for node in group.nodes
     )
     return nodes, tuple(number(value) for value in group.outputs)
-
-
-def _flop(node: Node) -> float:
-    if node.name == "dot_general":
-        contracted: int = node.values[0].shape[node.attribute("contracting")[0]]
-        return 2.0 * node.result.type.elements * contracted
-    return attention_flop(node) if node.name.startswith("attention") else 0.0
 
 
 def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool = True) -> Run:
@@ -164,17 +146,27 @@ def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool
     Raises:
         NotModelled: if its operation has none.
     """
-    function = fused if group.is_fused else KERNELS.get(group.nodes[0].name)
-    if function is None:
+    function = KERNELS.get(type(group.nodes[0].operation))
+    if function is None and not group.is_fused:
         raise NotModelled(
             f"{group.name} has no kernel yet; there are kernels for chains of elementwise "
-            f"operations and reductions, {', '.join(KERNELS)}",
+            f"operations and reductions, {', '.join(one.name for one in KERNELS)}",
             fix="run it on the CPU, and send its result to the device",
         )
 
     def kernel(tensors: tuple[Any, ...]) -> Any:
-        return function(list(tensors), group)
+        if group.is_fused or function is None:
+            return fused(list(tensors), group)
+        (node,) = group.nodes
+        given = dict(zip((value.number for value in group.inputs), tensors, strict=True))
+        return function(node.operation, node, *(given[value.number] for value in node.values))
 
     kernel.__name__ = group.name
     arch.target(target)
-    return run(Kernel(kernel, {}), tuple(inputs), target=target, numerics=numerics)
+    arrays = tuple(_as_bytes(array) for array in inputs)
+    return run(Kernel(kernel, {}), arrays, target=target, numerics=numerics)
+
+
+def _as_bytes(array: Array) -> Array:
+    """Truth values as the bytes that the chip keeps."""
+    return array.view(np.uint8) if array.dtype == np.bool_ else array

@@ -14,9 +14,9 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
-from trnsim.graph.ir import CUSTOM_CALL, TUPLE_ELEMENT, Graph, TensorType, Value
+from trnsim.graph import Graph, Kind, TensorType
 from trnsim.lower.arena import Arena, Block, arena
-from trnsim.lower.fusion import FREE, Group, groups
+from trnsim.lower.fusion import groups
 from trnsim.profile.words import bytes_words
 
 _ROWS: Final = 12
@@ -136,7 +136,7 @@ class MemoryPlan:
 def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryPlan:
     """Where the tensors of `graph` live; `names` are its inputs', by the value's number."""
     found = groups(graph)
-    source = {n.result.number: n.values[0].number for n in graph.nodes if n.name in FREE}
+    source = {n.result.number: n.values[0].number for n in graph.nodes if n.kind is Kind.ALIAS}
 
     def origin(number: int) -> int:
         while number in source:
@@ -155,20 +155,8 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
         for place, value in enumerate(graph.inputs)
     ]
     for place, group in enumerate(found):
-        for value in [*group.outputs, *_further_results(graph, group)]:
+        for value in group.outputs:
             number = origin(value.number)
             died = last.get(number, place)
             held.append(Held(group.name, value.type, place, died, number in returned))
     return MemoryPlan(tuple(held), tuple(group.name for group in found))
-
-
-def _further_results(graph: Graph, group: Group) -> list[Value]:
-    """What a kernel of the user's own gives beside its first result."""
-    if group.nodes[0].name != CUSTOM_CALL:
-        return []
-    first = group.nodes[0].result.number
-    return [
-        node.result
-        for node in graph.nodes
-        if node.name == TUPLE_ELEMENT and node.values[0].number == first
-    ]

@@ -25,7 +25,7 @@ def test_a_product_reads_a_transposed_side_as_it_lies():
     b.graph.outputs = [b.dot(x, y)]
     b.graph.prune()
     (node,) = b.graph.nodes
-    assert (node.name, node.attribute("contracting")) == ("dot_general", (1, 1))
+    assert (node.name, node.operation.contracting) == ("dot_general", (1, 1))
 
 
 def test_mixed_operands_are_promoted():

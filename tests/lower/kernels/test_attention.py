@@ -4,8 +4,8 @@ import pytest
 from trnsim.errors import NotModelled
 from trnsim.graph import (
     Graph,
-    TensorType,
 )
+from trnsim.graph.ops.contraction import Attention, AttentionBackward
 from trnsim.lower import (
     costs,
     evaluate,
@@ -55,8 +55,7 @@ def test_attention_and_its_gradients(random, shape, how, target):
     given = [q, k, v] + ([] if bias is None else [bias])
     g = Graph()
     values = [g.input(x.shape, "float32") for x in given]
-    wanted = (TensorType((B, L, V), "float32"), TensorType((B, L), "float32"))
-    g.outputs = list(g.add_several("attention", values, wanted, **options))
+    g.outputs = list(g.apply_to_all(Attention(**options), values))
     result = expected(q, k, v, grad, bias, **options)
     out, logs = evaluate(g, given, target)
     np.testing.assert_allclose(out, result[0], atol=2e-5)
@@ -64,8 +63,7 @@ def test_attention_and_its_gradients(random, shape, how, target):
     g = Graph()
     given = [q, k, v, grad, out, logs] + ([] if bias is None else [bias])
     values = [g.input(x.shape, "float32") for x in given]
-    wanted = [TensorType(x.shape, "float32") for x in (q, k, v)]
-    g.outputs = list(g.add_several("attention_backward", values, wanted, **options))
+    g.outputs = list(g.apply_to_all(AttentionBackward(**options), values))
     for found, other in zip(evaluate(g, given, target), result[2:], strict=True):
         np.testing.assert_allclose(found, other, atol=1e-4)
 
@@ -73,10 +71,7 @@ def test_attention_and_its_gradients(random, shape, how, target):
 def timed(is_causal, L=512):
     g = Graph()
     q, k, v = (g.input((1, L, 64), "bfloat16") for _ in range(3))
-    wanted = (TensorType((1, L, 64), "bfloat16"), TensorType((1, L), "float32"))
-    g.outputs = list(
-        g.add_several("attention", (q, k, v), wanted, scale=0.125, is_causal=is_causal)
-    )
+    g.outputs = list(g.apply_to_all(Attention(0.125, is_causal), (q, k, v)))
     (cost,) = costs(g)
     return cost
 
@@ -91,7 +86,6 @@ def test_gradients_of_more_queries_than_fit_are_refused():
     g = Graph()
     L, one = 1 << 18, (1, 1 << 18, 64)
     values = [g.input(one, "bfloat16") for _ in range(5)] + [g.input((1, L), "float32")]
-    wanted = [TensorType(one, "bfloat16")] * 3
-    g.outputs = list(g.add_several("attention_backward", values, wanted, scale=1.0, is_causal=True))
+    g.outputs = list(g.apply_to_all(AttentionBackward(1.0, is_causal=True), values))
     with pytest.raises(NotModelled, match="262144 queries of 64; their sums do not fit"):
         costs(g)

@@ -25,7 +25,7 @@ def test_tensors_are_joined_along_any_dimension(random):
     a, b = random((3, 4, 5)), random((3, 2, 5), seed=1)
     g = Graph()
     x, y = g.input(a.shape, "float32"), g.input(b.shape, "float32")
-    g.outputs = [g.add("concatenate", (x, y, x), TensorType((3, 10, 5), "float32"), dim=1)]
+    g.outputs = [g.concatenate((x, y, x), 1)]
     np.testing.assert_array_equal(evaluate(g, [a, b])[0], np.concatenate([a, b, a], 1))
 
 
@@ -33,8 +33,7 @@ def test_slices_with_steps(random):
     x = random((6, 8))
     g = Graph()
     g.outputs = [
-        g.add("slice", (g.input(x.shape, "float32"),), TensorType((4, 3), "float32"),
-              starts=(1, 2), strides=(1, 2))
+        g.slice(g.input(x.shape, "float32"), (1, 2), (4, 3), (1, 2))
     ]  # fmt: skip
     np.testing.assert_array_equal(evaluate(g, [x])[0], x[1:5, 2:8:2])
 
@@ -63,9 +62,7 @@ def test_padding_goes_around_and_between_elements_and_takes_away_below_zero(
 def joined(dtype, *shapes, dim):
     g = Graph()
     values = [g.input(shape, dtype) for shape in shapes]
-    whole = [*shapes[0]]
-    whole[dim] = sum(shape[dim] for shape in shapes)
-    g.outputs = [g.add("concatenate", values, TensorType(tuple(whole), dtype), dim=dim)]
+    g.outputs = [g.concatenate(values, dim)]
     return g
 
 

@@ -58,13 +58,13 @@ def sigmoid_backward(b: Build, grad: Value, y: Value) -> Value:
 
 def threshold_backward(b: Build, grad: Value, x: Value, threshold: float) -> Value:
     """The gradient where x is above the threshold, else 0."""
-    above = b.ew("compare", x, float(threshold), dtype="uint8", direction="GT")
+    above = b.ew("compare", x, float(threshold), dtype="bool", direction="GT")
     return b.result(b.ew("select", above, grad, 0.0, dtype=grad.dtype))
 
 
 def leaky_relu(b: Build, x: Value, slope: float = 0.01) -> Value:
     """X where positive, else ``slope * x``."""
-    above = b.ew("compare", x, 0.0, dtype="uint8", direction="GT")
+    above = b.ew("compare", x, 0.0, dtype="bool", direction="GT")
     return b.result(b.ew("select", above, x, b.ew("multiply", x, float(slope)), dtype=x.dtype))
 
 
@@ -72,13 +72,13 @@ def softplus(b: Build, x: Value, beta: float = 1, threshold: float = 20) -> Valu
     """``log(1 + exp(beta * x)) / beta``, and x itself where that is large."""
     scaled = b.ew("multiply", x, float(beta))
     soft = b.ew("divide", b.ew("softplus", scaled), float(beta))
-    large = b.ew("compare", scaled, float(threshold), dtype="uint8", direction="GT")
+    large = b.ew("compare", scaled, float(threshold), dtype="bool", direction="GT")
     return b.result(b.ew("select", large, x, soft, dtype=x.dtype))
 
 
 def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
-    above = b.ew("compare", x, 0.0, dtype="uint8", direction="GT")
+    above = b.ew("compare", x, 0.0, dtype="bool", direction="GT")
     grown = b.ew("exponential_minus_one", b.ew("multiply", x, float(input_scale)))
     below = b.ew("multiply", grown, float(alpha))
     return b.result(b.ew("multiply", b.ew("select", above, x, below, dtype=x.dtype), float(scale)))
@@ -86,7 +86,7 @@ def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: flo
 
 def _where(b: Build, x: Value, direction: str, bound: float, yes: Any, no: Any) -> Value:
     """One of two where x is above, or below, a bound."""
-    chosen = b.ew("compare", x, float(bound), dtype="uint8", direction=direction)
+    chosen = b.ew("compare", x, float(bound), dtype="bool", direction=direction)
     return b.ew("select", chosen, yes, no, dtype="float32")
 
 
@@ -219,7 +219,7 @@ def glu_backward(b: Build, grad: Value, x: Value, dim: int) -> Value:
     to_first = b.ew("multiply", grad, gate)
     slope = b.ew("multiply", gate, b.ew("subtract", 1.0, gate))
     to_second = b.ew("multiply", grad, b.ew("multiply", first, slope))
-    return b.graph.add("concatenate", (to_first, to_second), x.type, dim=dim % len(x.shape))
+    return b.graph.concatenate((to_first, to_second), dim % len(x.shape))
 
 
 def prelu(b: Build, x: Value, weight: Value) -> Value:

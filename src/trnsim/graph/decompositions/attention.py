@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from trnsim.graph import TensorType, Value
+from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.ops.contraction import Attention, AttentionBackward
 
 
 def _options(query: Value, dropout: float, scale: float | None, *, is_causal: bool) -> Any:
@@ -40,11 +41,7 @@ def attention(
     del debug
     options = _options(query, dropout, scale, is_causal=is_causal)
     operands = _with_bias(b, [query, key, value], bias)
-    wanted = (
-        TensorType((*query.shape[:-1], value.shape[-1]), query.dtype),
-        TensorType(query.shape[:-1], "float32"),
-    )
-    return b.graph.add_several("attention", operands, wanted, **options)
+    return b.graph.apply_to_all(Attention(**options), operands)
 
 
 def attention_backward(
@@ -66,10 +63,7 @@ def attention_backward(
     dropout, is_causal = others[4], others[5]  # after two lengths and their maxima
     options = _options(query, dropout, scale, is_causal=is_causal)
     operands = [query, key, value, grad, out, logarithms]
-    wanted = [side.type for side in (query, key, value)]
-    return b.graph.add_several(
-        "attention_backward", _with_bias(b, operands, bias), wanted, **options
-    )
+    return b.graph.apply_to_all(AttentionBackward(**options), _with_bias(b, operands, bias))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
-from trnsim.graph import TensorType, Value
+from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition
 from trnsim.graph.decompositions.windows import Windows, spread
 
@@ -26,8 +26,7 @@ def _joined(b: Build, taps: Sequence[Value], groups: int) -> Value:
     order = (1, 0, *range(2, len(places) + 2))
     flat = batch * prod(places)
     rows = [b.graph.reshape(b.graph.transpose(tap, order), (channels, 1, flat)) for tap in taps]
-    joined = TensorType((channels, len(rows), flat), taps[0].dtype)
-    whole = b.graph.add("concatenate", rows, joined, dim=1) if len(rows) > 1 else rows[0]
+    whole = b.graph.concatenate(rows, 1)
     return b.graph.reshape(whole, (groups, channels // groups * len(rows), flat))
 
 

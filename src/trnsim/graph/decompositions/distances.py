@@ -49,7 +49,7 @@ def pdist(b: Build, x: Value, p: float = 2.0) -> Value:
         rest = b.graph.slice(x, (after, 0), (count - after, x.shape[1]))
         one = b.spread(b.graph.slice(x, (at, 0), (1, x.shape[1])), rest.shape)
         parts.append(_norm(b, b.ew("subtract", rest, one), p))
-    return b.graph.add("concatenate", parts, b.results[0], dim=0) if len(parts) > 1 else parts[0]
+    return b.graph.concatenate(parts, 0)
 
 
 def cross(b: Build, x: Value, y: Value, *, dim: int = -1) -> Value:
@@ -61,8 +61,7 @@ def cross(b: Build, x: Value, y: Value, *, dim: int = -1) -> Value:
         b.ew("subtract", b.ew("multiply", a[i], c[j]), b.ew("multiply", a[j], c[i]))
         for i, j in ((1, 2), (2, 0), (0, 1))
     ]
-    wanted = left.type
-    return b.result(moved(b, b.graph.add("concatenate", parts, wanted, dim=0), 0, dim))
+    return b.result(moved(b, b.graph.concatenate(parts, 0), 0, dim))
 
 
 def _at(b: Build, x: Value, place: int) -> Value:

@@ -16,7 +16,7 @@ def native_dropout(b: Build, x: Value, p: float, train: bool | None = True) -> t
     """X / (1 - p) or 0, and which of the two, of the chip's own random numbers."""
     if train is False:
         return b.result(x), b.filled(1, b.results[1])
-    kept = b.ew("compare", b.graph.rng(x.shape), float(p), dtype="uint8", direction="GE")
+    kept = b.ew("compare", b.graph.rng(x.shape), float(p), dtype="bool", direction="GE")
     scaled = b.ew("multiply", x, 1 / (1 - p) if p < 1 else 0.0)
     return b.result(b.ew("multiply", scaled, kept)), kept
 
@@ -37,7 +37,7 @@ def bernoulli(b: Build, x: Value, p: Operand | None = None, **_: Any) -> Value:
     bound: Operand = x if p is None else p
     drawn = b.graph.rng(x.shape or (1,))
     chance = b.graph.reshape(bound, drawn.shape) if isinstance(bound, Value) else float(bound)
-    held = b.ew("compare", drawn, chance, dtype="uint8", direction="LT")
+    held = b.ew("compare", drawn, chance, dtype="bool", direction="LT")
     return b.result(b.graph.reshape(held, x.shape))
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Operand
+from trnsim.graph.types import BOOL
 
 _UNARY: Final = {
     "abs": "abs",
@@ -34,7 +35,6 @@ _UNARY: Final = {
     "relu": "relu",
     "silu": "silu",
     "mish": "mish",
-    "logical_not": "not",
 }
 _BINARY: Final = {
     "mul": "multiply",
@@ -47,8 +47,6 @@ _BINARY: Final = {
     "pow": "power",
     "remainder": "floor_remainder",
     "fmod": "remainder",
-    "logical_and": "and",
-    "logical_or": "or",
 }
 _COMPARISONS: Final = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 
@@ -79,7 +77,7 @@ def _number(operand: Operand) -> Operand:
 
 def _comparison(direction: str) -> Decomposition:
     def build(b: Build, x: Operand, y: Operand) -> Value:
-        return b.ew("compare", _number(x), _number(y), dtype="uint8", direction=direction)
+        return b.ew("compare", _number(x), _number(y), dtype="bool", direction=direction)
 
     return build
 
@@ -122,7 +120,7 @@ def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -
     if rounding_mode == "trunc":
         whole = b.ew("trunc", b.ew("add", whole, b.ew("divide", rest, y, dtype="float32")))
     if isinstance(y, Value):  # what is divided by zero is infinite
-        is_zero = b.ew("compare", y, 0.0, dtype="uint8", direction="EQ")
+        is_zero = b.ew("compare", y, 0.0, dtype="bool", direction="EQ")
         whole = b.ew("select", is_zero, quotient, whole, dtype="float32")
     return b.result(whole)
 
@@ -181,22 +179,22 @@ def addcdiv(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
 
 def isnan(b: Build, x: Value) -> Value:
     """Whether x differs from itself."""
-    return b.ew("compare", x, x, dtype="uint8", direction="NE")
+    return b.ew("compare", x, x, dtype="bool", direction="NE")
 
 
 def isneginf(b: Build, x: Value) -> Value:
     """Whether x is below the smallest finite number."""
-    return b.ew("compare", x, -_LARGEST, dtype="uint8", direction="LT")
+    return b.ew("compare", x, -_LARGEST, dtype="bool", direction="LT")
 
 
 def isposinf(b: Build, x: Value) -> Value:
     """Whether x is above the largest finite number."""
-    return b.ew("compare", x, _LARGEST, dtype="uint8", direction="GT")
+    return b.ew("compare", x, _LARGEST, dtype="bool", direction="GT")
 
 
 def isinf(b: Build, x: Value) -> Value:
     """Whether the magnitude of x is above the largest finite number."""
-    return b.ew("compare", b.ew("abs", x), _LARGEST, dtype="uint8", direction="GT")
+    return b.ew("compare", b.ew("abs", x), _LARGEST, dtype="bool", direction="GT")
 
 
 _LARGEST: Final = 3.4028234663852886e38
@@ -225,7 +223,7 @@ def _hyperbolic(sign: float) -> Decomposition:
 
 def atan(b: Build, x: Value) -> Value:
     """The Scalar Engine's, which ends at pi / 2; beyond 1, pi / 2 less that of the reciprocal."""
-    is_large = b.ew("compare", b.ew("abs", x), 1.0, dtype="uint8", direction="GT")
+    is_large = b.ew("compare", b.ew("abs", x), 1.0, dtype="bool", direction="GT")
     inner = b.ew("select", is_large, b.ew("reciprocal", x), x, dtype=x.dtype)
     angle = b.ew("atan", inner)
     rest = b.ew("subtract", b.ew("multiply", b.ew("sign", x), math.pi / 2), angle)
@@ -257,17 +255,28 @@ def _inverse_hyperbolic(shift: float) -> Decomposition:
     return build
 
 
-def logical_xor(b: Build, x: Value, y: Value) -> Value:
-    """Whether one of the two is zero and the other is not."""
-    held = [b.ew("compare", part, 0.0, dtype="float32", direction="NE") for part in (x, y)]
-    return b.ew("compare", *held, dtype="uint8", direction="NE")
+def truth(b: Build, x: Value) -> Value:
+    """Whether x is not zero."""
+    return x if x.dtype == BOOL else b.ew("compare", x, 0.0, direction="NE")
+
+
+def _logical(name: str) -> Decomposition:
+    """Of operands as truth values."""
+
+    def build(b: Build, x: Value, y: Value) -> Value:
+        return b.ew(name, truth(b, x), truth(b, y))
+
+    return build
+
+
+def logical_not(b: Build, x: Value) -> Value:
+    """Whether x is zero."""
+    return b.ew("not", x) if x.dtype == BOOL else b.ew("compare", x, 0.0, direction="EQ")
 
 
 def bitwise_not(b: Build, x: Value) -> Value:
-    """The negation of a truth value, or -1 - x of an integer."""
-    if x.dtype == "uint8":
-        return b.ew("not", x, dtype="uint8")
-    return b.ew("subtract", -1.0, x)
+    """The negation of a truth value, or of the bits of an integer."""
+    return b.ew("not", x)
 
 
 def atan2(b: Build, y: Value, x: Value) -> Value:
@@ -279,15 +288,16 @@ def atan2(b: Build, y: Value, x: Value) -> Value:
 
 
 def _is_below(b: Build, x: Value) -> Value:
-    return b.ew("compare", x, 0.0, dtype="uint8", direction="LT")
+    return b.ew("compare", x, 0.0, dtype="bool", direction="LT")
 
 
 def _bitwise(name: str) -> Decomposition:
-    """Of truth values too, which are 0 and 1."""
+    """Of truth values, or of the bits of integers."""
 
     def build(b: Build, x: Operand, y: Operand) -> Value:
-        both = [b.convert(o, "int32") if isinstance(o, Value) else float(o) for o in (x, y)]
-        return b.result(b.ew(name, *both, dtype="int32"))
+        wanted = b.results[0].dtype
+        both = [b.convert(o, wanted) if isinstance(o, Value) else float(o) for o in (x, y)]
+        return b.result(b.ew(name, *both, dtype=wanted))
 
     return build
 
@@ -300,10 +310,10 @@ def nan_to_num(
     neginf: float | None = None,
 ) -> Value:
     """Finite numbers in the place of NaN and infinities."""
-    is_nan = b.ew("compare", x, x, dtype="uint8", direction="NE")
+    is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     found = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
     for direction, bound, number in (("GT", _LARGEST, posinf), ("LT", -_LARGEST, neginf)):
-        is_beyond = b.ew("compare", found, bound, dtype="uint8", direction=direction)
+        is_beyond = b.ew("compare", found, bound, dtype="bool", direction=direction)
         put = bound if number is None else float(number)
         found = b.ew("select", is_beyond, put, found, dtype=x.dtype)
     return b.result(found)
@@ -335,7 +345,7 @@ def hypot(b: Build, x: Value, y: Value) -> Value:
 def heaviside(b: Build, x: Value, y: Value) -> Value:
     """0 below zero, 1 above it, and y at zero."""
     above = b.ew("compare", x, 0.0, dtype="float32", direction="GT")
-    is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
+    is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
     return b.result(b.ew("select", is_zero, y, above, dtype=x.dtype))
 
 
@@ -350,7 +360,7 @@ def xlogy(b: Build, x: Operand, y: Operand) -> Value:
     times = b.ew("multiply", _number(x), logarithm, dtype="float32")
     if not isinstance(x, Value):
         return b.result(times) if x else b.result(b.ew("multiply", times, 0.0))
-    is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
+    is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
     return b.result(b.ew("select", is_zero, 0.0, times, dtype="float32"))
 
 
@@ -379,7 +389,7 @@ def logit(b: Build, x: Value, eps: float | None = None) -> Value:
 
 def sinc(b: Build, x: Value) -> Value:
     """``sin(pi x) / (pi x)``, 1 at zero."""
-    is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
+    is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
     angle = b.ew("multiply", b.ew("select", is_zero, 1.0, x, dtype="float32"), math.pi)
     wave = b.ew("divide", b.ew("sine", angle), angle)
     return b.result(b.ew("select", is_zero, 1.0, wave, dtype="float32"))
@@ -450,5 +460,6 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "asinh": _inverse_hyperbolic(1.0),
     "acosh": _inverse_hyperbolic(-1.0),
     "bitwise_not": bitwise_not,
-    "logical_xor": logical_xor,
+    **{f"logical_{name}": _logical(name) for name in ("and", "or", "xor")},
+    "logical_not": logical_not,
 }

@@ -63,7 +63,7 @@ def _cut(b: Build, ends: Value, count: int) -> _Blocks:
         b.graph.broadcast_in_dim(start, wide, (0,)),
     )
     is_there = b.ew(
-        "compare", row, b.graph.broadcast_in_dim(stop, wide, (0,)), dtype="uint8", direction="LT"
+        "compare", row, b.graph.broadcast_in_dim(stop, wide, (0,)), dtype="bool", direction="LT"
     )
     rows = b.ew("select", is_there, row, float(count), dtype="float32")
     flat = b.graph.reshape(b.convert(rows, "int32"), (number * size,))

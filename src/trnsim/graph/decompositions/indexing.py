@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
-from trnsim.graph.ir import ITEM_BYTES
+from trnsim.graph.types import ITEM_BYTES
 
 Indices = Sequence[Value | None]
 
@@ -30,7 +30,7 @@ def moved(b: Build, x: Value, dim: int, place: int) -> Value:
 
 def _wrapped(b: Build, places: Value, length: int) -> Value:
     """Indices below 0 count from the end."""
-    below = b.ew("compare", places, 0.0, dtype="uint8", direction="LT")
+    below = b.ew("compare", places, 0.0, dtype="bool", direction="LT")
     return b.ew("select", below, b.ew("add", places, float(length)), places, dtype="int32")
 
 
@@ -145,7 +145,7 @@ class _Indexed:
 
     def __init__(self, b: Build, x: Value, indices: Indices) -> None:
         given = {dim: i for dim, i in enumerate(indices) if i is not None}
-        if any(i.dtype == "uint8" for i in given.values()):
+        if any(i.dtype in ("bool", "uint8") for i in given.values()):
             raise Unlowered("a mask as an index: the shape of its result depends on values")
         dims, rank = list(given), len(x.shape)
         others = [dim for dim in range(rank) if dim not in given]
@@ -182,7 +182,7 @@ def index_put(
     """``x[i, ...] = values``, or ``+=``; a mask with one number is a choice."""
     del unsafe
     mask = indices[0] if indices else None
-    if mask is not None and mask.dtype == "uint8":
+    if mask is not None and mask.dtype in ("bool", "uint8"):
         if len(indices) > 1 or values.type.elements != 1:
             raise Unlowered("a mask as an index: which value goes where depends on values")
         spread = b.graph.broadcast_in_dim(mask, x.shape, range(len(mask.shape)))
@@ -314,7 +314,7 @@ def embedding_backward(
     if by_count:
         raise Unlowered("gradients scaled by frequency")
     if padding >= 0:
-        kept = b.ew("compare", indices, float(padding), dtype="uint8", direction="NE")
+        kept = b.ew("compare", indices, float(padding), dtype="bool", direction="NE")
         spread = b.graph.broadcast_in_dim(kept, grad.shape, range(len(kept.shape)))
         grad = b.ew("select", spread, grad, 0.0, dtype=grad.dtype)
     return b.graph.scatter(b.results[0], indices, grad)

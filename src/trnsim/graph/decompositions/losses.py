@@ -120,7 +120,7 @@ def _near_and_far(b: Build, x: Value, y: Value, bound: float, factor: float) -> 
     apart = b.ew("abs", b.ew("subtract", x, y, dtype="float32"))
     near = b.ew("multiply", b.ew("square", apart), factor / 2)
     far = b.ew("multiply", b.ew("subtract", apart, bound / 2), bound * factor)
-    is_near = b.ew("compare", apart, bound, dtype="uint8", direction="LT")
+    is_near = b.ew("compare", apart, bound, dtype="bool", direction="LT")
     return b.ew("select", is_near, near, far, dtype="float32")
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.ops.layout import Concatenate
 
 
 def copied(b: Build, x: Value, *_: Any, **__: Any) -> Value:
@@ -33,7 +34,7 @@ def cat(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
     """Tensors one after the other along `dim`."""
     wanted = b.results[0]
     parts = [b.convert(part, wanted.dtype) for part in tensors if part.type.elements]
-    return b.graph.add("concatenate", parts, wanted, dim=dim % len(wanted.shape))
+    return b.graph.apply(Concatenate(dim % len(wanted.shape)), *parts)
 
 
 def stack(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
@@ -102,7 +103,7 @@ def _triangle(direction: str) -> Decomposition:
         rank = len(x.shape)
         row, column = (b.graph.iota(x.shape, dim) for dim in (rank - 2, rank - 1))
         apart = b.ew("subtract", column, row)
-        kept = b.ew("compare", apart, float(diagonal), dtype="uint8", direction=direction)
+        kept = b.ew("compare", apart, float(diagonal), dtype="bool", direction=direction)
         return b.result(b.ew("select", kept, x, 0.0, dtype=x.dtype))
 
     return build
@@ -217,9 +218,7 @@ def slice_scatter(
     """X with a slice of it replaced."""
     if not part.type.elements:
         return b.ew("convert", x)
-    held = _in_place(
-        b, b.filled(1, TensorType(part.shape, "uint8")), x.shape, dim, start, end, step
-    )
+    held = _in_place(b, b.filled(1, TensorType(part.shape, "bool")), x.shape, dim, start, end, step)
     placed = _in_place(b, b.convert(part, x.dtype), x.shape, dim, start, end, step)
     return b.result(b.ew("select", held, placed, x, dtype=x.dtype))
 
@@ -254,7 +253,7 @@ def roll(b: Build, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) ->
             _cut(b, x, at, start, 1, TensorType((*x.shape[:at], n, *x.shape[at + 1 :]), x.dtype))
             for start, n in ((cut, length - cut), (0, cut))
         ]
-        x = b.graph.add("concatenate", parts, x.type, dim=at)
+        x = b.graph.concatenate(parts, at)
     return b.graph.reshape(x, shape)
 
 

@@ -20,10 +20,7 @@ def _parts(b: Build, x: Value, count: int) -> list[Value]:
 
 
 def _joined(b: Build, parts: Sequence[Value]) -> Value:
-    rows, width = parts[0].shape
-    return b.graph.add(
-        "concatenate", parts, TensorType((rows, width * len(parts)), "float32"), dim=1
-    )
+    return b.graph.concatenate(parts, 1)
 
 
 def _with_bias(b: Build, gates: Value, bias: Value | None) -> Value:

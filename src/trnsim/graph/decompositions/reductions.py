@@ -112,7 +112,7 @@ def _place(b: Build, op: str, x: Value, dim: int) -> Value:
     last = len(rows.shape) - 1
     best = b.reduce(op, rows, [last], is_kept=False)
     spread = b.graph.broadcast_in_dim(best, rows.shape, range(last))
-    is_best = b.ew("compare", rows, spread, dtype="uint8", direction="EQ")
+    is_best = b.ew("compare", rows, spread, dtype="bool", direction="EQ")
     place = b.convert(b.graph.iota(rows.shape, last), "float32")
     candidates = b.ew("select", is_best, place, float(rows.shape[last]), dtype="float32")
     return b.graph.reduce("minimum", candidates, (last,))
@@ -163,14 +163,14 @@ def std_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Valu
 def trace(b: Build, x: Value) -> Value:
     """The sum of the diagonal."""
     row, column = (b.graph.iota(x.shape, dim) for dim in (0, 1))
-    on_it = b.ew("compare", row, column, dtype="uint8", direction="EQ")
+    on_it = b.ew("compare", row, column, dtype="bool", direction="EQ")
     kept = b.ew("select", on_it, x, 0.0, dtype="float32")
     return b.result(b.reduce("add", kept, (0, 1)))
 
 
 def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
     """The sum of what is a number."""
-    is_nan = b.ew("compare", x, x, dtype="uint8", direction="NE")
+    is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     kept = b.ew("select", is_nan, 0.0, x, dtype=_summed(x))
     return b.result(b.reduce("add", kept, _all(x, dim), is_kept=keepdim))
 
@@ -208,7 +208,7 @@ def histc(b: Build, x: Value, bins: int = 100, lowest: float = 0, highest: float
     column = b.convert(b.graph.reshape(x, (x.type.elements, 1)), "float32")
     part = b.ew("multiply", b.ew("subtract", column, float(lowest)), bins / (highest - lowest))
     place = b.ew("minimum", b.ew("floor", part), bins - 1.0)
-    is_in = b.ew("compare", column, float(highest), dtype="uint8", direction="LE")
+    is_in = b.ew("compare", column, float(highest), dtype="bool", direction="LE")
     place = b.ew("select", is_in, place, float(bins), dtype="float32")
     number = b.graph.iota((x.type.elements, bins), 1)
     held = b.ew("compare", place, number, dtype="float32", direction="EQ")

@@ -149,9 +149,8 @@ def _of_grid(b: Build, moves: list[list[Value]], grid: Value) -> Value:
     """The gradient of the grid, which has width first; the nearest pixel stays the same: zeros."""
     if not moves[0]:
         return b.filled(0.0, TensorType(grid.shape, "float32"))
-    points = grid.type.elements // 2
     sides = [b.total(terms) for terms in reversed(moves)]
-    both = b.graph.add("concatenate", sides, TensorType((points, 2), "float32"), dim=1)
+    both = b.graph.concatenate(sides, 1)
     return b.graph.reshape(both, grid.shape)
 
 

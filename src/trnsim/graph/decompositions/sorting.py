@@ -105,14 +105,14 @@ def isin(
     del assume_unique
     if not isinstance(among, Value):
         direction = "NE" if invert else "EQ"
-        return b.ew("compare", x, float(among), dtype="uint8", direction=direction)
+        return b.ew("compare", x, float(among), dtype="bool", direction=direction)
     rank, count = len(x.shape), among.type.elements
     held = b.graph.reshape(among, (count,))
     wide = b.graph.broadcast_in_dim(x, (*x.shape, count), range(rank))
     held = b.graph.broadcast_in_dim(held, wide.shape, (rank,))
     equal = b.ew("compare", wide, held, dtype="float32", direction="EQ")
     found = b.reduce("maximum", equal, [rank])
-    return b.ew("compare", found, 0.0, dtype="uint8", direction="EQ" if invert else "NE")
+    return b.ew("compare", found, 0.0, dtype="bool", direction="EQ" if invert else "NE")
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -44,7 +44,7 @@ def _half_turns(b: Build, x: Value) -> Value:
 
 
 def _is_below(b: Build, x: Value, bound: float) -> Value:
-    return b.ew("compare", x, bound, dtype="uint8", direction="LT")
+    return b.ew("compare", x, bound, dtype="bool", direction="LT")
 
 
 def erfinv(b: Build, x: Value) -> Value:
@@ -97,7 +97,7 @@ def digamma(b: Build, x: Value) -> Value:
 def entr(b: Build, x: Value) -> Value:
     """``-x * log(x)``: 0 at zero, minus infinity below."""
     x = b.convert(x, "float32")
-    is_zero = b.ew("compare", x, 0.0, dtype="uint8", direction="EQ")
+    is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
     safe = b.ew("select", is_zero, 1.0, x, dtype="float32")
     found = b.ew("negate", b.ew("multiply", safe, b.ew("log", b.ew("abs", safe))))
     return b.result(b.ew("select", _is_below(b, x, 0.0), -math.inf, found, dtype="float32"))
@@ -112,7 +112,7 @@ def xlog1py(b: Build, x: Operand, y: Operand) -> Value:
 def angle(b: Build, x: Value) -> Value:
     """Of a real number: pi below zero, else 0; NaN of NaN."""
     found = b.ew("select", _is_below(b, x, 0.0), math.pi, 0.0, dtype="float32")
-    is_nan = b.ew("compare", x, x, dtype="uint8", direction="NE")
+    is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     return b.result(b.ew("select", is_nan, x, found, dtype="float32"))
 
 
@@ -122,7 +122,7 @@ def logit_backward(b: Build, grad: Value, x: Value, eps: float | None = None) ->
     found = b.ew("divide", grad, slope, dtype="float32")
     low, beyond = (0.0, math.nan) if eps is None else (float(eps), 0.0)
     for bound, direction in ((low, "LT"), (1.0 - low, "GT")):
-        is_out = b.ew("compare", x, bound, dtype="uint8", direction=direction)
+        is_out = b.ew("compare", x, bound, dtype="bool", direction=direction)
         found = b.ew("select", is_out, beyond, found, dtype="float32")
     return b.result(found)
 

@@ -30,10 +30,10 @@ def solve_triangular(
     x = b.spread(b.convert(y, "float32"), (*batch, *y.shape[-2:]))
     row, column = (b.graph.iota(matrix.shape, len(batch) + dim) for dim in (0, 1))
     direction = "GT" if upper else "LT"
-    beside = b.ew("compare", column, row, dtype="uint8", direction=direction)
+    beside = b.ew("compare", column, row, dtype="bool", direction=direction)
     power = b.ew("select", beside, b.ew("negate", matrix), 0.0, dtype="float32")
     if not unitriangular:
-        on = b.ew("compare", column, row, dtype="uint8", direction="EQ")
+        on = b.ew("compare", column, row, dtype="bool", direction="EQ")
         diagonal = b.ew("select", on, matrix, 0.0, dtype="float32")
         diagonal = b.reduce("add", diagonal, [len(batch) + 1], is_kept=True)
         power, x = b.ew("divide", power, diagonal), b.ew("divide", x, diagonal)

@@ -143,7 +143,7 @@ def _max_pool(rank: int) -> Decomposition:
         best, where = taps[0], _within(windows, lengths)
         at: Value = b.filled(where[0], TensorType(best.shape, "float32"))
         for tap, offset in zip(taps[1:], where[1:], strict=True):
-            is_better = b.ew("compare", tap, best, dtype="uint8", direction="GT")
+            is_better = b.ew("compare", tap, best, dtype="bool", direction="GT")
             at = b.ew("select", is_better, offset, at, dtype="float32")
             best = b.ew("maximum", best, tap)
         if len(b.results) == 1:
@@ -165,7 +165,7 @@ def _max_pool_backward(rank: int) -> Decomposition:
         begun = b.ew("subtract", places, _origins(b, windows, grad.shape, lengths), dtype="int32")
         parts: list[Value] = []
         for offset in _within(windows, lengths):
-            is_here = b.ew("compare", begun, offset, dtype="uint8", direction="EQ")
+            is_here = b.ew("compare", begun, offset, dtype="bool", direction="EQ")
             parts.append(b.ew("select", is_here, grad, 0.0, dtype=grad.dtype))
         return b.result(windows.put_back(b, parts, lengths))
 
@@ -197,9 +197,7 @@ def im2col(
     taps = windows.taps(b, windows.padded(b, x, places), places)
     outer = x.shape[:-rank]
     rows = [b.graph.reshape(tap, (*outer, 1, prod(places))) for tap in taps]
-    joined = TensorType((*outer, len(rows), prod(places)), x.dtype)
-    whole = b.graph.add("concatenate", rows, joined, dim=len(outer)) if len(rows) > 1 else rows[0]
-    return b.graph.reshape(whole, b.results[0].shape)
+    return b.graph.reshape(b.graph.concatenate(rows, len(outer)), b.results[0].shape)
 
 
 def col2im(

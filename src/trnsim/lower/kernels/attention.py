@@ -10,16 +10,18 @@ The method is that of Dao et al., FlashAttention (arXiv:2205.14135), algorithms 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
 from trnsim.errors import NotModelled
-from trnsim.graph.ir import Node
-from trnsim.lower.fusion import Group
+from trnsim.graph import Node
+from trnsim.graph.ops.contraction import Attending, Attention, AttentionBackward
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.elementwise import binary
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
+from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
@@ -45,24 +47,16 @@ class _Sizes:
         return not self.is_causal or key <= query
 
 
-def _sizes(node: Node) -> _Sizes:
+def _sizes(op: Attending, node: Node) -> _Sizes:
     query, key, value = (operand.shape for operand in node.values[:3])
     return _Sizes(
         query[-2],
         key[-2],
         query[-1],
         value[-1],
-        float(node.attribute("scale")),
-        node.attribute("is_causal"),
+        float(op.scale),
+        op.is_causal,
     )
-
-
-def attention_flop(node: Node) -> float:
-    """Multiplications and additions of its products; half of them under a causal mask."""
-    n, heads = _sizes(node), prod(node.values[0].shape[:-2])
-    forward = 2.0 * heads * n.L * n.S * (n.E + n.V)
-    factor = 1.0 if node.name == "attention" else 2.5
-    return forward * factor * (0.5 if n.is_causal else 1.0)
 
 
 class _Matrix:
@@ -145,17 +139,16 @@ def _exponential(scores: Tensor, largest: Tensor) -> Tensor:
     return result
 
 
-def attention(inputs: list[Tensor], group: Group) -> tuple[Tensor, Tensor]:
+@kernel(Attention)
+def attention(op: Attention, node: Node, *given: Tensor) -> tuple[Tensor, Tensor]:
     """``softmax(scale * Q @ K.T + bias) @ V`` and the logarithm of each row's sum.
 
     Q is [*B, L, E], K [*B, S, E], V [*B, S, V], the bias [*B, L, S]; the results are [*B, L, V] and
     [*B, L].
     """
-    (node,) = group.nodes
-    n = _sizes(node)
-    given = tiles.by_operand(inputs, group)
+    n = _sizes(op, node)
     out = tiles.output(node.result.shape, node.result.dtype)
-    logs = tiles.output(node.more[0].shape, node.more[0].dtype)
+    logs = tiles.output(node.results[1].shape, node.results[1].dtype)
     for head in range(prod(node.result.shape[:-2])):
         query, key, value = (
             _Matrix(tensor, head, rows, width)
@@ -204,14 +197,13 @@ def _as(tile: Tensor, dtype: Any) -> Tensor:
     return result
 
 
-def attention_backward(inputs: list[Tensor], group: Group) -> tuple[Tensor, ...]:
+@kernel(AttentionBackward)
+def attention_backward(op: AttentionBackward, node: Node, *given: Tensor) -> tuple[Tensor, ...]:
     """Gradients of Q, K and V from that of the result, the result and its logarithms.
 
     Operands: Q, K, V, the gradient and the result [*B, L, V], the logarithms [*B, L], and a bias.
     """
-    (node,) = group.nodes
-    n = _sizes(node)
-    given = tiles.by_operand(inputs, group)
+    n = _sizes(op, node)
     if -(-n.L // P) * n.E * nl.float32.itemsize > _RESIDENT_BYTES:
         raise NotModelled(
             f"the gradient of attention over {n.L} queries of {n.E}; their sums do not fit on the "
@@ -227,7 +219,9 @@ def attention_backward(inputs: list[Tensor], group: Group) -> tuple[Tensor, ...]
 class _Backward:
     """The gradients of one head."""
 
-    def __init__(self, given: list[Tensor], outs: tuple[Tensor, ...], head: int, n: _Sizes) -> None:
+    def __init__(
+        self, given: Sequence[Tensor], outs: tuple[Tensor, ...], head: int, n: _Sizes
+    ) -> None:
         sizes = ((n.L, n.E), (n.S, n.E), (n.S, n.V), (n.L, n.V), (n.L, n.V))
         self.query, self.key, self.value, self.grad, self.result = (
             _Matrix(tensor, head, *size) for tensor, size in zip(given, sizes, strict=False)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from trnsim.graph.ir import Node
-from trnsim.lower.kernels.tiles import Tensor, new
+from trnsim.errors import InternalError, NotModelled
+from trnsim.graph import Node, Operation
+from trnsim.graph.ops import arithmetic, bits, comparison, functions, rounding
+from trnsim.graph.ops.elementwise import Elementwise
+from trnsim.graph.types import BOOL
+from trnsim.lower.kernels import integers
+from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
+from trnsim.lower.rules import ON_TILES, on_tiles
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.nki.language.math import rint
@@ -20,7 +25,20 @@ Operand = Any
 _UPPER_HALF: Final = np.int32(-(2**12))
 _LARGEST: Final = np.finfo(np.float32).max
 
-INTEGERS: Final = frozenset({"int32", "uint32"})
+_LANGUAGE: Final[dict[type[Operation], Any]] = {
+    rounding.Floor: nl.floor,
+    rounding.Ceil: nl.ceil,
+    rounding.Trunc: nl.trunc,
+    rounding.RoundNearestEven: rint,
+    functions.Sine: nl.sin,
+    functions.Cosine: nl.cos,
+    functions.Tan: nl.tan,
+}
+
+_TILES: Final = {"int32": nl.int32, "uint32": nl.uint32}
+"""What a tile holds; all but integers of 32 bits is float32."""
+
+INTEGERS: Final = frozenset(_TILES)
 
 
 def apply(node: Node, operands: list[Operand]) -> Tensor:
@@ -28,14 +46,20 @@ def apply(node: Node, operands: list[Operand]) -> Tensor:
 
     Integers of 32 bits stay integers, everything else is float32.
     """
-    dtype = nl.int32 if node.result.dtype in INTEGERS else nl.float32
-    if node.name in _COMPOSED:
-        return _COMPOSED[node.name](node, dtype, *operands)
-    if len(operands) == 1:
-        return _unary(node.name, operands[0], dtype)
-    if dtype == nl.int32 and node.name in _BITWISE:
-        return _bit_by_bit(_BITWISE[node.name], *operands)
-    return binary(_ALU[node.name], operands[0], operands[1], dtype)
+    if integers.is_exact(node):
+        return integers.apply(node, operands)
+    operation, dtype = node.operation, _TILES.get(node.result.dtype, nl.float32)
+    rule = ON_TILES.get(type(operation))
+    if rule is not None:
+        return rule(node, dtype, *operands)
+    if not isinstance(operation, Elementwise):
+        raise InternalError(f"{operation.name} is no operation on tiles")
+    if operation.activation:
+        return _activation(getattr(nl, operation.activation), operands[0], dtype)
+    if not operation.alu:
+        raise NotModelled(f"{operation.name} has no instructions yet", fix="run it on the CPU")
+    other = operands[1] if operation.number is None else operation.number
+    return binary(getattr(nl, operation.alu), operands[0], other, dtype)
 
 
 def binary(op: Any, left: Operand, right: Operand, dtype: Any = nl.float32) -> Tensor:
@@ -48,17 +72,6 @@ def binary(op: Any, left: Operand, right: Operand, dtype: Any = nl.float32) -> T
         nisa.tensor_scalar(dst=result, data=data, op0=op, operand0=operand, reverse0=is_reversed)
     else:
         nisa.tensor_tensor(dst=result, data1=data, data2=other, op=op)
-    return result
-
-
-def _bit_by_bit(op: Any, left: Operand, right: Operand) -> Tensor:
-    """An operator on the bits of integers, which stay integers; columns are repeated."""
-    data, other = (left, right) if _is_wide(left, right) else (right, left)
-    result = new(data.shape, nl.int32)
-    if _is_number(other):
-        nisa.tensor_scalar(dst=result, data=data, op0=op, operand0=int(other))
-    else:
-        nisa.tensor_tensor(dst=result, data1=data, data2=_widened(other, data.shape[1]), op=op)
     return result
 
 
@@ -82,20 +95,28 @@ def _float32(tile: Tensor) -> Tensor:
     return wide
 
 
-def _unary(name: str, tile: Tensor, dtype: Any) -> Tensor:
+def _activation(function: Any, tile: Tensor, dtype: Any = nl.float32) -> Tensor:
     result = new(tile.shape, dtype)
-    if name == "reciprocal":
-        nisa.reciprocal(dst=result, data=tile)
-    else:
-        nisa.activation(dst=result, op=_ACTIVATIONS[name], data=tile)
+    nisa.activation(dst=result, op=function, data=tile)
     return result
 
 
+@on_tiles(arithmetic.Reciprocal)
+def _reciprocal(node: Node, dtype: Any, tile: Tensor) -> Tensor:
+    del node
+    result = new(tile.shape, dtype)
+    nisa.reciprocal(dst=result, data=tile)
+    return result
+
+
+@on_tiles(rounding.Convert)
 def _copy(node: Node, dtype: Any, tile: Tensor) -> Tensor:
     """`convert`: truncated towards zero on the way from floating point to integers."""
     source = node.values[0].dtype
     if "float" in source and "float" in node.result.dtype:
         return tile  # rounded when it is written
+    if node.result.dtype == BOOL:
+        return binary(nl.not_equal, tile, 0.0, dtype)
     if "int" in node.result.dtype and "int" not in source:
         tile = nl.trunc(_float32(tile))
     result = new(tile.shape, dtype)
@@ -103,6 +124,7 @@ def _copy(node: Node, dtype: Any, tile: Tensor) -> Tensor:
     return result
 
 
+@on_tiles(comparison.Select)
 def _select(node: Node, dtype: Any, mask: Tensor, yes: Operand, no: Operand) -> Tensor:
     """Elements of `yes` where the mask is not zero, else of `no`."""
     del node
@@ -124,20 +146,27 @@ def _filled(value: Operand, shape: tuple[int, int], dtype: Any) -> Tensor:
     """A tile of its own with a number or the elements of a tile."""
     result = new(shape, dtype)
     if _is_number(value):
-        whole = int(value) if dtype == nl.int32 else float(value)
+        whole = int(value) if dtype in (nl.int32, nl.uint32) else float(value)
         nisa.memset(dst=result, value=whole)
     else:
         nisa.tensor_copy(dst=result, src=_widened(value, shape[1]))
     return result
 
 
+@on_tiles(comparison.Compare)
 def _compare(node: Node, dtype: Any, left: Operand, right: Operand) -> Tensor:
-    return binary(_DIRECTIONS[node.attribute("direction")], left, right, dtype)
+    direction = node.operation.direction if isinstance(node.operation, comparison.Compare) else ""
+    return binary(_DIRECTIONS[direction], left, right, dtype)
 
 
+@on_tiles(arithmetic.Divide)
 def _divide(node: Node, dtype: Any, left: Operand, right: Operand) -> Tensor:
-    """The product with the reciprocal, as no engine divides; that of zero is infinite."""
     del node
+    return _divided(left, right, dtype)
+
+
+def _divided(left: Operand, right: Operand, dtype: Any = nl.float32) -> Tensor:
+    """The product with the reciprocal, as no engine divides; that of zero is infinite."""
     if _is_number(right):
         with np.errstate(divide="ignore", over="ignore"):
             inverse_number = float(np.float32(1) / np.float32(right))
@@ -147,6 +176,7 @@ def _divide(node: Node, dtype: Any, left: Operand, right: Operand) -> Tensor:
     return binary(nl.multiply, left, inverse, dtype)
 
 
+@on_tiles(arithmetic.Power)
 def _power(node: Node, dtype: Any, base: Operand, exponent: Operand) -> Tensor:
     del node
     if _is_number(exponent) or _is_number(base):
@@ -155,50 +185,160 @@ def _power(node: Node, dtype: Any, base: Operand, exponent: Operand) -> Tensor:
     return binary(nl.power, _widened(base, shape[1]), _widened(exponent, shape[1]), dtype)
 
 
-def _shifted(function: Any, *, before: float = 0.0, after: float = 0.0) -> Callable[..., Tensor]:
-    """``function(x + before) + after``."""
+@on_tiles(functions.ExponentialMinusOne)
+def _exponential_minus_one(node: Node, dtype: Any, tile: Tensor) -> Tensor:
+    """``(u - 1) x / log(u)`` with u the power, where that is not x itself.
 
-    def apply_to(node: Node, dtype: Any, tile: Tensor) -> Tensor:
-        del node
-        shifted = binary(nl.add, tile, before) if before else tile
-        result = new(tile.shape, dtype)
-        nisa.activation(dst=result, op=function, data=shifted)
-        return binary(nl.add, result, after, dtype) if after else result
-
-    return apply_to
-
-
-def _through(function: Any) -> Callable[..., Tensor]:
-    """A function of `nki.language` that takes several instructions."""
-
-    def apply_to(node: Node, dtype: Any, *operands: Operand) -> Tensor:
-        del node
-        return function(*(_float32(o) for o in operands), dtype=dtype)
-
-    return apply_to
-
-
-def _scaled(op: Any, number: float) -> Callable[..., Tensor]:
-    """One operator with a number."""
-
-    def apply_to(node: Node, dtype: Any, tile: Tensor) -> Tensor:
-        del node
-        return binary(op, tile, number, dtype)
-
-    return apply_to
-
-
-def _rest(node: Node, left: Operand, right: Operand) -> Tensor:
-    """What the nearest multiple of `right` leaves of `left`, of either sign.
-
-    The quotient is the product with a reciprocal, and may fall short of a whole number that it is;
-    to the nearest integer it does not matter. Up to 2**12, its products with the two halves of
-    `right` are exact in float32, so that the sign of what is left is right too.
+    What u lost by rounding its logarithm lost too. Source: W. Kahan, in N. Higham, Accuracy and
+    Stability of Numerical Algorithms, section 1.14.1.
     """
-    quotient = rint(_divide(node, nl.float32, left, right))
-    for half in _halves(right):
-        left = binary(nl.subtract, left, binary(nl.multiply, quotient, half))
+    del node
+    power = _activation(nl.exp, tile)
+    less = binary(nl.subtract, power, 1.0)
+    is_near = binary(nl.less, _activation(nl.abs, tile), 0.5, nl.uint8)
+    legal = new(tile.shape)
+    nisa.memset(dst=legal, value=1.0)
+    nisa.tensor_copy_predicated(dst=legal, src=power, predicate=is_near)
+    log = _activation(nl.log, legal)
+    ratio = binary(nl.multiply, less, binary(nl.multiply, tile, _inverse(log)))
+    return _where_small(tile, less, ratio, power, dtype)
+
+
+@on_tiles(functions.LogPlusOne)
+def _log_plus_one(node: Node, dtype: Any, tile: Tensor) -> Tensor:
+    """``log(u) x / (u - 1)`` with u = 1 + x, where that is not x itself.
+
+    Source: as above, problem 1.5.
+    """
+    del node
+    more = binary(nl.add, tile, 1.0)
+    log = _activation(nl.log, more)
+    less = binary(nl.subtract, more, 1.0)
+    ratio = binary(nl.multiply, log, binary(nl.multiply, tile, _inverse(less)))
+    return _where_small(tile, log, ratio, more, dtype)
+
+
+def _within(tile: Tensor, low: float, high: float) -> Tensor:
+    result = new(tile.shape)
+    nisa.tensor_scalar(
+        dst=result, data=tile, op0=nl.maximum, operand0=low, op1=nl.minimum, operand1=high
+    )
+    return result
+
+
+def _inverse(tile: Tensor) -> Tensor:
+    result = new(tile.shape)
+    nisa.reciprocal(dst=result, data=tile)
+    return result
+
+
+def _where_small(x: Tensor, large: Tensor, near: Tensor, one: Tensor, dtype: Any) -> Tensor:
+    """`near` where the magnitude of `x` is below 1 / 2, and `x` itself where `one` is 1."""
+    is_near = binary(nl.less, _activation(nl.abs, x), 0.5, nl.uint8)
+    result = new(x.shape, dtype)
+    nisa.tensor_copy(dst=result, src=large)
+    nisa.tensor_copy_predicated(dst=result, src=near, predicate=is_near)
+    is_one = binary(nl.equal, one, 1.0, nl.uint8)
+    nisa.tensor_copy_predicated(dst=result, src=_float32(x), predicate=is_one)
+    return result
+
+
+@on_tiles(functions.Cbrt)
+def _cbrt(node: Node, dtype: Any, tile: Tensor) -> Tensor:
+    """``e ** (log(x) / 3)``, and one step of Newton's method."""
+    del node
+    size = _within(_activation(nl.abs, tile), 2.0**-64, 2.0**64)
+    root = _activation(nl.exp, binary(nl.multiply, _activation(nl.log, size), 1 / 3))
+    over = binary(nl.multiply, size, _inverse(binary(nl.multiply, root, root)))
+    step = binary(nl.multiply, binary(nl.subtract, over, root), 1 / 3)
+    root = binary(nl.add, root, step)
+    return binary(nl.multiply, root, _activation(nl.sign, tile), dtype)
+
+
+@on_tiles(rounding.BitcastConvert)
+def _bitcast(node: Node, dtype: Any, tile: Tensor) -> Tensor:
+    """The bits as they are stored, read as the other type."""
+    stored = new(tile.shape, dtype_of(node.values[0].dtype))
+    nisa.tensor_copy(dst=stored, src=tile)
+    result = new(tile.shape, dtype)
+    nisa.tensor_copy(dst=result, src=stored.view(dtype_of(node.result.dtype)))
+    return result
+
+
+@on_tiles(comparison.IsFinite)
+def _is_finite(node: Node, dtype: Any, tile: Tensor) -> Tensor:
+    """``x - x == 0``: of infinities and NaN it is NaN."""
+    del node
+    return binary(nl.equal, binary(nl.subtract, tile, tile), 0.0, dtype)
+
+
+@on_tiles(arithmetic.Clamp)
+def _clamp(node: Node, dtype: Any, low: Operand, tile: Tensor, high: Operand) -> Tensor:
+    del node
+    return binary(nl.minimum, binary(nl.maximum, tile, low), high, dtype)
+
+
+@on_tiles(rounding.RoundNearestAfz)
+def _round_away(node: Node, dtype: Any, tile: Tensor) -> Tensor:
+    """``trunc(x)``, and one further where at least half is left."""
+    del node
+    whole = nl.trunc(_float32(tile))
+    rest = _activation(nl.abs, binary(nl.subtract, tile, whole))
+    is_far = binary(nl.greater_equal, rest, 0.5)
+    return binary(nl.add, whole, binary(nl.multiply, is_far, _activation(nl.sign, tile)), dtype)
+
+
+@on_tiles(rounding.ReducePrecision)
+def _reduce_precision(node: Node, dtype: Any, tile: Tensor) -> Tensor:
+    """Written once in the narrow format."""
+    wanted = node.operation.format if isinstance(node.operation, rounding.ReducePrecision) else ""
+    narrow, result = new(tile.shape, dtype_of(wanted)), new(tile.shape, dtype)
+    nisa.tensor_copy(dst=narrow, src=tile)
+    nisa.tensor_copy(dst=result, src=narrow)
+    return result
+
+
+@on_tiles(bits.Not)
+def _not(node: Node, dtype: Any, tile: Tensor) -> Tensor:
+    """Of truth values; of integers `integers` has it."""
+    del node
+    return binary(nl.equal, tile, 0.0, dtype)
+
+
+@on_tiles(bits.And, bits.Or, bits.Xor)
+def _logic(node: Node, dtype: Any, left: Operand, right: Operand) -> Tensor:
+    """Of truth values; of integers `integers` has it."""
+    return binary(_LOGICAL[type(node.operation)], left, right, dtype)
+
+
+@on_tiles(*_LANGUAGE)
+def _through(node: Node, dtype: Any, tile: Tensor) -> Tensor:
+    """A function of `nki.language` that takes several instructions."""
+    return _LANGUAGE[type(node.operation)](_float32(tile), dtype=dtype)
+
+
+def _rest(left: Operand, right: Operand) -> Tensor:
+    """What multiples of `right` leave of `left`, of either sign.
+
+    Multiples of 2**24, 2**12 and 1 divisors are taken away, one after the other. Each quotient is
+    the product with a reciprocal, to the nearest integer, of at most 12 bits; its products with the
+    two halves of the divisor are exact in float32. Quotients up to 2**36 are.
+    """
+    for places in (24, 12, 0):
+        divisor = _times(right, 2.0**places)
+        quotient = rint(_divided(left, divisor))
+        if places:  # an infinite divisor has gone into nothing
+            quotient = _within(quotient, -(2.0**12), 2.0**12)
+        for half in _halves(divisor):
+            left = binary(nl.subtract, left, binary(nl.multiply, quotient, half))
     return left
+
+
+def _times(value: Operand, number: float) -> Operand:
+    if _is_number(value):
+        with np.errstate(over="ignore"):
+            return float(np.float32(value) * np.float32(number))
+    return value if number == 1 else binary(nl.multiply, value, number)
 
 
 def _halves(value: Operand) -> tuple[Operand, Operand]:
@@ -229,20 +369,24 @@ def _halves(value: Operand) -> tuple[Operand, Operand]:
     return upper, binary(nl.subtract, whole_tile, upper)
 
 
+@on_tiles(arithmetic.Remainder)
 def _remainder(node: Node, dtype: Any, left: Operand, right: Operand) -> Tensor:
     """``left - right * trunc(left / right)``, of the sign of `left`."""
-    rest = _rest(node, left, right)
-    sign = math.copysign(1.0, left) if _is_number(left) else _unary("sign", left, nl.float32)
-    size = abs(right) if _is_number(right) else _unary("abs", right, nl.float32)
+    del node
+    rest = _rest(left, right)
+    sign = math.copysign(1.0, left) if _is_number(left) else _activation(nl.sign, left)
+    size = abs(right) if _is_number(right) else _activation(nl.abs, right)
     step = (
         sign * size if _is_number(left) and _is_number(right) else binary(nl.multiply, sign, size)
     )
     return _without_sign_change(rest, left, step, dtype)
 
 
+@on_tiles(arithmetic.FloorRemainder)
 def _floor_remainder(node: Node, dtype: Any, left: Operand, right: Operand) -> Tensor:
     """``left - right * floor(left / right)``, of the sign of `right`."""
-    return _without_sign_change(_rest(node, left, right), right, right, dtype)
+    del node
+    return _without_sign_change(_rest(left, right), right, right, dtype)
 
 
 def _without_sign_change(rest: Tensor, signed: Operand, step: Operand, dtype: Any) -> Tensor:
@@ -253,23 +397,17 @@ def _without_sign_change(rest: Tensor, signed: Operand, step: Operand, dtype: An
     return rest if dtype == nl.float32 else nl.copy(rest, dtype=dtype)
 
 
+@on_tiles(arithmetic.Square)
 def _square(node: Node, dtype: Any, tile: Tensor) -> Tensor:
     del node
     return binary(nl.multiply, tile, tile, dtype)
 
 
-_ALU: Final = {
-    "add": nl.add,
-    "subtract": nl.subtract,
-    "multiply": nl.multiply,
-    "maximum": nl.maximum,
-    "minimum": nl.minimum,
-    "and": nl.logical_and,
-    "or": nl.logical_or,
-    "xor": nl.logical_xor,
+_LOGICAL: Final[dict[type[Operation], Any]] = {
+    bits.And: nl.logical_and,
+    bits.Or: nl.logical_or,
+    bits.Xor: nl.logical_xor,
 }
-# StableHLO's: of integers bit by bit, of truth values as a whole.
-_BITWISE: Final = {"and": nl.bitwise_and, "or": nl.bitwise_or, "xor": nl.bitwise_xor}
 _DIRECTIONS: Final = {
     "EQ": nl.equal,
     "NE": nl.not_equal,
@@ -277,45 +415,4 @@ _DIRECTIONS: Final = {
     "GE": nl.greater_equal,
     "LT": nl.less,
     "LE": nl.less_equal,
-}
-_ACTIVATIONS: Final = {
-    "exponential": nl.exp,
-    "log": nl.log,
-    "sqrt": nl.sqrt,
-    "rsqrt": nl.rsqrt,
-    "tanh": nl.tanh,
-    "logistic": nl.sigmoid,
-    "atan": nl.arctan,
-    "abs": nl.abs,
-    "sign": nl.sign,
-    "erf": nl.erf,
-    "gelu": nl.gelu,
-    "gelu_tanh": nl.gelu_apprx_tanh,
-    "gelu_dx": nl.gelu_dx,
-    "silu": nl.silu,
-    "silu_dx": nl.silu_dx,
-    "softplus": nl.softplus,
-    "mish": nl.mish,
-}
-_COMPOSED: Final[dict[str, Callable[..., Tensor]]] = {
-    "convert": _copy,
-    "select": _select,
-    "compare": _compare,
-    "divide": _divide,
-    "power": _power,
-    "remainder": _remainder,
-    "floor_remainder": _floor_remainder,
-    "square": _square,
-    "negate": _scaled(nl.multiply, -1.0),
-    "relu": _scaled(nl.maximum, 0.0),
-    "not": _scaled(nl.equal, 0.0),
-    "exponential_minus_one": _shifted(nl.exp, after=-1.0),
-    "log_plus_one": _shifted(nl.log, before=1.0),
-    "floor": _through(nl.floor),
-    "ceil": _through(nl.ceil),
-    "trunc": _through(nl.trunc),
-    "round_nearest_even": _through(rint),
-    "sine": _through(nl.sin),
-    "cosine": _through(nl.cos),
-    "tan": _through(nl.tan),
 }

@@ -13,8 +13,11 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.errors import NotModelled
-from trnsim.graph.ir import Node, Value
-from trnsim.lower.fusion import VIEWS, Group
+from trnsim.graph import Kind, Node, Value
+from trnsim.graph.operation import Operation
+from trnsim.graph.ops.leaves import Constant, Iota, Rng
+from trnsim.graph.ops.reductions import Reduce
+from trnsim.lower.fusion import Group
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.elementwise import INTEGERS, apply
 from trnsim.lower.kernels.space import PIECE, Space, first_elements, spaces
@@ -38,7 +41,7 @@ def fused(inputs: list[Tensor], group: Group) -> tuple[Tensor, ...]:
     """The outputs of a fused group, each a dense tensor in HBM."""
     given = dict(zip((value.number for value in group.inputs), inputs, strict=True))
     for node in group.nodes:
-        if node.name in VIEWS and node.values[0].number in given:
+        if node.kind is Kind.VIEW and node.values[0].number in given:
             given[node.result.number] = given[node.values[0].number]
     outputs = {value.number: tiles.output(value.shape, value.dtype) for value in group.outputs}
     for space in spaces(group):
@@ -108,9 +111,9 @@ class _Rows:
         if number in self._given:
             return not any(axis.steps[number] for axis in self._space.columns)
         node = self._nodes[number]
-        if node.name in _LEAVES:
-            return node.name == "constant"
-        return node.name == "reduce" or all(self._is_column(v.number) for v in node.values)
+        if node.kind is Kind.LEAF:
+            return isinstance(node.operation, Constant)
+        return node.kind is Kind.REDUCTION or all(self._is_column(v.number) for v in node.values)
 
     def _value(self, number: int) -> Tensor:
         """A tile [rows, columns of the piece], or [rows, 1]."""
@@ -123,11 +126,11 @@ class _Rows:
         if number in self._given:
             return self._loaded(number)
         node = self._nodes[number]
-        if node.name in _LEAVES:
-            return _LEAVES[node.name](node, *self._pattern(number))
-        if node.name == "reduce":
-            return self._reduced(node)
-        if node.name == "broadcast_in_dim":
+        if node.kind is Kind.LEAF:
+            return _LEAVES[type(node.operation)](node.operation, *self._pattern(number))
+        if isinstance(node.operation, Reduce):
+            return self._reduced(node, _REDUCTIONS[node.operation.op])
+        if node.kind is Kind.VIEW:
             return self._value(node.values[0].number)
         return apply(
             node, [self._value(o.number) if isinstance(o, Value) else o for o in node.operands]
@@ -155,9 +158,8 @@ class _Rows:
         nisa.dma_copy(dst=tile, src=view)
         return tile, [length for _, length in columns]
 
-    def _reduced(self, node: Node) -> Tensor:
+    def _reduced(self, node: Node, op: Any) -> Tensor:
         """A reduction over all pieces."""
-        op = _REDUCTIONS[node.attribute("op")]
         outside, total = self._piece, None
         for piece in self._pieces:
             self._enter(piece)
@@ -181,7 +183,7 @@ class _Rows:
         offset += self._first.get(key, 0)
         offset += sum(a.steps.get(key, 0) * at for a, at in zip(rows, self._place, strict=True))
         pattern = [(rows[-1].steps.get(key, 0), self._count)]
-        is_leaf = key in self._nodes and self._nodes[key].name in _LEAVES
+        is_leaf = key in self._nodes and self._nodes[key].kind is Kind.LEAF
         if not is_leaf and not any(axis.steps.get(key, 0) for axis in columns):
             return [*pattern, (1, 1)], offset
         start, length = self._piece
@@ -207,7 +209,7 @@ class _Rows:
             return self._shared[key]
         wide = new((self._count, columns), dtype)
         nisa.tensor_copy(dst=wide, src=tile.broadcast(1, columns))
-        if number in self._nodes and self._nodes[number].name == "constant":
+        if number in self._nodes and isinstance(self._nodes[number].operation, Constant):
             self._shared[key] = wide
         return wide
 
@@ -227,10 +229,10 @@ def _repeated_on_chip(tile: Tensor, lengths: list[int]) -> Tensor:
     return tile.reshape((rows, prod(lengths)))
 
 
-def _constant(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:
+def _constant(leaf: Constant, pattern: list[tuple[int, int]], offset: int) -> Tensor:
     """One number to a row: what needs more repeats it. An integer keeps all its bits."""
     del offset
-    number, is_integer = node.attribute("number"), node.result.dtype in INTEGERS
+    number, is_integer = leaf.number, leaf.dtype in INTEGERS
     tile = new((pattern[0][1], 1), nl.int32 if is_integer else nl.float32)
     nisa.memset(dst=tile, value=_as_int32(int(number)) if is_integer else float(number))
     return tile
@@ -241,18 +243,18 @@ def _as_int32(number: int) -> int:
     return (number + 2**31) % 2**32 - 2**31
 
 
-def _counted(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:
+def _counted(leaf: Iota, pattern: list[tuple[int, int]], offset: int) -> Tensor:
     """Each element's place along one dimension."""
-    del node
+    del leaf
     (step, rows), *columns = pattern
     tile = new((rows, prod(length for _, length in columns)), nl.int32)
     nisa.iota(dst=tile, pattern=columns, offset=offset, channel_multiplier=step)
     return tile
 
 
-def _drawn(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:
+def _drawn(leaf: Rng, pattern: list[tuple[int, int]], offset: int) -> Tensor:
     """Uniform numbers in [0, 1): random bits as a fraction of 2**32."""
-    del node, offset
+    del leaf, offset
     (_, rows), *columns = pattern
     bits = new((rows, prod(length for _, length in columns)), nl.uint32)
     nisa.rng(dst=bits)
@@ -262,4 +264,4 @@ def _drawn(node: Node, pattern: list[tuple[int, int]], offset: int) -> Tensor:
 
 
 _RANDOM_BITS: Final = 32
-_LEAVES: Final = {"constant": _constant, "iota": _counted, "rng": _drawn}
+_LEAVES: Final[dict[type[Operation], Any]] = {Constant: _constant, Iota: _counted, Rng: _drawn}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
 
-from trnsim.graph.ir import Shape
-from trnsim.lower.fusion import Group
+from trnsim.errors import NotModelled
+from trnsim.graph import Node
+from trnsim.graph.ops.lookup import Gather, Scatter
+from trnsim.graph.types import Shape
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
+from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.program import current_core
@@ -16,11 +20,24 @@ from trnsim.program import current_core
 _SOFTWARE_DGE: Final = 3  # nki-dge.rst, Mode Selection Summary: from NeuronCore-v3 on
 
 
-def gather(inputs: list[Tensor], group: Group) -> Tensor:
-    """Rows of a table [V, *D] by indices: ``[*I, *D]``."""
-    (node,) = group.nodes
+@kernel(Gather)
+def gather(op: Gather, node: Node, operand: Tensor, indices: Tensor) -> Tensor:
+    """Rows of a table, or elements within rows; other forms have no kernel."""
+    table, places = (value.shape for value in node.values)
+    if op == Gather.rows(table, places):
+        return _gather_rows(node, operand, indices)
+    if op == Gather.in_rows(table):
+        return _gather_in_rows(node, operand, indices)
+    raise NotModelled(
+        f"a gather of {node.values[0].type} by {op}: there are kernels for rows of a table and for "
+        "elements within rows",
+        fix="gather rows of a reshaped tensor",
+    )
+
+
+def _gather_rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
+    """Rows of a table [V, *D] by indices [*I]: ``[*I, *D]``."""
     out = tiles.output(node.result.shape, node.result.dtype)
-    table, indices = tiles.by_operand(inputs, group)
     count, width = node.values[1].type.elements, _row(node.values[0].shape)
     rows_of_table = tiles.flat(table, node.values[0].shape[0], width)
     for start, rows in tiles.pieces(count, P):
@@ -30,11 +47,9 @@ def gather(inputs: list[Tensor], group: Group) -> Tensor:
     return out
 
 
-def gather_in_rows(inputs: list[Tensor], group: Group) -> Tensor:
+def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     """Elements of each row by indices of its own, by the GpSimd Engine within its partition."""
-    (node,) = group.nodes
     out = tiles.output(node.result.shape, node.result.dtype)
-    data, indices = tiles.by_operand(inputs, group)
     length, wanted = node.values[0].shape[-1], node.result.shape[-1]
     for start, rows in tiles.pieces(node.result.type.elements // wanted, P):
         view = tiles.strided(data, [(length, rows), (1, length)], start * length)
@@ -46,15 +61,21 @@ def gather_in_rows(inputs: list[Tensor], group: Group) -> Tensor:
     return out
 
 
-def scatter(inputs: list[Tensor], group: Group) -> Tensor:
+@kernel(Scatter)
+def scatter(
+    operation: Scatter, node: Node, updates: Tensor, indices: Tensor, *given: Tensor
+) -> Tensor:
     """A table [V, *D], zeros where none is given, with updates in its rows.
 
     Within 128 updates those of one row are combined first, by the matrix that says which indices
     are equal; then all of them write the same. Assigned rows are written in order instead.
     """
-    (node,) = group.nodes
-    updates, indices, *given = tiles.by_operand(inputs, group)
-    shape, op = node.result.shape, node.attribute("op")
+    shape, op = node.result.shape, operation.op
+    if operation != Scatter.rows(shape, node.values[1].shape, op, operation.type):
+        raise NotModelled(
+            f"a scatter into {node.result.type} by {operation}: there is a kernel for whole rows",
+            fix="scatter rows of a reshaped tensor",
+        )
     width, count = _row(shape), node.values[1].type.elements
     is_assigned = op == "assign"
     # float32 until the end: a row may be added to many times.
@@ -95,7 +116,7 @@ def _row(shape: Shape) -> int:
     return prod(shape[1:])
 
 
-def _begin(table: Tensor, given: list[Tensor], elements: int) -> None:
+def _begin(table: Tensor, given: Sequence[Tensor], elements: int) -> None:
     """The table as it is before any update."""
     if given:
         tiles.copy_run(table, 0, given[0], 0, elements)

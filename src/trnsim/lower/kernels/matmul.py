@@ -12,9 +12,12 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
-from trnsim.lower.fusion import Group
+from trnsim.graph import Node
+from trnsim.graph.ops.contraction import DotGeneral
+from trnsim.graph.ops.reductions import Reduce
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
+from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
@@ -22,21 +25,20 @@ _SIDE_BYTES: Final = 48 * 1024
 """Bytes of a partition for the stationary side, and as many for the moving one."""
 
 
-def dot_general(inputs: list[Tensor], group: Group) -> Tensor:
+@kernel(DotGeneral)
+def dot_general(op: DotGeneral, node: Node, first: Tensor, second: Tensor) -> Tensor:
     """``[*B, M, K] x [*B, K, N]``, each side with its contraction last or last but one."""
-    (node,) = group.nodes
     lhs, rhs = node.values
     batch = prod(lhs.shape[:-2])
-    contracting = node.attribute("contracting")
     is_k_last = [
-        dim == len(value.shape) - 1 for dim, value in zip(contracting, (lhs, rhs), strict=True)
+        dim == len(value.shape) - 1 for dim, value in zip(op.contracting, (lhs, rhs), strict=True)
     ]
     out = tiles.output(node.result.shape, node.result.dtype)
     M, N = node.result.shape[-2:]
-    K = lhs.shape[contracting[0]]
+    K = lhs.shape[op.contracting[0]]
     for index in range(batch):
-        left = _Side(inputs[0], index * M * K, K, M, is_k_last=is_k_last[0])
-        right = _Side(inputs[-1], index * K * N, K, N, is_k_last=is_k_last[1])
+        left = _Side(first, index * M * K, K, M, is_k_last=is_k_last[0])
+        right = _Side(second, index * K * N, K, N, is_k_last=is_k_last[1])
         _multiply(out, index * M * N, left, right)
     return out
 
@@ -118,19 +120,19 @@ def _store(out: Tensor, place: int, row: int, sums: Tensor) -> None:
     tiles.store(tiles.strided(out, [(row, rows), (1, columns)], place), sums)
 
 
-def column_reduce(inputs: list[Tensor], group: Group) -> Tensor:
+@kernel(Reduce)
+def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
     """Over dimensions before the last: sums are products with ones, extremes go by transposes."""
-    (node,) = group.nodes
-    shape, dims = node.values[0].shape, node.attribute("dims")
+    shape, dims = node.values[0].shape, op.dims
     before, columns = prod(shape[: dims[0]]), prod(shape[dims[-1] + 1 :])
     rows = prod(shape[dims[0] : dims[-1] + 1])
     out = tiles.output(node.result.shape, node.result.dtype)
-    reduce = _summed if node.attribute("op") == "add" else _extreme
+    reduce = _summed if op.op == "add" else _extreme
     width = BANK if reduce is _summed else P
     for number in range(before):
         for start, length in tiles.pieces(columns, width):
             first = number * rows * columns + start
-            result = reduce(inputs[0], rows, columns, first, length, node.attribute("op"))
+            result = reduce(source, rows, columns, first, length, op.op)
             place = number * columns + start
             tiles.store(tiles.strided(out, [(0, 1), (1, length)], place), result)
     return out

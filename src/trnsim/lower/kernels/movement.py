@@ -6,32 +6,34 @@ from itertools import product
 from math import prod
 from typing import Final
 
-from trnsim.graph.ir import Node
-from trnsim.lower.fusion import Group
+from trnsim.graph import Node
+from trnsim.graph.ops.layout import Concatenate, Pad, Reverse, Slice, Transpose
+from trnsim.graph.types import dense
 from trnsim.lower.kernels import tiles
-from trnsim.lower.kernels.space import PIECE, dense
+from trnsim.lower.kernels.space import PIECE
 from trnsim.lower.kernels.tiles import P, Tensor, transposed
+from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
 
 
-def transpose(inputs: list[Tensor], group: Group) -> Tensor:
+@kernel(Transpose)
+def transpose(op: Transpose, node: Node, source: Tensor) -> Tensor:
     """One copy where the last dimension stays; else blocks flip on the Tensor Engine."""
-    (node,) = group.nodes
     out = tiles.output(node.result.shape, node.result.dtype)
-    shape, steps = _axes(node)
-    if steps[-1] == 1 or inputs[0].dtype.itemsize == 1:
-        _copy(inputs[0], out, shape, steps)
+    shape, steps = _axes(op, node)
+    if steps[-1] == 1 or source.dtype.itemsize == 1:
+        _copy(source, out, shape, steps)
     else:
-        _flip(inputs[0], out, shape, steps)
+        _flip(source, out, shape, steps)
     return out
 
 
-def _axes(node: Node) -> tuple[list[int], list[int]]:
+def _axes(op: Transpose, node: Node) -> tuple[list[int], list[int]]:
     """The result's dimensions and their steps in the operand, neighbours merged."""
     own = dense(node.values[0].shape)
     shape: list[int] = []
     steps: list[int] = []
-    for dim in node.attribute("permutation"):
+    for dim in op.permutation:
         length, step = node.values[0].shape[dim], own[dim]
         if length == 1:
             continue
@@ -68,15 +70,14 @@ def _flip(source: Tensor, out: Tensor, shape: list[int], steps: list[int]) -> No
             tiles.store(tiles.strided(out, target, place), transposed(block))
 
 
-def concatenate(inputs: list[Tensor], group: Group) -> Tensor:
+@kernel(Concatenate)
+def concatenate(op: Concatenate, node: Node, *given: Tensor) -> Tensor:
     """Each operand to its own place: by transfers, or on the chip where all rows are short."""
-    (node,) = group.nodes
     out = tiles.output(node.result.shape, node.result.dtype)
-    dim = node.attribute("dim")
+    dim = op.dim
     rows, whole = prod(node.result.shape[:dim]), prod(node.result.shape[dim:])
     parts = [
-        (tensor, prod(value.shape[dim:]))
-        for tensor, value in zip(tiles.by_operand(inputs, group), node.values, strict=True)
+        (tensor, prod(value.shape[dim:])) for tensor, value in zip(given, node.values, strict=True)
     ]
     longest = max(width for _, width in parts) * out.dtype.itemsize
     if rows > 1 and longest < _SHORT_BYTES and whole <= PIECE:
@@ -113,36 +114,49 @@ def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, whole: 
         nisa.dma_copy(dst=target, src=joined.reshape((count, each * whole)))
 
 
-def slice_(inputs: list[Tensor], group: Group) -> Tensor:
+@kernel(Slice)
+def slice_(op: Slice, node: Node, source: Tensor) -> Tensor:
     """Every step-th element between start and limit of each dimension."""
-    (node,) = group.nodes
     out = tiles.output(node.result.shape, node.result.dtype)
-    own = dense(node.values[0].shape)
-    starts, strides = node.attribute("starts"), node.attribute("strides")
-    offset = sum(s * step for s, step in zip(starts, own, strict=True))
-    pattern = [
-        (step * stride, length)
-        for step, stride, length in zip(own, strides, node.result.shape, strict=True)
-    ]
+    whole = node.values[0].shape
+    pattern = list(zip(op.steps(whole), op.shape, strict=True))
     target = list(zip(dense(node.result.shape), node.result.shape, strict=True))
     nisa.dma_copy(
         dst=tiles.strided(out, target or [(1, 1)]),
-        src=tiles.strided(inputs[0], pattern or [(1, 1)], offset),
+        src=tiles.strided(source, pattern or [(1, 1)], op.first(whole)),
     )
     return out
 
 
-def pad(inputs: list[Tensor], group: Group) -> Tensor:
+@kernel(Reverse)
+def reverse(op: Reverse, node: Node, source: Tensor) -> Tensor:
+    """One transfer for each place along the dimensions that turn round."""
+    out, shape = tiles.output(node.result.shape, node.result.dtype), node.result.shape
+    steps = dense(shape)
+    pattern = [
+        (step, 1 if dim in op.dims else n)
+        for dim, (step, n) in enumerate(zip(steps, shape, strict=True))
+    ]
+    for place in product(*(range(shape[dim]) for dim in op.dims)):
+        start = sum(i * steps[dim] for i, dim in zip(place, op.dims, strict=True))
+        goal = sum((shape[d] - 1 - i) * steps[d] for i, d in zip(place, op.dims, strict=True))
+        nisa.dma_copy(
+            dst=tiles.strided(out, pattern, goal), src=tiles.strided(source, pattern, start)
+        )
+    return out
+
+
+@kernel(Pad)
+def pad(op: Pad, node: Node, given: Tensor) -> Tensor:
     """The result filled with the number, then the elements copied to their places."""
-    (node,) = group.nodes
     out = tiles.output(node.result.shape, node.result.dtype)
-    tiles.fill(out, node.result.type.elements, node.attribute("number"))
+    tiles.fill(out, node.result.type.elements, op.number)
     source, own = dense(node.values[0].shape), dense(node.result.shape)
     view: list[tuple[int, int]] = []
     target: list[tuple[int, int]] = []
     start = goal = 0
     for dim, length in enumerate(node.values[0].shape):
-        low, step = node.attribute("low")[dim], node.attribute("interior")[dim] + 1
+        low, step = op.low[dim], op.interior[dim] + 1
         first = max(-(low // step), 0)
         end = min(length, -((low - node.result.shape[dim]) // step))
         if end <= first:
@@ -153,6 +167,6 @@ def pad(inputs: list[Tensor], group: Group) -> Tensor:
         goal += (low + first * step) * own[dim]
     nisa.dma_copy(
         dst=tiles.strided(out, target or [(1, 1)], goal),
-        src=tiles.strided(inputs[0], view or [(1, 1)], start),
+        src=tiles.strided(given, view or [(1, 1)], start),
     )
     return out

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.errors import NotModelled
-from trnsim.lower.fusion import Group
+from trnsim.graph import Node
+from trnsim.graph.ops.reductions import Scan, TopK
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
@@ -22,17 +24,17 @@ _EIGHT: Final = 8  # nki.isa.max8
 _LOWEST: Final = -3.4028235e38  # float32's; an infinity marks what has been taken
 
 
-def scan(inputs: list[Tensor], group: Group) -> Tensor:
+@kernel(Scan)
+def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
     """Running results along each row, by the Vector Engine, piece by piece."""
-    (node,) = group.nodes
-    op, length = node.attribute("op"), node.result.shape[-1]
+    op, length = operation.op, node.result.shape[-1]
     out = tiles.output(node.result.shape, node.result.dtype)
     for start, rows in tiles.pieces(node.result.type.elements // length, P):
         before: Tensor = _START[op]
         for column, columns in tiles.pieces(length, _PIECE):
             pattern = [(length, rows), (1, columns)]
             place = start * length + column
-            tile = tiles.load(tiles.strided(inputs[0], pattern, place))
+            tile = tiles.load(tiles.strided(source, pattern, place))
             result = _scanned(op, tile, before)
             tiles.store(tiles.strided(out, pattern, place), result)
             before = result[:, columns - 1 : columns]
@@ -54,13 +56,13 @@ def _scanned(op: str, tile: Tensor, before: Tensor) -> Tensor:
     return result
 
 
-def top_k(inputs: list[Tensor], group: Group) -> Tensor:
+@kernel(TopK)
+def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     """Places of the k largest elements of each row, eight at a time.
 
     A row that is longer than one search takes is searched in parts, then their best together.
     """
-    (node,) = group.nodes
-    length, k = node.values[0].shape[-1], node.result.shape[-1]
+    length, k = node.values[0].shape[-1], op.k
     parts = list(tiles.pieces(length, _LONGEST))
     kept = -(-min(k, _LONGEST) // _EIGHT) * _EIGHT
     if len(parts) * kept > _LONGEST and len(parts) > 1:
@@ -73,7 +75,7 @@ def top_k(inputs: list[Tensor], group: Group) -> Tensor:
         values, places = new((rows, len(parts) * kept)), new((rows, len(parts) * kept), nl.uint32)
         for number, (column, columns) in enumerate(parts):
             view = [(length, rows), (1, columns)]
-            tile = _searchable(inputs[0], view, start * length + column)
+            tile = _searchable(source, view, start * length + column)
             best, at = _largest(tile, kept)
             here = slice(number * kept, number * kept + kept)
             nisa.tensor_copy(dst=values[:, here], src=best)

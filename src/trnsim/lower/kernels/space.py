@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from trnsim.graph.ir import Shape, Value
+from trnsim.graph import Value
+from trnsim.graph.ops.layout import View
+from trnsim.graph.ops.leaves import Iota
+from trnsim.graph.types import Shape, dense
 from trnsim.lower.fusion import Group
 from trnsim.lower.kernels.tiles import P
 
@@ -145,48 +148,29 @@ def _filled_up(axes: list[Axis], columns: int) -> list[Axis]:
 
 def _strides(group: Group) -> dict[int, Strides]:
     """Element strides over the group's shape of every tensor that it reads or writes in HBM."""
-    made = {node.result.number for node in group.nodes}
+    made, rank = group.made, len(group.shape)
     found: dict[int, Strides] = {}
     for node in group.nodes:
-        if node.name == "iota":
+        operation = node.operation
+        if isinstance(operation, Iota):
             # A tensor whose element at place i holds i: its steps say what to count.
-            found[node.result.number] = tuple(
-                int(dim == node.attribute("dim")) for dim in range(len(group.shape))
-            )
-        elif node.name == "slice":
-            steps = [
-                own * stride
-                for own, stride in zip(
-                    dense(node.values[0].shape), node.attribute("strides"), strict=True
-                )
-            ]
-            found[node.result.number] = (*steps, *(0,) * (len(group.shape) - len(steps)))
-        elif node.name != "broadcast_in_dim":
+            found[node.result.number] = tuple(int(dim == operation.dim) for dim in range(rank))
+        elif not isinstance(operation, View):
             reads = [value for value in node.values if value.number not in made]
             found.update({value.number: _of_space(value, group) for value in reads})
         elif node.values[0].number not in made:
-            steps = [0] * len(group.shape)
-            source = node.values[0].shape
-            for dim, length, step in zip(
-                node.attribute("dims"), source, dense(source), strict=True
-            ):
-                steps[dim] = step if length > 1 else 0
-            found[node.result.number] = tuple(steps)
+            steps = operation.steps(node.values[0].shape)
+            found[node.result.number] = (*steps, *(0,) * (rank - len(steps)))
     written = {-1 - value.number: _of_space(value, group) for value in group.outputs}
     return found | written
 
 
 def first_elements(group: Group) -> dict[int, int]:
-    """For each slice, the element of its operand at which it begins."""
+    """For each view of HBM, the element of its operand at which it begins."""
     return {
-        node.result.number: sum(
-            start * step
-            for start, step in zip(
-                node.attribute("starts"), dense(node.values[0].shape), strict=True
-            )
-        )
+        node.result.number: node.operation.first(node.values[0].shape)
         for node in group.nodes
-        if node.name == "slice"
+        if isinstance(node.operation, View)
     }
 
 
@@ -194,8 +178,3 @@ def _of_space(value: Value, group: Group) -> Strides:
     """The strides of a tensor that has the group's shape, or that of its rows."""
     steps = dense(value.shape)
     return steps if value.shape == group.shape else (*steps, *(0,) * group.columns)
-
-
-def dense(shape: Shape) -> Strides:
-    """Row-major strides in elements."""
-    return tuple(prod(shape[dim + 1 :]) for dim in range(len(shape)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from trnsim.lower.fusion import Group
+from trnsim.graph.types import BOOL
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
@@ -29,8 +29,8 @@ def output(shape: Sequence[int], dtype: str) -> Tensor:
 
 
 def dtype_of(name: str) -> Any:
-    """The format that `nki.language` calls so."""
-    return getattr(nl, name)
+    """The format that `nki.language` calls so; a truth value lies in memory as a byte."""
+    return nl.uint8 if name == BOOL else getattr(nl, name)
 
 
 def strided(tensor: Tensor, pattern: Sequence[tuple[int, int]], offset: int = 0) -> Tensor:
@@ -41,12 +41,6 @@ def strided(tensor: Tensor, pattern: Sequence[tuple[int, int]], offset: int = 0)
 def flat(tensor: Tensor, rows: int, columns: int) -> Tensor:
     """A dense HBM tensor as [rows, columns]."""
     return strided(tensor, [(columns, rows), (1, columns)])
-
-
-def by_operand(inputs: list[Tensor], group: Group) -> list[Tensor]:
-    """The tensors of a node's operands; one that is given twice arrives once."""
-    given = dict(zip((value.number for value in group.inputs), inputs, strict=True))
-    return [given[value.number] for value in group.nodes[0].values]
 
 
 def pieces(length: int, longest: int) -> Iterator[tuple[int, int]]:

@@ -22,7 +22,7 @@ STORED: Final = {
     torch.int16: "int16",
     torch.int8: "int8",
     torch.uint8: "uint8",
-    torch.bool: "uint8",
+    torch.bool: "bool",
 }
 """How the device stores each dtype; the chip has no 64-bit integers, so these are taken as 32."""
 

@@ -19,7 +19,7 @@ from trnsim.graph.decompositions.build import (
     Build,
     Unlowered,
 )
-from trnsim.graph.ir import CUSTOM_CALL, TUPLE_ELEMENT
+from trnsim.graph.ops.calls import CustomCall
 from trnsim.torch.aten.calls import plain_name, tensors_in, values_in
 from trnsim.torch.aten.spec import (
     Spec,
@@ -130,7 +130,7 @@ class _Import:
         try:
             return self._lowered(node, plain_name(name), tensors)
         except (Unlowered, TypeError, ZeroDivisionError) as error:
-            del self.b.graph.nodes[before:]
+            self.b.graph.forget(before)
             made = self._fresh(node)
             if plain_name(name) in _MADE_EMPTY:
                 self.empty |= {value.number for value in values_in(made)}
@@ -161,11 +161,7 @@ class _Import:
         operands = values_in([self._value(argument) for argument in arguments])
         operands = [value for value in operands if value.number not in self.empty]
         types = [spec_of(tensor).type for tensor in tensors]
-        made = [graph.add(CUSTOM_CALL, operands, types[0], call=call)]
-        made += [
-            graph.add(TUPLE_ELEMENT, made[:1], kind, index=place)
-            for place, kind in enumerate(types[1:], 1)
-        ]
+        made = graph.apply_to_all(CustomCall(call, tuple(types)), operands)
         if isinstance(results, Tensor):
             return made[0]
         given = iter(made)

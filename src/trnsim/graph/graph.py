@@ -1,0 +1,332 @@
+"""A graph: tensors, and the operations that make them.
+
+It is built operation by operation. Each method that adds one gives its result, of the type that
+the operation's class infers; what an operation is not defined on is refused where it is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trnsim.errors import BadInput, InternalError
+from trnsim.graph.operation import OPERATIONS, Kind, Operation
+from trnsim.graph.ops.contraction import DotGeneral
+from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Pad, Reshape, Slice, Transpose
+from trnsim.graph.ops.leaves import Constant, Iota, Rng
+from trnsim.graph.ops.lookup import Gather, Scatter
+from trnsim.graph.ops.reductions import Reduce, Scan, TopK
+from trnsim.graph.types import ELEMENT_TYPES, Array, Shape, TensorType, exact, stored
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor of a graph: an input, or what an operation gives."""
+
+    number: int
+    type: TensorType
+
+    @property
+    def shape(self) -> Shape:
+        """Its shape."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> str:
+        """Its element type."""
+        return self.type.dtype
+
+
+Operand = Value | float
+"""An operand of an elementwise operation: a tensor, or a number for a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operation in a graph, with its operands and results."""
+
+    operation: Operation
+    operands: tuple[Operand, ...]
+    results: tuple[Value, ...]
+
+    @property
+    def name(self) -> str:
+        """The operation's."""
+        return self.operation.name
+
+    @property
+    def kind(self) -> Kind:
+        """The operation's."""
+        return self.operation.kind
+
+    @property
+    def result(self) -> Value:
+        """The first of what it gives; most operations give one tensor."""
+        return self.results[0]
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The operands that are tensors."""
+        return tuple(operand for operand in self.operands if isinstance(operand, Value))
+
+    @property
+    def given(self) -> tuple[TensorType, ...]:
+        """The types of the operands that are tensors."""
+        return tuple(value.type for value in self.values)
+
+
+@dataclass(eq=False)
+class Graph:
+    """Operations in an order in which each comes after its operands.
+
+    Two graphs are equal if they do the same; one that is an attribute or a key changes no more.
+    """
+
+    inputs: list[Value] = field(default_factory=list[Value])
+    nodes: list[Node] = field(default_factory=list[Node])
+    outputs: list[Value] = field(default_factory=list[Value])
+    _count: int = field(default=0, repr=False)
+    _maker: dict[int, Node] = field(default_factory=dict[int, Node], repr=False)
+
+    def key(self) -> Hashable:
+        """What two graphs that do the same share."""
+        return (tuple(self.inputs), tuple(self.nodes), tuple(self.outputs))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Graph) and self.key() == other.key()
+
+    def __hash__(self) -> int:
+        return hash(self.key())
+
+    def input(self, shape: Sequence[int], dtype: str) -> Value:
+        """A tensor that is given.
+
+        Raises:
+            BadInput: for an element type that a NeuronCore does not have.
+        """
+        if dtype not in ELEMENT_TYPES:
+            raise BadInput(
+                f"a tensor of {dtype}; a NeuronCore stores {', '.join(ELEMENT_TYPES)}",
+                fix="cast it first, for example to float32",
+                source="nki.api.shared.rst, Supported Data Types",
+            )
+        value = self._value(TensorType(tuple(shape), dtype))
+        self.inputs.append(value)
+        return value
+
+    def apply(self, operation: Operation, *operands: Operand, dtype: str = "") -> Value:
+        """The result of an operation, or the first of several.
+
+        `dtype` names the result's element type where the operation's class lets it.
+
+        Raises:
+            BadInput: where the operation is not defined on the operands.
+        """
+        return self.apply_to_all(operation, operands, dtype)[0]
+
+    def apply_to_all(
+        self, operation: Operation, operands: Sequence[Operand], dtype: str = ""
+    ) -> tuple[Value, ...]:
+        """All results of an operation."""
+        types = result_types(operation, operands)
+        if dtype and dtype != types[0].dtype:
+            if not operation.names_dtype:
+                raise InternalError(f"{operation.name} of {types[0]} cannot be {dtype}")
+            types = (TensorType(types[0].shape, dtype), *types[1:])
+        results = tuple(self._value(one) for one in types)
+        node = Node(operation, tuple(operands), results)
+        self.nodes.append(node)
+        self._maker.update({value.number: node for value in results})
+        return results
+
+    def elementwise(
+        self, name: str, *operands: Operand, dtype: str = "", **attributes: Any
+    ) -> Value:
+        """One result element from the operands' elements at the same place."""
+        declared = OPERATIONS.get(name)
+        if declared is None or declared.kind is not Kind.ELEMENTWISE:
+            raise InternalError(f"{name} is not an elementwise operation")
+        if name == "convert":
+            attributes = {"to": dtype or next(o.dtype for o in operands if isinstance(o, Value))}
+        return self.apply(declared(**attributes), *operands, dtype=dtype)
+
+    def iota(self, shape: Sequence[int], dim: int) -> Value:
+        """Each element's place along `dim`, int32."""
+        return self.apply(Iota(tuple(shape), "int32", dim))
+
+    def constant(self, number: float, wanted: TensorType) -> Value:
+        """A tensor of one number."""
+        return self.apply(Constant(wanted.shape, wanted.dtype, number))
+
+    def rng(self, shape: Sequence[int]) -> Value:
+        """Uniform random numbers in [0, 1), float32, of the chip's own generator."""
+        return self.apply(Rng(tuple(shape)))
+
+    def broadcast_in_dim(self, value: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
+        """`value` with its dimension i as dimension ``dims[i]``, repeated along the others."""
+        if value.shape == tuple(shape):
+            return value
+        return self.apply(BroadcastInDim(tuple(shape), tuple(dims)), value)
+
+    def reduce(self, op: str, value: Value, dims: Sequence[int]) -> Value:
+        """The sum (add), maximum, minimum or product (multiply) over `dims`, which go away."""
+        return self.apply(Reduce(op, tuple(sorted(dims))), value)
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """The same elements in row-major order; nothing moves."""
+        return value if value.shape == tuple(shape) else self.apply(Reshape(tuple(shape)), value)
+
+    def transpose(self, value: Value, permutation: Sequence[int]) -> Value:
+        """Dimension i of the result is dimension ``permutation[i]``.
+
+        Where only dimensions of length 1 change places nothing moves.
+        """
+        value, before = self.origin(value)
+        order = tuple(before[dim] for dim in permutation)
+        long = [dim for dim in order if value.shape[dim] > 1]
+        if long == sorted(long):
+            return self.reshape(value, [value.shape[dim] for dim in order])
+        return self.apply(Transpose(order), value)
+
+    def slice(
+        self, value: Value, starts: Sequence[int], shape: Sequence[int], strides: Sequence[int] = ()
+    ) -> Value:
+        """``shape[d]`` elements of dimension d from ``starts[d]``, every ``strides[d]``-th one."""
+        if value.shape == tuple(shape):
+            return value
+        steps = tuple(strides) or (1,) * len(value.shape)
+        return self.apply(Slice(tuple(shape), tuple(starts), steps), value)
+
+    def pad(
+        self,
+        value: Value,
+        low: Sequence[int],
+        high: Sequence[int],
+        interior: Sequence[int] = (),
+        number: float = 0.0,
+    ) -> Value:
+        """`value` with a number before, after and between its elements; below 0 takes away."""
+        between = tuple(interior) or (0,) * len(value.shape)
+        if not any((*low, *high, *between)):
+            return value
+        return self.apply(Pad(tuple(low), tuple(high), between, float(number)), value)
+
+    def concatenate(self, parts: Sequence[Value], dim: int) -> Value:
+        """Tensors one after the other along `dim`."""
+        return parts[0] if len(parts) == 1 else self.apply(Concatenate(dim), *parts)
+
+    def gather(self, table: Value, indices: Value) -> Value:
+        """Rows of a table [V, *D] by indices [*I]: [*I, *D]."""
+        return self.apply(Gather.rows(table.shape, indices.shape), table, indices)
+
+    def gather_in_rows(self, rows: Value, indices: Value) -> Value:
+        """``rows[*, indices[*, i]]`` of [*R, N] and [*R, I]."""
+        return self.apply(Gather.in_rows(rows.shape), rows, indices)
+
+    def scatter(
+        self, table: Value | TensorType, indices: Value, updates: Value, op: str = "add"
+    ) -> Value:
+        """A table [V, *D], or zeros of that type, with updates [*I, *D] in the rows of [*I].
+
+        `op` says what becomes of a row: add, multiply, maximum, minimum, or assign, where the last
+        of several updates of a row stays.
+        """
+        if isinstance(table, Value):
+            scatter = Scatter.rows(table.shape, indices.shape, op, None)
+            return self.apply(scatter, updates, indices, table)
+        return self.apply(Scatter.rows(table.shape, indices.shape, op, table), updates, indices)
+
+    def top_k(self, value: Value, k: int) -> Value:
+        """Places of the k largest elements of each last dimension, the largest first, int32."""
+        return self.apply(TopK(k), value)
+
+    def scan(self, op: str, value: Value) -> Value:
+        """Running sums (add), products, maxima or minima along the last dimension."""
+        return self.apply(Scan(op), value)
+
+    def origin(self, value: Value) -> tuple[Value, Shape]:
+        """What `value` is the transpose of, and the permutation; itself, in order, if none."""
+        maker = self._maker.get(value.number)
+        if maker is not None and isinstance(maker.operation, Transpose):
+            return maker.values[0], maker.operation.permutation
+        return value, tuple(range(len(value.shape)))
+
+    def dot_general(
+        self, lhs: Value, rhs: Value, contracting: tuple[int, int], dtype: str = ""
+    ) -> Value:
+        """The product over one dimension of each side; all dimensions before the last two match.
+
+        ``[*B, M, K] x [*B, K, N] -> [*B, M, N]``, with K last or last but one on either side.
+        """
+        return self.apply(DotGeneral(contracting), lhs, rhs, dtype=dtype)
+
+    def prune(self) -> None:
+        """Take away what no output depends on."""
+        needed = {value.number for value in self.outputs}
+        kept: list[Node] = []
+        for node in reversed(self.nodes):
+            if any(value.number in needed for value in node.results):
+                kept.append(node)
+                needed.update(value.number for value in node.values)
+        self.nodes = kept[::-1]
+
+    def forget(self, first: int) -> None:
+        """Take away the nodes from place `first` on."""
+        del self.nodes[first:]
+
+    def reference(self, given: Sequence[Array]) -> list[Array]:
+        """The outputs in numpy: each operation at full precision, its result rounded once."""
+        known = {v.number: array for v, array in zip(self.inputs, given, strict=True)}
+        for node in self.nodes:
+            found = reference_of(
+                node, [known[o.number] if isinstance(o, Value) else o for o in node.operands]
+            )
+            known.update(zip((value.number for value in node.results), found, strict=True))
+        return [known[value.number] for value in self.outputs]
+
+    def _value(self, type_: TensorType) -> Value:
+        self._count += 1
+        return Value(self._count - 1, type_)
+
+    def __str__(self) -> str:
+        lines = [f"%{value.number} = input : {value.type}" for value in self.inputs]
+        for node in self.nodes:
+            operands = ", ".join(
+                f"%{operand.number}" if isinstance(operand, Value) else repr(operand)
+                for operand in node.operands
+            )
+            options = " ".join(f"{name}={value}" for name, value in vars(node.operation).items())
+            results = ", ".join(f"%{value.number}" for value in node.results)
+            types = ", ".join(str(value.type) for value in node.results)
+            lines.append(f"{results} = {node.name}({operands}) {options} : {types}")
+        outputs = ", ".join(f"%{value.number}" for value in self.outputs)
+        return "\n".join([*lines, f"return {outputs}"])
+
+
+def result_types(operation: Operation, operands: Sequence[Operand]) -> tuple[TensorType, ...]:
+    """The types of what an operation gives; a number is a tensor like the first operand.
+
+    Raises:
+        BadInput: where the operation is not defined on the operands.
+    """
+    tensors = [operand for operand in operands if isinstance(operand, Value)]
+    if len(tensors) < len(operands) and (operation.kind is not Kind.ELEMENTWISE or not tensors):
+        raise InternalError(f"{operation.name} of {operands}: numbers stand beside a tensor")
+    given = tuple(one.type if isinstance(one, Value) else tensors[0].type for one in operands)
+    operation.check(given)
+    return operation.types(*given)
+
+
+def reference_of(node: Node, operands: Sequence[Any]) -> tuple[Array, ...]:
+    """What a node gives by its reference, as tensors keep it."""
+    if node.operation.reads_stored:
+        found = node.operation.reference(*operands)
+    else:
+        found = node.operation.reference(*(exact(np.asarray(one)) for one in operands))
+    several = found if isinstance(found, tuple | list) else (found,)
+    return tuple(
+        stored(array, value.dtype) for array, value in zip(several, node.results, strict=True)
+    )

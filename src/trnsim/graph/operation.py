@@ -1,0 +1,146 @@
+"""The language in which operations of the graph are declared: one class says all of one.
+
+    class Maximum(Elementwise, alu="maximum"):
+        '''The larger of two; NaN where one is.'''
+
+        operands = ("lhs", "rhs")
+
+        def reference(self, lhs, rhs):
+            return np.maximum(lhs, rhs)
+
+An instance holds the attributes, an operation of a graph (`Node`) the operands and results beside
+it. Whoever walks a graph asks for the kind, never for the name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, Final, NoReturn, dataclass_transform
+
+from trnsim.errors import BadInput
+from trnsim.graph.types import ELEMENT_TYPES, TensorType
+
+
+class Kind(Enum):
+    """What an operation does with its operands: all that fusion and lowering know of it."""
+
+    ELEMENTWISE = "each element of the result comes from the elements at the same place"
+    LEAF = "no operands; whoever reads the result makes it"
+    ALIAS = "the operand's memory under another type; nothing moves"
+    VIEW = "elements of the operand, read by other strides"
+    REDUCTION = "several elements become one"
+    CONTRACTION = "sums of products"
+    KERNEL = "elements move, or depend on all of the operand"
+    CONTROL = "other graphs run, as values decide"
+    COLLECTIVE = "cores exchange values"
+    CALL = "a kernel of the user's own"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A typical instance, on which the reference is compared with the lowered kernel.
+
+    Attributes:
+        operation: the attributes.
+        given: types of the operands.
+        values: what the operands hold: "edges" (of the element type), "small" (around 0), "places"
+            (indices from 0 to below `limit`), "distinct" (no two equal), for each of them.
+        limit: what indices stay below.
+    """
+
+    operation: Operation
+    given: tuple[TensorType, ...]
+    values: tuple[str, ...] = ()
+    limit: int = 0
+
+
+OPERATIONS: Final[dict[str, type[Operation]]] = {}
+"""Every operation by its name."""
+
+
+_WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+@dataclass(frozen=True)
+class Operation:
+    """An operation, its attributes as fields.
+
+    Attributes:
+        name: StableHLO's where it has the operation; the dialect is left out.
+        kind: what a walker of graphs needs to know.
+        source: where its meaning is defined.
+        operands: their names; a last one with a star stands for any number.
+        legal: the element types that each operand may have.
+        names_dtype: whether a graph may name the result's element type: engines round on the way
+            out to any.
+        reference: a method from the operands, as arrays in float64, int64 or bool, to the result
+            at that precision; a tuple if several.
+        near: how far a kernel may be from the reference, in units of max(abs(value), unit), before
+            the result is rounded.
+        unit: the magnitude below which a result counts as that large.
+        reads_stored: whether the reference takes operands as they are stored.
+    """
+
+    name: ClassVar[str] = ""
+    kind: ClassVar[Kind]
+    source: ClassVar[str]
+    operands: ClassVar[tuple[str, ...]] = ()
+    legal: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    names_dtype: ClassVar[bool] = False
+    reads_stored: ClassVar[bool] = False
+    reference: ClassVar[Callable[..., Any]]
+    near: ClassVar[float] = 2.0**-18
+    unit: ClassVar[float] = 1.0
+
+    def __init_subclass__(
+        cls, *, kind: Kind | None = None, source: str = "", abstract: bool = False
+    ) -> None:
+        """Declare an operation, named after its class; an abstract one is what a family shares."""
+        super().__init_subclass__()
+        if kind is not None:
+            cls.kind = kind
+        dataclass(frozen=True)(cls)
+        if not abstract:
+            cls.name = _WORD.sub("_", cls.__name__).lower()
+            cls.source = source or f"StableHLO Specification, {cls.name}"
+            OPERATIONS[cls.name] = cls
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The results' types by those of the operands.
+
+        Raises:
+            BadInput: where the operation is not defined on them.
+        """
+        raise NotImplementedError
+
+    def flop(self, *given: TensorType) -> float:
+        """Multiplications and additions of its products."""
+        del given
+        return 0.0
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Typical instances, with edge values."""
+        raise NotImplementedError
+
+    def refuse(self, what: str, fix: str = "") -> NoReturn:
+        """Raise `BadInput`: the operation is not defined there."""
+        raise BadInput(
+            f"{self.name} {what}", fix=fix or "see the operation's page", source=self.source
+        )
+
+    def check(self, given: tuple[TensorType, ...]) -> None:
+        """The number and element types of the operands are legal."""
+        names, legal = self.operands, self.legal
+        is_open = bool(names) and names[-1].startswith("*")
+        if (len(given) < len(names) - 1) if is_open else (len(given) != len(names)):
+            self.refuse(f"takes {', '.join(names) or 'no operands'}; given {len(given)}")
+        for place, operand in enumerate(given):
+            allowed = legal[min(place, len(legal) - 1)] if legal else ELEMENT_TYPES
+            if operand.dtype not in allowed:
+                name = names[min(place, len(names) - 1)].lstrip("*")
+                self.refuse(f"of {operand} as {name}; legal: {', '.join(allowed)}", "convert it")

@@ -1,0 +1,200 @@
+"""Sums, products, quotients and what is left of them, signs and extremes.
+
+Of integers results are modulo 2**bits, as StableHLO has it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trnsim.graph.operation import Example
+from trnsim.graph.ops.elementwise import Binary, Unary
+from trnsim.graph.types import BOOL, FLOATS, NUMBERS, Array
+
+_LARGEST_QUOTIENT = 2.0**36
+"""Quotients of floating point up to which kernels know what is left."""
+_SIGNED = (*FLOATS, "int32", "int16", "int8")
+
+
+class Add(Binary, alu="add"):
+    """``lhs + rhs``; of truth values whether one holds."""
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """The sum."""
+        return lhs | rhs if lhs.dtype == rhs.dtype == np.bool_ else np.add(lhs, rhs)
+
+
+class Subtract(Binary, alu="subtract"):
+    """``lhs - rhs``."""
+
+    legal = ((*NUMBERS, BOOL),)
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """The difference."""
+        return lhs ^ rhs if lhs.dtype == rhs.dtype == np.bool_ else np.subtract(lhs, rhs)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Of numbers alone: StableHLO has no difference of truth values."""
+        return tuple(one for one in super().examples() if one.given[0].dtype != BOOL)
+
+
+class Multiply(Binary, alu="multiply"):
+    """``lhs * rhs``; of truth values whether both hold."""
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """The product."""
+        return lhs & rhs if lhs.dtype == rhs.dtype == np.bool_ else np.multiply(lhs, rhs)
+
+
+class Divide(Binary):
+    """``lhs / rhs``; of integers towards zero.
+
+    An integer divided by 0 is -1, and the smallest one by -1 itself: StableHLO leaves the first to
+    the implementation.
+    """
+
+    legal = (NUMBERS,)
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """The quotient."""
+        if lhs.dtype == rhs.dtype == np.int64:
+            safe = np.where(rhs == 0, 1, rhs)
+            whole = np.abs(lhs) // np.abs(safe) * np.sign(lhs) * np.sign(safe)
+            return np.where(rhs == 0, -1, whole)
+        return np.divide(lhs, rhs)
+
+
+class Remainder(Binary):
+    """``lhs - rhs * trunc(lhs / rhs)``, of the sign of `lhs`; of an integer and 0, `lhs`."""
+
+    largest_quotient = _LARGEST_QUOTIENT
+
+    legal = (NUMBERS,)
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """What is left."""
+        if lhs.dtype == rhs.dtype == np.int64:
+            return np.where(rhs == 0, lhs, np.fmod(lhs, np.where(rhs == 0, 1, rhs)))
+        return np.fmod(lhs, rhs)
+
+
+class FloorRemainder(Binary, source="Python Language Reference, Binary arithmetic operations"):
+    """``lhs - rhs * floor(lhs / rhs)``, of the sign of `rhs`; of an integer and 0, `lhs`."""
+
+    largest_quotient = _LARGEST_QUOTIENT
+
+    legal = (NUMBERS,)
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """What is left."""
+        if lhs.dtype == rhs.dtype == np.int64:
+            return np.where(rhs == 0, lhs, np.mod(lhs, np.where(rhs == 0, 1, rhs)))
+        return np.mod(lhs, rhs)
+
+
+class Power(Binary):
+    """``lhs ** rhs``; of integers modulo 2**bits, and 0 for negative exponents but of 1 and -1."""
+
+    legal = (NUMBERS,)
+    near = 2.0**-18
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """The power."""
+        if not lhs.dtype == rhs.dtype == np.int64:
+            return np.power(lhs.astype(np.float64), rhs.astype(np.float64))
+        odd = np.where(rhs % 2 == 0, 1, lhs)
+        negative = np.where(lhs == 1, 1, np.where(lhs == -1, odd, 0))
+        return np.where(rhs < 0, negative, np.power(lhs, np.maximum(rhs, 0)))
+
+
+class Maximum(Binary, alu="maximum"):
+    """The larger of two; NaN where one is."""
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """The larger."""
+        return np.maximum(lhs, rhs)
+
+
+class Minimum(Binary, alu="minimum"):
+    """The smaller of two; NaN where one is."""
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """The smaller."""
+        return np.minimum(lhs, rhs)
+
+
+class Negate(Unary, alu="multiply", number=-1.0):
+    """``-operand``."""
+
+    legal = (NUMBERS,)
+
+    def reference(self, operand: Array) -> Array:
+        """The negative."""
+        return np.negative(operand)
+
+
+class Abs(Unary, activation="abs"):
+    """The magnitude."""
+
+    legal = (NUMBERS,)
+
+    def reference(self, operand: Array) -> Array:
+        """The magnitude."""
+        return np.abs(operand)
+
+
+class Sign(Unary, activation="sign"):
+    """-1, 0 or 1; NaN of NaN, and -0 of -0."""
+
+    legal = (_SIGNED,)
+
+    def reference(self, operand: Array) -> Array:
+        """The sign."""
+        sign = np.sign(operand)
+        return np.copysign(sign, operand) if operand.dtype == np.float64 else sign
+
+
+class Square(Unary, source="nki.api.shared.rst, Supported Activation Functions"):
+    """``operand * operand``."""
+
+    legal = (NUMBERS,)
+
+    def reference(self, operand: Array) -> Array:
+        """The square."""
+        return np.multiply(operand, operand)
+
+
+class Reciprocal(Unary, source="nki.isa.reciprocal"):
+    """``1 / operand``."""
+
+    legal = (FLOATS,)
+
+    def reference(self, operand: Array) -> Array:
+        """The inverse."""
+        return np.divide(1.0, operand)
+
+
+class Relu(Unary, alu="maximum", number=0.0, source="nki.api.shared.rst, relu"):
+    """The larger of the operand and 0."""
+
+    legal = (NUMBERS,)
+
+    def reference(self, operand: Array) -> Array:
+        """Nothing below 0."""
+        return np.maximum(operand, 0)
+
+
+class Clamp(Binary):
+    """The operand within two bounds: ``min(max(operand, smallest), largest)``."""
+
+    operands = ("smallest", "operand", "largest")
+    legal = (NUMBERS,)
+
+    def result_dtype(self, *given: str) -> str:
+        """The operand's."""
+        return given[1]
+
+    def reference(self, smallest: Array, operand: Array, largest: Array) -> Array:
+        """Within bounds."""
+        return np.minimum(np.maximum(operand, smallest), largest)

@@ -1,0 +1,142 @@
+"""Logic on truth values and on the bits of integers, and shifts."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from trnsim.graph.operation import Example
+from trnsim.graph.ops.elementwise import Binary, Unary
+from trnsim.graph.types import BOOL, INTEGERS, Array, TensorType
+
+_LOGICAL = ((*INTEGERS, BOOL),)
+
+
+class And(Binary):
+    """Whether both hold; of integers bit by bit."""
+
+    legal = _LOGICAL
+    near = 0.0
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """Both."""
+        return lhs & rhs
+
+
+class Or(Binary):
+    """Whether one holds; of integers bit by bit."""
+
+    legal = _LOGICAL
+    near = 0.0
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """One or both."""
+        return lhs | rhs
+
+
+class Xor(Binary):
+    """Whether one alone holds; of integers bit by bit."""
+
+    legal = _LOGICAL
+    near = 0.0
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """One, not both."""
+        return lhs ^ rhs
+
+
+class Not(Unary):
+    """Whether it does not hold; of integers bit by bit."""
+
+    legal = _LOGICAL
+    near = 0.0
+
+    def reference(self, operand: Array) -> Array:
+        """The opposite."""
+        return ~operand
+
+
+class Shift(Binary, abstract=True):
+    """A shift of integers by `rhs` places; by all places, or a negative number of them, all go.
+
+    Attributes:
+        bits: of the operands' type.
+    """
+
+    legal: ClassVar[tuple[tuple[str, ...], ...]] = (INTEGERS,)
+    near = 0.0
+    bits: int = 32
+
+    def check(self, given: tuple[TensorType, ...]) -> None:
+        """`bits` is the size of the type."""
+        super().check(given)
+        if given[0].numpy_dtype().itemsize * 8 != self.bits:
+            self.refuse(f"of {given[0]} with bits={self.bits}; legal: the size of its type")
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Each type, by all places and one more."""
+        return tuple(
+            Example(
+                cls(TensorType((), dtype).nbytes * 8),
+                (TensorType((3, 40), dtype),) * 2,
+                ("edges", "places"),
+                TensorType((), dtype).nbytes * 8 + 1,
+            )
+            for dtype in cls.legal[0]
+        )
+
+
+class ShiftLeft(Shift):
+    """``lhs * 2**rhs``."""
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """Zeros enter from the right."""
+        is_in = (rhs >= 0) & (rhs < self.bits)
+        return np.where(is_in, lhs << np.where(is_in, rhs, 0), 0)
+
+
+class ShiftRightLogical(Shift):
+    """The bits of `lhs` further right; zeros enter."""
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """Of the bits without a sign."""
+        is_in = (rhs >= 0) & (rhs < self.bits)
+        return np.where(is_in, (lhs & (2**self.bits - 1)) >> np.where(is_in, rhs, 0), 0)
+
+
+class ShiftRightArithmetic(Shift):
+    """``floor(lhs / 2**rhs)``: the sign enters. Of types with a sign."""
+
+    legal = (("int32", "int16", "int8"),)
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """The sign stays."""
+        is_in = (rhs >= 0) & (rhs < self.bits)
+        return lhs >> np.where(is_in, rhs, self.bits - 1)
+
+
+class Popcnt(Unary):
+    """How many bits are 1."""
+
+    legal = (INTEGERS,)
+    near = 0.0
+    bits: int = 32
+
+    def reference(self, operand: Array) -> Array:
+        """The number of ones."""
+        return np.asarray(_ones(operand & (2**self.bits - 1)), np.int64)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Each type."""
+        return tuple(
+            Example(
+                cls(TensorType((), dtype).nbytes * 8), (TensorType((3, 40), dtype),), ("edges",)
+            )
+            for dtype in INTEGERS
+        )
+
+
+_ones = np.frompyfunc(int.bit_count, 1, 1)

@@ -1,0 +1,38 @@
+"""Kernels of the user's own, as operations of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.types import Array, TensorType
+
+
+class CustomCall(Operation, kind=Kind.CALL):
+    """A kernel of the user's own.
+
+    Attributes:
+        call: what knows its values and its time.
+        results: the types of what it gives.
+    """
+
+    operands = ("*inputs",)
+    reads_stored = True
+    call: Hashable = None
+    results: tuple[TensorType, ...] = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """As the kernel gives them."""
+        del given
+        return self.results
+
+    def reference(self, *inputs: Array) -> Any:
+        """What the kernel gives; it has no other definition."""
+        call: Any = self.call
+        return call.values(*inputs)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """None: the kernel is the user's."""
+        return ()

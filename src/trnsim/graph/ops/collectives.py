@@ -1,0 +1,176 @@
+"""Operations in which cores exchange values, each core with an operand of its own.
+
+The reference takes the operands of all members of one group, in the group's order, as one array
+with the members first, and gives their results likewise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.types import Array, TensorType
+
+_BODIES: Final[dict[str, Any]] = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+_MEMBERS: Final = 4
+
+
+class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):
+    """An exchange within groups.
+
+    Attributes:
+        replica_groups: the members of each group; all groups are of one size.
+    """
+
+    operands = ("operand",)
+    replica_groups: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Members of a group."""
+        return len(self.replica_groups[0])
+
+    def check(self, given: tuple[TensorType, ...]) -> None:
+        """No core is in two groups, and all groups are of one size."""
+        super().check(given)
+        members = [one for group in self.replica_groups for one in group]
+        if len(set(members)) != len(members) or len({len(g) for g in self.replica_groups}) != 1:
+            self.refuse(f"in groups {self.replica_groups}; legal: groups of one size, apart")
+
+    def cut(self, given: TensorType, dim: int) -> int:
+        """A member's share of a dimension."""
+        if given.shape[dim] % self.size:
+            self.refuse(f"of {given} along {dim} in groups of {self.size}")
+        return given.shape[dim] // self.size
+
+
+_GROUP: Final = ((0, 1, 2, 3),)
+_GIVEN: Final = (TensorType((8, 6), "float32"),)
+
+
+class AllReduce(Collective):
+    """The sum, product, maximum or minimum of all members' operands, to each."""
+
+    op: str = "add"
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The operand's."""
+        if self.op not in _BODIES:
+            self.refuse(f"by {self.op}; legal: {', '.join(_BODIES)}")
+        return (given[0],)
+
+    def reference(self, operand: Array) -> Array:
+        """The same to all."""
+        total = _BODIES[self.op].reduce(operand, 0)
+        return np.broadcast_to(total, operand.shape)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Each body."""
+        return tuple(Example(cls(_GROUP, op), _GIVEN, ("small",)) for op in _BODIES)
+
+
+class AllGather(Collective):
+    """All members' operands one after the other along `dim`, to each."""
+
+    dim: int = 0
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """As long as all together."""
+        shape = tuple(n * (self.size if d == self.dim else 1) for d, n in enumerate(given[0].shape))
+        return (TensorType(shape, given[0].dtype),)
+
+    def reference(self, operand: Array) -> Array:
+        """The same to all."""
+        whole = np.concatenate(list(operand), self.dim)
+        return np.broadcast_to(whole, (len(operand), *whole.shape))
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Along each dimension."""
+        return tuple(Example(cls(_GROUP, dim), _GIVEN, ("small",)) for dim in (0, 1))
+
+
+class ReduceScatter(Collective):
+    """Each member's share, along `dim`, of what `AllReduce` gives."""
+
+    op: str = "add"
+    dim: int = 0
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """A share."""
+        share = self.cut(given[0], self.dim)
+        shape = tuple(share if d == self.dim else n for d, n in enumerate(given[0].shape))
+        return (TensorType(shape, given[0].dtype),)
+
+    def reference(self, operand: Array) -> Array:
+        """A share to each."""
+        return np.stack(np.split(_BODIES[self.op].reduce(operand, 0), len(operand), self.dim))
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Along the first dimension."""
+        return (Example(cls(_GROUP), _GIVEN, ("small",)),)
+
+
+class AllToAll(Collective):
+    """The operand's parts along `split_dim`, one to each member; theirs along `concat_dim`."""
+
+    split_dim: int = 0
+    concat_dim: int = 0
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """One dimension shorter, one longer."""
+        shape = list(given[0].shape)
+        shape[self.split_dim] = self.cut(given[0], self.split_dim)
+        shape[self.concat_dim] *= self.size
+        return (TensorType(tuple(shape), given[0].dtype),)
+
+    def reference(self, operand: Array) -> Array:
+        """Member i's part j to member j."""
+        parts = [np.split(one, len(operand), self.split_dim) for one in operand]
+        return np.stack(
+            [np.concatenate(theirs, self.concat_dim) for theirs in zip(*parts, strict=True)]
+        )
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """The same dimension, and another."""
+        return tuple(Example(cls(_GROUP, 0, dim), _GIVEN, ("small",)) for dim in (0, 1))
+
+
+class CollectivePermute(Operation, kind=Kind.COLLECTIVE):
+    """The operand of the core that sends to this one; zeros where none does.
+
+    Attributes:
+        source_target_pairs: who sends to whom; each core sends once at most, and receives once.
+    """
+
+    operands = ("operand",)
+    source_target_pairs: tuple[tuple[int, int], ...] = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The operand's."""
+        for side in zip(*self.source_target_pairs, strict=True):
+            if len(set(side)) < len(side):
+                self.refuse(f"by {self.source_target_pairs}; legal: each core once on either side")
+        return (given[0],)
+
+    def reference(self, operand: Array) -> Array:
+        """Passed on."""
+        found = np.zeros_like(operand)
+        for source, target in self.source_target_pairs:
+            found[target] = operand[source]
+        return found
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """A ring that is open."""
+        return (Example(cls(((0, 1), (1, 2), (2, 3))), _GIVEN, ("small",)),)

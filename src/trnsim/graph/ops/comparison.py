@@ -1,0 +1,89 @@
+"""Comparing elements, and choosing between them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from trnsim.graph.operation import Example
+from trnsim.graph.ops.elementwise import Binary, Elementwise, Unary
+from trnsim.graph.types import BOOL, ELEMENT_TYPES, FLOATS, Array, TensorType
+
+DIRECTIONS: Final = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+}
+
+
+class Compare(Binary):
+    """Whether ``lhs <direction> rhs``: EQ, NE, GT, GE, LT or LE; of NaN only NE holds."""
+
+    near = 0.0
+    direction: str = "EQ"
+
+    def result_dtype(self, *given: str) -> str:
+        """A truth value."""
+        del given
+        return BOOL
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """Whether it holds."""
+        return DIRECTIONS[self.direction](lhs, rhs)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Every direction of every type."""
+        return tuple(
+            Example(cls(direction), (TensorType((3, 40), dtype),) * 2, ("edges", "edges"))
+            for direction in DIRECTIONS
+            for dtype in ELEMENT_TYPES
+        )
+
+
+class Select(Elementwise):
+    """The element of `on_true` where the predicate holds, else of `on_false`."""
+
+    operands = ("pred", "on_true", "on_false")
+    legal = (ELEMENT_TYPES,)
+    near = 0.0
+
+    def result_dtype(self, *given: str) -> str:
+        """That of what is chosen."""
+        return given[1] if len(given) > 1 else given[0]
+
+    def reference(self, pred: Array, on_true: Array, on_false: Array) -> Array:
+        """The chosen."""
+        return np.where(pred.astype(np.bool_), on_true, on_false)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Every type, chosen by truth values."""
+        return tuple(
+            Example(
+                cls(),
+                (TensorType((3, 40), BOOL), TensorType((3, 40), dtype), TensorType((3, 40), dtype)),
+                ("edges", "edges", "edges"),
+            )
+            for dtype in ELEMENT_TYPES
+        )
+
+
+class IsFinite(Unary):
+    """Whether it is neither infinite nor NaN."""
+
+    legal = (FLOATS,)
+    near = 0.0
+
+    def result_dtype(self, *given: str) -> str:
+        """A truth value."""
+        del given
+        return BOOL
+
+    def reference(self, operand: Array) -> Array:
+        """Whether it is a number."""
+        return np.isfinite(operand)

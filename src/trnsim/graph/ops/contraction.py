@@ -1,0 +1,270 @@
+"""Sums of products: matrix products, convolution, attention."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.types import FLOATS, Array, Shape, TensorType
+
+_F32 = "float32"
+_SIDES = 2
+
+
+class DotGeneral(Operation, kind=Kind.CONTRACTION):
+    """The product over one dimension of each side; all dimensions before the last two match.
+
+    ``[*B, M, K] x [*B, K, N] -> [*B, M, N]``, with K last or last but one on either side. It is
+    StableHLO's with its batching dimensions first and one dimension contracted.
+    """
+
+    operands = ("lhs", "rhs")
+    legal = (FLOATS,)
+    names_dtype = True
+    contracting: tuple[int, int] = (1, 0)
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """[*B, M, N]."""
+        lhs, rhs = given
+        rank, batch = len(lhs.shape), lhs.shape[:-2]
+        places = [dim - rank for dim in self.contracting]
+        if rank < _SIDES or len(rhs.shape) != rank or rhs.shape[:-2] != batch:
+            self.refuse(f"of {lhs} and {rhs}; legal: batching dimensions that agree")
+        if any(place not in (-1, -2) for place in places):
+            self.refuse(f"over {self.contracting}; legal: the last two dimensions")
+        if lhs.shape[places[0]] != rhs.shape[places[1]]:
+            self.refuse(f"of {lhs} and {rhs} over {self.contracting}; legal: lengths that agree")
+        rows, columns = (one.shape[-3 - place] for one, place in zip(given, places, strict=True))
+        return (TensorType((*batch, rows, columns), lhs.dtype),)
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """The products' sums."""
+        left = lhs if self.contracting[0] == lhs.ndim - 1 else lhs.swapaxes(-1, -2)
+        right = rhs if self.contracting[1] == rhs.ndim - 2 else rhs.swapaxes(-1, -2)
+        return left @ right
+
+    def flop(self, *given: TensorType) -> float:
+        """Two for each product."""
+        contracted = given[0].shape[self.contracting[0]]
+        return 2.0 * self.types(*given)[0].elements * contracted
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """K last and last but one on each side, a batch, sizes beyond a tile."""
+        return tuple(
+            Example(
+                cls((2 if last else 1, 1 if first else 2)),
+                (
+                    TensorType((2, M, K) if last else (2, K, M), dtype),
+                    TensorType((2, K, N) if first else (2, N, K), dtype),
+                ),
+                ("small", "small"),
+            )
+            for last, first in product((True, False), repeat=2)
+            for M, K, N in ((1, 1, 1), (3, 130, 5))
+            for dtype in (_F32, "bfloat16")
+        )
+
+
+class Convolution(Operation, kind=Kind.CONTRACTION):
+    """Windows of [N, C, *D] times kernels [O, C / groups, *W]: ``[N, O, *windows]``.
+
+    Attributes:
+        strides: from one window to the next.
+        low: zeros before the first element.
+        high: zeros after the last one.
+        gaps: zeros between the elements, as the gradient of a strided convolution has.
+        dilations: from one element of a window to the next, less 1 of them skipped.
+        groups: of channels that meet only their own kernels.
+    """
+
+    operands = ("lhs", "rhs")
+    legal = (FLOATS,)
+    names_dtype = True
+    strides: Shape = ()
+    low: Shape = ()
+    high: Shape = ()
+    gaps: Shape = ()
+    dilations: Shape = ()
+    groups: int = 1
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """One element a window and kernel."""
+        lhs, rhs = given
+        if lhs.shape[1] != rhs.shape[1] * self.groups or rhs.shape[0] % self.groups:
+            self.refuse(f"of {lhs} and {rhs} in {self.groups} groups")
+        counts = tuple(
+            max(((n - 1) * (gap + 1) + 1 + a + z - ((w - 1) * d + 1)) // s + 1, 0)
+            for n, w, s, a, z, gap, d in zip(
+                lhs.shape[2:],
+                rhs.shape[2:],
+                self.strides,
+                self.low,
+                self.high,
+                self.gaps,
+                self.dilations,
+                strict=True,
+            )
+        )
+        return (TensorType((lhs.shape[0], rhs.shape[0], *counts), lhs.dtype),)
+
+    def reference(self, lhs: Array, rhs: Array) -> Array:
+        """Sums of products, one place of the windows after the other."""
+        kind = TensorType(lhs.shape, _F32), TensorType(rhs.shape, _F32)
+        shape = self.types(*kind)[0].shape
+        steps = tuple(gap + 1 for gap in self.gaps)
+        spread = [(n - 1) * step + 1 for n, step in zip(lhs.shape[2:], steps, strict=True)]
+        wide = np.zeros((*lhs.shape[:2], *spread))
+        wide[(slice(None), slice(None), *(slice(None, None, step) for step in steps))] = lhs
+        wide = np.pad(wide, [(0, 0), (0, 0), *zip(self.low, self.high, strict=True)])
+        inputs, outputs = rhs.shape[1], rhs.shape[0] // self.groups
+        found = np.zeros(shape)
+        for at in np.ndindex(*rhs.shape[2:]):
+            window = tuple(
+                slice(i * d, i * d + (n - 1) * s + 1, s)
+                for i, d, n, s in zip(at, self.dilations, shape[2:], self.strides, strict=True)
+            )
+            for group in range(self.groups):
+                mine = slice(group * outputs, (group + 1) * outputs)
+                part = wide[(slice(None), slice(group * inputs, (group + 1) * inputs), *window)]
+                taps = rhs[(mine, slice(None), *at)]
+                found[:, mine] += np.moveaxis(np.tensordot(taps, part, (1, 1)), 0, 1)
+        return found
+
+    def flop(self, *given: TensorType) -> float:
+        """Two for each product."""
+        return 2.0 * self.types(*given)[0].elements * prod(given[1].shape[1:])
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Strides, padding, groups, gaps and dilations."""
+        ones = (1, 1)
+        given = (TensorType((2, 4, 6, 7), _F32), TensorType((6, 2, 3, 2), _F32))
+        plain = (TensorType((1, 3, 5), _F32), TensorType((2, 3, 1), _F32))
+        return (
+            Example(cls((2, 1), (1, 0), (1, 1), (0, 0), ones, 2), given, ("small", "small")),
+            Example(cls(ones, (0, 0), (0, 0), (1, 0), (1, 2), 2), given, ("small", "small")),
+            Example(cls((1,), (0,), (0,), (0,), (1,), 1), plain, ("small", "small")),
+        )
+
+
+class Attending(Operation, abstract=True):
+    """What attention and its gradient share.
+
+    Q is [*B, L, E], K [*B, S, E], V [*B, S, V], the bias [*B, L, S], added to the scores.
+
+    Attributes:
+        scale: of the products of Q and K.
+        is_causal: whether query i sees the keys up to i alone.
+    """
+
+    scale: float = 1.0
+    is_causal: bool = False
+
+    def scores(self, query: Array, key: Array, bias: tuple[Array, ...]) -> Array:
+        """Scaled, with what is hidden at minus infinity."""
+        scores = self.scale * (query @ key.swapaxes(-1, -2))
+        for one in bias:
+            scores = scores + one
+        if self.is_causal:
+            rows, columns = (np.arange(n) for n in scores.shape[-2:])
+            scores = np.where(columns <= rows[:, None], scores, -np.inf)
+        return scores
+
+    def products(self, query: TensorType, value: TensorType) -> float:
+        """Multiplications and additions forward; half of them under a causal mask."""
+        heads, L, S = prod(query.shape[:-2]), query.shape[-2], value.shape[-2]
+        both = 2.0 * heads * L * S * (query.shape[-1] + value.shape[-1])
+        return both * (0.5 if self.is_causal else 1.0)
+
+
+_METHOD = "Vaswani et al., arXiv:1706.03762, section 3.2.1; Dao et al., arXiv:2205.14135"
+
+
+class Attention(Attending, kind=Kind.CONTRACTION, source=_METHOD):
+    """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithm of each row's sum [*B, L]."""
+
+    operands = ("query", "key", "value", "*bias")
+    legal = (FLOATS,)
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """[*B, L, V] and [*B, L]."""
+        query, key, value = given[:3]
+        if query.shape[-1] != key.shape[-1] or key.shape[:-1] != value.shape[:-1]:
+            self.refuse(f"of {query}, {key} and {value}")
+        return (
+            TensorType((*query.shape[:-1], value.shape[-1]), query.dtype),
+            TensorType(query.shape[:-1], _F32),
+        )
+
+    def reference(self, query: Array, key: Array, value: Array, *bias: Array) -> Any:
+        """By the matrix of all scores."""
+        scores = self.scores(query, key, bias)
+        largest = scores.max(-1, keepdims=True)
+        powers = np.exp(scores - largest)
+        total = powers.sum(-1, keepdims=True)
+        return powers / total @ value, (np.log(total) + largest)[..., 0]
+
+    def flop(self, *given: TensorType) -> float:
+        """Of both products."""
+        return self.products(given[0], given[2])
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """With and without a mask, in more than one tile."""
+        return tuple(
+            Example(
+                cls(0.25, is_causal),
+                tuple(TensorType((2, n, width), _F32) for n, width in ((L, 16), (S, 16), (S, 8))),
+                ("small",) * 3,
+            )
+            for is_causal in (False, True)
+            for L, S in ((5, 5), (130, 140))
+        )
+
+
+class AttentionBackward(Attending, kind=Kind.CONTRACTION, source=_METHOD):
+    """Gradients of Q, K and V from that of the result [*B, L, V].
+
+    The result and its logarithms [*B, L] come as the forward pass gave them.
+    """
+
+    operands = ("query", "key", "value", "grad", "result", "logs", "*bias")
+    legal = (FLOATS,)
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """Those of Q, K and V."""
+        return given[:3]
+
+    def reference(
+        self,
+        query: Array,
+        key: Array,
+        value: Array,
+        grad: Array,
+        result: Array,
+        logs: Array,
+        *bias: Array,
+    ) -> Any:
+        """By the matrix of all weights."""
+        weights = np.exp(self.scores(query, key, bias) - logs[..., None])
+        drop = (grad * result).sum(-1, keepdims=True)
+        slope = self.scale * weights * (grad @ value.swapaxes(-1, -2) - drop)
+        return slope @ key, slope.swapaxes(-1, -2) @ query, weights.swapaxes(-1, -2) @ grad
+
+    def flop(self, *given: TensorType) -> float:
+        """Of five products where the forward pass has two."""
+        return 2.5 * self.products(given[0], given[2])
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Any result and logarithms are legal: the formula holds for all."""
+        shapes = ((2, 5, 16), (2, 7, 16), (2, 7, 8), (2, 5, 8), (2, 5, 8), (2, 5))
+        given = tuple(TensorType(shape, _F32) for shape in shapes)
+        return tuple(
+            Example(cls(0.25, is_causal), given, ("small",) * 6) for is_causal in (False, True)
+        )

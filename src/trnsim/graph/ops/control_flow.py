@@ -1,0 +1,142 @@
+"""Graphs that run as values decide: if, case, while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.types import BOOL, ELEMENT_TYPES, Array, TensorType
+
+if TYPE_CHECKING:
+    from trnsim.graph.graph import Graph
+
+
+class Control(Operation, kind=Kind.CONTROL, abstract=True):
+    """What runs other graphs; their inputs are the operands behind the first, or all of them."""
+
+    reads_stored = True
+
+    def fits(self, graph: Graph, given: Sequence[TensorType], wanted: Sequence[TensorType]) -> None:
+        """The graph takes and gives tensors of these types.
+
+        Raises:
+            BadInput: where it does not.
+        """
+        takes, gives = ([value.type for value in side] for side in (graph.inputs, graph.outputs))
+        if takes != list(given) or gives != list(wanted):
+            words = [", ".join(map(str, side)) for side in (takes, gives, given, wanted)]
+            self.refuse(
+                f"of a graph from ({words[0]}) to ({words[1]}); legal: from ({words[2]}) "
+                f"to ({words[3]})"
+            )
+
+
+class Case(Control):
+    """What the branch gives whose number the first operand is; the last one for any other."""
+
+    operands = ("index", "*inputs")
+    legal = (("int32",), ELEMENT_TYPES)
+    branches: tuple[Graph, ...] = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """Those of the first branch; all agree."""
+        wanted = tuple(value.type for value in self.branches[0].outputs)
+        for branch in self.branches:
+            self.fits(branch, given[1:], wanted)
+        return wanted
+
+    def reference(self, index: Array, *inputs: Array) -> Any:
+        """The branch."""
+        place = int(index)
+        last = len(self.branches) - 1
+        return self.branches[place if 0 <= place <= last else last].reference(inputs)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Three branches, and a number beyond them."""
+        row, index = TensorType((3, 40), "float32"), TensorType((), "int32")
+        branches = tuple(_of_one(row, name) for name in ("negate", "square", "abs"))
+        return tuple(
+            Example(cls(branches), (index, row), ("places", "small"), limit) for limit in (1, 3, 9)
+        )
+
+
+class If(Control):
+    """What the first graph gives where the truth value holds, else the second."""
+
+    operands = ("pred", "*inputs")
+    legal = ((BOOL,), ELEMENT_TYPES)
+    branches: tuple[Graph, ...] = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """Those of the first graph; both agree."""
+        wanted = tuple(value.type for value in self.branches[0].outputs)
+        for branch in self.branches:
+            self.fits(branch, given[1:], wanted)
+        return wanted
+
+    def reference(self, pred: Array, *inputs: Array) -> Any:
+        """The graph."""
+        return self.branches[0 if bool(pred) else 1].reference(inputs)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Two graphs of one tensor."""
+        row = TensorType((3, 40), "float32")
+        branches = _of_one(row, "negate"), _of_one(row, "square")
+        return (Example(cls(branches), (TensorType((), BOOL), row), ("places", "small"), 2),)
+
+
+class While(Control):
+    """The operands, put through `body` as long as `condition` holds of them.
+
+    Attributes:
+        condition: from the operands to one truth value.
+        body: from the operands to as many of their types.
+        trips: how often the body runs, where that is known from the program; its time needs it.
+    """
+
+    operands = ("*operands",)
+    condition: Graph | None = None
+    body: Graph | None = None
+    trips: int | None = None
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The operands'."""
+        if self.condition is None or self.body is None:
+            self.refuse("without a condition or a body")
+        self.fits(self.condition, given, [TensorType((), BOOL)])
+        self.fits(self.body, given, given)
+        return given
+
+    def reference(self, *operands: Array) -> Any:
+        """Again and again."""
+        if self.condition is None or self.body is None:
+            self.refuse("without a condition or a body")
+        held: Sequence[Array] = operands
+        while bool(self.condition.reference(held)[0]):
+            held = self.body.reference(held)
+        return tuple(held)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """A count to 5 that doubles a row."""
+        from trnsim.graph.graph import Graph  # noqa: PLC0415  graphs hold operations
+
+        count, row = TensorType((), "int32"), TensorType((3, 40), "float32")
+        condition, body = Graph(), Graph()
+        number, _ = condition.input((), "int32"), condition.input(row.shape, row.dtype)
+        condition.outputs = [condition.elementwise("compare", number, 5.0, direction="LT")]
+        number, held = body.input((), "int32"), body.input(row.shape, row.dtype)
+        body.outputs = [body.elementwise("add", number, 1.0), body.elementwise("add", held, held)]
+        return (Example(cls(condition, body, 5), (count, row), ("zeros", "small")),)
+
+
+def _of_one(row: TensorType, name: str) -> Graph:
+    """A graph of one elementwise operation."""
+    from trnsim.graph.graph import Graph  # noqa: PLC0415  graphs hold operations
+
+    graph = Graph()
+    graph.outputs = [graph.elementwise(name, graph.input(row.shape, row.dtype))]
+    return graph

@@ -1,0 +1,76 @@
+"""What elementwise operations share, and how one instruction says what an engine computes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.types import ELEMENT_TYPES, TensorType
+
+
+class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
+    """Each element of the result from the elements at the same place; operands have one shape.
+
+    Operands may differ in element type, as engines read any, and a number may stand for one.
+
+    Attributes:
+        alu: the operator of the Vector Engine that computes it of floating point, if one does.
+        number: what stands on the operator's other side, where it has one.
+        activation: the function of the Scalar Engine that computes it, if one does.
+        domain: floating-point operands for which `near` holds, from and to.
+        largest_quotient: of two floating-point operands for which it holds.
+    """
+
+    names_dtype: ClassVar = True
+    alu: ClassVar[str] = ""
+    number: ClassVar[float | None] = None
+    activation: ClassVar[str] = ""
+    near: ClassVar[float] = 2.0**-22
+    domain: ClassVar[tuple[float, float]] = (float("-inf"), float("inf"))
+    largest_quotient: ClassVar[float] = float("inf")
+
+    def __init_subclass__(
+        cls,
+        *,
+        alu: str = "",
+        number: float | None = None,
+        activation: str = "",
+        source: str = "",
+        abstract: bool = False,
+    ) -> None:
+        """Declare one; `alu` and `activation` are names of `nki.language`."""
+        cls.alu, cls.number, cls.activation = alu, number, activation
+        super().__init_subclass__(source=source, abstract=abstract)
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The type of the first operand."""
+        if len({operand.shape for operand in given}) > 1:
+            self.refuse(f"of {', '.join(map(str, given))}; legal: operands of one shape")
+        return (TensorType(given[0].shape, self.result_dtype(*(one.dtype for one in given))),)
+
+    def result_dtype(self, *given: str) -> str:
+        """The result's element type, unless the graph names another."""
+        return given[0]
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """One for each element type that all operands may have."""
+        sides = len(cls.operands)
+        legal = [set(one) for one in cls.legal] or [set(ELEMENT_TYPES)]
+        return tuple(
+            Example(cls(), (TensorType((3, 40), dtype),) * sides, ("edges",) * sides)
+            for dtype in ELEMENT_TYPES
+            if all(dtype in one for one in legal)
+        )
+
+
+class Unary(Elementwise, abstract=True):
+    """Of one operand."""
+
+    operands: ClassVar[tuple[str, ...]] = ("operand",)
+
+
+class Binary(Elementwise, abstract=True):
+    """Of two operands."""
+
+    operands: ClassVar[tuple[str, ...]] = ("lhs", "rhs")

@@ -1,0 +1,324 @@
+"""The same elements in another order, fewer or more of them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.types import Array, Shape, TensorType, dense
+
+_F32 = "float32"
+
+
+class Reshape(Operation, kind=Kind.ALIAS):
+    """The same elements in row-major order in another shape."""
+
+    operands = ("operand",)
+    shape: Shape = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """As many elements."""
+        if prod(self.shape) != given[0].elements:
+            self.refuse(f"of {given[0]} to {self.shape}; legal: as many elements")
+        return (TensorType(self.shape, given[0].dtype),)
+
+    def reference(self, operand: Array) -> Array:
+        """The elements."""
+        return operand.reshape(self.shape)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Another shape, and none."""
+        return (
+            Example(cls((8, 6)), (TensorType((4, 12), _F32),), ("distinct",)),
+            Example(cls(()), (TensorType((1, 1), _F32),), ("distinct",)),
+        )
+
+
+class View(Operation, kind=Kind.VIEW, abstract=True):
+    """Elements of the operand in HBM, read by strides of their own.
+
+    Attributes:
+        repeats: whether an element may stand at several places, so that a kernel can repeat on the
+            chip what it has computed; else the view reads HBM alone.
+        shape: the result's.
+    """
+
+    operands = ("operand",)
+    repeats: ClassVar[bool] = False
+    shape: Shape = ()
+
+    def steps(self, operand: Shape) -> Shape:
+        """Elements of the dense operand from one place to the next, for each dimension."""
+        raise NotImplementedError
+
+    def first(self, operand: Shape) -> int:
+        """The element of the dense operand at which the view starts."""
+        del operand
+        return 0
+
+
+class BroadcastInDim(View):
+    """The operand with its dimension i as dimension ``dims[i]``, repeated along the others."""
+
+    repeats = True
+    dims: Shape = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The shape; the operand's lengths stay or are 1."""
+        fits = len(self.dims) == len(given[0].shape) and all(
+            n in (1, self.shape[dim]) for n, dim in zip(given[0].shape, self.dims, strict=True)
+        )
+        if not fits or len(set(self.dims)) < len(self.dims):
+            self.refuse(f"of {given[0]} to {self.shape} by {self.dims}")
+        return (TensorType(self.shape, given[0].dtype),)
+
+    def reference(self, operand: Array) -> Array:
+        """Repeated."""
+        order = sorted(range(len(self.dims)), key=lambda place: self.dims[place])
+        lengths = [1] * len(self.shape)
+        for dim, n in zip(self.dims, operand.shape, strict=True):
+            lengths[dim] = n
+        return np.broadcast_to(operand.transpose(order).reshape(lengths), self.shape)
+
+    def steps(self, operand: Shape) -> Shape:
+        """Its own strides; 0 where it repeats."""
+        found = [0] * len(self.shape)
+        for dim, length, step in zip(self.dims, operand, dense(operand), strict=True):
+            found[dim] = step if length > 1 else 0
+        return tuple(found)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """A row, a column, a number."""
+        return (
+            Example(cls((3, 40), (1,)), (TensorType((40,), _F32),), ("edges",)),
+            Example(cls((3, 40), (0, 1)), (TensorType((3, 1), _F32),), ("edges",)),
+            Example(cls((3, 40), ()), (TensorType((), _F32),), ("distinct",)),
+        )
+
+
+class Slice(View):
+    """``shape[d]`` elements of dimension d from ``starts[d]``, every ``strides[d]``-th one."""
+
+    starts: Shape = ()
+    strides: Shape = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The shape, which the operand has."""
+        for n, start, count, stride in zip(
+            given[0].shape, self.starts, self.shape, self.strides, strict=True
+        ):
+            if start < 0 or stride < 1 or (count and start + (count - 1) * stride >= n):
+                self.refuse(f"of {given[0]}: {count} from {start} by {stride} of {n}")
+        return (TensorType(self.shape, given[0].dtype),)
+
+    def reference(self, operand: Array) -> Array:
+        """The elements."""
+        parts = zip(self.starts, self.shape, self.strides, strict=True)
+        return operand[tuple(slice(s, s + n * step, step) for s, n, step in parts)]
+
+    def steps(self, operand: Shape) -> Shape:
+        """Its own strides, times those of the slice."""
+        return tuple(own * step for own, step in zip(dense(operand), self.strides, strict=True))
+
+    def first(self, operand: Shape) -> int:
+        """Where the slice starts."""
+        return sum(at * step for at, step in zip(self.starts, dense(operand), strict=True))
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """With a step, and the last element."""
+        given = (TensorType((5, 40), _F32),)
+        return (
+            Example(cls((2, 13), (1, 2), (3, 3)), given, ("distinct",)),
+            Example(cls((1, 1), (4, 39), (1, 1)), given, ("distinct",)),
+        )
+
+
+class Transpose(Operation, kind=Kind.KERNEL):
+    """Dimension i of the result is dimension ``permutation[i]``.
+
+    Where the Tensor Engine of NeuronCore-v2 moves floating point it multiplies by ones and zeros,
+    so that what is not finite spreads over its block.
+    """
+
+    operands = ("operand",)
+    permutation: Shape = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The lengths in that order."""
+        if sorted(self.permutation) != list(range(len(given[0].shape))):
+            self.refuse(f"of {given[0]} by {self.permutation}; legal: each dimension once")
+        shape = tuple(given[0].shape[dim] for dim in self.permutation)
+        return (TensorType(shape, given[0].dtype),)
+
+    def reference(self, operand: Array) -> Array:
+        """The elements."""
+        return operand.transpose(self.permutation)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """The last dimension moves, or stays; types of 4, 2 and 1 bytes."""
+        shape = (2, 5, 130)
+        return tuple(
+            Example(cls(order), (TensorType(shape, dtype),), ("edges",))
+            for order in ((2, 1, 0), (1, 0, 2), (0, 2, 1))
+            for dtype in (_F32, "bfloat16", "int8", "int32", "bool")
+        )
+
+
+class Concatenate(Operation, kind=Kind.KERNEL):
+    """The operands one after the other along `dim`."""
+
+    operands = ("*parts",)
+    dim: int = 0
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """Lengths along `dim` add up; the others agree."""
+        shapes = [list(one.shape) for one in given]
+        total = sum(shape.pop(self.dim) for shape in shapes)
+        if any(shape != shapes[0] for shape in shapes) or len({one.dtype for one in given}) > 1:
+            self.refuse(f"of {', '.join(map(str, given))} along {self.dim}")
+        shape = (*shapes[0][: self.dim], total, *shapes[0][self.dim :])
+        return (TensorType(shape, given[0].dtype),)
+
+    def reference(self, *parts: Array) -> Array:
+        """The elements."""
+        return np.concatenate(parts, self.dim)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Of different lengths."""
+        left, right = TensorType((3, 40), _F32), TensorType((3, 7), _F32)
+        return (
+            Example(cls(1), (left, right), ("distinct",) * 2),
+            Example(cls(0), (left, left, left), ("distinct",) * 3),
+        )
+
+
+class Pad(Operation, kind=Kind.KERNEL):
+    """The operand with a number before, after and between its elements; below 0 takes away."""
+
+    operands = ("operand",)
+    low: Shape = ()
+    high: Shape = ()
+    interior: Shape = ()
+    number: float = 0.0
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """Lengths with all that comes and goes."""
+        lengths = zip(given[0].shape, self.low, self.high, self.interior, strict=True)
+        shape = tuple(a + n + max(n - 1, 0) * gap + z for n, a, z, gap in lengths)
+        if any(n < 0 for n in shape) or any(gap < 0 for gap in self.interior):
+            self.refuse(f"of {given[0]} by {self.low}, {self.high}, {self.interior}")
+        return (TensorType(shape, given[0].dtype),)
+
+    def reference(self, operand: Array) -> Array:
+        """The elements among the number."""
+        steps = tuple(gap + 1 for gap in self.interior)
+        spread = [max((n - 1) * step + 1, 0) for n, step in zip(operand.shape, steps, strict=True)]
+        wide = np.full(spread, self.number, operand.dtype)
+        wide[tuple(slice(None, None, step) for step in steps)] = operand
+        cut = wide[
+            tuple(
+                slice(max(-a, 0), n - max(-z, 0))
+                for n, a, z in zip(spread, self.low, self.high, strict=True)
+            )
+        ]
+        outside = [(max(a, 0), max(z, 0)) for a, z in zip(self.low, self.high, strict=True)]
+        return np.pad(cut, outside, constant_values=self.number)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """More, fewer, and gaps."""
+        given = (TensorType((3, 40), _F32),)
+        return (
+            Example(cls((1, 2), (0, 3), (0, 0), 7.0), given, ("distinct",)),
+            Example(cls((0, -2), (2, -3), (1, 2), -1.0), given, ("distinct",)),
+        )
+
+
+class Reverse(Operation, kind=Kind.KERNEL):
+    """The elements along `dims` from last to first."""
+
+    operands = ("operand",)
+    dims: Shape = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The operand's."""
+        return (given[0],)
+
+    def reference(self, operand: Array) -> Array:
+        """The elements."""
+        return np.flip(operand, self.dims)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """One dimension, and both."""
+        given = (TensorType((3, 40), _F32),)
+        return tuple(Example(cls(dims), given, ("distinct",)) for dims in ((1,), (0, 1)))
+
+
+class DynamicSlice(Operation, kind=Kind.KERNEL):
+    """`shape` elements of the operand from where scalars say, moved inside where that must be."""
+
+    operands = ("operand", "*starts")
+    shape: Shape = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The shape."""
+        if len(given) != len(given[0].shape) + 1 or any(one.shape for one in given[1:]):
+            self.refuse(f"of {', '.join(map(str, given))}; legal: a scalar for each dimension")
+        return (TensorType(self.shape, given[0].dtype),)
+
+    def reference(self, operand: Array, *starts: Array) -> Array:
+        """The elements."""
+        return operand[_window(operand.shape, self.shape, starts)]
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Starts inside and beyond the end."""
+        place = TensorType((), "int32")
+        given = (TensorType((5, 40), _F32), place, place)
+        return tuple(
+            Example(cls((2, 13)), given, ("distinct", "places", "places"), limit)
+            for limit in (3, 100)
+        )
+
+
+class DynamicUpdateSlice(Operation, kind=Kind.KERNEL):
+    """The operand with the update in it, from where scalars say."""
+
+    operands = ("operand", "update", "*starts")
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The operand's."""
+        if len(given) != len(given[0].shape) + 2 or any(one.shape for one in given[2:]):
+            self.refuse(f"of {', '.join(map(str, given))}; legal: a scalar for each dimension")
+        return (given[0],)
+
+    def reference(self, operand: Array, update: Array, *starts: Array) -> Array:
+        """The elements."""
+        found = operand.copy()
+        found[_window(operand.shape, update.shape, starts)] = update
+        return found
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Starts inside and beyond the end."""
+        place = TensorType((), "int32")
+        given = (TensorType((5, 40), _F32), TensorType((2, 13), _F32), place, place)
+        return tuple(
+            Example(cls(), given, ("distinct", "distinct", "places", "places"), limit)
+            for limit in (3, 100)
+        )
+
+
+def _window(whole: Shape, part: Shape, starts: tuple[Array, ...]) -> tuple[slice, ...]:
+    """The part's place, as far inside as it has to be."""
+    first = [min(max(int(s), 0), n - m) for s, n, m in zip(starts, whole, part, strict=True)]
+    return tuple(slice(start, start + m) for start, m in zip(first, part, strict=True))

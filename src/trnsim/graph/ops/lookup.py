@@ -1,0 +1,243 @@
+"""Elements by index: gathered, or written where indices say.
+
+Source: StableHLO Specification, gather and scatter, whose names the attributes have.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.types import ELEMENT_TYPES, INTEGERS, Array, Shape, TensorType
+
+_F32: Final = "float32"
+_INDEX: Final = "int32"
+
+
+class Gather(Operation, kind=Kind.KERNEL):
+    """Slices of the operand, each from where a vector of indices says.
+
+    Attributes:
+        offset_dims: dimensions of the result that lie in a slice.
+        collapsed_slice_dims: dimensions of a slice, of length 1, that the result has not.
+        operand_batching_dims: dimensions of the operand that go with one of the indices each.
+        start_indices_batching_dims: those of the indices.
+        start_index_map: the dimension of the operand that each index of a vector is of.
+        index_vector_dim: the dimension of the indices that is the vector; their rank if each index
+            is a vector of one.
+        slice_sizes: lengths of a slice.
+        is_in_bounds: whether the program promises that no index is out of bounds; else a slice is
+            moved inside.
+    """
+
+    operands = ("operand", "start_indices")
+    legal = (ELEMENT_TYPES, INTEGERS)
+    offset_dims: Shape = ()
+    collapsed_slice_dims: Shape = ()
+    operand_batching_dims: Shape = ()
+    start_indices_batching_dims: Shape = ()
+    start_index_map: Shape = ()
+    index_vector_dim: int = 0
+    slice_sizes: Shape = ()
+    is_in_bounds: bool = True
+
+    @classmethod
+    def rows(cls, table: Shape, indices: Shape) -> Gather:
+        """Rows of a table [V, *D] by indices [*I]: ``[*I, *D]``."""
+        first = len(indices)
+        return cls(
+            offset_dims=tuple(range(first, first + len(table) - 1)),
+            collapsed_slice_dims=(0,),
+            start_index_map=(0,),
+            index_vector_dim=first,
+            slice_sizes=(1, *table[1:]),
+        )
+
+    @classmethod
+    def in_rows(cls, rows: Shape) -> Gather:
+        """``rows[*, indices[*, i]]`` of [*R, N] by [*R, I]."""
+        last = len(rows) - 1
+        return cls(
+            collapsed_slice_dims=(last,),
+            operand_batching_dims=tuple(range(last)),
+            start_indices_batching_dims=tuple(range(last)),
+            start_index_map=(last,),
+            index_vector_dim=last + 1,
+            slice_sizes=(1,) * len(rows),
+        )
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """A slice for each vector of indices."""
+        operand, indices = given
+        sizes_fit = len(self.slice_sizes) == len(operand.shape) and all(
+            0 <= size <= n for size, n in zip(self.slice_sizes, operand.shape, strict=True)
+        )
+        gone = {*self.collapsed_slice_dims, *self.operand_batching_dims}
+        if not sizes_fit or any(self.slice_sizes[dim] > 1 for dim in gone):
+            self.refuse(f"of {operand} in slices of {self.slice_sizes}")
+        batch = list(_without(indices.shape, self.index_vector_dim))
+        offsets = [size for dim, size in enumerate(self.slice_sizes) if dim not in gone]
+        rank = len(batch) + len(offsets)
+        shape = tuple(
+            offsets.pop(0) if dim in self.offset_dims else batch.pop(0) for dim in range(rank)
+        )
+        return (TensorType(shape, operand.dtype),)
+
+    def reference(self, operand: Array, start_indices: Array) -> Array:
+        """One slice after the other."""
+        vectors = _vectors(start_indices, self.index_vector_dim)
+        batch, sizes = vectors.shape[:-1], self.slice_sizes
+        gone = sorted({*self.collapsed_slice_dims, *self.operand_batching_dims})
+        offsets = [size for dim, size in enumerate(sizes) if dim not in gone]
+        found = np.empty((*batch, *offsets), operand.dtype)
+        for place in np.ndindex(*batch):
+            start = _start(self, vectors[place], place, operand.ndim)
+            inside = [
+                min(max(at, 0), n - size)
+                for at, n, size in zip(start, operand.shape, sizes, strict=True)
+            ]
+            part = operand[tuple(slice(at, at + n) for at, n in zip(inside, sizes, strict=True))]
+            found[place] = part.reshape(offsets)
+        rank = found.ndim
+        others = [dim for dim in range(rank) if dim not in self.offset_dims]
+        return np.moveaxis(found, range(rank), [*others, *self.offset_dims])
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Rows of a table, of each type; within rows; windows of two dimensions."""
+        values = ("distinct", "places")
+        places = TensorType((2, 5), _INDEX)
+        wide = cls((1, 2), (), (), (), (0, 1), 1, (2, 3), is_in_bounds=False)
+        return (
+            *(
+                Example(
+                    cls.rows((9, 6), (2, 5)),
+                    (TensorType((9, 6), kind), places),
+                    ("edges", "places"),
+                    9,
+                )
+                for kind in ("float32", "bfloat16", "int32")
+            ),
+            Example(cls.in_rows((2, 7)), (TensorType((2, 7), _F32), places), values, 7),
+            Example(wide, (TensorType((6, 8), _F32), TensorType((4, 2), _INDEX)), values, 9),
+        )
+
+
+class Scatter(Operation, kind=Kind.KERNEL):
+    """The operand, or zeros of a `type`, with updates where vectors of indices say.
+
+    The attributes are those of `Gather`, read backwards. `op` says what becomes of an element: add,
+    multiply, maximum, minimum, or assign, where the last of several updates stays. An update that
+    is not wholly inside is left out.
+    """
+
+    operands = ("updates", "scatter_indices", "*operand")
+    legal = (ELEMENT_TYPES, INTEGERS, ELEMENT_TYPES)
+    type: TensorType | None = None
+    op: str = "add"
+    update_window_dims: Shape = ()
+    inserted_window_dims: Shape = ()
+    operand_batching_dims: Shape = ()
+    start_indices_batching_dims: Shape = ()
+    start_index_map: Shape = ()
+    index_vector_dim: int = 0
+    is_in_bounds: bool = True
+
+    @classmethod
+    def rows(cls, table: Shape, indices: Shape, op: str, wanted: TensorType | None) -> Scatter:
+        """Rows [*I, *D] into those of a table [V, *D] that [*I] says."""
+        first = len(indices)
+        return cls(
+            wanted,
+            op,
+            update_window_dims=tuple(range(first, first + len(table) - 1)),
+            inserted_window_dims=(0,),
+            start_index_map=(0,),
+            index_vector_dim=first,
+        )
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The operand's."""
+        table = given[2] if len(given) > 2 else self.type  # noqa: PLR2004  a third
+        if table is None or self.op not in _UPDATE:
+            self.refuse(f"by {self.op} of no operand; legal: {', '.join(_UPDATE)}")
+        return (table,)
+
+    def reference(self, updates: Array, scatter_indices: Array, *operand: Array) -> Array:
+        """One update after the other."""
+        if operand:
+            found = operand[0].copy()
+        elif self.type is not None:
+            found = np.zeros(self.type.shape, updates.dtype)
+        vectors = _vectors(scatter_indices, self.index_vector_dim)
+        batch = [dim for dim in range(updates.ndim) if dim not in self.update_window_dims]
+        first = np.moveaxis(updates, [*batch, *self.update_window_dims], range(updates.ndim))
+        gone = sorted({*self.inserted_window_dims, *self.operand_batching_dims})
+        update = _UPDATE[self.op]
+        for place in np.ndindex(*vectors.shape[:-1]):
+            part = np.expand_dims(first[place], gone)
+            start = _start(self, vectors[place], place, found.ndim)
+            end = [at + n for at, n in zip(start, part.shape, strict=True)]
+            if min(start, default=0) >= 0 and all(
+                e <= n for e, n in zip(end, found.shape, strict=True)
+            ):
+                where = tuple(slice(at, to) for at, to in zip(start, end, strict=True))
+                found[where] = update(found[where], part)
+        return found
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Rows, some of them twice, by each operator; into zeros; windows."""
+        rows, table = TensorType((5, 6), _F32), TensorType((4, 6), _F32)
+        places = TensorType((5,), _INDEX)
+        wide = cls(None, "add", (1, 2), (), (), (), (0, 1), 1, is_in_bounds=False)
+        return (
+            *(
+                Example(
+                    cls.rows((4, 6), (5,), op, None),
+                    (rows, places, table),
+                    ("small", "places", "small"),
+                    4,
+                )
+                for op in _UPDATE
+            ),
+            Example(cls.rows((4, 6), (5,), "add", table), (rows, places), ("small", "places"), 4),
+            Example(
+                wide,
+                (TensorType((4, 2, 3), _F32), TensorType((4, 2), _INDEX), TensorType((6, 8), _F32)),
+                ("small", "places", "small"),
+                7,
+            ),
+        )
+
+
+_UPDATE: Final[dict[str, Any]] = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "assign": lambda old, new: np.where(True, new, old),
+}
+
+
+def _without(shape: Shape, dim: int) -> Shape:
+    return (*shape[:dim], *shape[dim + 1 :])
+
+
+def _vectors(indices: Array, dim: int) -> Array:
+    """Indices with their vectors last."""
+    return indices[..., None] if dim == indices.ndim else np.moveaxis(indices, dim, -1)
+
+
+def _start(where: Gather | Scatter, vector: Array, place: tuple[int, ...], rank: int) -> list[int]:
+    """Where a slice starts."""
+    start = [0] * rank
+    for dim, index in zip(where.start_index_map, vector, strict=True):
+        start[dim] = int(index)
+    for dim, own in zip(
+        where.operand_batching_dims, where.start_indices_batching_dims, strict=True
+    ):
+        start[dim] = place[own - (own > where.index_vector_dim)]
+    return start

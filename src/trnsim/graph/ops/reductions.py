@@ -1,0 +1,291 @@
+"""Several elements to one: reductions, running results, windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.types import BOOL, FLOATS, INTEGERS, Array, Shape, TensorType
+
+_BODIES: Final[dict[str, Any]] = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+"""The bodies that engines reduce by."""
+_EXTREMES: Final = ("maximum", "minimum")
+
+_F32: Final = "float32"
+
+
+class Reduce(Operation, kind=Kind.REDUCTION):
+    """The sum (add), product (multiply), maximum or minimum over `dims`, which go away.
+
+    Engines reduce in float32: of integers the kernel is exact up to 2**24.
+    """
+
+    operands = ("operand",)
+    names_dtype = True
+    op: str = "add"
+    dims: Shape = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The lengths that stay."""
+        if self.op not in _BODIES or list(self.dims) != sorted(set(self.dims)):
+            self.refuse(f"by {self.op} over {self.dims}; legal: {', '.join(_BODIES)}, in order")
+        shape = tuple(n for dim, n in enumerate(given[0].shape) if dim not in self.dims)
+        return (TensorType(shape, given[0].dtype),)
+
+    def reference(self, operand: Array) -> Array:
+        """One element of many."""
+        return np.asarray(_BODIES[self.op].reduce(operand, self.dims))
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Over the last dimensions and over the first ones."""
+        return tuple(
+            Example(cls(op, dims), (TensorType((3, 4, 40), dtype),), (values,))
+            for op in _BODIES
+            for dims in ((2,), (1, 2), (0,), (0, 1))
+            for dtype in (_F32, "bfloat16", "int32")
+            for values in ("edges" if op in _EXTREMES and dtype != "int32" else "small",)
+        )
+
+
+class Scan(Operation, kind=Kind.KERNEL, source="CHLO dialect, scan"):
+    """Running sums (add), products, maxima or minima along the last dimension."""
+
+    operands = ("operand",)
+    legal = ((*FLOATS, *INTEGERS),)
+    near = 2.0**-12  # each sum of a long row is rounded
+    op: str = "add"
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The operand's."""
+        return (given[0],)
+
+    def reference(self, operand: Array) -> Array:
+        """Up to each place."""
+        return np.asarray(_BODIES[self.op].accumulate(operand, -1))
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Each body, also along more than one tile."""
+        return tuple(
+            Example(cls(op), (TensorType(shape, _F32),), ("small",))
+            for op in _BODIES
+            for shape in ((3, 40), (2, 2050))
+        )
+
+
+class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
+    """Places of the k largest elements of each last dimension, the largest first, int32.
+
+    Of equal elements the first comes first. What CHLO gives as values are these places gathered.
+    """
+
+    operands = ("operand",)
+    k: int = 1
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """K places."""
+        if not 0 < self.k <= given[0].shape[-1]:
+            self.refuse(f"of {given[0]} with k={self.k}")
+        return (TensorType((*given[0].shape[:-1], self.k), "int32"),)
+
+    def reference(self, operand: Array) -> Array:
+        """The places."""
+        order = np.argsort(-operand.astype(np.float64), -1, kind="stable")
+        return order[..., : self.k]
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """One, eight, nine, all."""
+        given = (TensorType((3, 40), _F32),)
+        return tuple(Example(cls(k), given, ("distinct",)) for k in (1, 8, 9, 40))
+
+
+class Sort(Operation, kind=Kind.KERNEL):
+    """Operands in the order of the first one along `dim`, stable where asked.
+
+    Of floating point NaN comes last, and -0 before 0, as in the total order that front ends ask
+    for.
+    """
+
+    operands = ("*operands",)
+    dim: int = -1
+    is_descending: bool = False
+    is_stable: bool = True
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The operands'."""
+        if len({one.shape for one in given}) > 1:
+            self.refuse(f"of {', '.join(map(str, given))}; legal: operands of one shape")
+        return given
+
+    def reference(self, *operands: Array) -> tuple[Array, ...]:
+        """In order."""
+        order = np.argsort(_ordered(operands[0]), self.dim, kind="stable")
+        if self.is_descending:
+            backwards = np.flip(_ordered(operands[0]), self.dim)
+            last = operands[0].shape[self.dim] - 1
+            order = np.flip(last - np.argsort(backwards, self.dim, kind="stable"), self.dim)
+        return tuple(np.take_along_axis(one, order, self.dim) for one in operands)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Up and down, with another operand beside."""
+        given = (TensorType((3, 40), _F32), TensorType((3, 40), "int32"))
+        return tuple(
+            Example(cls(1, down), given, ("distinct", "distinct")) for down in (False, True)
+        )
+
+
+def _ordered(values: Array) -> Array:
+    """Numbers whose order is the total order of `values`."""
+    if values.dtype != np.float64:
+        return values
+    bits = values.view(np.int64)
+    return np.where(bits < 0, ~bits ^ np.iinfo(np.int64).min, bits)
+
+
+class Windows(Operation, abstract=True):
+    """Windows that move over the operand.
+
+    Attributes:
+        op: the body.
+        lengths: of a window, for each dimension.
+        strides: from one window to the next.
+        dilations: from one element of a window to the next.
+        gaps: from one element of the operand to the next, where the body's neutral element lies
+            between.
+        low: elements before the first.
+        high: elements after the last.
+    """
+
+    lengths: Shape = ()
+    strides: Shape = ()
+    low: Shape = ()
+    high: Shape = ()
+
+    def _counts(self, shape: Shape, dilations: Shape) -> Shape:
+        """How many windows each dimension has."""
+        return tuple(
+            max((n + a + z - ((w - 1) * d + 1)) // s + 1, 0)
+            for n, w, s, a, z, d in zip(
+                shape, self.lengths, self.strides, self.low, self.high, dilations, strict=True
+            )
+        )
+
+
+class ReduceWindow(Windows, kind=Kind.KERNEL):
+    """The sum, product, maximum or minimum of each window."""
+
+    operands = ("operand",)
+    op: str = "add"
+    dilations: Shape = ()
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """As many as there are windows."""
+        if self.op not in _BODIES:
+            self.refuse(f"by {self.op}; legal: {', '.join(_BODIES)}")
+        shape = self._counts(given[0].shape, self.dilations or (1,) * len(given[0].shape))
+        return (TensorType(shape, given[0].dtype),)
+
+    def reference(self, operand: Array) -> Array:
+        """One element of each window."""
+        steps = self.dilations or (1,) * operand.ndim
+        wide = np.pad(
+            operand,
+            list(zip(self.low, self.high, strict=True)),
+            constant_values=neutral(self.op, operand.dtype),
+        )
+        counts = self._counts(operand.shape, steps)
+        found = np.full(counts, neutral(self.op, operand.dtype), operand.dtype)
+        for at in np.ndindex(*self.lengths):
+            part = wide[
+                tuple(
+                    slice(i * d, i * d + (n - 1) * s + 1, s)
+                    for i, d, n, s in zip(at, steps, counts, self.strides, strict=True)
+                )
+            ]
+            found = _BODIES[self.op](found, part)
+        return found
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Overlapping windows with padding, and dilated ones."""
+        given = (TensorType((2, 9, 10), _F32),)
+        return tuple(
+            Example(cls((1, 3, 2), (1, 2, 1), (0, 1, 0), (0, 1, 1), op, steps), given, ("small",))
+            for op in _BODIES
+            for steps in ((), (1, 2, 3))
+        )
+
+
+class SelectAndScatter(Windows, kind=Kind.KERNEL):
+    """Each element of `source` added where its window of the operand has its extreme, the first.
+
+    What the gradient of a maximum or minimum over windows is.
+    """
+
+    operands = ("operand", "source")
+    op: str = "maximum"
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The operand's."""
+        windows = self._counts(given[0].shape, (1,) * len(given[0].shape))
+        if given[1].shape != windows or self.op not in ("maximum", "minimum"):
+            self.refuse(f"of {given[0]} with {given[1]}; legal: a source of {windows}")
+        return (TensorType(given[0].shape, given[1].dtype),)
+
+    def reference(self, operand: Array, source: Array) -> Array:
+        """Sums at the extremes."""
+        lost = -np.inf if self.op == "maximum" else np.inf
+        wide = np.pad(
+            operand.astype(np.float64),
+            list(zip(self.low, self.high, strict=True)),
+            constant_values=lost,
+        )
+        found = np.zeros(wide.shape)
+        best: Callable[..., Any] = np.argmax if self.op == "maximum" else np.argmin
+        for place in np.ndindex(*source.shape):
+            start = [i * s for i, s in zip(place, self.strides, strict=True)]
+            window = tuple(slice(at, at + n) for at, n in zip(start, self.lengths, strict=True))
+            at = np.unravel_index(best(wide[window]), self.lengths)
+            found[tuple(s + i for s, i in zip(start, at, strict=True))] += source[place]
+        inside = tuple(slice(a, a + n) for a, n in zip(self.low, operand.shape, strict=True))
+        return found[inside]
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Windows that touch, and that overlap."""
+        given = TensorType((2, 8, 10), _F32)
+        return (
+            Example(
+                cls((1, 2, 2), (1, 2, 2), (0, 0, 0), (0, 0, 0)),
+                (given, TensorType((2, 4, 5), _F32)),
+                ("distinct", "small"),
+            ),
+            Example(
+                cls((1, 3, 3), (1, 2, 2), (0, 1, 1), (0, 0, 0)),
+                (given, TensorType((2, 4, 5), _F32)),
+                ("distinct", "small"),
+            ),
+        )
+
+
+def neutral(op: str, dtype: Any) -> Any:
+    """What changes no result of a body: 0, 1, or the type's lowest or highest value."""
+    if op in ("add", "multiply"):
+        return dtype.type(op == "multiply")
+    if np.issubdtype(dtype, np.floating):
+        return -np.inf if op == "maximum" else np.inf
+    if dtype == BOOL:
+        return op == "minimum"
+    limits = np.iinfo(dtype)
+    return limits.min if op == "maximum" else limits.max

@@ -1,0 +1,144 @@
+"""Rounding to whole numbers, and other element types."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from trnsim.graph.operation import Example
+from trnsim.graph.ops.elementwise import Unary
+from trnsim.graph.types import BOOL, ELEMENT_TYPES, FLOATS, ITEM_BYTES, Array, TensorType, stored
+
+_HALF: Final = 0.5
+
+
+class Rounding(Unary, abstract=True):
+    """To a whole number."""
+
+    legal = (FLOATS,)
+    near = 0.0
+
+
+class Floor(Rounding):
+    """The largest whole number that is not above."""
+
+    def reference(self, operand: Array) -> Array:
+        """Downwards."""
+        return np.floor(operand)
+
+
+class Ceil(Rounding):
+    """The smallest whole number that is not below."""
+
+    def reference(self, operand: Array) -> Array:
+        """Upwards."""
+        return np.ceil(operand)
+
+
+class Trunc(Rounding, source="nki.language.trunc"):
+    """The whole number next to it towards 0."""
+
+    def reference(self, operand: Array) -> Array:
+        """Towards 0."""
+        return np.trunc(operand)
+
+
+class RoundNearestEven(Rounding):
+    """The nearest whole number; of two the even one."""
+
+    def reference(self, operand: Array) -> Array:
+        """To nearest."""
+        return np.rint(operand)
+
+
+class RoundNearestAfz(Rounding):
+    """The nearest whole number; of two the one away from 0."""
+
+    def reference(self, operand: Array) -> Array:
+        """To nearest, half away from 0."""
+        whole = np.trunc(operand)
+        is_far = np.abs(operand - whole) >= _HALF
+        return np.asarray(whole + np.copysign(is_far, operand))
+
+
+class Convert(Unary):
+    """The operand in another element type: `to`, or that of the result.
+
+    To integers towards 0, where the whole number is one that the type holds; StableHLO leaves the
+    rest to the implementation, which gives the nearest that it holds, and 0 of NaN. To truth values
+    whether it is not 0.
+    """
+
+    legal = (ELEMENT_TYPES,)
+    near = 0.0
+    to: str = ""
+
+    def result_dtype(self, *given: str) -> str:
+        """The type asked for."""
+        return self.to or given[0]
+
+    def reference(self, operand: Array) -> Array:
+        """The value, whole where the type is."""
+        if self.to == BOOL:
+            return np.not_equal(operand, 0)
+        if self.to not in FLOATS and operand.dtype == np.float64:
+            limits = np.iinfo(TensorType((), self.to).numpy_dtype())
+            whole = np.nan_to_num(np.trunc(operand), nan=0.0)
+            return np.asarray(np.clip(whole, limits.min, limits.max).astype(np.int64))
+        return operand
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """From every type to every other."""
+        return tuple(
+            Example(cls(to), (TensorType((3, 40), source),), ("edges",))
+            for source in ELEMENT_TYPES
+            for to in ELEMENT_TYPES
+            if to != source
+        )
+
+
+class BitcastConvert(Unary):
+    """The operand's bits as another type of the same size."""
+
+    legal = (ELEMENT_TYPES,)
+    near = 0.0
+    names_dtype = False
+    reads_stored = True
+    to: str = "int32"
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """The type asked for."""
+        if ITEM_BYTES[self.to] != ITEM_BYTES[given[0].dtype]:
+            self.refuse(f"of {given[0]} to {self.to}; legal: a type of the same size")
+        return (TensorType(given[0].shape, self.to),)
+
+    def reference(self, operand: Array) -> Array:
+        """The bits; the operand comes as it is stored."""
+        return operand.view(TensorType((), self.to).numpy_dtype())
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Types of 4, 2 and 1 bytes."""
+        pairs = (
+            ("float32", "int32"),
+            ("int32", "float32"),
+            ("bfloat16", "int16"),
+            ("int8", "uint8"),
+        )
+        return tuple(
+            Example(cls(to), (TensorType((3, 40), source),), ("edges",)) for source, to in pairs
+        )
+
+
+class ReducePrecision(Unary):
+    """The nearest number with fewer bits of exponent and mantissa."""
+
+    legal = (FLOATS,)
+    near = 0.0
+    format: str = "bfloat16"
+
+    def reference(self, operand: Array) -> Array:
+        """Rounded to the format and back."""
+        return stored(operand, self.format).astype(np.float64)

@@ -1,0 +1,76 @@
+"""Types of tensors: a shape, and an element type that a NeuronCore stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+FLOATS: Final = (
+    *("float32", "bfloat16", "float16"),
+    *("float8_e4m3", "float8_e4m3fn", "float8_e5m2"),
+)
+INTEGERS: Final = ("int32", "uint32", "int16", "int8", "uint8")
+BOOL: Final = "bool"
+NUMBERS: Final = (*FLOATS, *INTEGERS)
+ELEMENT_TYPES: Final = (*NUMBERS, BOOL)
+"""What a tensor may hold. A truth value lies in memory as a byte, 0 or 1."""
+
+ITEM_BYTES: Final = {
+    name: np.dtype(getattr(ml_dtypes, name, name)).itemsize for name in ELEMENT_TYPES
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A shape and an element type."""
+
+    shape: Shape
+    dtype: str
+
+    @property
+    def elements(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Its bytes in HBM."""
+        return self.elements * ITEM_BYTES[self.dtype]
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether it holds floating point."""
+        return self.dtype in FLOATS
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The dtype of arrays that hold it."""
+        return np.dtype(getattr(ml_dtypes, self.dtype, self.dtype))
+
+    def __str__(self) -> str:
+        return f"tensor<{'x'.join([*map(str, self.shape), self.dtype])}>"
+
+
+def exact(array: Array) -> Array:
+    """An array in the widest numbers of its kind: float64, int64 or bool."""
+    if array.dtype == np.bool_:
+        return array
+    return array.astype(np.int64 if np.issubdtype(array.dtype, np.integer) else np.float64)
+
+
+def stored(values: Array, dtype: str) -> Array:
+    """Values as a tensor keeps them: floats rounded to nearest, integers modulo 2**bits."""
+    kind = TensorType((), dtype).numpy_dtype()
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(values).astype(kind)
+
+
+def dense(shape: Shape) -> Shape:
+    """Row-major strides in elements."""
+    return tuple(prod(shape[dim + 1 :]) for dim in range(len(shape)))

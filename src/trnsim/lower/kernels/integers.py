@@ -1,0 +1,353 @@
+"""Elementwise operations on integers as exact instructions, modulo 2**bits.
+
+Engines compute in float32, which has 24 bits; GpSimd alone adds, multiplies and compares integers
+of 32 bits as they are (nki.isa.tensor_tensor). Shorter integers are computed in 32 bits, and their
+low bytes kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from trnsim.graph import Node, Operation
+from trnsim.graph.ops import arithmetic, bits, comparison, rounding
+from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
+from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+Operand = Any
+"""A tile of 32-bit integers, or a number."""
+Rule = Callable[..., Tensor]
+
+_WHOLE_BYTES: Final = 4
+_EXACT: Final = 2**24
+"""Up to here float32 has every integer."""
+
+
+def is_exact(node: Node) -> bool:
+    """Whether a node takes integers, and must give what exact arithmetic gives."""
+    if any(dtype not in (*INTEGERS, BOOL) for dtype in (value.dtype for value in node.values)):
+        return False
+    rule = type(node.operation)
+    if rule is comparison.Compare:
+        return _compares_large(node)
+    return rule in _RULES and node.result.dtype in INTEGERS
+
+
+def _compares_large(node: Node) -> bool:
+    """Whether float32 could take different integers for equal ones."""
+    small = [one for one in node.operands if isinstance(one, int | float) and abs(one) < _EXACT]
+    large = [value for value in node.values if ITEM_BYTES[value.dtype] == _WHOLE_BYTES]
+    return bool(large) and not small
+
+
+def apply(node: Node, operands: list[Operand]) -> Tensor:
+    """The tile that a node computes of its operands' tiles."""
+    wide = nl.uint32 if any(value.dtype == "uint32" for value in node.values) else nl.int32
+    rows = next(o.shape[0] for o in operands if not _is_number(o))
+    columns = max(o.shape[1] for o in operands if not _is_number(o))
+    given = [_entered(o, (rows, columns), wide) for o in operands]
+    found = _cut(_RULES[type(node.operation)](node.operation, *given), node.result.dtype)
+    return found.view(nl.uint32 if node.result.dtype == "uint32" else nl.int32)
+
+
+def _is_number(operand: Operand) -> bool:
+    return isinstance(operand, int | float)
+
+
+def _entered(operand: Operand, shape: tuple[int, int], dtype: Any) -> Tensor:
+    """An operand as a tile of 32-bit integers with all columns."""
+    if _is_number(operand):
+        return filled(int(operand), shape, dtype)
+    tile = operand
+    if tile.dtype != dtype:
+        tile = new(operand.shape, dtype)
+        is_reread = operand.dtype in (nl.int32, nl.uint32)  # the same bits
+        nisa.tensor_copy(dst=tile.view(operand.dtype) if is_reread else tile, src=operand)
+    return tile if tile.shape[1] == shape[1] else tile.broadcast(1, shape[1])
+
+
+def filled(number: int, shape: tuple[int, int], dtype: Any) -> Tensor:
+    """A tile of one integer, which stands once in each row."""
+    column = new((shape[0], 1), nl.int32)
+    nisa.memset(dst=column, value=(number + 2**31) % 2**32 - 2**31)
+    return column.view(dtype).broadcast(1, shape[1])
+
+
+def _cut(tile: Tensor, dtype: str) -> Tensor:
+    """The low bytes of 32-bit integers, where the type has fewer."""
+    if dtype == BOOL or ITEM_BYTES[dtype] == _WHOLE_BYTES:
+        return tile
+    step = _WHOLE_BYTES // ITEM_BYTES[dtype]
+    whole = tile if tile.is_contiguous() else _copy(tile)
+    result = new(tile.shape, nl.int32)
+    nisa.tensor_copy(dst=result, src=whole.view(dtype_of(dtype))[:, ::step])
+    return result
+
+
+def _copy(tile: Tensor) -> Tensor:
+    result = new(tile.shape, tile.dtype)
+    nisa.tensor_copy(dst=result, src=tile)
+    return result
+
+
+def _two(op: Any, left: Tensor, right: Tensor, dtype: Any = None) -> Tensor:
+    """One exact instruction."""
+    result = new(left.shape, left.dtype if dtype is None else dtype)
+    nisa.tensor_tensor(dst=result, data1=left, data2=right, op=op)
+    return result
+
+
+def _bits(op: Any, tile: Tensor, number: int) -> Tensor:
+    """An operator on bits, with a number."""
+    result = new(tile.shape, tile.dtype)
+    nisa.tensor_scalar(dst=result, data=tile, op0=op, operand0=number)
+    return result
+
+
+def _chosen(where: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """`yes` where a tile of integers is not 0, else `no`."""
+    result = _copy(no)
+    mask = new(where.shape, nl.uint8)
+    nisa.tensor_scalar(dst=mask, data=where, op0=nl.not_equal, operand0=0.0)
+    nisa.tensor_copy_predicated(dst=result, src=_copy(yes), predicate=mask)
+    return result
+
+
+def _binary(op: Any) -> Rule:
+    def rule(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
+        del operation
+        return _two(op, left, right)
+
+    return rule
+
+
+def _like(tile: Tensor, number: int) -> Tensor:
+    return filled(number, tile.shape, tile.dtype)
+
+
+def _negate(operation: Operation, tile: Tensor) -> Tensor:
+    del operation
+    return _two(nl.subtract, _like(tile, 0), tile)
+
+
+def _abs(operation: Operation, tile: Tensor) -> Tensor:
+    if tile.dtype == nl.uint32:
+        return tile
+    return _two(nl.maximum, tile, _negate(operation, tile))
+
+
+def _relu(operation: Operation, tile: Tensor) -> Tensor:
+    del operation
+    return _two(nl.maximum, tile, _like(tile, 0))
+
+
+def _square(operation: Operation, tile: Tensor) -> Tensor:
+    del operation
+    return _two(nl.multiply, tile, tile)
+
+
+def _sign(operation: Operation, tile: Tensor) -> Tensor:
+    del operation
+    high = _two(nl.minimum, tile, _like(tile, 1))
+    return _two(nl.maximum, high, _like(tile, -1))
+
+
+def _clamp(operation: Operation, smallest: Tensor, tile: Tensor, largest: Tensor) -> Tensor:
+    del operation
+    return _two(nl.minimum, _two(nl.maximum, tile, smallest), largest)
+
+
+def _compare(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
+    direction = operation.direction if isinstance(operation, comparison.Compare) else ""
+    return _two(_DIRECTIONS[direction], left, right)
+
+
+def _not(operation: Operation, tile: Tensor) -> Tensor:
+    del operation
+    return _bits(nl.bitwise_xor, tile, -1 if tile.dtype == nl.int32 else 2**32 - 1)
+
+
+def _convert(operation: Operation, tile: Tensor) -> Tensor:
+    del operation
+    return tile
+
+
+def _whole(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Quotient towards 0 and remainder of int32, by a quotient in float32 that is corrected.
+
+    Each step leaves what the quotient's rounding left: at most 2**9 divisors, then one, then none.
+    """
+    safe = _chosen(right, right, _like(right, 1))
+    inverse, quotient, rest = new(left.shape), _like(left, 0), left
+    nisa.reciprocal(dst=inverse, data=safe)
+    for _ in range(3):
+        guess, more = new(left.shape), new(left.shape, left.dtype)
+        nisa.tensor_tensor(dst=guess, data1=rest, data2=inverse, op=nl.multiply)
+        nisa.tensor_copy(dst=more, src=nl.trunc(guess))
+        quotient = _two(nl.add, quotient, more)
+        rest = _two(nl.subtract, rest, _two(nl.multiply, more, safe))
+    return _towards_zero(left, safe, quotient, rest)
+
+
+def _towards_zero(
+    left: Tensor, right: Tensor, quotient: Tensor, rest: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The remainder with the sign of `left`, and smaller than the divisor."""
+    size = _abs(arithmetic.Abs(), right)
+    sides = _two(nl.less, _two(nl.bitwise_xor, right, left), _like(left, 0))
+    unit = _chosen(sides, _like(left, -1), _like(left, 1))
+    signed = _chosen(_two(nl.less, left, _like(left, 0)), _negate(arithmetic.Negate(), size), size)
+    # As bits without a sign, the magnitude of the smallest integer is right.
+    left_over = _abs(arithmetic.Abs(), rest).view(nl.uint32)
+    is_far = _two(nl.greater_equal, left_over, size.view(nl.uint32)).view(nl.int32)
+    quotient = _chosen(is_far, _two(nl.add, quotient, unit), quotient)
+    rest = _chosen(is_far, _two(nl.subtract, rest, signed), rest)
+    is_opposite = _two(nl.less, _two(nl.bitwise_xor, rest, left), _like(left, 0))
+    is_opposite = _two(nl.multiply, is_opposite, _two(nl.not_equal, rest, _like(rest, 0)))
+    quotient = _chosen(is_opposite, _two(nl.subtract, quotient, unit), quotient)
+    return quotient, _chosen(is_opposite, _two(nl.add, rest, signed), rest)
+
+
+def _whole_unsigned(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Quotient and remainder of uint32, one bit of the quotient after the other."""
+    quotient, rest = _like(left, 0), _like(left, 0)
+    for place in range(31, -1, -1):
+        bit = _bits(nl.bitwise_and, _bits(nl.right_shift, left, place), 1)
+        is_over = _bits(nl.right_shift, rest, 31)
+        rest = _two(nl.bitwise_or, _bits(nl.left_shift, rest, 1), bit)
+        fits = _two(nl.bitwise_or, is_over, _two(nl.greater_equal, rest, right))
+        rest = _chosen(fits, _two(nl.subtract, rest, right), rest)
+        quotient = _two(nl.bitwise_or, quotient, _bits(nl.left_shift, fits, place))
+    return quotient, rest
+
+
+def _divided(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Quotient and remainder; -1 and the dividend where the divisor is 0."""
+    by = _whole_unsigned if left.dtype == nl.uint32 else _whole
+    quotient, rest = by(left, right)
+    return _chosen(right, quotient, _like(left, -1)), _chosen(right, rest, left)
+
+
+def _divide(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
+    del operation
+    return _divided(left, right)[0]
+
+
+def _remainder(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
+    del operation
+    return _divided(left, right)[1]
+
+
+def _floor_remainder(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
+    """The remainder, a divisor further where its sign is another one."""
+    rest = _remainder(operation, left, right)
+    if left.dtype == nl.uint32:
+        return rest
+    is_opposite = _two(nl.less, _two(nl.bitwise_xor, rest, right), _like(rest, 0))
+    is_opposite = _two(nl.multiply, is_opposite, _two(nl.not_equal, rest, _like(rest, 0)))
+    is_opposite = _two(nl.multiply, is_opposite, _two(nl.not_equal, right, _like(rest, 0)))
+    return _chosen(is_opposite, _two(nl.add, rest, right), rest)
+
+
+def _power(operation: Operation, base: Tensor, exponent: Tensor) -> Tensor:
+    """By squares: one for each bit of the exponent."""
+    del operation
+    result, square, left = _like(base, 1), base, exponent
+    for _ in range(32):
+        is_odd = _bits(nl.bitwise_and, left, 1)
+        result = _chosen(is_odd, _two(nl.multiply, result, square), result)
+        square, left = _two(nl.multiply, square, square), _bits(nl.right_shift, left, 1)
+    if base.dtype == nl.uint32:
+        return result
+    is_one = _two(nl.equal, base, _like(base, 1))
+    minus = _chosen(_bits(nl.bitwise_and, exponent, 1), _like(base, -1), _like(base, 1))
+    small = _chosen(_two(nl.equal, base, _like(base, -1)), minus, is_one)
+    return _chosen(_two(nl.less, exponent, _like(base, 0)), small, result)
+
+
+def _shift_left(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
+    return _shifted(operation, nl.left_shift, tile, places)
+
+
+def _shift_right_logical(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
+    """Of the type's own bits: a shorter one has come with its sign before it."""
+    own = _bits(nl.bitwise_and, tile, _unsigned(2 ** _size(operation) - 1, tile))
+    return _shifted(operation, nl.right_shift, own, places)
+
+
+def _shift_right_arithmetic(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
+    """Of what is negative the inverse is shifted, so that ones enter."""
+    is_below = _two(nl.less, tile, _like(tile, 0))
+    inverse = _shifted(operation, nl.right_shift, _bits(nl.bitwise_xor, tile, -1), places)
+    straight = _shifted(operation, nl.right_shift, tile, places)
+    return _chosen(is_below, _bits(nl.bitwise_xor, inverse, -1), straight)
+
+
+def _shifted(operation: Operation, op: Any, tile: Tensor, places: Tensor) -> Tensor:
+    """A shift by places of the type, else 0."""
+    is_in = _two(nl.less, places, _like(places, _size(operation)))
+    if places.dtype == nl.int32:
+        is_in = _two(nl.multiply, is_in, _two(nl.greater_equal, places, _like(places, 0)))
+    return _chosen(is_in, _two(op, tile, _two(nl.multiply, places, is_in)), _like(tile, 0))
+
+
+def _size(operation: Operation) -> int:
+    return operation.bits if isinstance(operation, bits.Shift | bits.Popcnt) else 0
+
+
+def _unsigned(number: int, tile: Tensor) -> int:
+    """A pattern of bits as a number that the tile's type has."""
+    return number if tile.dtype == nl.uint32 else (number + 2**31) % 2**32 - 2**31
+
+
+def _popcnt(operation: Operation, tile: Tensor) -> Tensor:
+    """Sums of neighbouring bits, then of pairs, and so on.
+
+    Source: H. Warren, Hacker's Delight, section 5-1.
+    """
+    found = _bits(nl.bitwise_and, tile, _unsigned(2 ** _size(operation) - 1, tile))
+    for places, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
+        high = _bits(nl.bitwise_and, _bits(nl.right_shift, found, places), mask)
+        found = _two(nl.add, _bits(nl.bitwise_and, found, mask), high)
+    high = _bits(nl.right_shift, found, 16)
+    return _two(nl.add, _bits(nl.bitwise_and, found, 0xFFFF), high)
+
+
+_DIRECTIONS: Final = {
+    "EQ": nl.equal,
+    "NE": nl.not_equal,
+    "GT": nl.greater,
+    "GE": nl.greater_equal,
+    "LT": nl.less,
+    "LE": nl.less_equal,
+}
+_RULES: Final[dict[type[Operation], Rule]] = {
+    arithmetic.Add: _binary(nl.add),
+    arithmetic.Subtract: _binary(nl.subtract),
+    arithmetic.Multiply: _binary(nl.multiply),
+    arithmetic.Maximum: _binary(nl.maximum),
+    arithmetic.Minimum: _binary(nl.minimum),
+    arithmetic.Divide: _divide,
+    arithmetic.Remainder: _remainder,
+    arithmetic.FloorRemainder: _floor_remainder,
+    arithmetic.Power: _power,
+    arithmetic.Negate: _negate,
+    arithmetic.Abs: _abs,
+    arithmetic.Sign: _sign,
+    arithmetic.Square: _square,
+    arithmetic.Relu: _relu,
+    arithmetic.Clamp: _clamp,
+    bits.And: _binary(nl.bitwise_and),
+    bits.Or: _binary(nl.bitwise_or),
+    bits.Xor: _binary(nl.bitwise_xor),
+    bits.Not: _not,
+    bits.ShiftLeft: _shift_left,
+    bits.ShiftRightLogical: _shift_right_logical,
+    bits.ShiftRightArithmetic: _shift_right_arithmetic,
+    bits.Popcnt: _popcnt,
+    comparison.Compare: _compare,
+    rounding.Convert: _convert,
+}
