@@ -20,8 +20,9 @@ def dma_copy(m, dst, src, **_):
 
 
 def tensor_copy(m, dst, src, engine=None):
-    is_cast = m.format(src) is not m.format(dst) or word(engine) == "scalar"
-    if is_cast:
+    """Bits where the formats agree, on every engine (release notes of NKI, components/nki.rst)."""
+    del engine
+    if m.format(src) is not m.format(dst):
         m.store(dst, m.load(src))
     else:
         m.put(dst, m.bits(src))

@@ -231,3 +231,74 @@ def test_an_infinite_divisor_leaves_what_it_divides(name):
             found = getattr(torch, name)(*moved).cpu()
         assert not on_host
         assert torch.equal(found, getattr(torch, name)(*given))
+
+
+INF, NAN = float("inf"), float("nan")
+
+
+def same(function, *arguments):
+    """`exact` gives the very numbers of the CPU, NaN where it does, by kernels of its own."""
+    with numerics("exact") as on_host:
+        found = function(*(a.to("neuron") for a in arguments))
+    assert not on_host
+    torch.testing.assert_close(found.cpu(), function(*arguments), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("mode", ["floor", "trunc"])
+def test_a_rounded_quotient_of_infinities_is_the_hosts(mode):
+    x = torch.tensor([1.0, -1.0, INF, 0.0, 7.0, -7.0, 3.0, INF, NAN])
+    y = torch.tensor([-INF, INF, 1.0, INF, 2.0, 2.0, -INF, -INF, 1.0])
+    same(lambda a, b: torch.div(a, b, rounding_mode=mode), x, y)
+    for divisor in (INF, -INF):
+        same(lambda a, d=divisor: torch.div(a, d, rounding_mode=mode), x)
+
+
+INTEGERS = torch.tensor([7, -7, 2**31 - 1, -(2**31), 2**24 + 1, 0, 1], dtype=torch.int32)
+
+
+@pytest.mark.parametrize("divisor", [2, -3, 7, 1, 2**24 + 1])
+def test_quotients_and_remainders_of_integers_are_exact(divisor):
+    same(lambda x: x // divisor, INTEGERS)
+    same(lambda x: torch.div(x, divisor, rounding_mode="trunc"), INTEGERS)
+    same(lambda x: x % divisor, INTEGERS)
+    same(lambda x: torch.fmod(x, divisor), INTEGERS)
+
+
+def test_integers_beyond_24_bits_keep_all_their_bits():
+    others = torch.tensor([1, 2**24, 1, 5, 2**24, -1, 2**31 - 1], dtype=torch.int32)
+    for function in (torch.add, torch.sub, torch.mul, torch.eq, torch.lt, torch.maximum):
+        same(function, INTEGERS, others)
+    same(lambda x: x + 1, INTEGERS)
+    same(lambda x: -x, INTEGERS)
+    same(torch.bitwise_not, INTEGERS)
+    same(torch.abs, INTEGERS)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
+def test_shorter_integers_wrap_around(dtype):
+    limits = torch.iinfo(dtype)
+    x = torch.tensor([limits.max, limits.min, 1, 100], dtype=dtype)
+    for function in (torch.add, torch.sub, torch.mul):
+        same(function, x, x.flip(0))
+    same(torch.bitwise_not, x)
+
+
+def test_an_extreme_of_two_leaves_nan_out_where_it_should():
+    x, y = torch.tensor([NAN, 1.0, NAN, -0.5]), torch.tensor([2.0, NAN, NAN, 3.0])
+    same(torch.fmax, x, y)
+    same(torch.fmin, x, y)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_infinities_become_the_largest_number_of_the_type(dtype):
+    x = torch.tensor([INF, -INF, NAN, 1.0], dtype=dtype)
+    same(torch.nan_to_num, x)
+    same(torch.signbit, torch.tensor([-0.0, 0.0, -1.0, 2.0], dtype=dtype))
+
+
+def test_functions_near_zero_keep_their_digits():
+    x = torch.tensor([1e-7, -1e-6, 1e-4, -0.3, 0.0, 2.0])
+    for function in (torch.log1p, torch.expm1):
+        with numerics("exact"):
+            found = function(x.to("neuron")).cpu()
+        torch.testing.assert_close(found, function(x), rtol=2e-6, atol=0)

@@ -89,3 +89,24 @@ def test_integers_are_counted_where_the_cpu_refuses_them():
         found = torch.histc(chosen, 8, 0, 7)
     assert not on_host
     assert found.tolist() == [2, 1, 0, 2, 0, 0, 0, 1]
+
+
+def test_a_place_of_nan_is_that_of_the_first():
+    nan = float("nan")
+    x = torch.tensor([[1.0, nan, 3.0], [nan, nan, 0.0], [2.0, 5.0, 5.0]])
+    for function in (torch.argmax, torch.argmin):
+        with numerics("exact") as on_host:
+            assert torch.equal(function(x.to("neuron"), 1).cpu(), function(x, 1))
+            assert torch.equal(function(x.to("neuron")).cpu(), function(x))
+        assert not on_host
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+def test_a_variance_without_freedom_is_no_number():
+    with numerics("exact") as on_host:
+        one = torch.tensor([3.0]).to("neuron")
+        assert torch.isnan(one.std().cpu())
+        assert torch.isnan(one.var().cpu())
+        both = torch.tensor([1.0, 3.0]).to("neuron")
+        assert both.var(correction=2).cpu() == float("inf")
+    assert not on_host

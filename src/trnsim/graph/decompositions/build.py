@@ -10,7 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.errors import NotModelled
-from trnsim.graph import Graph, TensorType, Value
+from trnsim.graph import OPERATIONS, Graph, TensorType, Value
+from trnsim.graph.ops.elementwise import Elementwise
+from trnsim.graph.types import BOOL
 
 Operand = Value | float
 Decomposition = Callable[..., Any]
@@ -61,6 +63,8 @@ class Build:
         shape = self.widest(tensors)
         ready = [self.spread(o, shape) if isinstance(o, Value) else o for o in operands]
         kind = dtype or _widest(tensors, operands)
+        if not dtype and _gives_truth(name):
+            kind = ""
         return self.graph.elementwise(name, *ready, dtype=kind, **attributes)
 
     def total(self, terms: Sequence[Value], dtype: str = "") -> Value:
@@ -170,6 +174,14 @@ def _runs(dims: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(starts, ends, strict=True))
 
 
+def _gives_truth(name: str) -> bool:
+    """Whether an elementwise operation says of each element whether something holds."""
+    declared = OPERATIONS.get(name)
+    if declared is None or not issubclass(declared, Elementwise):
+        return False
+    return declared().result_dtype(*("float32",) * len(declared.operands)) == BOOL
+
+
 def _widest(tensors: list[Value], operands: Sequence[Operand]) -> str:
     """PyTorch's promotion among tensors; a fraction makes float32 of integers."""
     floats = [tensor.dtype for tensor in tensors if "float" in tensor.dtype]
@@ -178,4 +190,6 @@ def _widest(tensors: list[Value], operands: Sequence[Operand]) -> str:
     if any(isinstance(o, float) and not o.is_integer() for o in operands):
         return "float32"
     kinds = {tensor.dtype for tensor in tensors}
+    if len(kinds) > 1:
+        kinds.discard(BOOL)
     return kinds.pop() if len(kinds) == 1 else "int32"

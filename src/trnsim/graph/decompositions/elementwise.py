@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+import ml_dtypes
+
 from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Operand
-from trnsim.graph.types import BOOL
+from trnsim.graph.ops.rounding import BitcastConvert
+from trnsim.graph.types import BOOL, INTEGERS
 
 _UNARY: Final = {
     "abs": "abs",
@@ -42,8 +45,6 @@ _BINARY: Final = {
     "true_divide": "divide",
     "maximum": "maximum",
     "minimum": "minimum",
-    "fmax": "maximum",
-    "fmin": "minimum",
     "pow": "power",
     "remainder": "floor_remainder",
     "fmod": "remainder",
@@ -106,10 +107,13 @@ def _times(b: Build, y: Operand, factor: float) -> Operand:
 def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Value:
     """X / y, rounded down or towards zero where asked.
 
-    The remainder is taken out first: a product with a reciprocal may fall short of the whole number
-    that the quotient is. As on the host, "trunc" is of the quotient in float32, "floor" is exact.
+    Of floating point the remainder is taken out first: a product with a reciprocal may fall short
+    of the whole number that the quotient is. As on the host, "trunc" is of the quotient in float32,
+    "floor" is exact.
     """
     x, y = _number(x), _number(y)
+    if rounding_mode and b.results[0].dtype in INTEGERS:
+        return _divided_integers(b, x, y, rounding_mode)
     quotient = b.ew("divide", x, y, dtype="float32")
     if rounding_mode is None or y == 0:
         return b.result(quotient)
@@ -120,9 +124,63 @@ def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -
     if rounding_mode == "trunc":
         whole = b.ew("trunc", b.ew("add", whole, b.ew("divide", rest, y, dtype="float32")))
     if isinstance(y, Value):  # what is divided by zero is infinite
-        is_zero = b.ew("compare", y, 0.0, dtype="bool", direction="EQ")
+        is_zero = b.ew("compare", y, 0.0, direction="EQ")
         whole = b.ew("select", is_zero, quotient, whole, dtype="float32")
-    return b.result(whole)
+    return b.result(_with_infinities(b, x, y, whole, rounding_mode))
+
+
+def _with_infinities(b: Build, x: Operand, y: Operand, whole: Value, rounding_mode: str) -> Value:
+    """A rounded quotient, right where an operand is infinite and what is left no number.
+
+    An infinite divisor goes into nothing, or into one less where signs differ and the quotient is
+    rounded down. Of an infinite dividend the quotient is infinite, and no number rounded down.
+    """
+    product = b.ew("multiply", x, y, dtype="float32")
+    less = -1.0 if rounding_mode == "floor" else 0.0
+    is_less = b.ew("compare", product, 0.0, direction="LT")
+    found = b.ew("divide", x, y, dtype="float32")
+    nothing = b.ew("multiply", found, 0.0)  # but of no number no number
+    whole = _where_infinite(b, y, b.ew("select", is_less, less, nothing, dtype="float32"), whole)
+    if rounding_mode == "floor":
+        found = b.ew("subtract", found, found)
+    return _where_infinite(b, x, found, whole)
+
+
+def _where_infinite(b: Build, operand: Operand, yes: Value, no: Value) -> Value:
+    """`yes` where an operand is infinite, else `no`."""
+    if not isinstance(operand, Value):
+        return yes if math.isinf(operand) else no
+    is_infinite = b.ew("compare", b.ew("abs", operand), _LARGEST, direction="GT")
+    return b.ew("select", is_infinite, yes, no, dtype="float32")
+
+
+def _divided_integers(b: Build, x: Operand, y: Operand, rounding_mode: str) -> Value:
+    """The quotient of integers, which is exact; downwards it is one less where a rest differs."""
+    wanted = b.results[0].dtype
+    sides = [b.convert(side, wanted) if isinstance(side, Value) else side for side in (x, y)]
+    quotient = b.ew("divide", *sides, dtype=wanted)
+    if rounding_mode == "trunc":
+        return b.result(quotient)
+    rest = b.ew("remainder", *sides, dtype=wanted)
+    signs = b.ew("xor", rest, sides[1], dtype=wanted)
+    is_other = b.ew("compare", signs, 0.0, direction="LT")
+    is_less = b.ew("and", is_other, b.ew("compare", rest, 0.0, direction="NE"))
+    return b.result(b.ew("subtract", quotient, b.convert(is_less, wanted), dtype=wanted))
+
+
+def _ignoring_nan(name: str) -> Decomposition:
+    """The extreme of two of which one may be NaN: then it is the other."""
+
+    def build(b: Build, x: Value, y: Value) -> Value:
+        x, y = (b.spread(side, b.widest([x, y])) for side in (x, y))
+        found = b.ew(name, x, y, dtype=b.results[0].dtype)
+        if found.type.is_floating:
+            for side, other in ((x, y), (y, x)):
+                is_nan = b.ew("compare", side, side, direction="NE")
+                found = b.ew("select", is_nan, other, found, dtype=found.dtype)
+        return b.result(found)
+
+    return build
 
 
 def floor_divide(b: Build, x: Operand, y: Operand) -> Value:
@@ -312,11 +370,18 @@ def nan_to_num(
     """Finite numbers in the place of NaN and infinities."""
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     found = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
+    largest = _largest(x) if x.type.is_floating else _LARGEST
     for direction, bound, number in (("GT", _LARGEST, posinf), ("LT", -_LARGEST, neginf)):
         is_beyond = b.ew("compare", found, bound, dtype="bool", direction=direction)
-        put = bound if number is None else float(number)
+        put = math.copysign(largest, bound) if number is None else float(number)
         found = b.ew("select", is_beyond, put, found, dtype=x.dtype)
     return b.result(found)
+
+
+def _largest(x: Value) -> float:
+    """The largest finite number of a type."""
+    limits: Any = ml_dtypes.finfo
+    return float(limits(x.type.numpy_dtype()).max)
 
 
 def frac(b: Build, x: Value) -> Value:
@@ -325,8 +390,16 @@ def frac(b: Build, x: Value) -> Value:
 
 
 def signbit(b: Build, x: Value) -> Value:
-    """Whether x is below zero; -0 counts as zero."""
-    return _is_below(b, x)
+    """Whether the sign says minus: of -0 too."""
+    return _has_minus(b, x)
+
+
+def _has_minus(b: Build, x: Value) -> Value:
+    """Whether the first bit is set, where the type has a sign."""
+    if not x.type.is_floating:
+        return _is_below(b, x)
+    bits = {4: "int32", 2: "int16", 1: "int8"}[x.type.numpy_dtype().itemsize]
+    return _is_below(b, b.graph.apply(BitcastConvert(bits), x))
 
 
 def copysign(b: Build, x: Value, y: Operand) -> Value:
@@ -334,7 +407,7 @@ def copysign(b: Build, x: Value, y: Operand) -> Value:
     size = b.ew("abs", b.convert(x, b.results[0].dtype))
     if not isinstance(y, Value):
         return b.result(b.ew("multiply", size, math.copysign(1.0, y)))
-    return b.result(b.ew("select", _is_below(b, y), b.ew("negate", size), size, dtype=size.dtype))
+    return b.result(b.ew("select", _has_minus(b, y), b.ew("negate", size), size, dtype=size.dtype))
 
 
 def hypot(b: Build, x: Value, y: Value) -> Value:
@@ -433,6 +506,8 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "add": add,
     "sub": sub,
     "rsub": rsub,
+    "fmax": _ignoring_nan("maximum"),
+    "fmin": _ignoring_nan("minimum"),
     "div": div,
     "floor_divide": floor_divide,
     "where": where,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
@@ -48,12 +49,13 @@ def mean(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) 
 
 
 def variance(b: Build, x: Value, dims: list[int], correction: float) -> Value:
-    """The mean of squared distances from the mean, dimensions kept."""
+    """The mean of squared distances from the mean, dimensions kept; NaN without freedom."""
     count = prod(x.shape[d] for d in dims)
     centre = b.ew("multiply", b.reduce("add", x, dims, is_kept=True), 1 / count)
     apart = b.ew("square", b.ew("subtract", x, centre))
     total = b.reduce("add", apart, dims, is_kept=True)
-    return b.ew("multiply", total, 1 / max(count - correction, 1))
+    freedom = count - correction
+    return b.ew("multiply", total, 1 / freedom if freedom > 0 else math.inf)
 
 
 def var(
@@ -73,7 +75,25 @@ def var(
 
 def std(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
     """The square root of the variance."""
-    return b.result(b.ew("sqrt", var(b, x, *args, **kwargs)))
+    return b.result(_root(b, x, var(b, x, *args, **kwargs), *args, **kwargs))
+
+
+def _root(b: Build, x: Value, variance: Value, *args: Any, **kwargs: Any) -> Value:
+    """The square root; of infinity or no number, as without freedom, itself."""
+    return b.ew("sqrt", variance) if _freedom(x, *args, **kwargs) > 0 else variance
+
+
+def _freedom(
+    x: Value,
+    dim: Dims = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> float:
+    """How many elements a variance counts, less the correction."""
+    del keepdim
+    return prod(x.shape[d] for d in _all(x, dim)) - (unbiased if correction is None else correction)
 
 
 def norm(
@@ -107,12 +127,17 @@ def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
 
 
 def _place(b: Build, op: str, x: Value, dim: int) -> Value:
-    """The first place along `dim` at which the row holds its extreme; `dim` goes away."""
+    """The first place along `dim` at which the row holds its extreme; `dim` goes away.
+
+    Where the row has NaN, that is its extreme.
+    """
     rows = moved(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
     last = len(rows.shape) - 1
     best = b.reduce(op, rows, [last], is_kept=False)
     spread = b.graph.broadcast_in_dim(best, rows.shape, range(last))
-    is_best = b.ew("compare", rows, spread, dtype="bool", direction="EQ")
+    is_best = b.ew("compare", rows, spread, direction="EQ")
+    if x.type.is_floating:
+        is_best = b.ew("or", is_best, b.ew("compare", rows, rows, direction="NE"))
     place = b.convert(b.graph.iota(rows.shape, last), "float32")
     candidates = b.ew("select", is_best, place, float(rows.shape[last]), dtype="float32")
     return b.graph.reduce("minimum", candidates, (last,))
@@ -157,7 +182,7 @@ def var_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Valu
 def std_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
     """The deviation, and the mean."""
     first, second = var_mean(b, x, *args, **kwargs)
-    return b.ew("sqrt", first), second
+    return _root(b, x, first, *args, **kwargs), second
 
 
 def trace(b: Build, x: Value) -> Value:
