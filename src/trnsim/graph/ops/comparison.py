@@ -54,7 +54,7 @@ class Select(Elementwise):
 
     def result_dtype(self, *given: str) -> str:
         """That of what is chosen."""
-        return given[1] if len(given) > 1 else given[0]
+        return given[-1]
 
     def reference(self, pred: Array, on_true: Array, on_false: Array) -> Array:
         """The chosen."""

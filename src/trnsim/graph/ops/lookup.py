@@ -167,10 +167,8 @@ class Scatter(Operation, kind=Kind.KERNEL):
 
     def reference(self, updates: Array, scatter_indices: Array, *operand: Array) -> Array:
         """One update after the other."""
-        if operand:
-            found = operand[0].copy()
-        elif self.type is not None:
-            found = np.zeros(self.type.shape, updates.dtype)
+        zeros = np.zeros(self.type.shape if self.type else (), updates.dtype)
+        found = operand[0].copy() if operand else zeros
         vectors = _vectors(scatter_indices, self.index_vector_dim)
         batch = [dim for dim in range(updates.ndim) if dim not in self.update_window_dims]
         first = np.moveaxis(updates, [*batch, *self.update_window_dims], range(updates.ndim))
@@ -213,12 +211,18 @@ class Scatter(Operation, kind=Kind.KERNEL):
         )
 
 
+def _newest(old: Array, new: Array) -> Array:
+    """What an assigned element becomes."""
+    del old
+    return new
+
+
 _UPDATE: Final[dict[str, Any]] = {
     "add": np.add,
     "multiply": np.multiply,
     "maximum": np.maximum,
     "minimum": np.minimum,
-    "assign": lambda old, new: np.where(True, new, old),
+    "assign": _newest,
 }
 
 
