@@ -205,7 +205,8 @@ def test_cores_that_wait_for_each_other():
         if nl.program_id(0) == 0:
             nisa.core_barrier(a, (0, 1))  # here
 
-    with pytest.raises(Deadlock, match=r"core 0 waits at a core_barrier at .*; core 1 has ended"):
+    message = r"core 0 waits for core 1 in core_barrier\(cores=\(0, 1\)\) at .*; core 1 has ended"
+    with pytest.raises(Deadlock, match=message):
         trnsim.run(kernel[2], A)
 
 

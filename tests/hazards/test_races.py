@@ -43,9 +43,8 @@ def accesses(first, second, *, swapped, joined=False, is_strict=True):
 
 def meet(detector, tile=None):
     """Both cores meet: at a barrier on a tile, or in an exchange."""
-    key = object()
+    detector.meets((0, 1), [] if tile is None else [tile])
     for core in (0, 1):
-        detector.meets(core, key, tile)
         detector.accessed(core, [], [], None)
 
 
@@ -169,14 +168,6 @@ def test_a_barrier_on_one_tensor_orders_no_other(shared, bench, swapped):
     assert len(detector.races) == 1
 
 
-def test_who_waits_at_a_barrier_is_not_heard_of_before_the_other_comes(shared):
-    detector = RaceDetector(2)
-    detector.accessed(0, [], [shared[0:4]], HERE)
-    detector.meets(0, "barrier", shared[0:4])
-    with pytest.raises(DataRace):
-        detector.accessed(1, [shared[0:4]], [], THERE)
-
-
 @pytest.mark.parametrize("link", [0, 1, 2])
 def test_what_waits_for_what_orders_across_a_meeting(shared, link):
     """Write, then what waits for it; a meeting; then a read that waits for the meeting."""
@@ -185,9 +176,8 @@ def test_what_waits_for_what_orders_across_a_meeting(shared, link):
         waits = [[place] if missing != number else [] for number, place in enumerate((0, 1, 0))]
         detector.accessed(0, [], [shared[0:4]], HERE)
         detector.accessed(0, [], [], None, waits[0])
-        detector.meets(0, "pipe")
+        detector.meets((0, 1))
         detector.accessed(0, [], [], None, waits[1])
-        detector.meets(1, "pipe")
         detector.accessed(1, [], [], None)
         detector.accessed(1, [shared[0:4]], [], THERE, waits[2])
         assert len(detector.races) == (missing is not None)
@@ -197,9 +187,8 @@ def test_each_of_several_writes_must_be_ordered(shared):
     detector = RaceDetector(2)
     detector.accessed(0, [], [shared[0:4]], HERE)
     detector.accessed(0, [], [shared[4:8]], SourceLine("kernel.py", 9))
-    detector.meets(0, "pipe")
+    detector.meets((0, 1))
     detector.accessed(0, [], [], None, [1])
-    detector.meets(1, "pipe")
     detector.accessed(1, [], [], None)
     detector.accessed(1, [shared[4:8]], [], THERE, [0])
     with pytest.raises(DataRace, match=r"kernel\.py:1:"):

@@ -17,14 +17,15 @@ from trnsim.errors import DataRace
 from trnsim.memory import ByteMap
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from trnsim.dtypes import Array
     from trnsim.errors import SourceLine
     from trnsim.memory import Storage, Tile
 
 
-_NOT_JUDGED = "whether the bytes are equal could not be judged, as the run has no values"
+_EQUAL = ": the bytes are equal for these inputs"
+_NOT_JUDGED = ": whether the bytes are equal could not be judged, as the run has no values"
 
 
 class _Shadow:
@@ -70,14 +71,14 @@ def _bytes_of(tile: Tile, buffer: Array) -> Array:
 class RaceDetector:
     """Watches the accesses of several cores to the HBM that they share.
 
-    A barrier orders the accesses to the tensor that it names: those of the other core before it
-    come before one's own after it. Everything else is ordered only through instructions that wait
-    for each other: from a later one back over what it waits for, across barriers and exchanges, to
-    an earlier one of the other core.
+    A barrier orders the accesses of its group to the tensor that it names: those of the others
+    before it, and what these knew of by then, come before one's own after it. Everything else is
+    ordered only through instructions that wait for each other: from a later one back over what it
+    waits for, across barriers and exchanges, to an earlier one of the other core.
 
     Attributes:
         races: what was found, where `is_strict` is False.
-        doubtful: writes of both cores that wrote the same bytes, or of which nobody knows.
+        doubtful: writes of two cores that wrote the same bytes, or of which nobody knows.
     """
 
     def __init__(self, cores: int, *, is_strict: bool = True) -> None:
@@ -87,31 +88,32 @@ class RaceDetector:
         self._cores = cores
         self._waits: list[list[Sequence[int]]] = [[] for _ in range(cores)]
         self._lines: list[list[SourceLine | None]] = [[] for _ in range(cores)]
-        self._meetings: dict[tuple[int, int], Hashable] = {}
-        self._meeting_of: dict[Hashable, dict[int, int]] = {}
-        self._named: dict[Hashable, list[int]] = {}
-        self._guarded: dict[int, list[int]] = {}
+        self._group_at: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        # By tensor and core: up to which tick a core knows of the accesses of each.
+        self._guarded: dict[tuple[int, int], list[int]] = {}
         self._shadows: dict[int, _Shadow] = {}
         self._reported: set[tuple[SourceLine | None, SourceLine | None, bool]] = set()
 
-    def meets(self, core: int, key: Hashable, data: Tile | None = None) -> None:
-        """The next instruction of `core` meets those that other cores give the same `key`.
+    def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
+        """The next instructions of a group of cores start together.
 
         Args:
-            core: its number.
-            key: of this barrier or exchange alone.
-            data: the tensor whose accesses it orders, for a barrier.
+            group: the cores.
+            data: the tensors whose accesses they order, for a barrier.
         """
-        here = len(self._waits[core])
-        self._meetings[core, here] = key
-        arrived = self._meeting_of.setdefault(key, {})
-        arrived[core] = here
-        named = self._named.setdefault(key, [])
-        if data is not None:
-            named.append(data.storage.serial)
-        if len(arrived) == self._cores:  # before, nobody knows of the others
-            for serial in named:
-                self._guarded[serial] = [arrived[each] for each in range(self._cores)]
+        places = [(core, len(self._waits[core])) for core in group]
+        self._group_at.update(dict.fromkeys(places, places))
+        for serial in {tile.storage.serial for tile in data}:
+            known = (self._known(serial, core) for core in group)
+            joined = [max(ticks) for ticks in zip(*known, strict=True)]
+            for core, tick in places:
+                joined[core] = tick
+            for core in group:
+                self._guarded[serial, core] = joined
+
+    def _known(self, serial: int, core: int) -> list[int]:
+        """Up to which tick `core` knows of each core's accesses to a tensor, by its barriers."""
+        return self._guarded.get((serial, core), [0] * self._cores)
 
     def accessed(
         self,
@@ -149,7 +151,7 @@ class RaceDetector:
         """Compare an access with those of the other cores; ticks are instructions from 1 on."""
         shadow = self._shadow(tile.storage)
         pattern, itemsize, touched = tile.footprint, tile.dtype.itemsize, tile.touched()
-        known = self._guarded.get(tile.storage.serial, [0] * self._cores)
+        known = self._known(tile.storage.serial, core)
         verb = "writes" if writes else "reads"
         for other in range(self._cores):
             if other == core:
@@ -161,8 +163,8 @@ class RaceDetector:
                     continue
                 ticks = ticks * np.isin(ticks, self._unordered(core, other, ticks, known[other]))
                 if writes and did == "writes":
-                    ticks = self._judge_writes(shadow, other, tile, line, ticks)
-                self._report(tile, line, verb, other, int(ticks.max(initial=0)), did)
+                    ticks = self._judge_writes(shadow, core, other, tile, line, ticks)
+                self._report(core, tile, line, verb, other, int(ticks.max(initial=0)), did)
         mine = shadow.writes if writes else shadow.reads
         mine[core].view(pattern, itemsize)[touched] = len(self._waits[core])
         if writes:
@@ -186,43 +188,56 @@ class RaceDetector:
                 wanted.discard(number)
             if number < len(self._waits[at]):
                 waiting += [(at, before) for before in self._waits[at][number]]
-            waiting += self._meeting_of.get(self._meetings.get(place), {}).items()
+            waiting += self._group_at.get(place, ())
         return [number + 1 for number in wanted]
 
     def _judge_writes(
-        self, shadow: _Shadow, other: int, tile: Tile, line: SourceLine | None, ticks: Array
+        self,
+        shadow: _Shadow,
+        core: int,
+        other: int,
+        tile: Tile,
+        line: SourceLine | None,
+        ticks: Array,
     ) -> Array:
         """The ticks of writes that wrote other bytes; the rest is noted as doubtful."""
         is_known = tile.storage.data is not None
         differs = shadow.differs(other, tile)[..., None] if is_known else np.zeros(1, np.bool_)
         doubted = int((ticks * ~differs).max(initial=0))
         if doubted:
-            why = "the bytes are equal for these inputs" if is_known else _NOT_JUDGED
-            self._note(self.doubtful, tile, line, "writes", other, doubted, "writes", f": {why}")
+            why = _EQUAL if is_known else _NOT_JUDGED
+            self._note(self.doubtful, (core, other), tile, line, "writes", doubted, "writes", why)
         return ticks * differs
 
     def _report(
-        self, tile: Tile, line: SourceLine | None, verb: str, other: int, tick: int, did: str
-    ) -> None:
-        """Raise or keep the race with instruction `tick` of the other core; none where it is 0."""
-        if tick:
-            self._note(self.races, tile, line, verb, other, tick, did)
-            if self._is_strict:
-                raise self.races[-1]
-
-    def _note(
         self,
-        found: list[DataRace],
+        core: int,
         tile: Tile,
         line: SourceLine | None,
         verb: str,
         other: int,
         tick: int,
         did: str,
+    ) -> None:
+        """Raise or keep the race with instruction `tick` of the other core; none where it is 0."""
+        if tick:
+            self._note(self.races, (core, other), tile, line, verb, tick, did)
+            if self._is_strict:
+                raise self.races[-1]
+
+    def _note(
+        self,
+        found: list[DataRace],
+        pair: tuple[int, int],
+        tile: Tile,
+        line: SourceLine | None,
+        verb: str,
+        tick: int,
+        did: str,
         why: str = "",
     ) -> None:
         """Keep in `found` that two accesses are unordered, once for two lines."""
-        before = self._lines[other][tick - 1]
+        before = self._lines[pair[1]][tick - 1]
         place = (line, before, found is self.races)
         if place in self._reported:
             return
@@ -231,7 +246,8 @@ class RaceDetector:
             DataRace(
                 f"one core {verb} {tile} at {line} while the other {did} the same bytes at "
                 f"{before}: nothing orders the two{why}",
-                fix="put nisa.core_barrier(data, (0, 1)) between them, of this very tensor",
+                fix=f"put nisa.core_barrier(data, {tuple(sorted(pair))}) between them, of this "
+                "very tensor",
                 source="nki.isa.core_barrier",
                 line=line,
             )

@@ -1,27 +1,31 @@
-"""Two NeuronCores run one kernel (LNC=2), in deterministic lockstep.
+"""Several NeuronCores run one kernel, in deterministic lockstep.
 
 Each core's program runs in a greenlet of its own and hands over after every instruction, so a run
-repeats exactly, whatever the host does. A core that waits for the other (a barrier, an exchange)
-hands over until what it waits for has happened; when all wait, that is a deadlock, and an error
-says who waits for whom.
+repeats exactly, whatever the host does. A core that waits for its group (a barrier, an exchange)
+hands over until the group is complete, while cores of other groups go on; when all that still run
+wait, that is a deadlock, and an error says who waits for whom.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from greenlet import getcurrent, greenlet
 
 from trnsim.errors import Deadlock, SourceLine, user_line
+from trnsim.isa.language.meeting import Meeting, group_of
 
 if TYPE_CHECKING:
     from trnsim.dtypes import Array
     from trnsim.memory import Tile
 
-    Wait = tuple[str, SourceLine | None]
+    Wait = tuple[Callable[[], str], SourceLine | None]
+
+_NOTHING: Final = np.empty(0, np.void)
 
 
 class Lockstep:
@@ -67,7 +71,7 @@ class Lockstep:
         if self._hub is not None:
             self._hub.switch()
 
-    def wait_until(self, core: int, happened: Callable[[], bool], what: str) -> None:
+    def wait_until(self, core: int, happened: Callable[[], bool], what: Callable[[], str]) -> None:
         """Hand over until `happened`; `what` says in an error what the core waits for."""
         if not happened():
             self._waits[core] = (what, user_line())
@@ -86,63 +90,65 @@ class Lockstep:
         ):
             return
         ended = [core for core in range(self.cores) if core not in alive]
-        who = [f"core {core} waits {what} at {line}" for core, (what, line) in self._waits.items()]
+        waits = sorted(self._waits.items())
+        who = [f"core {core} waits {what()} at {line}" for core, (what, line) in waits]
         who += [f"core {core} has ended" for core in ended]
         raise Deadlock(
             f"the cores wait for each other for ever: {'; '.join(who)}",
-            fix="let both cores issue the same barriers and exchanges in the same order",
+            fix="let the cores of a group issue the same barriers and exchanges in the same order",
             source="nki.isa.core_barrier, nki.isa.sendrecv",
             line=next(iter(self._waits.values()))[1],
         )
 
 
-class Meeting:
-    """Barriers and exchanges between the cores of a logical core; `meets` hears of each arrival."""
+class Meetings:
+    """Where the cores of a launch wait for their groups; `met` hears of each that is complete."""
 
     def __init__(
-        self, lockstep: Lockstep, meets: Callable[[int, Hashable, Tile | None], None]
+        self, lockstep: Lockstep, met: Callable[[Sequence[int], Sequence[Tile]], None]
     ) -> None:
         self._lockstep = lockstep
-        self._meets = meets
-        self._arrived = [0] * lockstep.cores
-        self._mail: dict[tuple[int, int, int, int], Array] = {}
-        self._sent: dict[tuple[int, int], int] = {}
+        self._met = met
+        self._waiting: dict[int, Meeting] = {}
+        self._sent: dict[int, Array] = {}
+        self._data: dict[int, Tile] = {}
+        self._received: dict[int, Array] = {}
 
     def link(self, core: int) -> Link:
         """The other cores as `core` sees them."""
-        return Link(self, core)
+        return Link(self, core, self._lockstep.cores)
 
-    def barrier(self, core: int, data: Tile) -> None:
-        """Wait until every core has arrived as often as this one."""
-        self._arrived[core] += 1
-        here = self._arrived[core]
-        self._meets(core, ("barrier", here), data)
-        self._lockstep.wait_until(core, lambda: min(self._arrived) >= here, "at a core_barrier")
+    def meet(self, core: int, meeting: Meeting, sent: Array, data: Tile | None) -> Array:
+        """Wait until all of the group of `core` have come; what the core before it sent."""
+        self._waiting[core], self._sent[core] = meeting, sent
+        if data is not None:
+            self._data[core] = data
+        group, missing = group_of(core, self._waiting)
+        if missing is None:
+            self._complete(group)
+        self._lockstep.wait_until(core, lambda: core in self._received, lambda: self._why(core))
+        return self._received.pop(core)
 
-    def exchange(self, core: int, pipe: int, to_rank: int, from_rank: int, bits: Array) -> Array:
-        """Send `bits` and wait for what `from_rank` sends on the same pipe, in order."""
-        turn = self._sent.get((core, pipe), 0)
-        self._sent[core, pipe] = turn + 1
-        self._mail[core, to_rank, pipe, turn] = bits
-        self._meets(core, ("pipe", pipe, turn), None)
-        wanted = (from_rank, core, pipe, turn)
-        self._lockstep.wait_until(
-            core, lambda: wanted in self._mail, f"for core {from_rank} to send on pipe {pipe}"
-        )
-        return self._mail.pop(wanted)
+    def _complete(self, group: Sequence[int]) -> None:
+        """All of a group have come, and wait no longer."""
+        self._met(group, [self._data.pop(core) for core in group if core in self._data])
+        previous = {core: self._waiting.pop(core).previous for core in group}
+        sent = {core: self._sent.pop(core) for core in group}
+        self._received.update({core: sent[previous[core]] for core in group})
+
+    def _why(self, core: int) -> str:
+        """Whom a core waits for, and in what."""
+        return f"for core {group_of(core, self._waiting)[1]} in {self._waiting[core].at}"
 
 
 class Link:
     """One core's view of the others (an `isa.machine.CoreLink`)."""
 
-    def __init__(self, meeting: Meeting, core: int) -> None:
-        self._meeting = meeting
-        self._core = core
+    def __init__(self, meetings: Meetings, rank: int, cores: int) -> None:
+        self.rank = rank
+        self.cores = cores
+        self._meetings = meetings
 
-    def barrier(self, data: Tile) -> None:
-        """Wait until the other core is here too; `data` is what both then see."""
-        self._meeting.barrier(self._core, data)
-
-    def exchange(self, pipe: int, to_rank: int, from_rank: int, bits: Array) -> Array:
-        """Send `bits` to a rank and give what a rank sent on the same pipe."""
-        return self._meeting.exchange(self._core, pipe, to_rank, from_rank, bits)
+    def meet(self, meeting: Meeting, sent: Array = _NOTHING, data: Tile | None = None) -> Array:
+        """Wait until all of the group have come; what the core before this one sent."""
+        return self._meetings.meet(self.rank, meeting, sent, data)

@@ -1,13 +1,13 @@
-"""Teams: the NeuronCores that run one kernel, one core or the two of a logical core (LNC=2)."""
+"""Teams: the NeuronCores that run one kernel, one core or several in lockstep (LNC=2)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from trnsim.memory import SharedTensors
 from trnsim.program.context import CoreContext, IndependentLoops, Observer, Peer, issuing_to
-from trnsim.program.lockstep import Lockstep, Meeting
+from trnsim.program.lockstep import Lockstep, Meetings
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
@@ -29,8 +29,8 @@ class Watcher(Protocol):
     ) -> None:
         """The next instruction of `core`: what it reads, writes, and comes after."""
 
-    def meets(self, core: int, key: Hashable, data: Tile | None = None) -> None:
-        """The next instruction of `core` meets those of other cores with an equal key."""
+    def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
+        """The next instructions of a group of cores start together; `data` is what they order."""
 
 
 class Team:
@@ -65,12 +65,12 @@ class Team:
                 CoreContext(core, has_values=has_values, observers=(only,), loops=loops_of[0])
             ]
             return
-        meeting = Meeting(self._lockstep, watcher.meets)
+        meetings = Meetings(self._lockstep, watcher.meets)
         for rank, observer in enumerate(observers):
             peer = Peer(
                 rank,
                 len(observers),
-                meeting.link(rank),
+                meetings.link(rank),
                 self._lockstep.hand_over,
                 watcher.accessed,
                 shared,

@@ -8,8 +8,8 @@ The 16 DMA engines are one resource with their joint bandwidth. A transfer that 
 first gap that is long enough, whatever was issued before it. `policy` lists what the compiler would
 decide.
 
-Two cores that run one kernel have a schedule each, which meet where the cores meet: core_barrier
-and sendrecv start on both when both are ready (`replay_together`).
+Cores that run one kernel have a schedule each, which meet where groups of cores meet: core_barrier
+and sendrecv start on all of a group when all of it are ready (`replay_together`).
 
 The Tensor Engine runs slower after a pause (`throttle`). Before v3 two engines that share a port to
 a memory take turns.
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from trnsim.errors import InternalError
 from trnsim.isa import Cost, Engine
+from trnsim.isa.language.meeting import group_of
 from trnsim.timing.policy import DEFAULT, Policy
 from trnsim.timing.throttle import UtilizationLimit
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.arch import NeuronCore
+    from trnsim.isa.language.meeting import Meeting
     from trnsim.memory import Memory
     from trnsim.program import Checked, Program
 
@@ -167,18 +169,31 @@ def replay(program: Program, core: NeuronCore) -> Scheduler:
 def replay_together(programs: Sequence[Program], core: NeuronCore) -> list[Scheduler]:
     """The schedules of cores that run one kernel, with the constants of `core`, priced anew.
 
-    A core that meets the other waits for it.
+    A core that meets others waits for its group, and for nobody else.
+
+    Args:
+        programs: of all cores of the launch, by rank.
+        core: whose constants they are timed with.
     """
-    walks = [_Walk(program, core) for program in programs]
-    while True:
-        for walk in walks:
-            walk.to_next_meeting()
-        waiting = [walk for walk in walks if walk.meeting is not None]
-        if not waiting:
-            return [walk.scheduler for walk in walks]
-        ready_s = max(walk.ready_s() for walk in waiting)
-        for walk in waiting:
-            walk.meet(ready_s)
+    walks = [_Walk(program, core, rank) for rank, program in enumerate(programs)]
+    waiting: dict[int, Meeting] = {}
+    going = list(range(len(walks)))
+    while going:
+        rank = going.pop()
+        meeting = walks[rank].to_next_meeting()
+        if meeting is None:
+            continue
+        waiting[rank] = meeting
+        group, missing = group_of(rank, waiting)
+        if missing is None:
+            ready_s = max(walks[member].ready_s() for member in group)
+            for member in group:
+                walks[member].meet(ready_s)
+                del waiting[member]
+            going += group
+    if waiting:
+        raise InternalError(f"cores that wait for others for ever were to be timed: {waiting}")
+    return [walk.scheduler for walk in walks]
 
 
 class _Walk:
@@ -186,44 +201,39 @@ class _Walk:
 
     Attributes:
         scheduler: what has been placed so far.
-        meeting: the instruction at which it waits for the other core; None at the end.
     """
 
-    def __init__(self, program: Program, core: NeuronCore) -> None:
+    def __init__(self, program: Program, core: NeuronCore, rank: int) -> None:
         self.scheduler = Scheduler(core)
-        self.meeting: int | None = None
         self._program = program
         self._costs = [checked.instruction.price(core, checked.dims) for checked in program.checked]
         self._engines = [checked.engine for checked in program.checked]
-        self._meets = [checked.instruction.meets_cores for checked in program.checked]
+        self._meetings = [checked.instruction.meeting(rank) for checked in program.checked]
         self._next = 0
 
-    def to_next_meeting(self) -> None:
-        """Place what comes before the next meeting, if there is one."""
+    def to_next_meeting(self) -> Meeting | None:
+        """Place what comes before the next meeting, and give that; None at the end."""
         place, predecessors = self.scheduler.place, self._program.predecessors
         which = self._program.which
-        self.meeting = None
         for index in range(self._next, len(which)):
             kind = which[index]
-            if self._meets[kind]:
-                self._next, self.meeting = index + 1, index
-                return
+            meeting = self._meetings[kind]
+            if meeting is not None:
+                self._next = index
+                return meeting
             place(index, self._engines[kind], self._costs[kind], predecessors(index))
         self._next = len(which)
+        return None
 
     def ready_s(self) -> float:
         """When this core has come to its meeting."""
-        _, kind, predecessors = self._at_meeting()
-        return self.scheduler.ready(self._engines[kind], predecessors)[0]
+        index = self._next
+        engine = self._engines[self._program.which[index]]
+        return self.scheduler.ready(engine, self._program.predecessors(index))[0]
 
     def meet(self, ready_s: float) -> None:
-        """All have come."""
-        index, kind, predecessors = self._at_meeting()
-        engine, cost = self._engines[kind], self._costs[kind]
-        self.scheduler.place(index, engine, cost, predecessors, ready_s)
-
-    def _at_meeting(self) -> tuple[int, int, Sequence[int]]:
-        if self.meeting is None:
-            raise InternalError("a core that meets nobody was asked when")
-        index = self.meeting
-        return index, self._program.which[index], self._program.predecessors(index)
+        """All of its group have come."""
+        index, self._next = self._next, self._next + 1
+        kind = self._program.which[index]
+        predecessors = self._program.predecessors(index)
+        self.scheduler.place(index, self._engines[kind], self._costs[kind], predecessors, ready_s)

@@ -1,4 +1,4 @@
-"""Between the two NeuronCores of a logical core (LNC=2): core_barrier, sendrecv."""
+"""Between the NeuronCores of a logical core (LNC=2): core_barrier, sendrecv."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 
 from trnsim.isa.language.declaration import names, reads, writes
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.meeting import Meeting, meeting_of
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
+    from trnsim.isa.language.machine import CoreLink, Machine
 
-_RANKS = (0, 1)
+_PAIR = 2
 _GPSIMD_DMA_BYTES_PER_ITEMSIZE = 256
 
 
@@ -32,21 +33,37 @@ class CoreInstruction(Instruction, engines=()):
     """What the two have in common: generation and launch."""
 
     runs_without_values = True
-    meets_cores = True
 
-    def _check_pair(self, core: NeuronCore) -> None:
-        if core.logical_core_max < len(_RANKS):
+    def _ranks(self, core: NeuronCore) -> tuple[int, ...]:
+        """The ranks of a logical core.
+
+        Raises:
+            IllegalInstruction: on a chip without logical cores.
+        """
+        if core.logical_core_max < _PAIR:
             self.refuse(
                 f"on {core.name}; legal from NeuronCore-v3 on",
                 "launch on one core, or run with target='trn2'",
             )
+        return tuple(range(int(core.logical_core_max)))
+
+    def _link(self, machine: Machine, *named: int) -> CoreLink:
+        """The link to the other cores, of which the launch has all that are `named`."""
+        link = machine.partner(self.opcode)
+        if not all(rank < link.cores for rank in named):
+            self.refuse(
+                f"core {max(named)} in a kernel launched on {link.cores} cores; legal: 0 to "
+                f"{link.cores - 1}",
+                "name cores of the launch",
+            )
+        return link
 
 
 class CoreBarrier(
     CoreInstruction,
     engines=(Engine.gpsimd, Engine.vector, Engine.scalar, Engine.tensor, Engine.sync),
 ):
-    """Both cores wait here for each other; what either did to `data` before is then visible.
+    """The cores of a group wait for each other; what each did to `data` before is then visible.
 
     It orders accesses to `data` alone, and what waits for these: see trnsim.hazards.
 
@@ -61,32 +78,48 @@ class CoreBarrier(
     def check(self, core: NeuronCore, n: Dims) -> None:
         """From NeuronCore-v3 on, with two cores.
 
-        - `cores` is (0, 1).
+        - `cores` is (0, 1): two or more cores of the logical core, in ascending order.
         - `data` is in shared HBM.
         """
         del n
-        self._check_pair(core)
-        if tuple(self.cores) != _RANKS:
-            self.refuse(f"cores={self.cores}; legal: (0, 1)", "name both cores")
+        ranks, cores = self._ranks(core), tuple(self.cores)
+        is_group = cores == tuple(rank for rank in ranks if rank in cores)
+        if not is_group or len(cores) < _PAIR:
+            legal = "" if len(ranks) == _PAIR else "two or more, in ascending order, of "
+            self.refuse(f"cores={self.cores}; legal: {legal}{ranks}", "name the cores that wait")
+
+    def meeting(self, rank: int) -> Meeting:
+        """All of `cores`, at a barrier of just these."""
+        cores = tuple(self.cores)
+        return meeting_of(cores, rank, f"core_barrier(cores={cores})")
 
     def execute(self, machine: Machine) -> None:
         """No values; the cores meet."""
-        link = machine.partner(self.opcode)
+        link = self._link(machine, *self.cores)
+        if link.rank not in self.cores:
+            self.refuse(
+                f"cores={self.cores} on core {link.rank}; legal: groups with this core",
+                "issue the barrier on the cores that it names alone",
+            )
         if not self.data.storage.is_shared:
             self.refuse(
                 f"`data` is {self.data} in private HBM; legal: shared HBM",
                 "allocate it with buffer=nl.shared_hbm; the other core does not see this one",
             )
-        link.barrier(self.data)
+        link.meet(self.meeting(link.rank), data=self.data)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """A semaphore to the other core and one back, once both have come."""
+        """A semaphore to the other cores and one back, once all have come."""
         del n
         return Cost(interval_s=float(core.core_barrier_s), latency_s=0.0)
 
 
 class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
-    """``dst on the other core = src`` and ``dst = src of the other core``, at once."""
+    """``dst on the other core = src`` and ``dst = src of the other core``, at once.
+
+    Exchanges of one `pipe_id` go ahead together: all cores of the ring in which each sends to the
+    next.
+    """
 
     src: Tile = reads("P F", SBUF)
     dst: Tile = writes("P F", SBUF)
@@ -103,15 +136,16 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """From NeuronCore-v3 on, with two cores.
 
-        - Ranks are 0 or 1.
+        - Ranks are 0 or 1, the cores of the logical core.
         - src and dst have one dtype, and one shape on both cores.
         - By gpsimd_dma at most 256 elements a partition: 1024 bytes of 32 bits, 512 of 16, 256 of
           8.
         """
-        self._check_pair(core)
+        ranks = self._ranks(core)
         for name in ("send_to_rank", "recv_from_rank"):
-            if getattr(self, name) not in _RANKS:
-                self.refuse(f"{name}={getattr(self, name)}; legal: 0 or 1", "name one of the cores")
+            if (rank := getattr(self, name)) not in ranks:
+                legal = " or ".join(map(str, ranks))
+                self.refuse(f"{name}={rank}; legal: {legal}", "name one of the cores")
         if self.src.dtype != self.dst.dtype:
             self.refuse(
                 f"src is {self.src} and dst is {self.dst}; legal: equal dtypes",
@@ -126,6 +160,12 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
                 "send in parts, or use dma_engine=nisa.dma_engine.dma",
             )
 
+    def meeting(self, rank: int) -> Meeting:
+        """The cores that it receives from and sends to, on its pipe."""
+        del rank
+        at = f"sendrecv(pipe_id={self.pipe_id})"
+        return Meeting(at, int(self.recv_from_rank), int(self.send_to_rank))
+
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """Of dst what is written of src, as the cores run one program."""
         del tile
@@ -133,12 +173,10 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
 
     def execute(self, machine: Machine) -> None:
         """Bits as they are."""
-        link = machine.partner(self.opcode)
+        link = self._link(machine, int(self.send_to_rank), int(self.recv_from_rank))
         has_values = self.src.storage.data is not None
         sent = self.src.bits().copy() if has_values else np.empty(self.src.shape, np.void)
-        received = link.exchange(
-            self.pipe_id, int(self.send_to_rank), int(self.recv_from_rank), sent
-        )
+        received = link.meet(self.meeting(link.rank), sent)
         if received.shape != self.dst.shape:
             self.refuse(
                 f"dst is {self.dst} and the other core sends {list(received.shape)}; legal: equal "

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array
     from trnsim.isa.language.machine import Machine
+    from trnsim.isa.language.meeting import Meeting
 
 SBUF: Final = Memory.SBUF
 PSUM: Final = Memory.PSUM
@@ -98,7 +99,6 @@ class Instruction:
     is_published: ClassVar[bool]
     spread: ClassVar[Spread] = ""  # which elements of its operands a result comes of
     runs_without_values: ClassVar[bool] = False  # barriers and registers steer the program
-    meets_cores: ClassVar[bool] = False  # it starts on all cores of a launch at once
     # Operands of which what has been written before decides what it does, or leaves written.
     looks_at_written: ClassVar[tuple[str, ...]] = ()
     # The operand that `.indirect()` may scatter, and the one that it may gather; () where `check`
@@ -176,6 +176,10 @@ class Instruction:
         """The engine that the kernel named, else the first legal one."""
         named: Engine = getattr(self, "engine", Engine.unknown)
         return self.engines[0] if named is Engine.unknown else named
+
+    def meeting(self, rank: int) -> Meeting | None:  # noqa: ARG002  the cores' instructions need it
+        """Where core `rank` waits for other cores before the instruction starts, if it does."""
+        return None
 
     # What every instruction has
 

@@ -19,6 +19,7 @@ from trnsim.isa.numerics.xorwow import GENERATORS, RandomState
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array, Float32Array
+    from trnsim.isa.language.meeting import Meeting
     from trnsim.memory import Tile
 
 
@@ -62,13 +63,27 @@ class Accumulator:
 
 
 class CoreLink(Protocol):
-    """The other NeuronCore of a logical core, as an instruction sees it."""
+    """The other NeuronCores of a launch, as an instruction of one sees them.
 
-    def barrier(self, data: Tile) -> None:
-        """Wait until the other core is here too; `data` is what both then see."""
+    Attributes:
+        rank: this core's number.
+        cores: how many there are.
+    """
 
-    def exchange(self, pipe: int, to_rank: int, from_rank: int, bits: Array) -> Array:
-        """Send `bits` to a rank and give what a rank sent on the same pipe."""
+    rank: int
+    cores: int
+
+    def meet(self, meeting: Meeting, sent: Array = ..., data: Tile | None = None) -> Array:
+        """Wait until the group is complete.
+
+        Args:
+            meeting: the group and where it meets.
+            sent: the bits for the core that follows.
+            data: what all of the group then see.
+
+        Returns:
+            The bits of the core before.
+        """
         ...
 
 
@@ -79,7 +94,7 @@ class Machine:
         core: what the core is.
         accumulators: the accumulator registers of the Scalar and the Vector Engine.
         random: the pseudo-random generators of the Vector and the GpSimd Engine.
-        link: the other core of the logical core, or None on one core.
+        link: the other cores of the launch, or None on one core.
     """
 
     def __init__(self, core: NeuronCore, link: CoreLink | None = None) -> None:
@@ -92,7 +107,7 @@ class Machine:
         self.random = {engine: RandomState(engine, lanes) for engine in GENERATORS}
 
     def partner(self, opcode: str) -> CoreLink:
-        """The link to the other core.
+        """The link to the other cores.
 
         Raises:
             IllegalInstruction: on a single core.
