@@ -567,3 +567,29 @@ def test_a_call_that_fails_leaves_no_record(traced, random):
     traced.clear()
     called(kernel, random((4, 8)))
     assert len(traced) == 6
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_call_that_uses_another_register_leaves_the_record(traced, random, swapped):
+    """The registers look alike and hold the same; who filled the one that is used differs."""
+    choice = [0]
+
+    @jit
+    def kernel(a, rows):
+        out = nl.ndarray((1, a.shape[1]), dtype=a.dtype, buffer=nl.shared_hbm)
+        registers = [nisa.register_alloc() for _ in range(2)]
+        for register in registers:
+            nisa.register_load(register, rows[0])
+        nisa.dma_copy(dst=out, src=a[nl.ds(registers[choice[0]], 1)])
+        return out
+
+    a, rows = random((8, 16)), np.array([5], np.int32)
+    expected = told(called(kernel, a, rows)[1])
+    choice[0] = int(swapped)
+    del traced[:]
+    again = told(called(kernel, a, rows, times=1)[0])
+    assert bool(traced) == swapped
+    fresh = told(trnsim.run(jit(kernel.__wrapped__), a, rows))
+    assert again["waits"] == fresh["waits"]
+    assert again["spans"] == fresh["spans"]
+    assert (again["waits"] != expected["waits"]) == swapped

@@ -23,7 +23,14 @@ Indices = npt.NDArray[np.int64]
 
 @runtime_checkable
 class Register(Protocol):
-    """Something that holds an integer when an instruction runs."""
+    """Something that holds an integer when an instruction runs.
+
+    Attributes:
+        origins: the instructions that what it holds comes from, each as the first serial number of
+            its program and its place there.
+    """
+
+    origins: tuple[tuple[int, int], ...]
 
     @property
     def value(self) -> int:

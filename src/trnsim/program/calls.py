@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from trnsim.dtypes import Dtype
     from trnsim.errors import SourceLine
     from trnsim.memory import AccessPattern, Layout, Memory, Storage
-    from trnsim.program.context import CoreContext, Known
+    from trnsim.program.context import CoreContext
+    from trnsim.program.known import Known
     from trnsim.program.recording import Program
 
 MAX_STEPS: Final = 50_000
@@ -52,6 +53,7 @@ class Step(NamedTuple):
             names without touching them.
         reads: how many it reads.
         writes: how many it writes.
+        awaited: the instructions that filled the registers which it reads.
     """
 
     known: Known
@@ -59,6 +61,7 @@ class Step(NamedTuple):
     touches: tuple[Touch, ...]
     reads: int
     writes: int
+    awaited: tuple[int, ...]
 
 
 @dataclass
@@ -104,6 +107,7 @@ class Recorder:
         reads: list[Tile],
         writes: list[Tile],
         named: list[Tile],
+        awaited: tuple[int, ...],
     ) -> None:
         """The run has issued an instruction."""
         if self.record is None:
@@ -112,7 +116,7 @@ class Recorder:
             self.record = None
             return
         touches = tuple(map(self._touch, [*reads, *writes, *named]))
-        self.record.steps.append(Step(known, line, touches, len(reads), len(writes)))
+        self.record.steps.append(Step(known, line, touches, len(reads), len(writes), awaited))
 
     def _touch(self, tile: Tile) -> Touch:
         return Touch(self._number(tile.storage), tile.layout, tile.dtype, tile.pattern)
@@ -152,13 +156,15 @@ class Follower:
         reads: list[Tile],
         writes: list[Tile],
         named: list[Tile],
+        awaited: tuple[int, ...],
     ) -> bool:
         """Whether the record has this instruction next; if so it has been passed."""
         steps, position = self.record.steps, self.position
         if position == len(steps) or not self._are_inputs_alike:
             return False
         step = steps[position]
-        if step.known is not known or (step.line is not line and step.line != line):
+        is_alike = step.known is known and step.awaited == awaited
+        if not is_alike or (step.line is not line and step.line != line):
             return False
         tiles = [*reads, *writes, *named] if named else reads + writes
         if len(tiles) != len(step.touches):

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trnsim.errors import BadInput
-from trnsim.isa import VirtualRegister
 from trnsim.memory import ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def refuse(reason: str) -> NoReturn:
 
 def _dependence_on_values(instruction: Instruction, reads: Sequence[Tile]) -> str:
     """Why what it does, or leaves written, could be something else another time; or ""."""
-    if any(isinstance(value, VirtualRegister) for value in vars(instruction).values()):
+    if instruction.registers_read() or instruction.registers_written():
         return f"{instruction.opcode} uses a register"
     tiles = [tile for _, tile in instruction.tiles()]
     if any(tile.index is not None for tile in tiles):

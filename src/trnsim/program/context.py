@@ -22,6 +22,7 @@ from trnsim.memory import CoreMemory, Tile
 from trnsim.program.calls import Follower, Record, Recorder
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.dependencies import DependencyTable
+from trnsim.program.known import Known, known_of
 from trnsim.program.recording import Checked, Program
 
 if TYPE_CHECKING:
@@ -150,11 +151,25 @@ class CoreContext:
             EmulatorError: whatever the instruction violates, with the user's line.
         """
         known = self._check(instruction)
+        awaited = self._fillers(instruction) if known.reads_registers else ()
         if known.has_index:
-            self._issue_indexed(instruction)
-            return
-        reads, writes = known.accesses(instruction)
-        self._run(instruction, known, reads, writes)
+            self._issue_indexed(instruction, awaited)
+        else:
+            reads, writes = known.accesses(instruction)
+            self._run(instruction, known, reads, writes, awaited)
+        if known.writes_registers:
+            for register in instruction.registers_written():
+                register.origins = ((self._first_serial, self._place() - 1),)
+
+    def _place(self) -> int:
+        """How many instructions have been issued."""
+        follower = self._follower
+        return len(self.program) if follower is None else follower.position
+
+    def _fillers(self, instruction: Instruction) -> tuple[int, ...]:
+        """The instructions that filled the registers which this one reads."""
+        origins = chain(*(register.origins for register in instruction.registers_read()))
+        return tuple(sorted({place for serial, place in origins if serial == self._first_serial}))
 
     def refuse_capture(self, reason: str) -> None:
         """Refuse to be captured where the kernel does what its instructions do not tell.
@@ -165,12 +180,12 @@ class CoreContext:
         if self.capture is not None:
             refuse(reason)
 
-    def _issue_indexed(self, instruction: Instruction) -> None:
+    def _issue_indexed(self, instruction: Instruction, awaited: tuple[int, ...]) -> None:
         """Issue an instruction of which an operand's place is known only now."""
         reads, writes = instruction.accesses()
         indices = [source for tile in (*reads, *writes) for source in tile.index_tiles()]
         if not self.has_values:
-            self._run(instruction, self._check(instruction), reads + indices, writes)
+            self._run(instruction, self._check(instruction), reads + indices, writes, awaited)
             return
         for tile in indices:
             tile.require_within()
@@ -180,13 +195,18 @@ class CoreContext:
             self.refuse_capture(f"{instruction.opcode} takes an index from memory")
         if resolved is None:
             # What an index out of bounds skips is issued all the same, and reads its index.
-            self._record(self._check(instruction), indices, [], [])
+            self._record(self._check(instruction), indices, [], [], awaited)
             return
         reads, writes = resolved.accesses()
-        self._run(resolved, self._check(resolved), reads + indices, writes)
+        self._run(resolved, self._check(resolved), reads + indices, writes, awaited)
 
     def _run(
-        self, instruction: Instruction, known: Known, reads: list[Tile], writes: list[Tile]
+        self,
+        instruction: Instruction,
+        known: Known,
+        reads: list[Tile],
+        writes: list[Tile],
+        awaited: tuple[int, ...],
     ) -> None:
         """Execute and record a checked instruction whose operands have their places."""
         if self.has_values:
@@ -195,7 +215,7 @@ class CoreContext:
             instruction.execute(self._machine)
         names = instruction.named
         named = [getattr(instruction, name) for name in names] if names else []
-        self._record(known, reads, writes, named)
+        self._record(known, reads, writes, named, awaited)
 
     def _execute(
         self, instruction: Instruction, known: Known, reads: list[Tile], writes: list[Tile]
@@ -234,24 +254,29 @@ class CoreContext:
         return partly
 
     def _record(
-        self, known: Known, reads: list[Tile], writes: list[Tile], named: list[Tile]
+        self,
+        known: Known,
+        reads: list[Tile],
+        writes: list[Tile],
+        named: list[Tile],
+        awaited: tuple[int, ...],
     ) -> None:
         """Record an executed instruction, or find that it has been recorded before."""
         line = user_line(above=len(("_record", "_run", "issue", "its caller")))
         if self.loops is not None:
             self.loops.accessed(reads, writes, line)
         follower = self._follower
-        index = len(self.program) if follower is None else follower.position
+        index = self._place()
         if follower is None:
-            ordered = self._append(known, line, reads, writes, named)
+            ordered = self._append(known, line, reads, writes, named, awaited)
             if self._recorder is not None:
-                self._recorder.note(known, line, reads, writes, named)
+                self._recorder.note(known, line, reads, writes, named, awaited)
             if self.peer is not None:
                 waits_for = self._behind(index, known.checked, ordered)
                 self._tell_peer(self.peer, reads, writes, line, waits_for)
-        elif not follower.agrees(known, line, reads, writes, named):
+        elif not follower.agrees(known, line, reads, writes, named, awaited):
             self._leave_record()
-            self._append(self._admit(known), line, reads, writes, named)
+            self._append(self._admit(known), line, reads, writes, named, awaited)
         if self.tell is not None and index % _TOLD_EVERY == 0:
             self.tell(index)
 
@@ -262,12 +287,19 @@ class CoreContext:
         reads: list[Tile],
         writes: list[Tile],
         named: list[Tile],
+        awaited: tuple[int, ...],
     ) -> list[int]:
-        """Find what an instruction waits for and when it runs, and record it; what it waits for."""
+        """Find what an instruction waits for and when it runs, and record it; what it waits for.
+
+        It waits for who filled the registers that it reads, unless its own engine did before.
+        """
         program, checked = self.program, known.checked
         index = len(program.which)
         ordered_by = writes + named if named else writes
         predecessors = self._dependencies.predecessors(index, checked.engine, reads, ordered_by)
+        if awaited:
+            elsewhere = (i for i in awaited if program.instruction(i).engine is not checked.engine)
+            predecessors.update(elsewhere)
         ordered = sorted(predecessors)
         program.append(known.number, ordered, line)
         program.note_use(index, reads, writes)
@@ -282,7 +314,7 @@ class CoreContext:
             raise InternalError("a run left a record that it did not follow")
         self.program, self._known = Program(self.core, first_serial=self._first_serial), {}
         for step, reads, writes, named in follower.passed():
-            self._append(self._admit(step.known), step.line, reads, writes, named)
+            self._append(self._admit(step.known), step.line, reads, writes, named, step.awaited)
 
     def _admit(self, known: Known) -> Known:
         """What a record knows of an instruction, with its number in this program."""
@@ -353,7 +385,7 @@ class CoreContext:
             cost = outline.price(self.core, dims)
             engine = outline.chosen_engine(self.core)
             checked = Checked(outline, dims, engine, cost)
-            known = self._known[signature] = _known_of(
+            known = self._known[signature] = known_of(
                 signature, len(self.program.checked), checked, instruction, values
             )
             self.program.checked.append(checked)
@@ -363,63 +395,6 @@ class CoreContext:
 
 
 _TOLD_EVERY = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What instructions with equal signatures share.
-
-    Attributes:
-        signature: that they share.
-        number: their number among the distinct ones.
-        checked: what the program records of them.
-        has_index: whether an operand's place is known only when the instruction runs.
-        writes_all: whether it leaves every written operand written.
-        canonical: values of its fields that it may be given as another type.
-        read: the operands that it reads, where each of them is one tile; else None.
-        written: likewise the operands that it writes.
-    """
-
-    signature: tuple[object, ...]
-    number: int
-    checked: Checked
-    has_index: bool
-    writes_all: bool
-    canonical: dict[str, Any]
-    read: tuple[str, ...] | None
-    written: tuple[str, ...]
-
-    def accesses(self, instruction: Instruction) -> tuple[list[Tile], list[Tile]]:
-        """The tiles that an instruction of this signature reads and writes."""
-        if self.read is None:
-            return instruction.accesses()
-        operands = instruction.__dict__
-        find = operands.__getitem__
-        return list(map(find, self.read)), list(map(find, self.written))
-
-
-def _known_of(
-    signature: tuple[object, ...],
-    number: int,
-    checked: Checked,
-    instruction: Instruction,
-    values: dict[str, Any],
-) -> Known:
-    """What is known of `instruction`, the first of its signature."""
-    made, operands = type(instruction), instruction.__dict__
-    plan = [step for step in made.access_plan if operands[step[0]].__class__ is not tuple]
-    is_plain = made.accesses is Instruction.accesses and len(plan) == len(made.access_plan)
-    tiles = [step for step in plan if isinstance(operands[step[0]], Tile)]
-    return Known(
-        signature,
-        number,
-        checked,
-        has_index=any(tile.index is not None for tile in chain(*instruction.accesses())),
-        writes_all=made.written_tiles is Instruction.written_tiles,
-        canonical=values,
-        read=tuple(name for name, looks, _ in tiles if looks) if is_plain else None,
-        written=tuple(name for name, _, changes in tiles if changes),
-    )
 
 
 def _both(

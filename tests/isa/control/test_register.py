@@ -10,6 +10,7 @@ from trnsim.dtypes import FLOAT8_E4M3FN_X4
 from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior, Unspecified
 from trnsim.isa import (
     Engine,
+    Iota,
     RegisterAlloc,
     RegisterLoad,
     RegisterMove,
@@ -249,3 +250,138 @@ def test_a_deep_copy_of_what_names_a_register_names_the_same_one():
     (copied,) = copy.deepcopy([register])
     copied.put(5)
     assert register.value == 5
+
+
+# Who waits for registers
+
+
+def waits(work, index):
+    """The opcodes of the instructions that instruction `index` waits for, by their places."""
+    return {i: work.program.instruction(i).opcode for i in work.program.predecessors(index)}
+
+
+def loaded(work, value=1):
+    """A register that holds `value`, loaded from SBUF; and the place of the load."""
+    register = VirtualRegister()
+    work.context.issue(RegisterLoad(register, work.tile(np.full((1, 1), value, INT))))
+    return register, len(work.program) - 1
+
+
+def counting(work, register):
+    """An instruction of GpSimd that takes a register."""
+    work.context.issue(Iota(work.empty((4, 8), INT), ((1, 8),), register))
+    return len(work.program) - 1
+
+
+@pytest.mark.parametrize("has_values", [True, False])
+def test_who_uses_a_register_waits_for_who_filled_it(bench, has_values):
+    work = bench(has_values=has_values)
+    register, load = loaded(work)
+    for _ in range(2):
+        index = counting(work, register)
+        assert waits(work, index) == {load: "register_load"}
+        ready_s = work.scheduler.end_s[load] + float(work.core.engine_semaphore_s)
+        assert work.scheduler.start_s[index] >= ready_s
+    assert waits(work, counting(work, 3)) == {}
+
+
+def test_a_register_that_was_filled_again_has_only_its_last_filler(bench):
+    work = bench()
+    register, first = loaded(work)
+    user = counting(work, register)
+    work.context.issue(RegisterMove(register, 5))
+    again = len(work.program) - 1
+    assert waits(work, again) == {}  # who reads a register does so as it starts
+    assert waits(work, counting(work, register)) == {again: "register_move"}
+    assert waits(work, user) == {first: "register_load"}
+
+
+@pytest.mark.parametrize(
+    "derive",
+    [
+        lambda a, b: a + b,
+        lambda a, b: 1 + (b * 2 - a),
+        lambda a, b: (a.copied() // 1) % (b.copied() + 4),
+    ],
+)
+def test_arithmetic_and_copies_have_the_fillers_of_what_they_come_from(bench, derive):
+    work = bench()
+    (one, first), (other, second) = loaded(work), loaded(work, 2)
+    derived = derive(one, other)
+    work.context.issue(RegisterMove(one, 9))  # later, and no part of it
+    both = {first: "register_load", second: "register_load"}
+    assert waits(work, counting(work, derived)) == both
+
+
+def test_the_engine_that_fills_registers_keeps_its_own_order(bench):
+    work = bench()
+    register, _ = loaded(work)
+    work.context.issue(RegisterMove(VirtualRegister(), register))
+    work.context.issue(RegisterStore(work.empty((1, 1), INT), register))
+    for index in (1, 2):
+        assert waits(work, index) == {}
+
+
+def test_nobody_waits_for_a_number_that_the_kernel_was_compiled_with(bench):
+    work = bench()
+    work.context.issue(RegisterAlloc(3))
+    assert waits(work, counting(work, RegisterAlloc(3).result())) == {}
+
+
+def test_a_register_of_an_earlier_run_has_no_filler_in_this_one(bench):
+    register, _ = loaded(bench())
+    work = bench()
+    loaded(work)
+    assert waits(work, counting(work, register)) == {}
+
+
+@jit
+def gathered(a, rows):
+    """The rows of `a` that `rows` names, one transfer each by way of a register."""
+    out = nl.ndarray((rows.shape[0], a.shape[1]), dtype=a.dtype, buffer=nl.shared_hbm)
+    place = nisa.register_alloc()
+    for row in range(rows.shape[0]):
+        nisa.register_load(place, rows[row])
+        nisa.dma_copy(dst=out[row : row + 1], src=a[nl.ds(place, 1)])
+    return out
+
+
+@pytest.mark.parametrize("numerics", [True, False])
+def test_a_transfer_waits_for_the_register_that_says_where_it_lies(random, numerics):
+    a, rows = random((8, 16)), np.array([5, 0, 7], INT)
+    run = trnsim.run(gathered, a, rows, numerics=numerics)
+    opcodes = [run.program.instruction(i).opcode for i in range(len(run.program))]
+    loads = [i for i, opcode in enumerate(opcodes) if opcode == "register_load"]
+    copies = [i for i, opcode in enumerate(opcodes) if opcode == "dma_copy"]
+    assert len(loads) == len(copies) == len(rows)
+    for load, copy_ in zip(loads, copies, strict=True):
+        assert list(run.program.predecessors(copy_)) == [load]
+        assert list(run.program.predecessors(load)) == []
+    if numerics:
+        np.testing.assert_array_equal(run.outputs, a[rows])
+
+
+def test_a_while_loop_passes_on_who_filled_its_condition(random):
+    @jit
+    def kernel(a, flags):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=a)
+        condition = nisa.register_alloc()
+        nisa.register_load(condition, flags[0])
+
+        def body(place):
+            nisa.dma_copy(dst=out[nl.ds(place, 1)], src=a[0:1])
+            following = nisa.register_alloc()
+            nisa.register_load(following, flags[1])
+            return following
+
+        nl.while_loop(condition, body)
+        return out
+
+    a = random((4, 8))
+    run = trnsim.run(kernel, a, np.array([2, 0], INT))
+    np.testing.assert_array_equal(run.outputs, a[[0, 1, 0, 3]])
+    program = run.program
+    opcodes = [program.instruction(i).opcode for i in range(len(program))]
+    load, copied = opcodes.index("register_load"), len(opcodes) - opcodes[::-1].index("dma_copy")
+    assert load in program.predecessors(copied - 1)

@@ -13,6 +13,7 @@ from trnsim.isa.reference.page import call, described, facts_read, page, support
 ORDER = [
     "Operands",
     "Parameters",
+    "State",
     "Where it runs",
     "Constraints",
     "Values",
@@ -39,6 +40,19 @@ def test_a_page_names_every_operand_and_parameter(made):
     text = page(made)
     for field in fields(made):
         assert f"| `{field.name}`" in text
+
+
+def test_a_page_says_what_an_instruction_touches_beside_its_tiles():
+    for opcode, row in {
+        "rng": r"random number generators of its engine +\| updates",
+        "rand_get_state": r"random number generators of its engine +\| reads",
+        "exponential": r"accumulator registers of its engine +\| updates",
+        "iota": r"`offset`, where it is a register +\| reads",
+        "register_load": r"`dst`, where it is a register +\| writes",
+        "sendrecv": r"the other cores of its group +\| waits for",
+    }.items():
+        assert re.search(rf"## State\n\n.*\n.*\n\| [^\n]*{row} +\|", page(declared(opcode)))
+    assert "## State" not in page(declared("tensor_copy"))
 
 
 def test_a_call_shows_the_defaults_under_awss_names():

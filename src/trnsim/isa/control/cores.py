@@ -32,8 +32,6 @@ class DmaEngine(Enum):
 class CoreInstruction(Instruction, engines=()):
     """What the two have in common: generation and launch."""
 
-    runs_without_values = True
-
     def _ranks(self, core: NeuronCore) -> tuple[int, ...]:
         """The ranks of a logical core.
 

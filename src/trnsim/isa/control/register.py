@@ -1,7 +1,12 @@
 """Registers of the engines' sequencers: register_alloc, _move, _load, _store.
 
 A register holds an integer of 32 bits. Kernels use registers as dynamic loop bounds, conditions and
-offsets; here their values are known as soon as the instruction that sets them has been issued.
+offsets; here their values are known as soon as the instruction that sets them has been issued. An
+instruction that uses a register as an operand or as the place of a tile waits for the instruction
+that filled it. It reads the register as it starts, so a later one may fill it again meanwhile. What
+register_alloc puts there is known when the kernel is compiled: nobody waits for it.
+
+Not modelled: the time that a loop or a condition waits for its registers.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior, Unspecified
-from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.declaration import reads, reads_register, writes, writes_register
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
@@ -33,12 +38,17 @@ class UnsupportedOperator(IllegalInstruction, TypeError):
 
 
 class VirtualRegister:
-    """A register, readable as an integer; arithmetic on it gives new registers."""
+    """A register, readable as an integer; arithmetic on it gives new registers.
+
+    Attributes:
+        origins: the instructions that what it holds comes from (see `memory.index.Register`).
+    """
 
     def __init__(self, state: int | None = None, frozen: bool = False) -> None:
         self._state = state
         self._frozen = frozen
         self._is_unknown = False
+        self.origins: tuple[tuple[int, int], ...] = ()
 
     def __deepcopy__(self, memo: object) -> VirtualRegister:
         """Itself: a register is a place, and a copy of what names it names the same place."""
@@ -85,6 +95,12 @@ class VirtualRegister:
         self._state = int(value)
         self._is_unknown = False
 
+    def copied(self) -> VirtualRegister:
+        """A register of its own that holds the same."""
+        copy = VirtualRegister(self.value)
+        copy.origins = self.origins
+        return copy
+
     def forget(self) -> None:
         """It holds what nobody knows: a load in a shape-only run."""
         self._is_unknown = True
@@ -118,13 +134,15 @@ def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
                 source=_SOURCE,
             )
         try:
-            return VirtualRegister(getattr(self.value, name)(int(other)))
+            result = VirtualRegister(getattr(self.value, name)(int(other)))
         except ZeroDivisionError:
             raise UndefinedBehavior(
                 "a register is divided by zero",
                 fix="test the divisor before, or start it from 1",
                 source=_SOURCE,
             ) from None
+        result.origins = self.origins + getattr(other, "origins", ())
+        return result
 
     return apply
 
@@ -210,10 +228,8 @@ class RegisterAlloc(RegisterInstruction, engines=(Engine.sync,)):
 class RegisterMove(RegisterInstruction, engines=(Engine.sync,)):
     """``dst = src`` for a register and an integer or another register."""
 
-    runs_without_values = True
-
-    dst: VirtualRegister
-    src: VirtualRegister | int
+    dst: VirtualRegister = writes_register()
+    src: VirtualRegister | int = reads_register()
 
     def check(self, core: NeuronCore, n: Dims) -> None:
         """`dst` is a register, src a register or an integer."""
@@ -236,9 +252,7 @@ class RegisterLoad(RegisterInstruction, engines=(Engine.sync,)):
         AWS publishes no cost of registers; one step of a sequencer is assumed.
     """
 
-    runs_without_values = True
-
-    dst: VirtualRegister
+    dst: VirtualRegister = writes_register()
     src: Tile = reads("", SBUF, HBM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
@@ -272,7 +286,7 @@ class RegisterStore(RegisterInstruction, engines=(Engine.sync,)):
     """``dst = src`` for a tensor of one element in HBM or SBUF and a register."""
 
     dst: Tile = writes("", SBUF, HBM)
-    src: VirtualRegister
+    src: VirtualRegister = reads_register()
 
     def check(self, core: NeuronCore, n: Dims) -> None:
         """`src` is a register, dst a tensor of one element."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from trnsim.dtypes import round_to
 from trnsim.isa.control.register import VirtualRegister
-from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.declaration import reads, reads_register, writes
 from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
 from trnsim.isa.language.modes import Engine
@@ -134,8 +134,8 @@ class Iota(PatternInstruction, engines=(Engine.gpsimd,)):
         Beyond 32 bits the numbers wrap around; AWS says only that they are of 32 bits.
     """
 
-    offset: Integer = 0
-    channel_multiplier: Integer = 0
+    offset: Integer = reads_register(default=0)
+    channel_multiplier: Integer = reads_register(default=0)
 
     def execute(self, machine: Machine) -> None:
         """Int32 arithmetic, one cast on write."""
@@ -150,13 +150,13 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
     through float32.
     """
 
-    channel_multiplier: Integer
+    channel_multiplier: Integer = reads_register()
     spread = "elements"
 
     on_true_tile: Tile = reads("P F", SBUF)
     on_false_value: float | Tile
     cmp_op: str = "equal"
-    offset: Integer = 0
+    offset: Integer = reads_register(default=0)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
         """As iota: one to four pairs [step, num], with as many elements as a partition of dst.

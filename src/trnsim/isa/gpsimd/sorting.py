@@ -10,7 +10,7 @@ from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT32
 from trnsim.errors import Unspecified
 from trnsim.isa.gpsimd.gather import GPSIMD_CORE_PARTITIONS
 from trnsim.isa.gpsimd.pattern import Integer, check_int32, int32
-from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.declaration import reads, reads_register, writes
 from trnsim.isa.language.fields import are_tiles, is_whole
 from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
@@ -135,8 +135,8 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
 
     dst: Tile = writes("P N", SBUF, dtypes=(INT32,))
     src: Tile = reads("P T", SBUF, dtypes=(FLOAT32, INT32))
-    index_offset: Integer = 0
-    padding_val: Integer = -1
+    index_offset: Integer = reads_register(default=0)
+    padding_val: Integer = reads_register(default=-1)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
         """From NeuronCore-v3 on.

@@ -1,12 +1,15 @@
-"""Operands as they are declared: fields that say what an instruction does with a tile.
+"""What an instruction reads and writes, as it declares it: tiles, registers, hidden state.
 
 dst: Tile = writes("P F", SBUF, PSUM)
 scale: Tile | float = vector_or_number("P 1", SBUF, PSUM, default=1.0)
+offset: int | VirtualRegister = reads_register(default=0)
+state = (StateUse(State.accumulators, "update"),)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -34,6 +37,32 @@ class Operand:
     dtypes: tuple[Dtype, ...]
     is_immediate: bool = False
     is_many: bool = False
+
+
+class State(Enum):
+    """What instructions leave for later ones beside tiles and registers.
+
+    The first two are an engine's own. Only the instructions that it executes touch them, and it
+    executes these in order, so that nobody waits for anybody because of them. The third is kept
+    with each tensor in PSUM, and is ordered as the tensor is.
+    """
+
+    accumulators = "the accumulator registers of its engine"
+    generators = "the random number generators of its engine"
+    accumulation = "which elements of `dst` a matmul has started"
+
+
+@dataclass(frozen=True, slots=True)
+class StateUse:
+    """What an instruction may do with a state: whether it does, its parameters decide.
+
+    Attributes:
+        state: which one.
+        access: "read", "write" or "update" (both).
+    """
+
+    state: State
+    access: str
 
 
 LOOKS: Final = ("read", "update")
@@ -82,3 +111,20 @@ def reads_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> 
 def vector_or_number(axes: str, *memories: Memory, default: Any = _REQUIRED) -> Any:
     """A number, or a tile with one element a partition that is broadcast along the free axis."""
     return _operand(Operand("read", tuple(axes.split()), memories, (), is_immediate=True), default)
+
+
+def reads_register(default: Any = _REQUIRED) -> Any:
+    """A register that the instruction reads, or a number that stands for one."""
+    return _register("read", default)
+
+
+def writes_register() -> Any:
+    """A register that the instruction fills."""
+    return _register("write", _REQUIRED)
+
+
+def _register(access: str, default: Any) -> Any:
+    metadata = {"register": access}
+    if default is _REQUIRED:
+        return field(metadata=metadata)
+    return field(default=default, metadata=metadata)

@@ -19,12 +19,15 @@ from trnsim.isa.language.declaration import (
     CHANGES,
     LOOKS,
     Operand,
+    StateUse,
     names,
     reads,
     reads_many,
+    reads_register,
     updates,
     vector_or_number,
     writes,
+    writes_register,
 )
 from trnsim.isa.language.fields import wrong_field
 from trnsim.isa.language.indirection import check_indirection
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from trnsim.dtypes import Array
     from trnsim.isa.language.machine import Machine
     from trnsim.isa.language.meeting import Meeting
+    from trnsim.memory.index import Register
 
 SBUF: Final = Memory.SBUF
 PSUM: Final = Memory.PSUM
@@ -87,7 +91,17 @@ class Cost:
 
 @dataclass_transform(
     eq_default=False,
-    field_specifiers=(reads, writes, updates, names, reads_many, vector_or_number, field),
+    field_specifiers=(
+        reads,
+        writes,
+        updates,
+        names,
+        reads_many,
+        vector_or_number,
+        reads_register,
+        writes_register,
+        field,
+    ),
 )
 @dataclass(eq=False, repr=False)
 class Instruction:
@@ -98,7 +112,7 @@ class Instruction:
     opcode: ClassVar[str]
     is_published: ClassVar[bool]
     spread: ClassVar[Spread] = ""  # which elements of its operands a result comes of
-    runs_without_values: ClassVar[bool] = False  # barriers and registers steer the program
+    state: ClassVar[tuple[StateUse, ...]] = ()  # what it touches beyond its fields
     # Operands of which what has been written before decides what it does, or leaves written.
     looks_at_written: ClassVar[tuple[str, ...]] = ()
     # The operand that `.indirect()` may scatter, and the one that it may gather; () where `check`
@@ -107,6 +121,8 @@ class Instruction:
     operands: ClassVar[dict[str, Operand]]
     access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]
     named: ClassVar[tuple[str, ...]]
+    registers: ClassVar[dict[str, str]]  # fields that hold registers, and what it does with these
+    runs_without_values: ClassVar[bool]  # registers and meetings steer the program
     registry: ClassVar[dict[str, type[Instruction]]] = {}
 
     def __init_subclass__(
@@ -140,6 +156,11 @@ class Instruction:
         cls.named = tuple(
             name for name, operand in cls.operands.items() if operand.access == "name"
         )
+        cls.registers = {
+            f.name: f.metadata["register"] for f in fields(cls) if "register" in f.metadata
+        }
+        meets = cls.meeting is not Instruction.meeting
+        cls.runs_without_values = meets or "write" in cls.registers.values()
         if engines:
             Instruction.registry[cls.opcode] = cls
 
@@ -211,6 +232,17 @@ class Instruction:
                 looked += tiles if looks else ()
                 changed += tiles if changes else ()
         return looked, changed
+
+    def registers_read(self) -> list[Register]:
+        """The registers that it reads, as operands or for the places of its tiles."""
+        held = [getattr(self, name) for name, access in self.registers.items() if access == "read"]
+        shifts = [tile.index for _, tile in self.tiles() if isinstance(tile.index, ScalarIndex)]
+        held += [index.source for index in shifts]
+        return [value for value in held if not isinstance(value, Tile | int)]
+
+    def registers_written(self) -> list[Register]:
+        """The registers that it fills."""
+        return [getattr(self, name) for name, does in self.registers.items() if does == "write"]
 
     def written_tiles(self) -> Iterable[Tile]:
         """What it leaves written: every written operand, unless a family knows better."""

@@ -1,8 +1,8 @@
 """The reference page of an instruction, derived from its class: fields, docstrings, `cost`.
 
-Every page has the same parts in the same order: summary, call, operands, parameters, engines,
-constraints, values, cost, open points, source. Nothing on it is written for the page alone: what
-reads poorly there is to be mended in the class.
+Every page has the same parts in the same order: summary, call, operands, parameters, state,
+engines, constraints, values, cost, open points, source. Nothing on it is written for the page
+alone: what reads poorly there is to be mended in the class.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def page(declared: type[Instruction]) -> str:
         f"```python\n{call(declared)}\n```",
         _part("Operands", _operands(declared)),
         _part("Parameters", _parameters(declared)),
+        _part("State", _state(declared)),
         _part("Where it runs", _engines(declared, instances)),
         _part("Constraints", _constraints(declared)),
         _part("Values", _values(declared, text)),
@@ -165,6 +166,18 @@ def _parameters(declared: type[Instruction]) -> str:
         if field.name not in declared.operands
     ]
     return markdown(("parameter", "default", "values"), rows) if rows else ""
+
+
+def _state(declared: type[Instruction]) -> str:
+    """What it touches beside its tiles: registers, state that later instructions find, cores."""
+    rows = [
+        (f"`{name}`, where it is a register", _ACCESS[access])
+        for name, access in declared.registers.items()
+    ]
+    rows += [(use.state.value, _ACCESS[use.access]) for use in declared.state]
+    if declared.meeting is not Instruction.meeting:
+        rows.append(("the other cores of its group", "waits for"))
+    return markdown(("state", "access"), rows) if rows else ""
 
 
 def _legal_values(declared: type[Instruction], field: Field[Any]) -> str:

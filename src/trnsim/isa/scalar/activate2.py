@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.isa.language.declaration import reads, vector_or_number, writes
+from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis
 from trnsim.isa.language.modes import Engine, ReduceCmd
@@ -50,6 +50,7 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
         does not publish. The order in which a lane reduces is not documented.
     """
 
+    state = (StateUse(State.accumulators, "update"),)
     spread = "elements"
     indirect = ("dst", "data")
 

@@ -8,7 +8,14 @@ import numpy as np
 
 from trnsim.dtypes import FLOAT32, TFLOAT32
 from trnsim.errors import UndefinedBehavior, Unspecified
-from trnsim.isa.language.declaration import Operand, reads, vector_or_number, writes
+from trnsim.isa.language.declaration import (
+    Operand,
+    State,
+    StateUse,
+    reads,
+    vector_or_number,
+    writes,
+)
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
 from trnsim.isa.language.machine import IDENTITIES, Machine
@@ -42,6 +49,7 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         that AWS does not publish. The order in which a lane adds is not documented.
     """
 
+    state = (StateUse(State.accumulators, "update"),)
     spread = "elements"
     indirect = ("dst", "data")
 
@@ -104,6 +112,7 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
         refused there too, as unspecified.
     """
 
+    state = (StateUse(State.accumulators, "update"),)
     spread = "elements"
     indirect = ("dst", "data")
 

@@ -14,7 +14,7 @@ from trnsim.dtypes import (
     TFLOAT32,
 )
 from trnsim.errors import Unspecified
-from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.modes import Engine, MatmulPerfMode
 from trnsim.isa.language.movement import Movement, transposed_rows
@@ -69,6 +69,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         not documented.
     """
 
+    state = (StateUse(State.accumulation, "update"),)
     indirect = ()  # array_indirection has the Tensor Engine's rules
 
     dst: Tile = writes("M N", PSUM)

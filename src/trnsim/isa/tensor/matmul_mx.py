@@ -21,7 +21,7 @@ from trnsim.dtypes import (
     unpack_x4,
 )
 from trnsim.errors import InternalError
-from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.fields import are_tiles
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
@@ -233,6 +233,7 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
     scales lie as quantize_mx writes them. Accumulation is as in nc_matmul.
     """
 
+    state = (StateUse(State.accumulation, "update"),)
     indirect = ()  # array_indirection has the Tensor Engine's rules
 
     dst: Tile = writes("M N", PSUM, dtypes=(FLOAT32, BFLOAT16))

@@ -24,7 +24,7 @@ from trnsim.dtypes import (
     UINT16,
     expand,
 )
-from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.tensor.tensor_engine import (
@@ -63,6 +63,8 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_p
         AWS documents shapes and sizes. The order of a block's elements and of the tags is ours: its
         sample maps tags by a function (`squeeze_tags`) that it does not show.
     """
+
+    state = (StateUse(State.accumulation, "update"),)
 
     dst: Tile = writes("M N", PSUM)
     moving: Tile = reads("", SBUF, dtypes=_INPUTS)

@@ -20,7 +20,7 @@ from trnsim.dtypes import (
     UINT16,
     UINT32,
 )
-from trnsim.isa.language.declaration import reads, vector_or_number, writes
+from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
 from trnsim.isa.language.modes import Engine, ReduceCmd
@@ -49,6 +49,7 @@ class Exponential(Instruction, engines=(Engine.vector,)):
         order in which a lane adds. idle leaves the registers undefined.
     """
 
+    state = (StateUse(State.accumulators, "update"),)
     spread = "elements"
     indirect = ("dst", "src")
 

@@ -23,7 +23,7 @@ from trnsim.dtypes import (
     UINT16,
     UINT32,
 )
-from trnsim.isa.language.declaration import reads, vector_or_number, writes
+from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
 from trnsim.isa.language.modes import Engine
@@ -88,6 +88,8 @@ class Rng(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         what AWS leaves open of the generators.
     """
 
+    state = (StateUse(State.generators, "update"),)
+
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=_INTEGERS)
     engine: Engine = Engine.vector
 
@@ -119,6 +121,8 @@ class Rand2(Instruction, engines=(Engine.vector,)):
         The distribution is that of the chip, the bits are not: `trnsim.isa.numerics.xorwow` says
         what AWS leaves open of the generators.
     """
+
+    state = (StateUse(State.generators, "update"),)
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=_FLOATS + _INTEGERS)
     min: Tile | float = vector_or_number("P 1", SBUF, PSUM)
@@ -163,6 +167,7 @@ class Dropout(Instruction, engines=(Engine.vector,)):
         what AWS leaves open of the generators.
     """
 
+    state = (StateUse(State.generators, "update"),)
     spread = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -203,6 +208,8 @@ class Dropout(Instruction, engines=(Engine.vector,)):
 
 class SetRngSeed(Instruction, engines=(Engine.vector,)):
     """``Vector Engine's generators = seed``: a [1, 1] tile of 32 bits seeds all lanes."""
+
+    state = (StateUse(State.generators, "write"),)
 
     src_seeds: Tile = reads("1 1", SBUF, PSUM)
 
@@ -251,6 +258,8 @@ class RandSetState(_RandomStateInstruction, engines=(Engine.gpsimd, Engine.vecto
     src_seeds is [P, 6] for GpSimd, [P, 24] for the Vector Engine.
     """
 
+    state = (StateUse(State.generators, "write"),)
+
     src_seeds: Tile = reads("P F", SBUF, dtypes=(UINT32,))
     engine: Engine = Engine.gpsimd
 
@@ -274,6 +283,8 @@ class RandGetState(_RandomStateInstruction, engines=(Engine.gpsimd, Engine.vecto
 
     dst is [P, 6] for GpSimd, [P, 24] for the Vector Engine.
     """
+
+    state = (StateUse(State.generators, "read"),)
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=(UINT32,))
     engine: Engine = Engine.gpsimd

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trnsim.isa.language.declaration import Operand, reads, vector_or_number, writes
+from trnsim.isa.language.declaration import (
+    Operand,
+    State,
+    StateUse,
+    reads,
+    vector_or_number,
+    writes,
+)
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
 from trnsim.isa.language.modes import Engine, ReduceCmd
@@ -38,6 +45,7 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
         which a lane adds is not documented.
     """
 
+    state = (StateUse(State.accumulators, "update"),)
     spread = "elements"
     indirect = ("dst", "data")
 

@@ -18,7 +18,7 @@ from trnsim.dtypes import (
     UINT8,
     UINT16,
 )
-from trnsim.isa.language.declaration import reads, vector_or_number, writes
+from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
 from trnsim.isa.language.modes import Engine, ReduceCmd
@@ -133,6 +133,7 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
         from the value.
     """
 
+    state = (StateUse(State.accumulators, "update"),)
     indirect = ("dst", "src")
     spread = "prefixes"
 

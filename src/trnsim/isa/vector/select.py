@@ -20,7 +20,7 @@ from trnsim.dtypes import (
     round_to,
 )
 from trnsim.errors import UndefinedBehavior
-from trnsim.isa.language.declaration import reads, vector_or_number, writes
+from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
 from trnsim.isa.language.modes import Engine, ReduceCmd
@@ -149,6 +149,7 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
         registers undefined.
     """
 
+    state = (StateUse(State.accumulators, "update"),)
     spread = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -224,6 +225,7 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
     ``reduce_res = max(dst)`` along F, of the float32 values before `dst` rounds them.
     """
 
+    state = (StateUse(State.accumulators, "update"),)
     spread = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)

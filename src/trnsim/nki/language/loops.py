@@ -111,7 +111,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
             )
         if not condition:
             return
-        condition = body_fun(VirtualRegister(condition.value))
+        condition = body_fun(condition.copied())
 
 
 @contextmanager

@@ -1,0 +1,77 @@
+"""What instructions with equal signatures share, found once: legality, price, operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from trnsim.isa import Instruction
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.program.recording import Checked
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What instructions with equal signatures share.
+
+    Attributes:
+        signature: that they share.
+        number: their number among the distinct ones.
+        checked: what the program records of them.
+        has_index: whether an operand's place is known only when the instruction runs.
+        writes_all: whether it leaves every written operand written.
+        canonical: values of its fields that it may be given as another type.
+        read: the operands that it reads, where each of them is one tile; else None.
+        written: likewise the operands that it writes.
+        reads_registers: whether it may read registers.
+        writes_registers: whether it fills any.
+    """
+
+    signature: tuple[object, ...]
+    number: int
+    checked: Checked
+    has_index: bool
+    writes_all: bool
+    canonical: dict[str, Any]
+    read: tuple[str, ...] | None
+    written: tuple[str, ...]
+    reads_registers: bool
+    writes_registers: bool
+
+    def accesses(self, instruction: Instruction) -> tuple[list[Tile], list[Tile]]:
+        """The tiles that an instruction of this signature reads and writes."""
+        if self.read is None:
+            return instruction.accesses()
+        operands = instruction.__dict__
+        find = operands.__getitem__
+        return list(map(find, self.read)), list(map(find, self.written))
+
+
+def known_of(
+    signature: tuple[object, ...],
+    number: int,
+    checked: Checked,
+    instruction: Instruction,
+    values: dict[str, Any],
+) -> Known:
+    """What is known of `instruction`, the first of its signature."""
+    made, operands = type(instruction), instruction.__dict__
+    plan = [step for step in made.access_plan if operands[step[0]].__class__ is not tuple]
+    is_plain = made.accesses is Instruction.accesses and len(plan) == len(made.access_plan)
+    tiles = [step for step in plan if isinstance(operands[step[0]], Tile)]
+    has_index = any(tile.index is not None for tile in chain(*instruction.accesses()))
+    return Known(
+        signature,
+        number,
+        checked,
+        has_index=has_index,
+        writes_all=made.written_tiles is Instruction.written_tiles,
+        canonical=values,
+        read=tuple(name for name, looks, _ in tiles if looks) if is_plain else None,
+        written=tuple(name for name, _, changes in tiles if changes),
+        reads_registers=has_index or "read" in made.registers.values(),
+        writes_registers="write" in made.registers.values(),
+    )
