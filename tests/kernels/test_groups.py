@@ -208,19 +208,19 @@ def test_a_barrier_is_for_the_cores_that_it_names(rank):
         launched(body)
 
 
+@pytest.mark.parametrize("beyond", [2, 3])
 @pytest.mark.parametrize("make", ["core_barrier", "sendrecv"])
-def test_a_group_is_of_cores_of_the_launch(make):
+def test_a_group_is_of_cores_of_the_launch(make, beyond):
     def body(rank):
         src, dst = tile(), tile()
         nisa.memset(src, 0.0)
         if make == "core_barrier":
-            nisa.core_barrier(shared(), (0, 1, 3))
+            nisa.core_barrier(shared(), (0, 1, beyond))
         else:
-            exchange(src, dst, 3, 1 - rank)
+            exchange(src, dst, beyond, 1 - rank)
 
-    with pytest.raises(
-        IllegalInstruction, match="core 3 in a kernel launched on 2 cores; legal: 0"
-    ):
+    message = f"core {beyond} in a kernel launched on 2 cores; legal: 0 to 1"
+    with pytest.raises(IllegalInstruction, match=message):
         launched(body, 2)
 
 
@@ -234,16 +234,16 @@ def test_a_part_of_a_logical_core_is_two_or_more_of_it_in_order(cores):
 # Races
 
 
-def handed_on(*groups, writer, reader):
-    """One core writes a tensor, groups meet at it one after another, another core reads it."""
+def handed_on(*groups, writer, reader, rows):
+    """One core writes a tensor, groups meet at rows of it in turn, another core reads the rest."""
 
     def body(rank):
         box, local = shared(), tile()
         nisa.memset(local, 1.0)
-        nisa.dma_copy(dst=box, src=local) if rank == writer else None
+        nisa.dma_copy(dst=box[1:4], src=local[1:4]) if rank == writer else None
         for group in groups:
-            nisa.core_barrier(box, group) if rank in group else None
-        nisa.dma_copy(dst=local, src=box) if rank == reader else None
+            nisa.core_barrier(box[0:rows], group) if rank in group else None
+        nisa.dma_copy(dst=local[1:4], src=box[1:4]) if rank == reader else None
 
     return body
 
@@ -258,8 +258,10 @@ def handed_on(*groups, writer, reader):
         ([(0, 1, 2, 3)], 2, 3),
     ],
 )
-def test_a_chain_of_groups_orders_what_its_ends_do(groups, writer, reader):
-    launched(handed_on(*groups, writer=writer, reader=reader))
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_chain_of_groups_orders_what_its_ends_do(groups, writer, reader, rows):
+    """A barrier is of a tensor, also where it names some rows of it."""
+    launched(handed_on(*groups, writer=writer, reader=reader, rows=rows))
 
 
 @pytest.mark.parametrize(
@@ -273,9 +275,10 @@ def test_a_chain_of_groups_orders_what_its_ends_do(groups, writer, reader):
         ([(0, 1), (2, 3), (0, 3)], 1, 2),
     ],
 )
-def test_a_meeting_of_others_orders_nothing(groups, writer, reader):
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_meeting_of_others_orders_nothing(groups, writer, reader, rows):
     with pytest.raises(DataRace, match="nothing orders the two") as caught:
-        launched(handed_on(*groups, writer=writer, reader=reader))
+        launched(handed_on(*groups, writer=writer, reader=reader, rows=rows))
     pair = tuple(sorted((writer, reader)))
     assert f"nisa.core_barrier(data, {pair})" in caught.value.fix
 
@@ -299,6 +302,19 @@ def test_exchanges_of_two_pairs_on_one_pipe_order_each_pair(is_told):
     else:
         with pytest.raises(DataRace):
             launched(body)
+
+
+def test_an_exchange_after_a_barrier_says_nothing_of_the_barriers_tensor():
+    def body(rank):
+        box, local, other = shared(), tile(), tile()
+        nisa.memset(local, 1.0)
+        nisa.core_barrier(box, (0, 1))
+        nisa.dma_copy(dst=box, src=local) if rank == 0 else None
+        exchange(local, other, 1 - rank, 1 - rank)
+        nisa.dma_copy(dst=local, src=box) if rank == 1 else None
+
+    with pytest.raises(DataRace):
+        launched(body, 2)
 
 
 def test_who_waits_at_a_barrier_is_not_heard_of_before_the_other_comes():

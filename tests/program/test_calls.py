@@ -593,3 +593,27 @@ def test_a_call_that_uses_another_register_leaves_the_record(traced, random, swa
     assert again["waits"] == fresh["waits"]
     assert again["spans"] == fresh["spans"]
     assert (again["waits"] != expected["waits"]) == swapped
+
+
+def test_a_call_that_leaves_its_record_waits_for_registers_as_before(traced, random):
+    changed = [False]
+
+    @jit
+    def kernel(a, rows):
+        out = nl.ndarray((1, a.shape[1]), dtype=a.dtype, buffer=nl.shared_hbm)
+        place = nisa.register_alloc()
+        nisa.register_load(place, rows[0])
+        tile = nl.load(a[nl.ds(place, 1)])
+        if changed[0]:
+            nisa.tensor_copy(dst=tile, src=tile)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    a, rows = random((8, 16)), np.array([5], np.int32)
+    called(kernel, a, rows)
+    changed[0] = True
+    del traced[:]
+    again = told(called(kernel, a, rows, times=1)[0])
+    assert traced
+    assert again["waits"] == told(trnsim.run(jit(kernel.__wrapped__), a, rows))["waits"]
+    assert again["waits"][2] == [1]

@@ -9,6 +9,7 @@ from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.isa import (
     DmaCopy,
     Engine,
+    Iota,
     OobMode,
     RegisterLoad,
     TensorCopy,
@@ -65,6 +66,13 @@ def test_a_register_is_refused(captured):
         on.context.issue(RegisterLoad(VirtualRegister(0), place))
     assert "trnsim.run" in caught.value.fix
     assert caught.value.line.file == __file__
+
+
+def test_a_register_that_is_only_read_is_refused_too(captured):
+    on, _, _ = captured
+    with refused("iota uses a register"):
+        on.context.issue(Iota(on.empty((4, 8), np.int32), ((1, 8),), VirtualRegister(3)))
+    on.context.issue(Iota(on.empty((4, 8), np.int32), ((1, 8),), 3))
 
 
 def test_an_index_from_memory_is_refused_and_one_from_a_loop_is_not(captured, random):

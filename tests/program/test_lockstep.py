@@ -198,6 +198,19 @@ def test_pipes_are_apart():
     assert "core 1 waits for core 0 in pipe 8 at" in caught.value.reason
 
 
+def test_who_waits_is_listed_by_number_whoever_came_first():
+    lockstep = Lockstep(2)
+    meetings = Meetings(lockstep, quiet)
+
+    def program(core):
+        for _ in range(0 if core else 3):
+            lockstep.hand_over()
+        barrier(meetings.link(core), core, 2 + core)
+
+    with pytest.raises(Deadlock, match=r"core 0 waits for core 2 .*core 1 waits for core 3"):
+        lockstep.run([partial(program, core) for core in (0, 1)])
+
+
 def test_a_barrier_that_the_other_core_never_reaches_is_a_deadlock():
     def program(link):
         if link.rank == 1:

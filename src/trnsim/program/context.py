@@ -159,9 +159,9 @@ class CoreContext:
             self._run(instruction, known, reads, writes, awaited)
         if known.writes_registers:
             for register in instruction.registers_written():
-                register.origins = ((self._first_serial, self._place() - 1),)
+                register.origins = ((self._first_serial, self._issued() - 1),)
 
-    def _place(self) -> int:
+    def _issued(self) -> int:
         """How many instructions have been issued."""
         follower = self._follower
         return len(self.program) if follower is None else follower.position
@@ -266,7 +266,7 @@ class CoreContext:
         if self.loops is not None:
             self.loops.accessed(reads, writes, line)
         follower = self._follower
-        index = self._place()
+        index = self._issued()
         if follower is None:
             ordered = self._append(known, line, reads, writes, named, awaited)
             if self._recorder is not None:

@@ -7,6 +7,9 @@ order. Parts are bounding boxes (`memory.Box`) without a byte in common, kept in
 that a tensor of many tiles is not searched as a whole; a part of which an access touches some is
 divided. A box is a little larger than a strided tile, so a strided access may wait for a neighbour
 that it does not touch.
+
+What an engine keeps for itself (`isa.language.declaration.State`) makes nobody wait: the engine's
+order is enough. Who waits for the filler of a register, `program.context` knows.
 """
 
 from __future__ import annotations

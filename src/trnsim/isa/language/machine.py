@@ -1,5 +1,7 @@
 """What instructions touch beyond their operands: the core's facts and its engines' registers.
 
+Each instruction declares what of it: `declaration.State`, `Instruction.meeting`.
+
 The Scalar and the Vector Engine each have one float32 accumulator register a lane. They keep their
 values between instructions, which is how a reduction spans several tiles.
 
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from trnsim.errors import IllegalInstruction, UndefinedBehavior
-from trnsim.isa.language.modes import Engine, ReduceCmd
+from trnsim.isa.language.modes import Engine
 from trnsim.isa.numerics.xorwow import GENERATORS, RandomState
 
 if TYPE_CHECKING:
@@ -131,6 +133,3 @@ IDENTITIES = {
     "abs_min": np.inf,
 }
 """What an accumulator holds after a reset, by reduction operator."""
-
-STARTS = (ReduceCmd.reset_reduce, ReduceCmd.load_reduce)
-"""Commands that do not look at what the accumulator held."""
