@@ -1,12 +1,13 @@
-"""Numbers that know where they come from.
+"""Numbers, flags and sets of names that know where they come from.
 
-A fact behaves as the ``int`` or ``float`` that it wraps, and arithmetic on it gives plain numbers
-again. What it adds is its provenance, so that a report can say how much of an estimate rests on
-documents and how much on assumptions.
+A fact behaves as the ``int``, ``float``, ``bool`` or ``frozenset`` that it wraps, and arithmetic on
+a number gives plain numbers again. What it adds is its provenance, so that a report can say how
+much of an estimate rests on documents and how much on assumptions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Self
@@ -35,7 +36,7 @@ _SPREAD = {Kind.DOCUMENTED: 0.03, Kind.MEASURED: 0.08, Kind.DERIVED: 0.15, Kind.
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Kind and source of a number."""
+    """Kind and source of a fact."""
 
     kind: Kind
     source: str
@@ -76,6 +77,33 @@ class Rate(float):
 Fact = Count | Rate
 
 
+class Names(frozenset[str]):
+    """A set of names with its provenance: dtypes, operators, engines."""
+
+    provenance: Provenance
+
+    def __new__(cls, names: Iterable[str], provenance: Provenance) -> Self:
+        """The set of `names` with its provenance."""
+        made = super().__new__(cls, names)
+        made.provenance = provenance
+        return made
+
+    def __reduce__(self) -> tuple[type[Self], tuple[tuple[str, ...], Provenance]]:
+        """What a copy of the fact is made from."""
+        return type(self), (tuple(sorted(self)), self.provenance)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Whether something is there, with its provenance; it counts as true or false."""
+
+    value: bool
+    provenance: Provenance
+
+    def __bool__(self) -> bool:
+        return self.value
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """P10, P50 and P90 of an estimate whose inputs are facts."""
@@ -92,6 +120,21 @@ class Interval:
 def count(value: int, source: str, kind: Kind = Kind.DOCUMENTED) -> Count:
     """A documented count, unless `kind` says otherwise."""
     return Count(value, Provenance(kind, source))
+
+
+def has(source: str) -> Flag:
+    """A feature that a document states."""
+    return Flag(True, Provenance(Kind.DOCUMENTED, source))
+
+
+def lacks(source: str) -> Flag:
+    """A feature that a document gives to others alone."""
+    return Flag(False, Provenance(Kind.DOCUMENTED, source))
+
+
+def names(source: str, *members: str) -> Names:
+    """The names that a document lists."""
+    return Names(members, Provenance(Kind.DOCUMENTED, source))
 
 
 def documented(value: float, source: str) -> Rate:

@@ -125,7 +125,7 @@ def run(
     Args:
         kernel: an `@nki.jit` kernel.
         *args: its arguments; numpy and torch arrays become tensors in HBM.
-        target: "trn1", "inf2", "trn2" or "trn3".
+        target: the chip, a name of `arch.TARGETS`: "trn2".
         numerics: False for the same instructions and times without values.
         races: "raise", or "warn" to report data races between two cores as warnings.
         capacity: "raise", or "warn" to report as warnings what SBUF or PSUM has no room for. AWS's
@@ -162,7 +162,7 @@ def launch(
 ) -> Run:
     """`run` on a chip; a `capture` keeps the instructions to execute them again."""
     _check_strictness(races=races, capacity=capacity)
-    core = chip.core if kernel.cores == 1 else chip.core.paired()
+    core = chip.core if kernel.cores == 1 else arch.paired(chip)
     schedulers = [Scheduler(core) for _ in range(kernel.cores)]
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]

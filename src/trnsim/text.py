@@ -24,6 +24,12 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def listed(words: Sequence[str], last: str) -> str:
+    """Words in a sentence: "a, b or c", with `last` before the last one."""
+    *first, end = words
+    return f"{', '.join(first)} {last} {end}" if first else end
+
+
 def number(given: str) -> float:
     """A number as Python and JSON write it: 8000, 8000.5, 8e3, 8_000.
 

@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from trnsim import arch
 from trnsim.dtypes import (
     ALL,
     BFLOAT16,
@@ -80,8 +81,9 @@ def test_packed_formats_are_as_wide_as_documented():
 
 def test_mx_formats_come_with_v4_and_the_third_cfp8_format_with_v2():
     mx = (FLOAT8_E8M0FNU, FLOAT4_E2M1FN, *PACKED)
-    assert {d.first_generation for d in mx} == {4}
-    assert {d.first_generation for d in CFP8} == {2}
+    having = {d.name: [chip.name for chip in arch.having(arch.has_dtype(d.name))] for d in mx}
+    assert set(map(tuple, having.values())) == {("trn3",)}
+    assert {d.name for d in CFP8} <= arch.NEURONCORE_V2.features.dtypes
 
 
 def test_only_nki_names_are_spelled_as_nki_names():

@@ -3,13 +3,13 @@ import pytest
 from trnsim.arch.catalogue import parse, read_rows
 from trnsim.errors import BadInput
 from trnsim.facts import Kind
-from trnsim.system.platform import COMPARED, PLATFORMS, platform
+from trnsim.system.platform import compared, platform, platforms
 
 
-@pytest.mark.parametrize("name", sorted(PLATFORMS))
+@pytest.mark.parametrize("name", sorted(platforms()))
 def test_every_short_name_has_its_facts(name):
     found = platform(name)
-    assert found.instance.name == PLATFORMS[name]
+    assert found.instance.name == platforms()[name]
     assert all(fact.provenance.source for fact in found.facts.values())
 
 
@@ -24,7 +24,9 @@ def test_hardware_facts_come_from_the_catalogue():
 
 
 def test_an_efficiency_is_assumed_where_nobody_published_one():
-    kinds = {name: platform(name).facts["training efficiency"].provenance.kind for name in COMPARED}
+    kinds = {
+        name: platform(name).facts["training efficiency"].provenance.kind for name in compared()
+    }
     assert kinds == {
         "trn1": Kind.DERIVED,
         "trn2": Kind.ASSUMED,

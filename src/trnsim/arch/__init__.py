@@ -1,14 +1,33 @@
 """What each generation is: NeuronCores, chips, instances and prices as frozen data."""
 
-from trnsim.arch.neuroncore import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4, NeuronCore
-from trnsim.arch.targets import TARGETS, Target, target
+from trnsim.arch.features import Features
+from trnsim.arch.neuroncore import NeuronCore
+from trnsim.arch.support import Has, advised, has_dtype, having, makes_pairs, paired, where
+from trnsim.arch.targets import (
+    NEURONCORE_V2,
+    NEURONCORE_V3,
+    NEURONCORE_V4,
+    TARGETS,
+    Target,
+    cores,
+    target,
+)
 
 __all__ = [
     "NEURONCORE_V2",
     "NEURONCORE_V3",
     "NEURONCORE_V4",
     "TARGETS",
+    "Features",
+    "Has",
     "NeuronCore",
     "Target",
+    "advised",
+    "cores",
+    "has_dtype",
+    "having",
+    "makes_pairs",
+    "paired",
     "target",
+    "where",
 ]

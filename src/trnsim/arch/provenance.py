@@ -12,11 +12,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.arch.neuroncore import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4
-from trnsim.facts import Count, Fact, Kind, Rate
+from trnsim.arch.targets import cores
+from trnsim.facts import Count, Fact, Flag, Kind, Names, Rate
 from trnsim.text import markdown
-
-CORES: Final = (NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4)
 
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "SBUF": ("partitions", "quadrant_partitions", "sbuf_partition_bytes"),
@@ -125,6 +123,8 @@ def how_true() -> str:
         _assumed_of_cores(),
         "## Every fact of a NeuronCore",
         _every_fact(),
+        "## Every feature of a NeuronCore",
+        _every_feature(),
         "## Chips, instances and prices",
         _catalogue_table(),
         "## What is assumed of them",
@@ -153,9 +153,9 @@ def _cores_table() -> str:
     rows = [
         (part, core.name, *_counted([core.facts()[name] for name in names]))
         for part, names in PARTS.items()
-        for core in CORES
+        for core in cores()
     ]
-    rows += [("all", core.name, *_counted(list(core.facts().values()))) for core in CORES]
+    rows += [("all", core.name, *_counted(list(core.facts().values()))) for core in cores()]
     return markdown(_header("part", "core"), rows)
 
 
@@ -181,14 +181,32 @@ def _every_fact() -> str:
     return markdown(("fact", "cores", "value", "kind", "source"), rows)
 
 
+def _every_feature() -> str:
+    """A row for each feature, or several where the generations differ in it."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for core in cores():
+        for name, fact in core.features.facts().items():
+            row = (f"`{name}`", _shown(fact), _cell(fact.provenance.source))
+            found.setdefault(row, []).append(core.version)
+    by_name = sorted(found.items(), key=lambda item: item[0][0])
+    rows = [(name, ", ".join(having), *rest) for (name, *rest), having in by_name]
+    return markdown(("feature", "cores", "value", "source"), rows)
+
+
+def _shown(fact: Flag | Names | Fact) -> str:
+    """A feature's value in words."""
+    if isinstance(fact, Flag):
+        return "yes" if fact else "no"
+    return ", ".join(sorted(fact)) or "none" if isinstance(fact, Names) else f"{fact:g}"
+
+
 def _by_value(name: str) -> list[tuple[list[str], Fact, str]]:
     """The cores that share a fact, the fact, and its source."""
     found: dict[tuple[float, str], tuple[list[str], Fact, str]] = {}
-    for core in CORES:
+    for core in cores():
         fact = core.facts()[name]
         source = _cell(fact.provenance.source)
-        _, _, version = core.name.partition("-")
-        found.setdefault((fact, source), ([], fact, source))[0].append(version)
+        found.setdefault((fact, source), ([], fact, source))[0].append(core.version)
     return list(found.values())
 
 

@@ -25,7 +25,7 @@ def assess(
         str, typer.Option("--price", help="Purchase kind of every price: on_demand, spot, ...")
     ] = "capacity_block",
 ) -> None:
-    """Predict time and USD of each workload on trn1, trn2, trn3 and p5en, and say go or no-go.
+    """Predict time and USD of each workload on every Trainium and on p5en, and say go or no-go.
 
     The file has the columns workload, model_config (a config.json, relative to the file), kind
     (train or serve), tokens_per_month or gpu_hours, current_instance and usd_per_month. Go means

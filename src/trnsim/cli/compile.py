@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from trnsim import arch
+from trnsim.cli.options import chip_names
 from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
 from trnsim.files import check_folder
@@ -17,7 +18,7 @@ from trnsim.files import check_folder
 def compile_model(
     model: Annotated[Path, typer.Argument(help="A program that torch.export.save wrote (.pt2).")],
     on: Annotated[
-        str, typer.Option(help="Chip: trn1, inf2, trn2 or trn3; several, separated by commas.")
+        str, typer.Option(help=f"Chip: {chip_names()}; several, separated by commas.")
     ] = "trn2",
     modules: Annotated[
         list[str] | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from trnsim import arch, files, screen
-from trnsim.cli.options import as_number
+from trnsim.cli.options import as_number, chip_names
 from trnsim.errors import BadInput
 from trnsim.screen import examples
 from trnsim.text import whole
@@ -18,7 +18,7 @@ _NEXT = "trnsim run YOUR.py, trnsim plan train YOUR.json, trnsim assess YOUR.csv
 
 
 def demo(
-    on: Annotated[str, typer.Option(help="Chip: trn1, inf2, trn2 or trn3.")] = "trn2",
+    on: Annotated[str, typer.Option(help=f"Chip: {chip_names()}.")] = "trn2",
     sequence: Annotated[
         int, typer.Option(parser=as_number(whole), help="Rows of q, k and v.", metavar="NUMBER")
     ] = 1024,

@@ -1,11 +1,19 @@
-"""Numbers on the command line, read as everywhere else and never as another number."""
+"""Options on the command line: numbers, read as everywhere else, and chips."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from trnsim.arch import TARGETS
+from trnsim.text import listed
+
 _Number = TypeVar("_Number", int, float)
+
+
+def chip_names() -> str:
+    """The chips that `--on` may name, in a sentence."""
+    return listed(list(TARGETS), "or")
 
 
 def as_number(read: Callable[[str], _Number]) -> Callable[[Any], _Number]:

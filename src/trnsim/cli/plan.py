@@ -13,7 +13,7 @@ from trnsim.cli.options import as_number
 from trnsim.errors import BadInput
 from trnsim.system import serving, training
 from trnsim.system.model import ModelShape, read
-from trnsim.system.platform import COMPARED
+from trnsim.system.platform import compared
 from trnsim.text import aligned, amount, amounts, durations, number, whole
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Estimates = Sequence[training.TrainingEstimate] | Sequence[serving.ServingEstimate]
 
-_COMPARED = ",".join(COMPARED)
+_COMPARED = ",".join(compared())
 
 app = typer.Typer(
     help="Estimate time and USD of training or serving a model, platform by platform.",

@@ -15,6 +15,7 @@ from typer.core import TyperCommand
 from trnsim import arch, files
 from trnsim.cli import arrays, script
 from trnsim.cli.faults import message, show
+from trnsim.cli.options import chip_names
 from trnsim.cli.profile import side_by_side
 from trnsim.cli.progress import progress
 from trnsim.cli.script import Ending
@@ -47,7 +48,7 @@ def run_script(
     on: Annotated[
         str | None,
         typer.Option(
-            help="Chip: trn1, inf2, trn2 or trn3; several, separated by commas. Without, the one "
+            help=f"Chip: {chip_names()}; several, separated by commas. Without, the one "
             "that NEURON_PLATFORM_TARGET_OVERRIDE names, else trn2."
         ),
     ] = None,

@@ -7,8 +7,8 @@ Two formats are not NKI names, and are stored all the same: float8_e3m4, the thi
 configurable FP8 formats (data-types.rst, Trn1 / Inf2), and float4_e2m1fn, the element of MXFP4
 (mxfp-matmul.rst); tools that look at data need them.
 
-Source: nki.api.shared.rst, Supported Data Types by NKI; which generation has which:
-data-types.rst, neuron-core-v4.rst, nki.isa.nc_matmul and nki.isa.nc_matmul_mx, Data types.
+Source: nki.api.shared.rst, Supported Data Types by NKI; data-types.rst, neuron-core-v4.rst. Which
+NeuronCore has which: `trnsim.arch.Features.dtypes`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import numpy as np
 from trnsim.errors import IllegalInstruction
 
 Family = Literal["float", "signed", "unsigned", "bool", "packed"]
-_MX_GENERATION = 4
 
 
 class Dtype:
@@ -36,17 +35,15 @@ class Dtype:
         dtype: the numpy dtype of its bytes.
         family: float, signed, unsigned, bool or packed.
         mantissa_bits: explicit mantissa bits of a float, else 0.
-        first_generation: the first NeuronCore generation that has it.
         element: of a packed format, the format of which it holds four; else None.
     """
 
-    __slots__ = ("dtype", "element", "family", "first_generation", "mantissa_bits", "name")
+    __slots__ = ("dtype", "element", "family", "mantissa_bits", "name")
 
     name: str
     dtype: np.dtype[Any]
     family: Family
     mantissa_bits: int
-    first_generation: int
     element: Dtype | None
 
     def __init__(
@@ -55,7 +52,6 @@ class Dtype:
         dtype: np.dtype[Any],
         family: Family,
         mantissa_bits: int = 0,
-        first_generation: int = 2,
         element: Dtype | None = None,
     ) -> None:
         for field, value in (
@@ -63,7 +59,6 @@ class Dtype:
             ("dtype", dtype),
             ("family", family),
             ("mantissa_bits", mantissa_bits),
-            ("first_generation", first_generation),
             ("element", element),
         ):
             object.__setattr__(self, field, value)
@@ -127,14 +122,14 @@ class FloatRange(NamedTuple):
     largest: float
 
 
-def _float(name: str, scalar: type, mantissa_bits: int, first_generation: int = 2) -> Dtype:
-    return Dtype(name, np.dtype(scalar), "float", mantissa_bits, first_generation)
+def _float(name: str, scalar: type, mantissa_bits: int) -> Dtype:
+    return Dtype(name, np.dtype(scalar), "float", mantissa_bits)
 
 
 def _packed(element: Dtype, storage: type) -> Dtype:
     # The one field's name is what tells two packed formats of one width apart.
     name = f"{element.name}_x4"
-    return Dtype(name, np.dtype([(name, storage)]), "packed", 0, _MX_GENERATION, element)
+    return Dtype(name, np.dtype([(name, storage)]), "packed", 0, element)
 
 
 FLOAT32: Final = _float("float32", np.float32, 23)
@@ -143,10 +138,10 @@ BFLOAT16: Final = _float("bfloat16", ml_dtypes.bfloat16, 7)
 FLOAT16: Final = _float("float16", np.float16, 10)
 FLOAT8_E4M3: Final = _float("float8_e4m3", ml_dtypes.float8_e4m3, 3)
 FLOAT8_E5M2: Final = _float("float8_e5m2", ml_dtypes.float8_e5m2, 2)
-FLOAT8_E4M3FN: Final = _float("float8_e4m3fn", ml_dtypes.float8_e4m3fn, 3, _MX_GENERATION)
+FLOAT8_E4M3FN: Final = _float("float8_e4m3fn", ml_dtypes.float8_e4m3fn, 3)
 FLOAT8_E3M4: Final = _float("float8_e3m4", ml_dtypes.float8_e3m4, 4)
-FLOAT8_E8M0FNU: Final = _float("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, 0, _MX_GENERATION)
-FLOAT4_E2M1FN: Final = _float("float4_e2m1fn", ml_dtypes.float4_e2m1fn, 1, _MX_GENERATION)
+FLOAT8_E8M0FNU: Final = _float("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, 0)
+FLOAT4_E2M1FN: Final = _float("float4_e2m1fn", ml_dtypes.float4_e2m1fn, 1)
 # 32 bits hold four FP8, 16 bits hold four FP4 (mxfp-matmul.rst, Data Tensor).
 FLOAT8_E5M2_X4: Final = _packed(FLOAT8_E5M2, np.uint32)
 FLOAT8_E4M3FN_X4: Final = _packed(FLOAT8_E4M3FN, np.uint32)

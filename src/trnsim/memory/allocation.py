@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trnsim.arch import advised, has_dtype, where
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory, user_line
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
@@ -233,10 +234,11 @@ class CoreMemory:
                 fix="tile dimension 0 in steps of nl.tile_size.pmax",
                 source=core.partitions.provenance.source,
             )
-        if dtype.first_generation > core.generation:
+        has = has_dtype(dtype.name)
+        if not has(core):
             raise IllegalInstruction(
-                f"{dtype} on {core.name}; legal from NeuronCore-v{dtype.first_generation} on",
-                fix="choose another dtype, or run with target='trn3'",
+                f"{dtype} on {core.name}; legal {where(has)}",
+                fix=advised("choose another dtype, or run with target='{target}'", has),
                 source="nki.isa.nc_matmul, Data types",
             )
         row_bytes = prod(shape[1:]) if memory.is_on_chip else prod(shape)

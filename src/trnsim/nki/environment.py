@@ -73,7 +73,7 @@ def _named(*first: str, default: str = DEFAULT_TARGET) -> str | None:
     except BadInput as error:
         raise BadInput(
             f"${variable}: {error.reason}",
-            fix=f"set {variable}=trn2, or leave it unset for {default}",
+            fix=f"set {variable}={DEFAULT_TARGET}, or leave it unset for {default}",
             source=error.source,
         ) from None
 

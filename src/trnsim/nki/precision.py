@@ -42,7 +42,6 @@ _WIDE = {
         FLOAT32.dtype,
         narrow.family,
         FLOAT32.mantissa_bits,
-        narrow.first_generation,
     )
     for narrow in BY_NAME.values()
     if narrow.is_float and narrow not in (FLOAT32, TFLOAT32, FLOAT8_E8M0FNU)

@@ -119,7 +119,7 @@ def record(
     Args:
         kernel: an `@nki.jit` kernel, on one core.
         *args: its arguments, as for `trnsim.run`.
-        target: "trn1", "inf2", "trn2" or "trn3".
+        target: the chip, a name of `arch.TARGETS`: "trn2".
         capacity: as for `trnsim.run`.
         kernel_kwargs: keyword arguments whose names `record` itself uses.
         **kwargs: the kernel's other keyword arguments.

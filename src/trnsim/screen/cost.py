@@ -1,4 +1,4 @@
-"""4 Cost: a training run on three Trainiums and a GPU, each with the kind and date of its price."""
+"""4 Cost: a training run on the Trainiums and a GPU, each with the kind and date of its price."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from pathlib import Path
 
 from trnsim.arch.catalogue import Catalogue
 from trnsim.screen import examples
-from trnsim.system import model, training
+from trnsim.system import model, platform, training
 from trnsim.text import aligned, amounts, durations
-
-PLATFORMS = ("trn1", "trn2", "trn3", "p5en")
 
 
 def cost_lines(
@@ -24,7 +22,7 @@ def cost_lines(
     """A heading and a line for each platform: time, USD, price kind and date."""
     shape = model.read(config or examples.path("llama-3.1-8b.json"))
     table: list[tuple[str, ...]] = []
-    for name in PLATFORMS:
+    for name in platform.compared():
         estimate = training.estimate(
             shape, name, tokens, instances=instances, as_of=as_of, rows=rows
         )

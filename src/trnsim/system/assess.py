@@ -21,7 +21,7 @@ from trnsim.price import payback_months
 from trnsim.system import serving, training
 from trnsim.system.model import read as read_model
 from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
-from trnsim.system.platform import COMPARED, TRAINIUM, platform
+from trnsim.system.platform import compared, platform, trainiums
 from trnsim.text import number
 
 if TYPE_CHECKING:
@@ -98,17 +98,20 @@ class Assessment:
 def assess(
     path: str | Path,
     *,
-    on: tuple[str, ...] = COMPARED,
+    on: tuple[str, ...] = (),
     kind: str = "capacity_block",
     as_of: date | None = None,
     rows: Catalogue | None = None,
 ) -> list[Assessment]:
-    """Each workload of the inventory at `path`, on each platform of `on`.
+    """Each workload of the inventory at `path`, on the platforms `on`, or on all compared ones.
 
     Raises:
         BadInput: the file, a line of it, a platform or a purchase kind cannot be used.
     """
-    return [_assess_one(workload, on, kind, as_of, rows) for workload in read_inventory(path, rows)]
+    return [
+        _assess_one(workload, on or compared(), kind, as_of, rows)
+        for workload in read_inventory(path, rows)
+    ]
 
 
 def read_inventory(path: str | Path, rows: Catalogue | None = None) -> list[Workload]:
@@ -291,7 +294,7 @@ def decide(usd_per_month: float, options: tuple[Option, ...]) -> tuple[Decision,
     go: the migration pays back within the limit even at P90, and the estimate is validated;
     pilot: it does at P50; no-go: it does not.
     """
-    priced = [(o.usd, o) for o in options if o.platform in TRAINIUM and o.usd is not None]
+    priced = [(o.usd, o) for o in options if o.platform in trainiums() and o.usd is not None]
     if not priced:
         return Decision.NO_GO, "no Trainium option has a public price"
     usd, best = min(priced, key=lambda pair: pair[0].p50)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.facts import Kind, Provenance, Rate, assumed, derived, documented, measured
@@ -17,22 +18,11 @@ from trnsim.facts import Kind, Provenance, Rate, assumed, derived, documented, m
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PLATFORMS: Final[Mapping[str, str]] = {
-    "trn1": "trn1.32xlarge",
-    "trn2": "trn2.48xlarge",
-    "trn3": "Trn3 Gen2 UltraServer",
-    "inf2": "inf2.48xlarge",
-    "p5": "p5.48xlarge",
-    "p5en": "p5en.48xlarge",
-}
-"""Short names, and the instance that each stands for. Exact instance names work as well."""
+    from trnsim.arch import Target
 
-COMPARED: Final = ("trn1", "trn2", "trn3", "p5en")
-TRAINIUM: Final = ("trn1", "trn2", "trn3")
-
-_V2: Final = ("trainium1", "inferentia2")
+_GPUS: Final = {"p5": "p5.48xlarge", "p5en": "p5en.48xlarge"}
+_COMPARED_GPU: Final = "p5en"
 _HOPPER: Final = ("h100", "h200")
-_LOGICAL_CORES: Final = 2  # LNC=2: two physical cores act as one; aws-neuron-sdk, logical config.
 
 _ENGINE_EFFICIENCY: Final = derived(
     0.40,
@@ -75,6 +65,22 @@ class Platform:
     note: str
 
 
+def trainiums() -> tuple[str, ...]:
+    """Names of the chips for training."""
+    return tuple(chip.name for chip in TARGETS.values() if chip.is_for_training)
+
+
+def compared() -> tuple[str, ...]:
+    """Names of the platforms that plans compare unless told: every Trainium, and a GPU."""
+    return (*trainiums(), _COMPARED_GPU)
+
+
+def platforms() -> dict[str, str]:
+    """Short names, and the instance that each stands for. Exact instance names work as well."""
+    training_first = sorted(TARGETS.values(), key=lambda chip: not chip.is_for_training)
+    return {chip.name: chip.instance for chip in training_first} | _GPUS
+
+
 def platform(name: str, rows: Catalogue | None = None) -> Platform:
     """The platform with the short name or instance name `name`.
 
@@ -82,9 +88,10 @@ def platform(name: str, rows: Catalogue | None = None) -> Platform:
         BadInput: no such platform, or its chip lacks a public BF16 peak.
     """
     rows = rows or catalogue()
-    instance = rows.instances.get(PLATFORMS.get(name, name))
+    short = platforms()
+    instance = rows.instances.get(short.get(name, name))
     if instance is None:
-        legal = ", ".join([*PLATFORMS, *(key for key in rows.instances)])
+        legal = ", ".join([*short, *(key for key in rows.instances)])
         raise BadInput(f"target {name!r} is not known; legal: {legal}", fix="for example --on trn2")
     chip = rows.accelerator(instance.accelerator)
     if "bf16" not in chip.peak_flop_per_s or chip.link_bytes_per_s is None:
@@ -125,7 +132,8 @@ def _facts(instance: Instance, chip: Accelerator) -> dict[str, Rate]:
 
 def _efficiencies(chip: Accelerator) -> dict[str, Rate]:
     if chip.is_neuron:
-        is_fitted, origin = chip.name in _V2, "carried over from Trn1 and Inf2"
+        found = _target(chip)
+        is_fitted, origin = found is not None and found.is_fitted, "carried over from Trn1 and Inf2"
         prefill = assumed(0.16, f"{_PREFILL}; they range from 0.03 to 0.24")
         return {
             "training efficiency": _carried(_ENGINE_EFFICIENCY, is_fitted, origin),
@@ -157,21 +165,22 @@ def _link(chip: Accelerator) -> Rate:
     link = chip.server_link_bytes_per_s or chip.link_bytes_per_s
     if link is None:
         raise BadInput(f"{chip.name} has no public chip-to-chip link")
-    if chip.name == "trainium3":
-        # The page gives 2.56 TB/s, 2,048 GiB/s and a list of links that sums to 704 GB/s.
-        return assumed(link, "the sled switch alone; AWS's own totals contradict each other")
-    return link
+    found = _target(chip)
+    return assumed(link, found.link_doubt) if found and found.link_doubt else link
 
 
 def _ranks_per_chip(chip: Accelerator) -> int:
     if not chip.is_neuron:
         return 1
-    return chip.cores // _LOGICAL_CORES if chip.name in {"trainium2", "trainium3"} else chip.cores
+    found = _target(chip)
+    return chip.cores // (found.core.logical_core_max if found else 1)
 
 
 def _note(chip: Accelerator) -> str:
-    if chip.name == "trainium3":
-        return "no public measurement of Trn3 exists"
-    if chip.name == "trainium2":
-        return "efficiencies carried over from Trn1"
-    return ""
+    found = _target(chip)
+    return found.plan_note if found else ""
+
+
+def _target(chip: Accelerator) -> Target | None:
+    """The target that is made of the chip: none for a GPU or an Inferentia1."""
+    return next((one for one in TARGETS.values() if one.chip == chip.name), None)

@@ -85,7 +85,7 @@ def estimate(
 
     Args:
         model: what is served.
-        on: platform: "trn1", "trn2", "trn3", "p5en", "inf2", or an instance name.
+        on: platform: a short name of `system.platform.platforms`, or an instance name.
         batch: requests that decode together on a replica.
         context: tokens of each prompt; output tokens attend to them.
         output_tokens: tokens generated per request.

@@ -126,7 +126,7 @@ def estimate(
 
     Args:
         model: what is trained.
-        on: platform: "trn1", "trn2", "trn3", "p5en", or an instance name.
+        on: platform: a short name of `system.platform.platforms`, or an instance name.
         tokens: tokens of the whole run.
         sequence: tokens per sequence.
         instances: how many; the smallest number with enough memory unless told.

@@ -22,7 +22,6 @@ from trnsim.torch.device_time import StepTime, step_time
 from trnsim.torch.recording import Event, Phase, Recording
 from trnsim.torch.step_page import step_page
 
-TARGETS: Final = ("trn1", "inf2", "trn2", "trn3")
 _ROWS: Final = 12
 _MS: Final = 1e3
 _US: Final = 1e6
@@ -108,7 +107,7 @@ def write_step(
     has the timeline and the HBM in use, in Chrome's format, which Perfetto opens.
     """
     events = last_step(recording)
-    names = [target, *(name for name in TARGETS if name != target)]
+    names = [target, *(name for name in arch.TARGETS if name != target)]
     steps = [step_time(events, name) for name in names]
     exchanged = ""
     if collectives is not None:

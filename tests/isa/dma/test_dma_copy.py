@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trnsim.arch import NEURONCORE_V2, has_dtype
 from trnsim.dtypes import (
     ALL,
     BFLOAT16,
@@ -22,7 +23,7 @@ from trnsim.isa import DgeMode, DmaCopy, Engine, OobMode, Reciprocal, TensorPart
 from trnsim.memory import Memory, ScalarIndex, Tile, VectorIndex
 
 HBM, SBUF, PSUM = Memory.HBM, Memory.SBUF, Memory.PSUM
-DTYPES = [d for d in ALL if d.first_generation == 2]
+DTYPES = [d for d in ALL if has_dtype(d.name)(NEURONCORE_V2)]
 
 
 @given(st.sampled_from([HBM, SBUF]), st.sampled_from([HBM, SBUF]), st.sampled_from(DTYPES))

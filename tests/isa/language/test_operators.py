@@ -99,10 +99,14 @@ def test_the_alu_has_the_published_operators():
     assert all(op.name == name for name, op in ALU.items())
 
 
-def test_operators_know_their_engines_and_their_first_generation():
+def test_operators_know_their_engines():
     for name, row in ALU.items():
         assert {engine.name for engine in row.engines} == ENGINES.get(name, {"vector"}), name
-    assert {name for name, row in ALU.items() if row.first_generation == 4} == FROM_V4
+
+
+def test_every_operator_is_one_that_some_core_has(core_v3, core_v4):
+    assert core_v4.features.alu_operators == set(ALU)
+    assert set(ALU) - core_v3.features.alu_operators == FROM_V4
 
 
 def test_abs_max_and_abs_min_keep_the_sign_and_prefer_the_second_of_equals():

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trnsim.arch import NEURONCORE_V2, has_dtype
 from trnsim.dtypes import ALL, BFLOAT16, FLOAT8_E4M3, FLOAT8_E4M3FN, FLOAT32, INT32, UINT8
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Dims, Engine, NcTranspose
@@ -14,7 +15,7 @@ SBUF, PSUM = Memory.SBUF, Memory.PSUM
 
 
 @given(
-    st.sampled_from([d for d in ALL if d.first_generation == 2]),
+    st.sampled_from([d for d in ALL if has_dtype(d.name)(NEURONCORE_V2)]),
     st.sampled_from([(1, 1), (32, 7), (5, 32), (9, 2, 3)]),
 )
 def test_a_transpose_moves_bits_on_either_engine(bench, random, dtype, shape):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trnsim.arch import NEURONCORE_V2, has_dtype
 from trnsim.dtypes import (
     ALL,
     BFLOAT16,
@@ -24,7 +25,7 @@ from trnsim.isa import Engine, Memset, TensorCopy
 from trnsim.memory import Memory, Tile
 
 PSUM = Memory.PSUM
-DTYPES = [d for d in ALL if d.first_generation == 2]
+DTYPES = [d for d in ALL if has_dtype(d.name)(NEURONCORE_V2)]
 SHAPES = [((3, 4), (3, 4)), ((128, 1), (128, 1)), ((4, 2, 3), (4, 6)), ((2, 6), (2, 3, 2))]
 
 

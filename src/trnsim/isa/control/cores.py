@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trnsim.arch import makes_pairs
 from trnsim.isa.language.declaration import names, reads, writes
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.meeting import Meeting, meeting_of
 from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
@@ -38,11 +40,7 @@ class CoreInstruction(Instruction, engines=()):
         Raises:
             IllegalInstruction: on a chip without logical cores.
         """
-        if core.logical_core_max < _PAIR:
-            self.refuse(
-                f"on {core.name}; legal from NeuronCore-v3 on",
-                "launch on one core, or run with target='trn2'",
-            )
+        check_support(self, core, makes_pairs, "launch on one core, or run with target='{target}'")
         return tuple(range(int(core.logical_core_max)))
 
     def _link(self, machine: Machine, *named: int) -> CoreLink:

@@ -13,6 +13,7 @@ from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
 from trnsim.isa.language.movement import Movement, as_it_is
+from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile, VectorIndex
 
 if TYPE_CHECKING:
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from trnsim.isa.language.machine import Machine
 
 
-DGE_GENERATION = 3
-"""From here on descriptors are made in hardware, and in software for gather and scatter."""
-
-_QOS_GENERATION = 4
 _PRIORITIES = range(4)
 _DGE = "nki-dge.rst, Mode Selection Summary"
 _INDIRECT = "nki.isa.dma_copy, Indirect addressing"
@@ -152,18 +149,25 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
 
 
 def check_hardware_dge(instruction: Instruction, core: NeuronCore) -> None:
-    """The hardware descriptor engine comes with v3."""
-    if core.generation < DGE_GENERATION:
-        instruction.refuse(
-            f"dge_mode hwdge on {core.name}; legal from NeuronCore-v3 on", "leave dge_mode out"
-        )
+    """A core with a hardware descriptor engine."""
+    check_support(
+        instruction,
+        core,
+        lambda core: core.features.hardware_dge,
+        "leave dge_mode out",
+        given=f"dge_mode hwdge on {core.name}",
+    )
 
 
 def check_priority(instruction: Instruction, core: NeuronCore, priority: int | None) -> None:
-    """Quality of service from v4 on, in four classes."""
-    if priority is not None and core.generation < _QOS_GENERATION:
-        instruction.refuse(
-            f"priority on {core.name}; legal from NeuronCore-v4 on", "leave priority out"
+    """A core with quality of service, in four classes."""
+    if priority is not None:
+        check_support(
+            instruction,
+            core,
+            lambda core: core.features.dma_priority,
+            "leave priority out",
+            given=f"priority on {core.name}",
         )
     if priority not in (None, *_PRIORITIES):
         instruction.refuse(f"priority {priority}; legal: 0 to 3", "0 is the highest priority")
@@ -201,12 +205,14 @@ def check_vector_index(
 def _check_software_dge(
     instruction: Instruction, core: NeuronCore, name: str, mode: DgeMode
 ) -> None:
-    if core.generation < DGE_GENERATION:
-        instruction.refuse(
-            f"`{name}` has a vector_offset on {core.name}; legal from NeuronCore-v3 on",
-            "copy row by row, or run with target='trn2'",
-            _DGE,
-        )
+    check_support(
+        instruction,
+        core,
+        lambda core: core.features.indirect_dma,
+        "copy row by row, or run with target='{target}'",
+        given=f"`{name}` has a vector_offset on {core.name}",
+        source=_DGE,
+    )
     if mode not in (DgeMode.unknown, DgeMode.swdge):
         instruction.refuse(
             f"dge_mode {mode.name} with a vector_offset of `{name}`; legal: unknown, swdge",

@@ -15,6 +15,7 @@ from trnsim.isa.language.fields import are_tiles, is_whole
 from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
 from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 _CORE: Final = GPSIMD_CORE_PARTITIONS
 _TOPK_N: Final = (8, 1 << 16)
 _TOPK_K: Final = 1 << 15
-_NONZERO_GENERATION: Final = 3
 _BOUNDS: Final = 2
 _RANK: Final = 2
 
@@ -144,11 +144,13 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
         - dst has one element more a partition than src.
         - `index_offset` and `padding_val` are whole numbers of 32 bits, or registers.
         """
-        if core.generation < _NONZERO_GENERATION:
-            self.refuse(
-                f"not on {core.name}; legal from NeuronCore-v3 on",
-                "run it with target='trn2', or find the places on the host",
-            )
+        check_support(
+            self,
+            core,
+            lambda core: core.features.nonzero_with_count,
+            "run it with target='{target}', or find the places on the host",
+            given=f"not on {core.name}",
+        )
         if n.N != n.T + 1:
             self.refuse(
                 f"dst is {self.dst}; legal: {n.T} + 1 elements a partition, the last for the count",

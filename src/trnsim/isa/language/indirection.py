@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.support import check_support
 from trnsim.memory import Memory, SnakeIndex, Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.isa.language.instruction import Instruction
 
-_V4 = 4
 _INDIRECT = "nki.language.NkiTensor.indirect"
 
 
@@ -43,11 +43,13 @@ def check_indirection(instruction: Instruction, core: NeuronCore, written: str, 
                 f"`{name}` is an indirect view; legal: {legal}",
                 "gather it first, with nisa.tensor_copy",
             )
-        if core.generation < _V4:
-            instruction.refuse(
-                f"`{name}` is an indirect view on {core.name}; legal from NeuronCore-v4 on",
-                "run it on trn3, or gather with nisa.dma_copy and a vector_offset",
-            )
+        check_support(
+            instruction,
+            core,
+            lambda core: core.features.indirection,
+            "run it on {target}, or gather with nisa.dma_copy and a vector_offset",
+            given=f"`{name}` is an indirect view on {core.name}",
+        )
         check_offsets(instruction, name, tile)
         _check_index_start(instruction, core, name, tile)
     if views:

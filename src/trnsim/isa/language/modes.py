@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
+from trnsim.arch import cores
+
 
 class Engine(Enum):
     """Who executes an instruction."""
@@ -81,8 +83,21 @@ class ReduceCmd(Enum):
 
 
 class NcVersion(IntEnum):
-    """NeuronCore generation: an order, so that kernels can ask for "gen3 and later"."""
+    """NeuronCore generation: an order, so that kernels can ask for "gen3 and later".
 
-    gen2 = 2
-    gen3 = 3
-    gen4 = 4
+    A member for each core of the table of targets: gen2, gen3, gen4.
+    """
+
+    _ignore_ = "members core"
+    members = vars()
+    for core in cores():
+        members[f"gen{core.generation}"] = core.generation
+
+    @classmethod
+    def _missing_(cls, value: object) -> NcVersion | None:
+        """The generation of a target that has joined the table since."""
+        if not isinstance(value, int) or value not in {core.generation for core in cores()}:
+            return None
+        member = int.__new__(cls, value)
+        member._name_, member._value_ = f"gen{value}", value
+        return member

@@ -14,6 +14,7 @@ from trnsim.dtypes import FLOAT32
 from trnsim.isa.language.instruction import PSUM, Instruction
 from trnsim.isa.language.lanes import along_free_axis
 from trnsim.isa.language.operators import ALU, AluOperator
+from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
@@ -46,13 +47,14 @@ def operator_of(
     if found is None or (found is BYPASS and not may_bypass):
         legal = ", ".join(row for row in ALU if row != BYPASS.name)
         instruction.refuse(f"`{field}` is {name}; legal: {legal}", "use an operator of nl", TABLE)
-    if found.first_generation > core.generation:
-        instruction.refuse(
-            f"`{field}` is {name} on {core.name}; legal from NeuronCore-v{found.first_generation} "
-            "on",
-            "compute it of other operators, or with nisa.activation",
-            "release notes of NKI 0.4.0, New Features",
-        )
+    check_support(
+        instruction,
+        core,
+        lambda core: found.name in core.features.alu_operators,
+        "compute it of other operators, or with nisa.activation",
+        given=f"`{field}` is {name} on {core.name}",
+        source="release notes of NKI 0.4.0, New Features",
+    )
     return found
 
 

@@ -40,7 +40,6 @@ class AluOperator:
         is_bitvec: whether it treats elements as bit patterns.
         engines: who has it, by the table of SDK 2.26 and the release notes since; the table of
             today names no engines. Exact 32-bit integers are GpSimd's for every operator.
-        first_generation: the NeuronCore generation from which instructions take it.
     """
 
     name: str
@@ -49,7 +48,6 @@ class AluOperator:
     arity: int = 2
     is_bitvec: bool = False
     engines: tuple[Engine, ...] = (Engine.vector,)
-    first_generation: int = 2
 
 
 def _truth(compare: _Binary) -> _Binary:
@@ -126,7 +124,6 @@ def _logical_shift_right(x: Array, y: Array) -> Array:
 
 
 _LANES: Final = (Engine.vector, Engine.gpsimd, Engine.scalar)
-_NEWEST: Final = 4
 
 _ALU: Final = (
     AluOperator("add", np.add, _sum, engines=_LANES),
@@ -144,14 +141,14 @@ _ALU: Final = (
     AluOperator("logical_or", _truth(np.logical_or), _truth_along(np.logical_or.reduce)),
     AluOperator("logical_xor", _truth(np.logical_xor), _truth_along(np.logical_xor.reduce)),
     AluOperator("power", _power, engines=(Engine.gpsimd,)),
-    AluOperator("abs_max", _abs_max, first_generation=_NEWEST),
-    AluOperator("abs_min", _abs_min, first_generation=_NEWEST),
+    AluOperator("abs_max", _abs_max),
+    AluOperator("abs_min", _abs_min),
     AluOperator("abs", np.abs, arity=1, engines=(Engine.vector, Engine.scalar)),
-    AluOperator("square", np.square, arity=1, first_generation=_NEWEST),
-    AluOperator("relu", _relu, arity=1, first_generation=_NEWEST),
+    AluOperator("square", np.square, arity=1),
+    AluOperator("relu", _relu, arity=1),
     AluOperator("rsqrt", _rsqrt, arity=1, engines=(Engine.gpsimd, Engine.scalar)),
     AluOperator("reciprocal", _reciprocal, arity=1, engines=(Engine.vector, Engine.scalar)),
-    AluOperator("bypass", _bypass, arity=1, engines=(Engine.scalar,), first_generation=_NEWEST),
+    AluOperator("bypass", _bypass, arity=1, engines=(Engine.scalar,)),
     AluOperator("bitwise_and", np.bitwise_and, np.bitwise_and.reduce, is_bitvec=True),
     AluOperator("bitwise_or", np.bitwise_or, np.bitwise_or.reduce, is_bitvec=True),
     AluOperator("bitwise_xor", np.bitwise_xor, np.bitwise_xor.reduce, is_bitvec=True),

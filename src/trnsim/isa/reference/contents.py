@@ -10,10 +10,11 @@ from typing import Final
 
 import numpy as np
 
+from trnsim.arch import cores
 from trnsim.isa.language.instruction import Instruction
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operators import ACTIVATIONS, ALU, ActivationFunction, AluOperator
-from trnsim.isa.reference.page import CORES, note, page, summary, support
+from trnsim.isa.reference.page import note, page, summary, support
 from trnsim.text import markdown
 
 _ENGINES: Final = (
@@ -93,8 +94,8 @@ def _flat(text: str) -> str:
 
 def _where(made: type[Instruction]) -> str:
     """The first generation that has it."""
-    cores = [core for found in support(made).values() for core in found]
-    return min(cores, key=CORES.index).name.partition("-")[2]
+    having = [core for found in support(made).values() for core in found]
+    return next(core for core in cores() if core in having).version
 
 
 def _by_engine() -> list[str]:
@@ -131,7 +132,7 @@ def _operator_row(operator: AluOperator) -> tuple[str, ...]:
         "bits" if operator.is_bitvec else "float32",
         "yes" if operator.reduce is not None else "-",
         ", ".join(engine.name for engine in operator.engines),
-        f"v{operator.first_generation}",
+        next(core for core in cores() if operator.name in core.features.alu_operators).version,
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import MISSING, Field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4, NeuronCore
+from trnsim.arch import NeuronCore, cores, where
 from trnsim.errors import IllegalInstruction
 from trnsim.facts import Count, Rate
 from trnsim.isa.language.declaration import Operand
@@ -27,7 +27,6 @@ from trnsim.text import markdown
 if TYPE_CHECKING:
     from trnsim.facts import Fact
 
-CORES: Final = (NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4)
 _ACCESS: Final = {"read": "reads", "write": "writes", "update": "updates", "name": "names"}
 _NOTE: Final = "Note:"
 _SOURCE: Final = "Source:"
@@ -195,15 +194,15 @@ def _may_name(declared: type[Instruction], engine: Engine) -> bool:
     """Whether a kernel may name that engine, in some case on some core."""
     instances = [on_engine(instance, engine) for instance in examples(declared)]
     is_named = engine is not Engine.unknown
-    return is_named and any(priced(i, core) for i in instances for core in CORES)
+    return is_named and any(priced(i, core) for i in instances for core in cores())
 
 
 def _engines(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
     rows = [
-        (engine.label, *("yes" if core in cores else _NONE for core in CORES))
-        for engine, cores in _support(declared, instances).items()
+        (engine.label, *("yes" if core in having else _NONE for core in cores()))
+        for engine, having in _support(declared, instances).items()
     ]
-    return markdown(("engine", *(core.name for core in CORES)), rows)
+    return markdown(("engine", *(core.name for core in cores())), rows)
 
 
 def _support(
@@ -211,11 +210,11 @@ def _support(
 ) -> dict[Engine, list[NeuronCore]]:
     found: dict[Engine, list[NeuronCore]] = {engine: [] for engine in declared.engines}
     for instance in instances:
-        for core in CORES:
-            cores = found[instance.chosen_engine(core)]
-            if core not in cores and priced(instance, core) is not None:
-                cores.append(core)
-    return {engine: sorted(cores, key=CORES.index) for engine, cores in found.items()}
+        for core in cores():
+            having = found[instance.chosen_engine(core)]
+            if core not in having and priced(instance, core) is not None:
+                having.append(core)
+    return {engine: sorted(having, key=cores().index) for engine, having in found.items()}
 
 
 def priced(instance: Instruction, core: NeuronCore) -> Cost | None:
@@ -247,7 +246,8 @@ def _views(declared: type[Instruction]) -> str:
     written, read = declared.indirect
     if not written:
         return "No operand may be an `.indirect()` view."
-    return f"From NeuronCore-v4 on `{written}` and `{read}` may be `.indirect()` views."
+    having = where(lambda core: core.features.indirection)
+    return f"{having[0].upper()}{having[1:]} `{written}` and `{read}` may be `.indirect()` views."
 
 
 def _values(declared: type[Instruction], text: _Docstring) -> str:
@@ -258,13 +258,13 @@ def _values(declared: type[Instruction], text: _Docstring) -> str:
 def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
     """The formula, then what each typical instance costs, then the facts behind it."""
     formula = _Docstring(declared.cost.__doc__ or "")
-    legal = [i for i in instances if any(priced(i, core) for core in CORES)]
+    legal = [i for i in instances if any(priced(i, core) for core in cores())]
     cases = list(dict.fromkeys(map(described, legal)))
     rows = [
         (
             str(cases.index(described(i)) + 1),
-            i.chosen_engine(CORES[-1]).label,
-            *(_price(i, core) for core in CORES),
+            i.chosen_engine(cores()[-1]).label,
+            *(_price(i, core) for core in cores()),
         )
         for i in legal
     ]
@@ -274,7 +274,7 @@ def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
         f"Formula: {formula.source}" if formula.source else "",
         _MINIMUM if "MIN_II" in f"{formula.summary} {formula.body}" else "",
         "Interval, in which the engine takes nothing else, + latency until the result can be read:",
-        markdown(("case", "engine", *(core.name for core in CORES)), rows),
+        markdown(("case", "engine", *(core.name for core in cores())), rows),
         "\n".join(f"{number}. {case}" for number, case in enumerate(cases, 1)),
         _facts(legal),
     ]
@@ -319,8 +319,8 @@ def _short(value: object) -> str:
 def _facts(instances: Iterable[Instruction]) -> str:
     """The facts that `cost` reads for these instances, with their kinds."""
     used = sorted({name for i in instances for name in facts_read(i)})
-    rows = [(f"`{name}`", *(_fact(core.facts()[name]) for core in CORES)) for name in used]
-    header = ("fact", *(core.name for core in CORES))
+    rows = [(f"`{name}`", *(_fact(core.facts()[name]) for core in cores())) for name in used]
+    header = ("fact", *(core.name for core in cores()))
     said = "The facts that it rests on; [how true they are](../how-true.md) has their sources:"
     return f"{said}\n\n{markdown(header, rows)}" if rows else ""
 
@@ -332,7 +332,7 @@ def _fact(fact: Fact) -> str:
 def facts_read(instance: Instruction) -> set[str]:
     """Names of the facts that pricing the instance reads, on any core."""
     read: set[str] = set()
-    for core in CORES:
+    for core in cores():
         try:
             n = instance.verify(core)
         except IllegalInstruction:

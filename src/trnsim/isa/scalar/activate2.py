@@ -11,6 +11,7 @@ from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operators import ALU
+from trnsim.isa.language.support import check_support
 from trnsim.isa.scalar.activation import (
     accumulate,
     activation_cost,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from trnsim.dtypes import Float32Array
     from trnsim.isa.language.machine import Machine
 
-_GENERATION = 4
 _BYPASS = "bypass"
 _PAIRS = (
     ("multiply", "add"),
@@ -80,11 +80,12 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
         - Inputs of sin, arctan, log, sqrt, rsqrt and reciprocal lie in their range.
         """
         del n
-        if core.generation < _GENERATION:
-            self.refuse(
-                f"on {core.name}; legal from NeuronCore-v4 on",
-                "use nisa.activation, or run with target='trn3'",
-            )
+        check_support(
+            self,
+            core,
+            lambda core: core.features.activate2,
+            "use nisa.activation, or run with target='{target}'",
+        )
         named_function(self, self.op)
         self._check_operators()
         tiles = [t for t in (self.imm0, self.imm1) if isinstance(t, Tile)]

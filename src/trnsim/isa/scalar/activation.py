@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trnsim.arch import cores
 from trnsim.dtypes import FLOAT32, TFLOAT32
 from trnsim.errors import UndefinedBehavior, Unspecified
 from trnsim.isa.language.declaration import (
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _TABLE = "nki.api.shared.rst, Supported Activation Functions for NKI ISA"
 _ENGINES = "nki.api.shared.rst, NKI Engine Selection"
-_FIRST_GENERATION = 2
 _COMMANDS = (ReduceCmd.idle, ReduceCmd.reset, ReduceCmd.reduce, ReduceCmd.reset_reduce)
 _RESETS = (ReduceCmd.reset, ReduceCmd.reset_reduce)
 _REDUCES = (ReduceCmd.reduce, ReduceCmd.reset_reduce)
@@ -130,10 +130,12 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
         - `reduce_op` is add.
         - `scale` is float32; `bias` is not tfloat32, and on v2 a tile.
         """
-        if self.reduce_op not in ("add", None) and core.generation > _FIRST_GENERATION:
+        is_told = core.features.activation_reduce_add_alone
+        if self.reduce_op not in ("add", None) and not is_told:
+            told = [one.version for one in cores() if one.features.activation_reduce_add_alone]
             raise Unspecified(
-                f"activation_reduce: reduce_op {self.reduce_op} on {core.name}; AWS limits v2 to "
-                "nl.add and does not say what later generations take",
+                f"activation_reduce: reduce_op {self.reduce_op} on {core.name}; AWS limits "
+                f"{', '.join(told)} to nl.add and does not say what later generations take",
                 fix="reduce with nl.add, or with nisa.tensor_reduce or nisa.activate2",
                 source="nki.isa.activation_reduce",
             )
@@ -188,14 +190,14 @@ def check_scaled(instruction: Activation | ActivationReduce, core: NeuronCore) -
         instruction.refuse(f"`scale` is {scale}; legal: float32", "allocate it as float32")
     if isinstance(bias, Tile) and bias.dtype == TFLOAT32:
         instruction.refuse(f"`bias` is {bias}; legal: not tfloat32", "allocate it as float32")
-    is_first = core.generation == _FIRST_GENERATION
-    if is_first and op == "reciprocal" and bias is not None:
+    features = core.features
+    if op == "reciprocal" and bias is not None and not features.activation_reciprocal_bias:
         instruction.refuse(
             f"reciprocal with a bias on {core.name}; legal: without one",
             "add the bias first",
             _ENGINES,
         )
-    if is_first and isinstance(bias, int | float):
+    if isinstance(bias, int | float) and not features.activation_number_bias:
         instruction.refuse(
             f"bias={bias} on {core.name}; legal: a tile of shape [P, 1]",
             "fill a [P, 1] tile with nisa.memset and pass it",

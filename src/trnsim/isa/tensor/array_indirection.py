@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trnsim.isa.language.indirection import check_offsets
+from trnsim.isa.language.support import check_support
 from trnsim.memory import SnakeIndex, Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.isa.language.instruction import Instruction
 
-_FIRST_GENERATION = 4
 _GROUP_PARTITIONS = 32  # nki.language.NkiTensor.indirect
 
 
@@ -41,7 +41,7 @@ def check_array_indirection(
     partners: dict[str, str],
     position: tuple[int, ...] | None,
 ) -> None:
-    """From v4 on, without tiling, and with each index at the partition that AWS names.
+    """On a core that has it, without tiling, and with each index at the partition that AWS names.
 
     Args:
         instruction: what is checked.
@@ -54,12 +54,14 @@ def check_array_indirection(
         index = index_of(getattr(instruction, name))
         if index is None:
             continue
-        if core.generation < _FIRST_GENERATION:
-            instruction.refuse(
-                f"`{name}` is indirect on {core.name}; legal from NeuronCore-v4 on",
-                "run it with target='trn3', or gather with nisa.dma_copy and a vector_offset",
-                source,
-            )
+        check_support(
+            instruction,
+            core,
+            lambda core: core.features.matmul_indirection,
+            "run it with target='{target}', or gather with nisa.dma_copy and a vector_offset",
+            given=f"`{name}` is indirect on {core.name}",
+            source=source,
+        )
         if any(position or ()):
             instruction.refuse(
                 f"tile_position={position} with indirect `{name}`; legal: (0, 0)",

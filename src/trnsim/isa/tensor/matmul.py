@@ -18,19 +18,19 @@ from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.modes import Engine, MatmulPerfMode
 from trnsim.isa.language.movement import Movement, transposed_rows
+from trnsim.isa.language.support import check_support
 from trnsim.isa.tensor.array_indirection import check_array_indirection, index_of, share_by_quadrant
 from trnsim.isa.tensor.tensor_engine import (
-    WHOLE_PSUM_GENERATION,
     array_cost,
-    check_generation,
+    check_formats,
     check_limits,
     check_tiling,
+    dst_dtypes,
     mark_started,
     multiply_onto,
     streaming_cycles,
 )
 from trnsim.isa.tensor.transpose import (
-    TRANSPOSE_GENERATION,
     put_transposed,
     transposed_dst,
     transposed_dtypes,
@@ -114,7 +114,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
 
     def execute(self, machine: Machine) -> None:
         """Product in float32; each element of dst is overwritten or added to."""
-        if self.is_transpose and machine.core.generation >= TRANSPOSE_GENERATION:
+        if self.is_transpose and machine.core.features.bit_transpose:
             self._transpose()
             return
         rows = self.stationary.partitions * self._pairs
@@ -167,7 +167,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
 
     def _check_dtypes(self, core: NeuronCore) -> None:
         inputs = (self.stationary.dtype, self.moving.dtype)
-        check_generation(self, core, *inputs)
+        check_formats(self, core, *inputs)
         stationary, moving = inputs
         if (stationary in _WIDE) != (moving in _WIDE):
             self.refuse(
@@ -186,12 +186,14 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
     def _check_double_row(self, core: NeuronCore) -> None:
         if self.perf_mode is not MatmulPerfMode.double_row:
             return
-        if core.fp8_double_row_contraction <= core.pe_rows:
-            self.refuse(
-                f"perf_mode double_row on {core.name}; legal from NeuronCore-v3 on",
-                "leave perf_mode out, or run with target='trn2'",
-                "nki.isa.nc_matmul, Performance mode",
-            )
+        check_support(
+            self,
+            core,
+            lambda core: core.fp8_double_row_contraction > core.pe_rows,
+            "leave perf_mode out, or run with target='{target}'",
+            given=f"perf_mode double_row on {core.name}",
+            source="nki.isa.nc_matmul, Performance mode",
+        )
         for name in ("stationary", "moving"):
             tile = getattr(self, name)
             if tile.dtype not in _FP8:
@@ -216,11 +218,9 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
             )
 
     def _check_dst(self, core: NeuronCore) -> None:
-        legal: tuple[Dtype, ...] = (FLOAT32,)
+        legal: tuple[Dtype, ...] = dst_dtypes(core)
         if self.is_transpose:
             legal = transposed_dtypes(core, self.stationary.dtype, self.dst)
-        elif core.generation >= WHOLE_PSUM_GENERATION:
-            legal = (FLOAT32, BFLOAT16)
         if self.dst.dtype in legal:
             return
         if self.is_transpose and self.stationary.dtype in _FP8:

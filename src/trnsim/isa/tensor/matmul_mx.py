@@ -26,6 +26,7 @@ from trnsim.isa.language.fields import are_tiles
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
 from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.support import check_support
 from trnsim.isa.tensor.array_indirection import check_array_indirection, index_of, share_by_quadrant
 from trnsim.isa.tensor.mx_layout import (
     GROUP_PARTITIONS,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from trnsim.dtypes import Array, Float32Array
     from trnsim.isa.language.machine import Machine
 
-_GENERATION = 4
 _SCALE_STARTS = (0, 4, 8, 12)
 _SCALES = (FLOAT8_E8M0FNU, UINT8)
 _MX = (FLOAT8_E5M2_X4, FLOAT8_E4M3FN_X4, FLOAT4_E2M1FN_X4)
@@ -67,7 +67,7 @@ _SCALE_LAYOUT = "mxfp-matmul.rst, Scale Tensor; Packing Scale Values"
 
 
 class MxInstruction(Instruction, engines=()):
-    """What the two have in common: the generation, and where scales lie."""
+    """What the two have in common: the feature, and where scales lie."""
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """What it reads and writes: of a scale tile, the rows that hold its data's scales."""
@@ -96,11 +96,12 @@ class MxInstruction(Instruction, engines=()):
         raise InternalError(f"{self.opcode} declares no scales")
 
     def _check_mx(self, core: NeuronCore, partitions: int) -> None:
-        if core.generation < _GENERATION:
-            self.refuse(
-                f"on {core.name}; legal from NeuronCore-v4 on",
-                "use nisa.nc_matmul with FP8 inputs, or run with target='trn3'",
-            )
+        check_support(
+            self,
+            core,
+            lambda core: core.features.mx,
+            "use nisa.nc_matmul with FP8 inputs, or run with target='{target}'",
+        )
         if partitions % QUADRANT:
             self.refuse(
                 f"{partitions} partitions; legal: multiples of {QUADRANT}, at most "

@@ -18,7 +18,6 @@ from trnsim.dtypes import (
     FLOAT8_E4M3FN,
     FLOAT8_E5M2,
     FLOAT16,
-    FLOAT32,
     SPARSITY_PATTERNS,
     TFLOAT32,
     UINT16,
@@ -27,11 +26,12 @@ from trnsim.dtypes import (
 from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.support import check_support
 from trnsim.isa.tensor.tensor_engine import (
-    WHOLE_PSUM_GENERATION,
     array_cost,
-    check_generation,
+    check_formats,
     check_limits,
+    dst_dtypes,
     multiply_onto,
     streaming_cycles,
 )
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from trnsim.isa.language.machine import Machine
 
 _SOURCE = "nki.isa.sparse_matmul (trainium2_arch.rst, M:N Structured Sparsity)"
-_GENERATION = 3
 _INPUTS = (BFLOAT16, FLOAT16, TFLOAT32, FLOAT8_E4M3, FLOAT8_E5M2, FLOAT8_E4M3FN)
 _TAGS = 4
 _TAG_BITS = 4
@@ -83,12 +82,13 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_p
         - K and M up to 128, N up to 512, within one PSUM bank before v4.
         - dst is float32, from v4 on also bfloat16; both inputs are tfloat32, or neither.
         """
-        if core.generation < _GENERATION:
-            self.refuse(
-                f"on {core.name}; legal from NeuronCore-v3 on",
-                "use nisa.nc_matmul, or run with target='trn2'",
-            )
-        check_generation(self, core, self.stationary.dtype, self.moving.dtype)
+        check_support(
+            self,
+            core,
+            lambda core: core.features.sparse_matmul,
+            "use nisa.nc_matmul, or run with target='{target}'",
+        )
+        check_formats(self, core, self.stationary.dtype, self.moving.dtype)
         self._check_pattern(n)
         if _TAGS * n["T"] != n.M:
             self.refuse(
@@ -154,8 +154,7 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_p
                 "cast one of them with nisa.tensor_copy into a tile of the other's dtype",
                 "nki.isa.nc_matmul, Data types",
             )
-        has_bf16 = core.generation >= WHOLE_PSUM_GENERATION
-        legal = (FLOAT32, BFLOAT16) if has_bf16 else (FLOAT32,)
+        legal = dst_dtypes(core)
         if self.dst.dtype not in legal:
             self.refuse(
                 f"`dst` is {self.dst}; legal on {core.name}: {' or '.join(map(str, legal))}",

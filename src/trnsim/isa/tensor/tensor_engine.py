@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.dtypes import BFLOAT16
+from trnsim.arch import has_dtype
+from trnsim.dtypes import BFLOAT16, FLOAT32
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.language.instruction import Cost
+from trnsim.isa.language.support import check_support
 from trnsim.memory import SnakeIndex
 
 if TYPE_CHECKING:
@@ -19,22 +21,22 @@ if TYPE_CHECKING:
     from trnsim.isa.language.instruction import Dims, Instruction
     from trnsim.memory import AccessPattern, ByteMask, Tile
 
-WHOLE_PSUM_GENERATION = 4
-"""From here on a matmul writes several banks, bfloat16 too, and adds to what others wrote."""
-
 _PAIR = 2
 
 
 def moving_free_max(core: NeuronCore, dst: Tile) -> int:
     """Columns that one matmul may stream: as many elements of `dst` as its PSUM room holds."""
-    limit = int(core.moving_free_max)
-    if core.generation >= WHOLE_PSUM_GENERATION and dst.dtype == BFLOAT16:
-        return 2 * limit
-    return limit
+    is_short = dst.dtype == BFLOAT16
+    return int(core.features.matmul_bfloat16_columns_max if is_short else core.moving_free_max)
+
+
+def dst_dtypes(core: NeuronCore) -> tuple[Dtype, ...]:
+    """What a matmul may write to PSUM."""
+    return tuple(d for d in (FLOAT32, BFLOAT16) if d.name in core.features.matmul_dst_dtypes)
 
 
 def check_limits(instruction: Instruction, core: NeuronCore, n: Dims, dst: Tile) -> None:
-    """K, M and N that the array and PSUM hold, and one PSUM bank before v4."""
+    """K, M and N that the array and PSUM hold, and PSUM banks."""
     limits = {"K": core.pe_rows, "M": core.pe_columns, "N": moving_free_max(core, dst)}
     if any(n[axis] > limit for axis, limit in limits.items()):
         instruction.refuse(
@@ -47,10 +49,10 @@ def check_limits(instruction: Instruction, core: NeuronCore, n: Dims, dst: Tile)
 
 
 def check_bank(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
-    """Before v4 the Tensor Engine writes to one PSUM bank at a time."""
+    """Within one PSUM bank, unless the core's matmuls reach across."""
     bank_bytes = int(core.psum_bank_bytes)
     first, last = (byte // bank_bytes for byte in dst.box[2:])
-    if core.generation < WHOLE_PSUM_GENERATION and first != last:
+    if first != last and not core.features.matmul_across_banks:
         instruction.refuse(
             f"`dst` is {dst}, which reaches from PSUM bank {first} of its tensor to bank {last}; "
             f"legal on {core.name}: one bank of {bank_bytes} bytes a partition",
@@ -59,15 +61,17 @@ def check_bank(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
         )
 
 
-def check_generation(instruction: Instruction, core: NeuronCore, *dtypes: Dtype) -> None:
+def check_formats(instruction: Instruction, core: NeuronCore, *dtypes: Dtype) -> None:
     """Every dtype is one that the core has."""
     for dtype in dtypes:
-        if dtype.first_generation > core.generation:
-            instruction.refuse(
-                f"{dtype} on {core.name}; legal from NeuronCore-v{dtype.first_generation} on",
-                "use another format, or run with target='trn3'",
-                f"{instruction.source}, Data types",
-            )
+        check_support(
+            instruction,
+            core,
+            has_dtype(dtype.name),
+            "use another format, or run with target='{target}'",
+            given=f"{dtype} on {core.name}",
+            source=f"{instruction.source}, Data types",
+        )
 
 
 def check_tiling(
@@ -235,15 +239,15 @@ def _flags(mask: ByteMask, dst: Tile) -> Array:
 
 
 def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
-    """accumulate=True needs a started accumulation; on v4 any written value will do."""
+    """accumulate=True needs a started accumulation; on some cores any written value will do."""
     if _is_started(dst):
         return
     is_written = dst.is_written()
-    if is_written and core.generation >= WHOLE_PSUM_GENERATION:
+    takes_written = core.features.matmul_onto_written
+    if is_written and takes_written:
         return
     what = "was set by another instruction than a matmul" if is_written else "nothing wrote"
-    is_whole = core.generation >= WHOLE_PSUM_GENERATION
-    legal = "was written" if is_whole else "a matmul with accumulate=False has started"
+    legal = "was written" if takes_written else "a matmul with accumulate=False has started"
     raise UndefinedBehavior(
         f"{instruction.opcode}: accumulate=True onto {dst}, which {what}; legal on {core.name}: "
         f"PSUM that {legal}",
@@ -253,9 +257,9 @@ def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> Non
 
 
 def _check_unset(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
-    """Before v4 nothing but matmuls may have written what a matmul adds to, since it started."""
+    """Where a matmul adds to matmuls alone, nothing else wrote what it adds to since they began."""
     storage = dst.storage
-    if core.generation >= WHOLE_PSUM_GENERATION or not storage.is_set_since:
+    if core.features.matmul_onto_written or not storage.is_set_since:
         return
     if storage.set_since.is_disjoint(*_own_runs(dst)):
         return

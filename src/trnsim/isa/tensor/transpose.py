@@ -15,7 +15,7 @@ from trnsim.isa.language.movement import Movement, transposed_rows
 from trnsim.isa.tensor.tensor_engine import (
     array_cost,
     check_bank,
-    check_generation,
+    check_formats,
     streaming_cycles,
 )
 from trnsim.memory import Tile
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array, Dtype
     from trnsim.isa.language.machine import Machine
-
-TRANSPOSE_GENERATION = 3
-"""From here on the Tensor Engine transposes bits instead of multiplying with ones and zeros."""
 
 _WIDE_BYTES = 2
 
@@ -64,7 +61,7 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
                 "allocate dst with data.dtype",
                 "nki.isa.nc_transpose, Data types",
             )
-        check_generation(self, core, self.data.dtype)
+        check_formats(self, core, self.data.dtype)
         engine = self.chosen_engine(core)
         limit = core.pe_rows if engine is Engine.tensor else core.vector_transpose_partitions
         if max(n.P, n.F) > limit:
@@ -91,12 +88,12 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
         is_tensor = self.chosen_engine(core) is Engine.tensor
         if not is_tensor:
             self.dst.put(flat.T)
-        elif core.generation < TRANSPOSE_GENERATION and _has_non_finite(flat, self.data.dtype):
-            self.dst.store(to_float32(flat).T @ np.eye(len(flat), dtype=np.float32))
-        elif core.generation < TRANSPOSE_GENERATION:
-            self.dst.put(flat.T)
-        else:
+        elif core.features.bit_transpose:
             put_transposed(self.dst, flat.T)
+        elif _has_non_finite(flat, self.data.dtype):
+            self.dst.store(to_float32(flat).T @ np.eye(len(flat), dtype=np.float32))
+        else:
+            self.dst.put(flat.T)
 
     def movement(self) -> Movement:
         """Rows become columns."""
@@ -132,7 +129,7 @@ def transposed_dtypes(core: NeuronCore, source: Dtype, dst: Tile) -> tuple[Dtype
 
     From v3 on FP8 arrives as 16 bits: an element two bytes wide, or every other byte of `dst`.
     """
-    if core.generation < TRANSPOSE_GENERATION or source.itemsize > 1:
+    if not core.features.bit_transpose or source.itemsize > 1:
         return (source, FLOAT32)
     return (BFLOAT16, FLOAT16, UINT16, *((source,) if _is_spaced(dst) else ()))
 

@@ -48,7 +48,7 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
                 "use nisa.engine.vector",
                 "nki.isa.tensor_copy, Tensor indirection",
             )
-        if engine is Engine.scalar and core.generation == _FIRST_GENERATION:
+        if engine is Engine.scalar and not core.features.scalar_tensor_copy:
             self.refuse(
                 f"engine=nisa.engine.scalar on {core.name}; legal: vector, gpsimd",
                 "use nisa.activation(op=nl.copy)",
@@ -130,5 +130,4 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
             )
 
 
-_FIRST_GENERATION = 2
 _HALF = 2

@@ -25,6 +25,7 @@ from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operands import check_float32
+from trnsim.isa.language.support import check_support
 from trnsim.isa.vector.accumulation import accumulate, check_command
 from trnsim.memory import Tile
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.isa.language.machine import Machine
 
-_V4 = 4
 _DIMENSIONS = 4
 _FLOATS = (FLOAT8_E4M3, FLOAT8_E5M2, FLOAT16, BFLOAT16, FLOAT32)
 _INTEGERS = (INT8, INT16, INT32, UINT8, UINT16)
@@ -70,10 +70,12 @@ class Exponential(Instruction, engines=(Engine.vector,)):
           accumulates.
         """
         del n
-        if core.generation < _V4:
-            self.refuse(
-                f"on {core.name}; legal from NeuronCore-v4 on", "use nisa.activation(op=nl.exp)"
-            )
+        check_support(
+            self,
+            core,
+            lambda core: core.features.vector_exponential,
+            "use nisa.activation(op=nl.exp)",
+        )
         for name, tile in (("dst", self.dst), ("src", self.src)):
             if len(tile.shape) > _DIMENSIONS:
                 self.refuse(

@@ -28,11 +28,12 @@ from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operands import check_float32
+from trnsim.isa.language.support import check_support
 from trnsim.isa.numerics.xorwow import GENERATORS, STATE_WORDS
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
+    from trnsim.arch import Has, NeuronCore
     from trnsim.dtypes import Array
     from trnsim.isa.language.machine import Machine
 
@@ -40,25 +41,22 @@ _INTEGERS: Final = (INT8, INT16, INT32, UINT8, UINT16, UINT32)
 _FLOATS: Final = (FLOAT8_E4M3, FLOAT8_E5M2, FLOAT16, BFLOAT16, FLOAT32, TFLOAT32)
 _SEED_BYTES: Final = 4
 _RANK: Final = 2
-_V3: Final = 3
-_V4: Final = 4
 # float32 has 24 bits of mantissa, so that these fractions of [0, 1) are exact.
 _LOW_BITS: Final = np.uint32(8)
 _FRACTION: Final = np.float32(2.0**-24)
 _WORD_FRACTION: Final = 2.0**-32
 
 
-def _check_engine(
-    instruction: Instruction, core: NeuronCore, first_vector: int, first_gpsimd: int
-) -> None:
-    """The engine has the instruction on this generation, and GpSimd stays out of PSUM."""
+def _check_engine(instruction: Instruction, core: NeuronCore, has: Has) -> None:
+    """The core's engine has the instruction, and GpSimd stays out of PSUM."""
     engine = instruction.chosen_engine(core)
-    first = first_gpsimd if engine is Engine.gpsimd else first_vector
-    if core.generation < first:
-        instruction.refuse(
-            f"on the {engine.label} of {core.name}; legal from NeuronCore-v{first} on",
-            "name another engine, or another target",
-        )
+    check_support(
+        instruction,
+        core,
+        has,
+        "name another engine, or another target",
+        given=f"on the {engine.label} of {core.name}",
+    )
     on_psum = [tile for _, tile in instruction.tiles() if tile.memory is PSUM]
     if on_psum and engine is Engine.gpsimd:
         instruction.refuse(
@@ -99,7 +97,8 @@ class Rng(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         - GpSimd has no way to PSUM.
         """
         del n
-        _check_engine(self, core, first_vector=0, first_gpsimd=_V3)
+        engine = self.chosen_engine(core)
+        _check_engine(self, core, lambda core: engine.name in core.features.rng_engines)
 
     def execute(self, machine: Machine) -> None:
         """The next numbers of the engine's generators."""
@@ -136,7 +135,7 @@ class Rand2(Instruction, engines=(Engine.vector,)):
         del n
         check_float32(self, "min")
         check_float32(self, "max")
-        _check_engine(self, core, first_vector=_V4, first_gpsimd=_V4)
+        _check_engine(self, core, lambda core: core.features.rand2)
         if not isinstance(self.min, Tile) and not isinstance(self.max, Tile):
             self._check_range(self.min, self.max, is_legal=self.min < self.max)
 
@@ -237,7 +236,7 @@ class _RandomStateInstruction(Instruction, engines=()):
 
     def _check_state(self, core: NeuronCore, tile: Tile) -> None:
         engine = self.chosen_engine(core)
-        _check_engine(self, core, first_vector=_V4, first_gpsimd=_V3)
+        _check_engine(self, core, lambda core: engine.name in core.features.random_state_engines)
         words = STATE_WORDS * GENERATORS[engine]
         if len(tile.shape) != _RANK or tile.shape[1] != words:
             self.refuse(

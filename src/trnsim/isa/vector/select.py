@@ -26,6 +26,7 @@ from trnsim.isa.language.lanes import along_free_axis, lane_cost
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operands import check_one_in_psum, is_number
 from trnsim.isa.language.operators import ALU
+from trnsim.isa.language.support import check_support
 from trnsim.isa.vector.accumulation import accumulate, check_command
 from trnsim.memory import Tile
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 FP32_MIN: Final = float(np.finfo(np.float32).min)
 _EXACT_INTEGERS_END: Final = 1 << 24
-_V3: Final = 3
 _COMPARISONS: Final = ("equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -249,11 +249,12 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
         - `on_false_value` is FP32_MIN; `reduce_op` is maximum; `reduce_res` needs a command that
           accumulates.
         """
-        if core.generation < _V3:
-            self.refuse(
-                f"on {core.name}; legal from NeuronCore-v3 on",
-                "compare an iota with nisa.tensor_scalar and use nisa.tensor_copy_predicated",
-            )
+        check_support(
+            self,
+            core,
+            lambda core: core.features.range_select,
+            "compare an iota with nisa.tensor_scalar and use nisa.tensor_copy_predicated",
+        )
         if not self.on_true_tile.dtype.is_float:
             self.refuse(
                 f"on_true_tile is {self.on_true_tile}; legal: a float dtype",

@@ -17,8 +17,6 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.program import current_core
 
-_SOFTWARE_DGE: Final = 3  # nki-dge.rst, Mode Selection Summary: from NeuronCore-v3 on
-
 
 @kernel(Gather)
 def gather(op: Gather, node: Node, operand: Tensor, indices: Tensor) -> Tensor:
@@ -166,7 +164,7 @@ def _extreme_by_row(index: Tensor, updates: Tensor, rows: int, width: int, op: A
 def _rows_at(table: Tensor, index: Tensor, rows: int, width: int) -> Tensor:
     """Rows of `table` by index; one by one where no descriptors are made on the chip."""
     tile = new((rows, width), table.dtype)
-    if current_core().core.generation >= _SOFTWARE_DGE:
+    if current_core().core.features.indirect_dma:
         nisa.dma_copy(dst=tile, src=table.vector_select(0, index))
         return tile
     for row in range(rows):
@@ -175,7 +173,7 @@ def _rows_at(table: Tensor, index: Tensor, rows: int, width: int) -> Tensor:
 
 
 def _write_rows(table: Tensor, index: Tensor, tile: Tensor, rows: int) -> None:
-    if current_core().core.generation >= _SOFTWARE_DGE:
+    if current_core().core.features.indirect_dma:
         nisa.dma_copy(dst=table.vector_select(0, index), src=tile)
         return
     for row in range(rows):

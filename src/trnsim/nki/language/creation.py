@@ -28,7 +28,6 @@ private_hbm = MemoryRegion.private_hbm
 hbm = MemoryRegion.private_hbm
 shared_hbm = MemoryRegion.shared_hbm
 
-_RAND2_GENERATION = 4
 _DROPPED_BITS = 8  # what is left of 32 random bits has an exact float32
 
 
@@ -186,10 +185,10 @@ def rand(
 ) -> NkiTensor:
     """A new on-chip tensor of random numbers, uniform in [0, 1).
 
-    By rand2 from NeuronCore-v4 on; before, by 24 of the 32 random bits of rng.
+    By rand2 where the core has it, else by 24 of the 32 random bits of rng.
     """
     tensor = ndarray(shape, dtype, buffer, name)
-    if current_core().core.generation >= _RAND2_GENERATION:
+    if current_core().core.features.rand2:
         issue("rand2", tensor, 0.0, 1.0)
         return tensor
     bits = new_tile(tensor.shape, UINT32)

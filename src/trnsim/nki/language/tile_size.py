@@ -10,7 +10,6 @@ from trnsim.dtypes import FLOAT32
 from trnsim.nki.environment import default_target, transposes_on_tensor_engine
 from trnsim.program import current_core, has_current_core
 
-_RESERVING_GENERATION = 3
 # AWS gives no number; a byte is what the engines address.
 _SBUF_ALIGNMENT_BYTES = 1
 
@@ -29,10 +28,10 @@ class TileSize:
 
     @property
     def psum_num_banks(self) -> int:
-        """PSUM banks; from v3 on one less where the compiler transposes with one of them."""
+        """PSUM banks, without the one in which the compiler transposes, where it does."""
         core = self._core
-        is_taken = core.generation >= _RESERVING_GENERATION and transposes_on_tensor_engine()
-        return int(core.psum_banks) - is_taken
+        taken = core.features.pe_transpose_psum_banks if transposes_on_tensor_engine() else 0
+        return int(core.psum_banks) - taken
 
     @property
     def psum_bank_fmax_bytes(self) -> int:

@@ -39,9 +39,6 @@ Values = dict[str, Value]
 
 _PERCENT: Final = 100.0
 _COMPUTE: Final = (Engine.tensor, Engine.vector, Engine.scalar, Engine.sync, Engine.gpsimd)
-BASE_CLOCK_HZ: Final = {2: 1.4e9, 3: 1.2e9}
-"""By generation. Source: neuroncore_cycle_count; the page gives none for Trainium3."""
-
 _NO_COLLECTIVES: Final = "collective operations are not emulated"
 _NO_CLOCK: Final = "AWS publishes no NeuronCore base clock for this generation"
 _NO_HBM: Final = "the program neither reads nor writes HBM"
@@ -89,7 +86,7 @@ def peak_flop_per_s(core: NeuronCore) -> float:
 
 def hbm_stack_bytes_per_s(core: NeuronCore) -> float:
     """Bandwidth of one HBM stack: the chip's, by the stack's part of the chip's capacity."""
-    name = next(t.chip for t in TARGETS.values() if t.core.generation == core.generation)
+    name = next(t.chip for t in TARGETS.values() if t.core.name == core.name)
     chip = catalogue().chips[name]
     return chip.memory_bytes_per_s * core.hbm_bytes / chip.memory_bytes
 
@@ -148,7 +145,7 @@ def _times(work: _Work) -> _Section:
     active_s = work.active_s(everything)
     events = count_updates(work.program)
     packets = int(transfers(work.timeline).packets.sum())
-    clock_hz = BASE_CLOCK_HZ.get(work.core.generation)
+    clock_hz = work.core.features.base_clock_hz
     found: Values = {
         "total_time": work.total_s,
         "total_exec_time": executed_s,

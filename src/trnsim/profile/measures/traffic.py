@@ -17,14 +17,12 @@ from trnsim.isa.language.declaration import CHANGES, LOOKS
 from trnsim.memory import Memory
 
 if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
     from trnsim.program import Checked, Program
     from trnsim.timing.occupancy import Integers
 
 _FP32_WEIGHT: Final = 4.0
-_FP8_WEIGHT: Final = 0.5
 _MX_WEIGHT: Final = 0.25
-_FP8_GENERATION: Final = 3
-"""From here on FP8 counts half. Source: Summary.adjusted_hardware_flops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +57,8 @@ class Traffic:
         return self.psum_read_bytes if self.sbuf_write_bytes else 0
 
 
-def traffic_of(checked: Checked, generation: int) -> Traffic:
-    """What one instruction moves and multiplies on a core of `generation`."""
+def traffic_of(checked: Checked, core: NeuronCore) -> Traffic:
+    """What one instruction moves and multiplies on a core."""
     read, written = dict.fromkeys(Memory, 0), dict.fromkeys(Memory, 0)
     for operand, tile in checked.instruction.tiles():
         if operand.access in LOOKS:
@@ -79,19 +77,19 @@ def traffic_of(checked: Checked, generation: int) -> Traffic:
         written[Memory.PSUM],
         flops,
         flops if is_transpose else 0,
-        _bf16_weight(checked, generation) if flops else 1.0,
+        _bf16_weight(checked, core) if flops else 1.0,
     )
 
 
-def _bf16_weight(checked: Checked, generation: int) -> float:
+def _bf16_weight(checked: Checked, core: NeuronCore) -> float:
     """BF16-equivalent operations. Source: profile-schema-reference.rst, adjusted_hardware_flops."""
     dtypes = [t.dtype for operand, t in checked.instruction.tiles() if operand.access == "read"]
     if any(dtype.is_packed for dtype in dtypes):
         return _MX_WEIGHT
     if any(dtype is FLOAT32 for dtype in dtypes):
         return _FP32_WEIGHT
-    if all(dtype.itemsize == 1 for dtype in dtypes) and generation >= _FP8_GENERATION:
-        return _FP8_WEIGHT
+    if all(dtype.itemsize == 1 for dtype in dtypes):
+        return float(core.features.fp8_bfloat16_flops)
     return 1.0
 
 
@@ -104,8 +102,7 @@ class Totals:
     """
 
     def __init__(self, program: Program) -> None:
-        generation = program.core.generation
-        self.per = [traffic_of(checked, generation) for checked in program.checked]
+        self.per = [traffic_of(checked, program.core) for checked in program.checked]
         issued = np.array(program.which, np.int64)
         self.counts: Integers = np.bincount(issued, minlength=len(program.checked))
 

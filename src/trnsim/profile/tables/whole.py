@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.profile.measures.metrics import BASE_CLOCK_HZ, hbm_stack_bytes_per_s
+from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s
 from trnsim.profile.measures.schema import VERSION
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def metadata(timelines: Sequence[Timeline], title: str) -> Table:
     """One row: the core, its clocks and bandwidths, and that nothing here was measured."""
     core = timelines[0].program.core
     last_s = max(timeline.device_time_s for timeline in timelines)
-    base_hz = BASE_CLOCK_HZ.get(core.generation)
+    base_hz = core.features.base_clock_hz
     row = {
         "profile_schema_version": VERSION,
         "num_physical_cores": len(timelines),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from trnsim.arch import makes_pairs
 from trnsim.arch import target as target_named
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
@@ -73,7 +74,7 @@ def device_core(chip: Target | None = None) -> DeviceCore:
     """What a device of this process is, or would be on another chip."""
     found = chip or target()
     asked = logical_config()
-    physical = asked if found.core.generation >= _FIRST_LOGICAL else 1
+    physical = asked if makes_pairs(found.core) else 1
     row = catalogue().chips[found.chip]
     return DeviceCore(
         found,
@@ -92,18 +93,15 @@ def logical_config() -> int:
         BadInput: for another number, and for 2 on a chip without logical cores.
     """
     value = os.environ.get(CORES_VARIABLE) or "1"
-    if value == "1" or (value == "2" and target().core.generation >= _FIRST_LOGICAL):
+    has_pairs = makes_pairs(target().core)
+    if value == "1" or (value == "2" and has_pairs):
         return int(value)
-    legal = "1 or 2" if target().core.generation >= _FIRST_LOGICAL else "1"
+    legal = "1 or 2" if has_pairs else "1"
     raise BadInput(
         f"{CORES_VARIABLE}={value!r} on {target().name}; legal: {legal}",
         fix=f"{CORES_VARIABLE}=1",
         source="logical-neuroncore-config.rst",
     )
-
-
-_FIRST_LOGICAL: Final = 3
-"""The first generation whose cores make logical ones (logical-neuroncore-config.rst)."""
 
 
 @cache
