@@ -1,4 +1,4 @@
-"""Facts: numbers that behave as numbers and know where they come from."""
+"""Facts: they behave as numbers, flags and sets, and know where they come from."""
 
 import copy
 import pickle
@@ -7,14 +7,19 @@ import pytest
 
 from trnsim.facts import (
     Count,
+    Flag,
     Kind,
+    Names,
     Provenance,
     Rate,
     assumed,
     count,
     derived,
     documented,
+    has,
+    lacks,
     measured,
+    names,
 )
 
 MAKERS = {
@@ -57,7 +62,11 @@ def test_kinds_are_ordered_by_how_far_we_trust_them():
     assert 0 < spreads[0] < spreads[-1] < 1
 
 
-@pytest.mark.parametrize("fact", [count(3, "page"), documented(3.5, "page")], ids=["count", "rate"])
+@pytest.mark.parametrize(
+    "fact",
+    [count(3, "page"), documented(3.5, "page"), has("page"), lacks("page"), names("page", "a")],
+    ids=["count", "rate", "has", "lacks", "names"],
+)
 @pytest.mark.parametrize(
     "again",
     [copy.copy, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))],  # noqa: S301  our own
@@ -72,3 +81,18 @@ def test_a_copy_of_a_fact_keeps_its_provenance(fact, again):
 def test_a_fact_hashes_and_compares_as_its_number():
     assert {count(3, "a"): "x"}[3] == "x"
     assert count(3, "a") == count(3, "b")
+
+
+def test_a_flag_counts_as_true_or_false():
+    assert has("page")
+    assert not lacks("page")
+    assert isinstance(has("page"), Flag)
+    assert has("page") != lacks("page")
+
+
+def test_names_are_a_set():
+    found = names("page", "b", "a", "a")
+    assert isinstance(found, Names)
+    assert found == {"a", "b"}
+    assert found.provenance == Provenance(Kind.DOCUMENTED, "page")
+    assert not names("page")

@@ -1,7 +1,17 @@
 import pytest
 
 from trnsim.facts import Interval
-from trnsim.text import aligned, amount, amounts, durations, markdown, number, seconds, whole
+from trnsim.text import (
+    aligned,
+    amount,
+    amounts,
+    durations,
+    listed,
+    markdown,
+    number,
+    seconds,
+    whole,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,3 +70,10 @@ def test_intervals_put_the_median_first():
     assert durations(Interval(60, 120, 180)) == "2 min (1 min to 3 min)"
     assert amounts(Interval(1, 2, 3)) == "2 (1 to 3)"
     assert amounts(None) == "-"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"), [(["a"], "a"), (["a", "b"], "a or b"), (["a", "b", "c"], "a, b or c")]
+)
+def test_words_stand_in_a_sentence(words, text):
+    assert listed(words, "or") == text

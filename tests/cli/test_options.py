@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.cli.options import as_number
+from trnsim.cli.options import as_number, chip_names
 from trnsim.text import number, whole
 
 
@@ -11,3 +11,7 @@ def test_text_is_read_and_a_default_is_taken_as_it_is(read):
     assert as_number(read)(None) is None
     with pytest.raises(ValueError, match="without separators or unit"):
         as_number(read)("8,000")
+
+
+def test_the_chips_are_those_of_the_table():
+    assert chip_names() == "trn1, inf2, trn2 or trn3"

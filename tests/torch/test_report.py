@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim import arch
 from trnsim.torch.device_time import step_time
 from trnsim.torch.distributed.collectives import Collective
 from trnsim.torch.recording import Recording, recording
@@ -45,6 +47,19 @@ def test_the_text_shows_every_chip_and_where_the_time_goes(training):
     assert [line.split()[0] for line in lines[1:4]] == ["chip", "trn2", "trn1"]
     assert any(line.split()[:2] == ["addmm", "2"] for line in lines)
     assert "without a time" not in text
+
+
+def test_a_chip_of_the_table_stands_in_the_report(training, monkeypatch, tmp_path):
+    chip = replace(arch.TARGETS["trn3"], name="trn8", generation_name="")
+    monkeypatch.setitem(arch.TARGETS, "trn8", chip)
+    text = write_step(training, tmp_path, "trn8")
+    lines = text.splitlines()
+    assert lines[:2] == [
+        "chip: trn8 (as asked)",
+        "device: one of the 8 NeuronCores of trn8, 18 GiB of HBM",
+    ]
+    assert [line.split()[0] for line in lines[3:8]] == ["trn8", "trn1", "inf2", "trn2", "trn3"]
+    assert (tmp_path / "step-trn8.trace.json").is_file()
 
 
 def test_what_has_no_time_is_listed():

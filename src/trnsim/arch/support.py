@@ -35,11 +35,11 @@ def where(has: Has) -> str:
 
 
 def advised(fix: str, has: Has) -> str:
-    """`fix` with the first target that has it in the place of ``{target}``."""
+    """`fix` with the first target that has it for ``{target}``, and its core for ``{core}``."""
     found = having(has)
-    if "{target}" in fix and not found:
-        return "no target has it"
-    return fix.replace("{target}", found[0].name) if found else fix
+    if not found:
+        return "no target has it" if "{" in fix else fix
+    return fix.replace("{target}", found[0].name).replace("{core}", found[0].core.name)
 
 
 def has_dtype(name: str) -> Has:

@@ -88,15 +88,13 @@ class NcVersion(IntEnum):
     A member for each core of the table of targets: gen2, gen3, gen4.
     """
 
-    _ignore_ = "members core"
-    members = vars()
-    for core in cores():
-        members[f"gen{core.generation}"] = core.generation
+    vars().update({f"gen{core.generation}": core.generation for core in cores()})
 
     @classmethod
     def _missing_(cls, value: object) -> NcVersion | None:
         """The generation of a target that has joined the table since."""
-        if not isinstance(value, int) or value not in {core.generation for core in cores()}:
+        generations = {core.generation for core in cores()}
+        if not isinstance(value, int) or value not in generations:
             return None
         member = int.__new__(cls, value)
         member._name_, member._value_ = f"gen{value}", value

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.arch import cores
+from trnsim.arch import advised, cores
 from trnsim.dtypes import FLOAT32, TFLOAT32
 from trnsim.errors import UndefinedBehavior, Unspecified
 from trnsim.isa.language.declaration import (
@@ -183,7 +183,10 @@ def check_scaled(instruction: Activation | ActivationReduce, core: NeuronCore) -
     if named_function(instruction, op).takes_relu_param:
         raise Unspecified(
             f"{instruction.opcode}: op {op}, for whose slope AWS names no operand here",
-            fix="use nisa.activate2(op=nl.prelu, relu_param=...) on NeuronCore-v4",
+            fix=advised(
+                "use nisa.activate2(op=nl.prelu, relu_param=...) on {core}",
+                lambda core: core.features.activate2,
+            ),
             source="release notes of NKI 0.4, nki.isa.activate2",
         )
     if isinstance(scale, Tile) and scale.dtype != FLOAT32:
