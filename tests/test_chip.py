@@ -149,7 +149,7 @@ def test_a_new_chip_stands_in_help_and_in_errors(trn9):
     with pytest.raises(
         BadInput, match="legal: trn1, inf2, trn2, trn3, trn9, gen2, gen3, gen4, gen5"
     ):
-        target("trn4")
+        target("trn0")
     for command in ("run", "compile", "demo"):
         text = " ".join(CliRunner().invoke(app, [command, "--help"]).output.split())
         assert "Chip: trn1, inf2, trn2, trn3 or trn9" in text
@@ -159,7 +159,7 @@ def test_a_new_chip_stands_in_help_and_in_errors(trn9):
     assert compared() == ("trn1", "trn2", "trn3", trn9.name, "p5en")
     assert platform("trn9").instance.name == "Trn3 Gen2 UltraServer"
     with pytest.raises(BadInput, match="legal: trn1, trn2, trn3, trn9, inf2, p5, p5en"):
-        platform("trn4")
+        platform("trn0")
 
 
 def test_a_command_runs_a_script_on_a_new_chip(trn9, tmp_path):

@@ -14,7 +14,7 @@ from trnsim.errors import BadInput
 from trnsim.system import serving, training
 from trnsim.system.model import ModelShape, read
 from trnsim.system.platform import compared
-from trnsim.text import aligned, amount, amounts, durations, number, whole
+from trnsim.text import aligned, amount, amounts, durations, listed, number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Estimates = Sequence[training.TrainingEstimate] | Sequence[serving.ServingEstimate]
 
-_COMPARED = ",".join(compared())
-
 app = typer.Typer(
     help="Estimate time and USD of training or serving a model, platform by platform.",
     no_args_is_help=True,
@@ -32,7 +30,12 @@ app = typer.Typer(
 )
 
 Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]
-On = Annotated[str, typer.Option("--on", help="Platforms, separated by commas.")]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on", help=f"Platforms, separated by commas; without, {listed(compared(), 'and')}."
+    ),
+]
 Kind = Annotated[
     str, typer.Option("--price", help="Purchase kind of every price: on_demand, spot, ...")
 ]
@@ -53,7 +56,7 @@ def train(
         int,
         typer.Option(parser=as_number(whole), help="Tokens per optimizer step.", metavar="NUMBER"),
     ] = training.BATCH_TOKENS,
-    on: On = _COMPARED,
+    on: On = None,
     instances: Annotated[
         int | None,
         typer.Option(
@@ -129,7 +132,7 @@ def serve(
             parser=as_number(whole), help="Tokens generated per request.", metavar="NUMBER"
         ),
     ] = 256,
-    on: On = _COMPARED,
+    on: On = None,
     chips: Annotated[
         int | None,
         typer.Option(
@@ -187,10 +190,12 @@ def serve(
     print(_footing(estimates))
 
 
-def _names(on: str) -> list[str]:
+def _names(on: str | None) -> list[str]:
+    if on is None:
+        return list(compared())
     names = [name.strip() for name in on.split(",") if name.strip()]
     if not names:
-        raise BadInput("--on names no platform", fix=f"for example --on {_COMPARED}")
+        raise BadInput("--on names no platform", fix=f"for example --on {','.join(compared())}")
     return names
 
 

@@ -28,7 +28,10 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("mode", PUBLISHED, ids=lambda mode: mode.__name__)
 def test_an_enumeration_has_the_published_members(mode):
-    assert {member.name: member.value for member in mode} == PUBLISHED[mode]
+    members = {member.name: member.value for member in mode}
+    joined = members.keys() - PUBLISHED[mode].keys()
+    assert members.items() >= PUBLISHED[mode].items()
+    assert not joined or mode is NcVersion  # which grows with the table of targets
 
 
 @pytest.mark.parametrize(
