@@ -42,6 +42,7 @@ tiny: .venv/.test ## the tests that a newcomer runs first, under 10 s
 bench: .venv/.test ## time the emulator against plain numpy and PyTorch, as ratios in one run
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/torch_steps.py
+	$(BIN)/python bench/imports.py
 
 SEED ?= 0
 KERNELS ?= 10000

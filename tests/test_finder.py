@@ -108,23 +108,3 @@ def test_other_names_are_not_answered():
 def test_every_alias_names_a_module_that_exists(alias, target):
     assert importlib.util.find_spec(alias) is not None
     assert importlib.util.find_spec(target) is not None
-
-
-def test_importing_trnsim_loads_neither_torch_nor_jax_nor_the_command_line():
-    program = (
-        "import sys, trnsim, trnsim.nki\n"
-        "loaded = {m.partition('.')[0] for m in sys.modules}\n"
-        "print('trnsim' in loaded, *(loaded & {'torch', 'jax', 'typer', 'rich'}))"
-    )
-    assert python(program) == ["True"]
-
-
-def test_trnsim_costs_less_to_import_than_the_libraries_that_it_needs():
-    program = (
-        "from time import process_time as now\n"
-        "start = now(); import numpy, ml_dtypes\n"
-        "loaded = now(); import trnsim\n"
-        "print((now() - loaded) / (loaded - start))"
-    )
-    # A ratio within one process, the best of three: a loaded machine slows both alike.
-    assert min(float(python(program)[0]) for _ in range(3)) < 1.5

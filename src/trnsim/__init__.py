@@ -7,23 +7,37 @@
     replay = trnsim.record(kernel, a, b, target="trn2")     # the kernel's Python once,
     result = replay(a, b)                                   # its instructions as often as you like
 
-`import trnsim` loads neither torch nor jax.
+`import trnsim` alone loads no room, and so neither numpy nor torch nor jax: the rooms come with the
+first of these names that a program uses (PEP 562).
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from trnsim.run import Run, run
-
+TYPE_CHECKING = False  # typing itself is not needed, and checkers know the name
 if TYPE_CHECKING:
     from trnsim.nki.replay import Replay, record
+    from trnsim.runs import Run, run
 
 __version__ = "0.1.0"
 __all__ = ["Replay", "Run", "__version__", "record", "run"]
 
+_MODULES = {
+    "Replay": "trnsim.nki.replay",
+    "Run": "trnsim.runs",
+    "record": "trnsim.nki.replay",
+    "run": "trnsim.runs",
+}
 
-def __getattr__(name: str) -> Any:
-    """What needs the kernel language, which `import trnsim` alone does not load."""
-    if name in ("Replay", "record"):
-        return getattr(import_module("trnsim.nki.replay"), name)
-    raise AttributeError(f"module 'trnsim' has no attribute {name!r}")
+
+if not TYPE_CHECKING:  # for a checker, what is not listed above does not exist
+
+    def __getattr__(name: str) -> object:
+        """A name of `__all__`, from its room, which is imported now."""
+        if name not in _MODULES:
+            raise AttributeError(f"module 'trnsim' has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """What the package has, names that are not imported yet included."""
+    return sorted({*globals(), *__all__})

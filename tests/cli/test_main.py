@@ -1,10 +1,12 @@
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from trnsim.cli import app, main
+from trnsim.cli import COMMANDS, app, main
 
 
 def test_an_error_of_the_user_goes_to_stderr_with_status_two(monkeypatch, capsys):
@@ -35,6 +37,18 @@ def test_help_teaches(command):
     assert result.exit_code == 0
     if command and command != ["plan"]:
         assert f"Example: trnsim {' '.join(command)}" in result.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_of_itself(command):
+    own = get_command(import_module(f"trnsim.cli.{command}").app)
+    assert own.get_short_help_str(limit=1000) == COMMANDS[command]
+
+
+def test_a_misspelled_command_is_answered_with_those_like_it():
+    result = CliRunner().invoke(app, ["asess"])
+    assert result.exit_code == 2
+    assert "No such command 'asess'. Did you mean 'assess'?" in result.output
 
 
 def test_the_installed_command_answers():

@@ -14,7 +14,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
 from trnsim.program import CoreContext
-from trnsim.run import collecting
+from trnsim.runs import collecting
 
 BF16 = ml_dtypes.bfloat16
 X = np.arange(32, dtype=np.float32).reshape(4, 8)

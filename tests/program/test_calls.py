@@ -19,7 +19,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
 from trnsim.program import calls
-from trnsim.run import collecting, watching
+from trnsim.runs import collecting, watching
 
 BF16 = ml_dtypes.bfloat16
 

@@ -6,7 +6,7 @@ import pytest
 
 import trnsim
 from trnsim.errors import IllegalInstruction
-from trnsim.run import collecting
+from trnsim.runs import collecting
 
 EXAMPLES = "aws-neuron-sdk/nki/examples"
 ADDITION = f"{EXAMPLES}/tensor_addition/tensor_addition_nki_kernels.py"

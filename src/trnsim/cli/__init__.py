@@ -1,41 +1,60 @@
-"""The command line: ``trnsim COMMAND``. One command per file; each prints plain aligned text."""
+"""The command line: ``trnsim COMMAND``. One command per file; each prints plain aligned text.
+
+A command's file, and with it the rooms that it needs, is imported when the command is called:
+`trnsim --help` imports the parser alone.
+"""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import Any, Final
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from trnsim.cli import assess, claims, demo, explain, plan, profile, run
-from trnsim.cli import compile as compile_
 from trnsim.cli.faults import message
+from trnsim.cli.options import HELP_OPTIONS, parser
 from trnsim.errors import EmulatorError
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "main"]
 
-app = typer.Typer(
-    name="trnsim",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+COMMANDS: Final = {
+    "demo": "Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.",
+    "run": "Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.",
+    "compile": "Lower an exported PyTorch program to a NeuronCore: its time by operator, and its "
+    "memory.",
+    "explain": "Print what an instruction takes, where it runs, what it computes, and what it "
+    "costs.",
+    "assess": "Predict time and USD of each workload on trn1, trn2, trn3 and p5en, and say go or "
+    "no-go.",
+    "claims": "Recompute 34 published claims about Trainium and Inferentia, and judge each one.",
+    "plan": "Estimate time and USD of training or serving a model, platform by platform.",
+    "profile": "Open, print and compare stored reports.",
+}
+"""Each command, as a file of this room, and the first sentence of its help."""
+
+
+class Commands(TyperGroup):
+    """The commands by name; each is a summary until it is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        summaries = {name: TyperCommand(name, help=text) for name, text in COMMANDS.items()}
+        super().__init__(**(settings | {"commands": summaries}))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments name, from its file, and the arguments that are left."""
+        name, _, rest = super().resolve_command(ctx, args)
+        module = import_module(f"trnsim.cli.{name}")
+        return name, typer.main.get_command(module.app), rest
+
+
+app = parser(cls=Commands, no_args_is_help=True, context_settings=HELP_OPTIONS)
 
 
 @app.callback()
 def trnsim() -> None:
     """A Trainium you can pip install: run its programs, estimate their time and their cost."""
-
-
-app.command("demo")(demo.demo)
-app.command("run", cls=run.RunCommand)(run.run_script)
-app.command("compile")(compile_.compile_model)
-app.command("explain")(explain.explain)
-app.command("assess")(assess.assess)
-app.command("claims")(claims.claims)
-app.add_typer(plan.app, name="plan")
-app.add_typer(profile.app, name="profile")
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trnsim import files
+from trnsim.cli.options import parser
 from trnsim.errors import BadInput
 from trnsim.system.assess import Assessment
 from trnsim.system.assess import assess as assess_inventory
@@ -17,7 +18,10 @@ from trnsim.text import aligned, amount, amounts
 if TYPE_CHECKING:
     from trnsim.facts import Rate
 
+app = parser()
 
+
+@app.command()
 def assess(
     inventory: Annotated[Path, typer.Argument(help="A CSV file.", metavar="INVENTORY.csv")],
     output: Annotated[Path | None, typer.Option(help="Write there instead of printing.")] = None,

@@ -7,13 +7,17 @@ from typing import Annotated
 
 import typer
 
+from trnsim.cli.options import parser
 from trnsim.system.claims import Claim, Part, counts
 from trnsim.system.claims import claims as all_claims
 from trnsim.system.claims.verdict import TOLERANCE, text
 
 _SHOWN = 6
 
+app = parser()
 
+
+@app.command()
 def claims(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every basis.")] = False,
     every_basis: Annotated[

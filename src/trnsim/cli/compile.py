@@ -9,12 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from trnsim import arch
-from trnsim.cli.options import chip_names
+from trnsim.cli.options import chip_names, parser
 from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
 from trnsim.files import check_folder
 
+app = parser()
 
+
+@app.command()
 def compile_model(
     model: Annotated[Path, typer.Argument(help="A program that torch.export.save wrote (.pt2).")],
     on: Annotated[

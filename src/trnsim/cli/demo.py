@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from trnsim import arch, files, screen
-from trnsim.cli.options import as_number, chip_names
+from trnsim.cli.options import as_number, chip_names, parser
 from trnsim.errors import BadInput
 from trnsim.screen import examples
 from trnsim.text import whole
@@ -16,7 +16,10 @@ from trnsim.text import whole
 _ROWS = 512
 _NEXT = "trnsim run YOUR.py, trnsim plan train YOUR.json, trnsim assess YOUR.csv"
 
+app = parser()
 
+
+@app.command()
 def demo(
     on: Annotated[str, typer.Option(help=f"Chip: {chip_names()}.")] = "trn2",
     sequence: Annotated[

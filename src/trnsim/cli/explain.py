@@ -7,12 +7,16 @@ from typing import Annotated
 
 import typer
 
+from trnsim.cli.options import parser
 from trnsim.errors import BadInput
 from trnsim.isa import Instruction
 from trnsim.isa.reference.page import page, summary
 from trnsim.text import aligned
 
+app = parser()
 
+
+@app.command()
 def explain(
     name: Annotated[
         str, typer.Argument(help="An instruction, as nki.isa names it.", metavar="[NAME]")

@@ -1,12 +1,22 @@
-"""Options on the command line: numbers, read as everywhere else, and chips."""
+"""What all commands share: the parser's settings, numbers read as everywhere else, and chips."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import typer
 
 from trnsim.arch import TARGETS
 from trnsim.text import listed
+
+HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
+
+parser: Final = partial(
+    typer.Typer, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+"""A parser of commands: plain text, and errors as they are."""
 
 _Number = TypeVar("_Number", int, float)
 

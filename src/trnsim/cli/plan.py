@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trnsim.cli.options import as_number
+from trnsim.cli.options import as_number, parser
 from trnsim.errors import BadInput
 from trnsim.system import serving, training
 from trnsim.system.model import ModelShape, read
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
     Estimates = Sequence[training.TrainingEstimate] | Sequence[serving.ServingEstimate]
 
-app = typer.Typer(
+app = parser(
     help="Estimate time and USD of training or serving a model, platform by platform.",
     no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]

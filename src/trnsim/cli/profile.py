@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trnsim.cli.options import parser
 from trnsim.errors import BadInput
 from trnsim.profile import compare, load, summary_of, write_page
 from trnsim.profile.words import percent_words, time_words
@@ -19,10 +20,9 @@ if TYPE_CHECKING:
     from trnsim.profile.analysis.data import Data
     from trnsim.profile.analysis.summary import Summary
 
-app = typer.Typer(
+app = parser(
     help="Open, print and compare stored reports.",
     no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 _NS_PER_S = 1e9

@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 from trnsim import arch, files
 from trnsim.cli import arrays, script
 from trnsim.cli.faults import message, show
-from trnsim.cli.options import chip_names
+from trnsim.cli.options import chip_names, parser
 from trnsim.cli.profile import side_by_side
 from trnsim.cli.progress import progress
 from trnsim.cli.script import Ending
@@ -23,10 +23,12 @@ from trnsim.errors import BadInput, EmulatorError
 from trnsim.nki.environment import chosen_target
 from trnsim.profile import advise, write_report, write_traces
 from trnsim.profile.tables.parquet import EXTRA
-from trnsim.run import Run, watching
+from trnsim.runs import Run, watching
 from trnsim.system.collectives import collective_time
 
 _FOLDER = Path("trnsim-report")
+
+app = parser()
 
 
 class RunCommand(TyperCommand):
@@ -37,6 +39,7 @@ class RunCommand(TyperCommand):
         return super().parse_args(ctx, script.arranged(args))
 
 
+@app.command(cls=RunCommand)
 def run_script(
     path: Annotated[
         Path,

@@ -21,8 +21,8 @@ from trnsim.cli import arrays
 from trnsim.cli.faults import is_ours
 from trnsim.errors import BadInput, SourceLine
 from trnsim.nki.environment import TARGET_VARIABLE
-from trnsim.run import Launchable, Run, collecting
-from trnsim.run import run as run_kernel
+from trnsim.runs import Launchable, Run, collecting
+from trnsim.runs import run as run_kernel
 from trnsim.screen import examples
 
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.torch.recording reads when it is loaded

@@ -28,7 +28,7 @@ _ROOT: Final = Path(__file__).parents[1]
 _DIGITS: Final = 32
 _DECIDE: Final = (
     *("arch", "dtypes", "memory", "isa", "program", "timing", "nki", "graph", "lower"),
-    *("run.py", "facts.py"),
+    *("runs.py", "facts.py"),
 )
 """The rooms, and files beside them, on which a kernel's time depends."""
 

@@ -23,7 +23,7 @@ from trnsim.lower.kernels import attention, indexing, matmul, movement, rows
 from trnsim.lower.kernels.fused import fused
 from trnsim.lower.rules import KERNELS
 from trnsim.nki.kernel import Kernel
-from trnsim.run import Run, run
+from trnsim.runs import Run, run
 
 Array = np.ndarray[Any, Any]
 

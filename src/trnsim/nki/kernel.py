@@ -24,7 +24,7 @@ from trnsim.nki.environment import (
 from trnsim.nki.notices import as_simulator, warn_of_races, warn_of_spills
 from trnsim.nki.precision import widening
 from trnsim.program import Records, Team, has_current_core
-from trnsim.run import Launchable, Run, run
+from trnsim.runs import Launchable, Run, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ Launcher: TypeAlias = "Callable[[Kernel, Any, Any], Any]"
 
 
 class Kernel:
-    """A function that issues NeuronCore instructions (a `trnsim.run.Launchable`).
+    """A function that issues NeuronCore instructions (a `trnsim.runs.Launchable`).
 
     Attributes:
         cores: NeuronCores that run it together.

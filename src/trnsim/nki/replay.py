@@ -20,7 +20,7 @@ from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import Capture, CoreContext, Executable
 from trnsim.program.capture import refuse
-from trnsim.run import Run, collected, launch
+from trnsim.runs import Run, collected, launch
 
 
 @dataclass(frozen=True)

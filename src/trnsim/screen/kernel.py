@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.profile.analysis.advice import Advice, advise
-from trnsim.run import Run, run
+from trnsim.runs import Run, run
 from trnsim.screen import examples
 
 _US = 1e6

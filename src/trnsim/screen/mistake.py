@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from trnsim.errors import EmulatorError
-from trnsim.run import run
+from trnsim.runs import run
 from trnsim.screen import examples
 
 

@@ -7,7 +7,7 @@ import nki.isa as nisa
 import nki.language as nl
 
 from trnsim.errors import NotModelled
-from trnsim.run import collecting
+from trnsim.runs import collecting
 from trnsim.torch.dispatch.nki_calls import call_of_kernel
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trnsim.nki.kernel import default_target, jit
-from trnsim.run import Run, run
+from trnsim.runs import Run, run
 
 
 class NKIFrontend:

@@ -22,7 +22,7 @@ from trnsim.nki.environment import transposes_on_tensor_engine
 from trnsim.nki.kernel import Kernel, emulate
 from trnsim.nki.tensor import NkiTensor
 from trnsim.profile.measures.traffic import Totals
-from trnsim.run import Run, collecting
+from trnsim.runs import Run, collecting
 from trnsim.torch.aten.spec import (
     STORED,
     Spec,

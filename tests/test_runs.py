@@ -11,7 +11,7 @@ from trnsim.errors import BadInput, EmulatorError, OutOfMemory
 from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
-from trnsim.run import Launchable, collecting, watching
+from trnsim.runs import Launchable, collecting, watching
 
 
 @jit

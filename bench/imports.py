@@ -1,0 +1,69 @@
+"""`make bench`: how long imports take, as ratios to numpy's in the same run.
+
+Each statement runs in processes of its own, in turn with the others, all with compiled bytecode in
+one folder. The time is the CPU time that the process used in user mode, which other work on the
+machine disturbs less than wall time, and has Python's own start in it; the figure is the ratio of
+the least times, with the median of the ratios of each round beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROUNDS = 15
+NUMPY, PARSER = "import numpy", "import numpy, typer"
+ROWS = {
+    "import trnsim": (NUMPY, 1.3),
+    "from trnsim import run": (NUMPY, None),
+    "import trnsim.cli": (PARSER, 1.8),
+    "from trnsim.cli import app; app(['--help'])": (PARSER, 1.8),
+}
+"""A statement, what it is compared with, and the ratio that it should not exceed."""
+
+
+def seconds(statement, environment):
+    """CPU time in user mode of a Python that runs `statement`."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    subprocess.run(  # noqa: S603  one of the statements above
+        [sys.executable, "-c", statement],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+def measured(statements, folder):
+    """The times of each statement, round by round; a first round compiles."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = folder
+    times = {statement: [] for statement in statements}
+    for turn in range(ROUNDS + 1):
+        for statement in statements:
+            spent = seconds(statement, environment)
+            if turn:
+                times[statement].append(spent)
+    return times
+
+
+def main():
+    """A row for each statement."""
+    with tempfile.TemporaryDirectory() as folder:
+        times = measured((NUMPY, PARSER, *ROWS), folder)
+    print(f"{'':<45} {'ms':>5}   {'ratio to':<20} {'best':>5} {'median':>6}   at most")
+    for statement, (other, limit) in ROWS.items():
+        ours, theirs = times[statement], times[other]
+        middle = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+        print(
+            f"{statement:<45} {min(ours) * 1e3:5.0f}   {other:<20} {min(ours) / min(theirs):5.2f}"
+            f" {middle:6.2f}   {'-' if limit is None else limit}"
+        )
+
+
+if __name__ == "__main__":
+    main()

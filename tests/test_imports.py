@@ -1,0 +1,115 @@
+"""What an import brings along, each time in a fresh Python (`make bench` measures its time)."""
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import trnsim
+from trnsim.cli import COMMANDS
+
+PACKAGE = Path(trnsim.__file__).parent
+HELP = "import sys; sys.argv[1:] = ['--help']\nfrom trnsim.cli import main\ntry: main()\n"
+HELP += "except SystemExit: pass"
+FRAMEWORKS = {"torch", "jax", "jaxlib", "pyarrow"}
+LATER = FRAMEWORKS | {"typer", "click", "rich", "asyncio", "importlib.metadata"}
+"""What other imports of ours never need."""
+
+
+def loaded(program):
+    """The modules that `program` loads into a Python that has just started."""
+    listing = "\nimport sys; print('modules:', *sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program + listing], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.rpartition("modules:")[2].split())
+
+
+def of_ours(modules):
+    return {name for name in modules if name.partition(".")[0] == "trnsim"}
+
+
+def test_trnsim_alone_loads_no_room_and_no_package():
+    modules = loaded("import trnsim")
+    assert of_ours(modules) == {"trnsim"}
+    assert not modules & (
+        LATER | {"numpy", "ml_dtypes", "greenlet", "json", "dataclasses", "typing"}
+    )
+
+
+def test_a_run_loads_no_framework_no_command_line_and_nothing_above_it():
+    modules = loaded("import trnsim; trnsim.run")
+    assert "trnsim.isa" in modules
+    assert not modules & LATER
+    rooms = {name.split(".")[1] for name in of_ours(modules) if "." in name}
+    assert not rooms & {"cli", "screen", "system", "price", "torch", "lower", "nki", "profile"}
+
+
+def test_kernels_load_no_framework_and_no_command_line():
+    modules = loaded("import nki")
+    assert "trnsim.nki.kernel" in modules
+    assert not modules & LATER
+    rooms = {name.split(".")[1] for name in of_ours(modules) if "." in name}
+    assert not rooms & {"cli", "screen", "system", "price", "torch", "lower"}
+
+
+@pytest.mark.parametrize("program", ["import trnsim.cli", HELP])
+def test_the_command_line_loads_its_parser_and_no_room(program):
+    modules = loaded(program)
+    assert "typer" in modules
+    assert not modules & (FRAMEWORKS | {"numpy", "ml_dtypes", "rich", "json"})
+    assert of_ours(modules) == {
+        "trnsim",
+        "trnsim.cli",
+        "trnsim.cli.faults",
+        "trnsim.cli.options",
+        "trnsim.errors",
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_loads_no_other_command_and_no_framework(command):
+    modules = loaded(HELP.replace("'--help'", f"{command!r}, '--help'"))
+    assert f"trnsim.cli.{command}" in modules
+    shared = {"profile"} if command == "run" else set()  # runs side by side
+    others = {f"trnsim.cli.{name}" for name in COMMANDS.keys() - {command} - shared}
+    assert not modules & (others | FRAMEWORKS)
+
+
+# The names that are there without having been imported
+
+
+@pytest.mark.parametrize("name", sorted(set(trnsim.__all__) - {"__version__"}))
+def test_every_name_is_what_its_room_says(name):
+    assert name in dir(trnsim)
+    module = import_module(trnsim._MODULES[name])
+    assert getattr(trnsim, name) is getattr(module, name)
+
+
+def test_another_name_is_refused():
+    with pytest.raises(AttributeError, match=r"^module 'trnsim' has no attribute 'walk'$"):
+        _ = trnsim.walk
+
+
+def test_no_room_hides_a_name_of_the_package():
+    """Importing `trnsim.NAME` would put the module in the place of the function."""
+    rooms = {path.stem for path in PACKAGE.iterdir()}
+    assert not rooms & set(trnsim.__all__)
+
+
+def test_type_checkers_see_every_name():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    block = next(
+        node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name)
+    )
+    seen = {
+        name.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+    assert seen == trnsim._MODULES
+    assert seen.keys() | {"__version__"} == set(trnsim.__all__)
