@@ -149,9 +149,11 @@ torch.cuda.current_device = lambda: 3
 print(torch.accelerator.current_accelerator(), torch.accelerator.current_device_index())
 torch.accelerator.set_device_index(1)
 print(calls, torch.ones(2, device="neuron").device, torch.neuron.is_available())
-library = types.ModuleType("accelerate.utils")
-exec("def ask():\\n    import torch\\n    return torch.neuron.is_available()", library.__dict__)
-print(library.ask())
+library = types.ModuleType("accelerate.utils.imports")
+library.is_neuron_available = torch.neuron.is_available
+from trnsim.torch.clients import accelerate
+accelerate.apply(library)
+print(library.is_neuron_available())
 """
 
 

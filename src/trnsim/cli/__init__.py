@@ -39,8 +39,9 @@ class Commands(TyperGroup):
     """The commands by name; each is a summary until it is called."""
 
     def __init__(self, **settings: Any) -> None:
-        summaries = {name: TyperCommand(name, help=text) for name, text in COMMANDS.items()}
-        super().__init__(**(settings | {"commands": summaries}))
+        super().__init__(**settings)
+        for name, text in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=text))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name, from its file, and the arguments that are left."""

@@ -10,7 +10,7 @@ from trnsim.torch import (
     recording,
 )
 from trnsim.torch.api import accelerator, autocast, device, rng, storage
-from trnsim.torch.clients import lightning, safetensors
+from trnsim.torch.clients import registry
 from trnsim.torch.compile import default_compiler
 from trnsim.torch.dispatch import attention, factories, kernels, launches, recurrent
 from trnsim.torch.distributed import collectives, processes, sync_batch_norm
@@ -55,8 +55,7 @@ def register() -> None:
     launches.register()
     processes.register()
     default_compiler.register()
-    lightning.register()
-    safetensors.register()
+    registry.register()
     profiling.register()
     recording.record_whole_program()
     _is_registered.append(True)

@@ -82,7 +82,7 @@ def connector(monkeypatch):
     registry = parts["strategies"]["StrategyRegistry"]
     registry.register("ddp_spawn", DDPStrategy, start_method="spawn")
     registry.register("other", object)
-    lightning.serve(module)
+    lightning.apply(module)
     return module
 
 

@@ -36,7 +36,7 @@ class File:
 @pytest.fixture
 def safe_open():
     module = SimpleNamespace(safe_open=File)
-    safetensors.serve(module)
+    safetensors.apply(module)
     return module.safe_open
 
 

@@ -33,7 +33,6 @@ def register() -> None:
     for name in {*_FUNCTIONS, *_THEIRS}:
         pytorch.replace_accelerator_function(name, partial(_chosen, name))
     pytorch.replace_accelerator_function("getAccelerator", lambda _: current)
-    device.is_available = is_available
     pytorch.replace_engine(_in_this_thread)
     pytorch.never_compile(sys.modules[__name__])
     pytorch.replace_events(lambda made, is_timed: device.Event(is_timed, device=made.device))
@@ -87,18 +86,6 @@ def _is_pytorchs() -> bool:
 
 _BY_NAME: Final = ("torch_neuron", "torch_neuronx")
 """Modules that a program imports which means this device."""
-
-
-def is_available() -> bool:
-    """True; for a library that asks in order to choose a program's device, as `current` is."""
-    asking = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001  who calls
-    if asking.partition(".")[0] in _CHOOSING:
-        return current().type == DEVICE_TYPE
-    return True
-
-
-_CHOOSING: Final = frozenset({"accelerate"})
-"""Libraries that choose among devices by asking whether each is there."""
 
 
 def _chosen(name: str, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,1 +1,1 @@
-"""Other packages that ask for a device by name, and what they need to find this one."""
+"""Plugins: patches of other packages that ask for a device by name and do not find this one."""

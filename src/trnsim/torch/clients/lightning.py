@@ -1,17 +1,14 @@
 """PyTorch Lightning on the device: `Trainer(accelerator="neuron")`, and "auto" finds it.
 
 Lightning knows no Neuron device: with `devices=1` it would train on the CPU without a word, and
-mixed precision would cast for CUDA. This file imports no Lightning. When the program does, as
-`lightning.pytorch` or under its older name, an accelerator and two strategies are registered there.
-`lightning.fabric` alone is not served.
-
-Source: lightning 2.6.6, pytorch/trainer/connectors/accelerator_connector.py.
+mixed precision would cast for CUDA. When a program imports it, as `lightning.pytorch` or under its
+older name, an accelerator and two strategies are registered there. `lightning.fabric` alone is not
+served.
 """
 # ruff: noqa: SLF001  what Lightning chooses, it chooses in private methods of one class
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +18,7 @@ import torch
 from trnsim.errors import BadInput
 from trnsim.torch.api.cores import core_index, visible_cores
 from trnsim.torch.api.memory import memory_stats
-from trnsim.torch.clients.imports import when_imported
+from trnsim.torch.clients.plugin import Plugin, replace
 from trnsim.torch.faults import program_line
 from trnsim.torch.pytorch import DEVICE_TYPE
 
@@ -29,17 +26,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _PLACE: Final = ".trainer.connectors.accelerator_connector"
-_CONNECTORS: Final = tuple(f"{name}{_PLACE}" for name in ("lightning.pytorch", "pytorch_lightning"))
 _DESCRIPTION: Final = "AWS NeuronCores, emulated"
 
 
-def register() -> None:
-    """Serve Lightning when it is imported."""
-    for name in _CONNECTORS:
-        when_imported(name, serve)
-
-
-def serve(connector: ModuleType) -> None:
+def apply(connector: ModuleType) -> None:
     """Register the accelerator and the strategies beside Lightning's own.
 
     `connector` is the module with the class that a Trainer asks for both.
@@ -60,10 +50,7 @@ def serve(connector: ModuleType) -> None:
     served.lightning = Lightning(
         single, parallel, registry, strategies.DDPStrategy, precision.MixedPrecision
     )
-    place._AcceleratorConnector = served
-    trainer: Any = sys.modules.get(f"{package}.trainer.trainer")
-    if hasattr(trainer, "_AcceleratorConnector"):  # imported before us
-        trainer._AcceleratorConnector = served
+    replace(connector, "_AcceleratorConnector", served)
 
 
 def _joined(connector: ModuleType, ours: type, theirs: type) -> Any:
@@ -217,3 +204,26 @@ class Choice:
         if is_for_cuda and isinstance(this.accelerator, NeuronAccelerator):
             return plugin(found.precision, DEVICE_TYPE)
         return found
+
+
+def _plugin(package: str, root: str) -> Plugin:
+    """Lightning as one of the two packages that it is published as."""
+    return Plugin(
+        package=package,
+        tested=("2.6",),
+        module=f"{root}{_PLACE}",
+        replaces=(
+            "_AcceleratorConnector._choose_auto_accelerator",
+            "_AcceleratorConnector._init_strategy",
+            "_AcceleratorConnector._check_and_init_precision",
+        ),
+        why="it knows no accelerator 'neuron', and accelerator='auto' trains on the CPU",
+        source="lightning 2.6.6 pytorch/trainer/connectors/accelerator_connector.py",
+        apply=apply,
+    )
+
+
+PLUGINS: Final = (
+    _plugin("lightning", "lightning.pytorch"),
+    _plugin("pytorch-lightning", "pytorch_lightning"),
+)

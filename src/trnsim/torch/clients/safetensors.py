@@ -8,12 +8,12 @@ torch.py; accelerate 1.15.0 checkpointing.py.
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import torch
 
 from trnsim.torch.api.cores import core_index
-from trnsim.torch.clients.imports import when_imported
+from trnsim.torch.clients.plugin import Plugin, replace
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
@@ -21,15 +21,9 @@ if TYPE_CHECKING:
     from types import ModuleType, TracebackType
 
 
-def register() -> None:
-    """Serve safetensors when it is imported."""
-    when_imported("safetensors", serve)
-
-
-def serve(module: ModuleType) -> None:
+def apply(module: ModuleType) -> None:
     """Put ours in the place of `safetensors.safe_open`, which all of its readers use."""
-    package: Any = module
-    package.safe_open = _opening(package.safe_open)
+    replace(module, "safe_open", _opening(vars(module)["safe_open"]))
 
 
 def _opening(theirs: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,3 +86,14 @@ class Slice:
     def __getitem__(self, index: Any) -> torch.Tensor:
         part: torch.Tensor = self._whole[index]
         return part.to(self._device)
+
+
+PLUGIN: Final = Plugin(
+    package="safetensors",
+    tested=("0.8",),
+    module="safetensors",
+    replaces=("safe_open",),
+    why='it refuses device="neuron"',
+    source="safetensors 0.8.0 torch.py, load_file",
+    apply=apply,
+)

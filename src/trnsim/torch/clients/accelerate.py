@@ -1,0 +1,41 @@
+"""accelerate takes the device where PyTorch has no accelerator of its own.
+
+accelerate 1.15 knows the device and asks only whether it is there: beside a GPU its launcher would
+take the numbers of GPUs for NeuronCores, and a program that gets the emulator would not be told.
+Here it is there for accelerate where it is the device of `torch.accelerator`.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.torch.api import accelerator
+from trnsim.torch.clients.plugin import Plugin, replace
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def apply(module: ModuleType) -> None:
+    """Answer `is_neuron_available` with whether the device is the program's accelerator."""
+    theirs: Any = vars(module)["is_neuron_available"]
+
+    @wraps(theirs)
+    def is_neuron_available(*args: Any, **options: Any) -> bool:
+        found: bool = theirs(*args, **options)
+        return found and accelerator.current().type == DEVICE_TYPE
+
+    replace(module, "is_neuron_available", is_neuron_available)
+
+
+PLUGIN: Final = Plugin(
+    package="accelerate",
+    tested=("1.15",),
+    module="accelerate.utils.imports",
+    replaces=("is_neuron_available",),
+    why="beside a GPU its launcher would choose emulated NeuronCores, not GPUs",
+    source="accelerate 1.15.0 utils/launch.py, state.py",
+    apply=apply,
+)
