@@ -3,6 +3,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 import importlib
+import os
+import subprocess
+import sys
 
 from trnsim.torch.api import device
 
@@ -53,3 +56,76 @@ def test_tensors_and_modules_have_the_devices_methods():
 def test_no_numpy_array_shares_device_memory():
     with pytest.raises(TypeError, match="copy the tensor to host memory"):
         torch.ones(2, device="neuron").numpy()
+
+
+LOADING = """
+import io, sys, torch, warnings
+warnings.simplefilter("ignore")
+FORMS = {
+    "string": "neuron:INDEX",
+    "device": torch.device("neuron:INDEX"),
+    "dict": {"cpu": "neuron:INDEX"},
+    "callable": lambda storage, location: storage.to(device="neuron:INDEX"),
+    "callable that leaves it": lambda storage, location: None,
+    "none": None,
+}
+def load(tensor, form, **options):
+    file = io.BytesIO()
+    torch.save(tensor, file, **options)
+    file.seek(0)
+    return torch.load(file, map_location=FORMS[form])
+"""
+
+
+def loading(program, index, **environment):
+    """What a program prints that loads tensors to neuron:`index`."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING.replace("INDEX", str(index)) + program],
+        capture_output=True, text=True, check=False, env=os.environ | environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("environment", "index", "found"),
+    [
+        ({"LOCAL_RANK": "1"}, 1, 0),  # the rank of a process with one core
+        ({"LOCAL_RANK": "1"}, 0, 0),
+        ({"NEURON_RT_VISIBLE_CORES": "2-3", "LOCAL_RANK": "1"}, 1, 1),
+    ],
+)
+def test_a_file_is_loaded_to_the_core_that_tensors_are_made_on(environment, index, found):
+    program = (
+        "for form in ('string', 'device', 'dict', 'callable'):\n"
+        "    for options in ({}, {'_use_new_zipfile_serialization': False}):\n"
+        "        x = load(torch.arange(3.0), form, **options)\n"
+        "        print(x.device, x.tolist())\n"
+        "made = torch.ones(2, device='neuron:INDEX')\n"
+        "left = load(made, 'callable that leaves it')\n"
+        "print(made.device, load(made, 'none').device, left.device)"
+    ).replace("INDEX", str(index))
+    expected = [f"neuron:{found} [0.0, 1.0, 2.0]"] * 8 + [" ".join([f"neuron:{found}"] * 3)]
+    assert loading(program, index, **environment).splitlines() == expected
+
+
+@pytest.mark.parametrize(
+    ("environment", "index"),
+    [({"LOCAL_RANK": "1"}, 2), ({"LOCAL_RANK": "0"}, 1), ({}, 1), ({"LOCAL_RANK": "3"}, 1)],
+)
+def test_a_file_is_not_loaded_to_a_core_that_does_not_exist(environment, index):
+    program = (
+        "for form in ('string', 'device', 'dict', 'callable'):\n"
+        "    try:\n        load(torch.ones(2), form)\n"
+        "    except RuntimeError as error:\n"
+        "        print(type(error).__name__, str(error).splitlines()[0])"
+    )
+    absent = (
+        f"NoSuchCore neuron:{index} does not exist: this process has 1 NeuronCore(s), "
+        "neuron:0 to neuron:0"
+    )
+    assert loading(program, index, **environment).splitlines() == [absent] * 4
+
+
+def test_a_file_of_the_host_stays_there():
+    assert loading("print(load(torch.ones(2), 'none').device)", 1, LOCAL_RANK="1") == "cpu\n"

@@ -4,7 +4,10 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import copy
 import io
+import os
 import pickle
+import subprocess
+import sys
 
 from trnsim.errors import NotModelled
 
@@ -32,7 +35,7 @@ def test_tensors_saved_on_the_cpu_load_on_the_device():
 
 def test_loading_onto_a_core_that_does_not_exist_fails():
     file = saved(torch.ones(2, device="neuron"))
-    with pytest.raises(RuntimeError, match="device_count"):
+    with pytest.raises(RuntimeError, match="neuron:4 does not exist: this process has 1"):
         torch.load(file, map_location="neuron:4")
 
 
@@ -99,3 +102,38 @@ def test_pinned_memory_says_so_as_long_as_somebody_holds_it():
     del part
     # A later storage may lie where the pinned one lay.
     assert not any(torch.ones(3).is_pinned() for _ in range(100))
+
+
+CORES = """
+import torch
+host = torch.arange(4, dtype=torch.uint8).untyped_storage()
+first = host.to(device="neuron")
+second = host.to(device="neuron:1", non_blocking=True)
+print(first.device, second.device, second.tolist(), first.to(device="neuron:1").tolist())
+print(second.to(device=torch.device("neuron:1")) is second, first.to(device="neuron") is first)
+print(second.to(device="cpu").tolist(), host.to(device="cpu") is host)
+second[0] = 9
+print(host.tolist(), second.tolist())
+try:
+    host.to(device="neuron:2")
+except RuntimeError as error:
+    print(str(error).splitlines()[0])
+"""
+
+
+def test_storages_move_to_every_core():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", CORES],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"NEURON_RT_VISIBLE_CORES": "4-5"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "neuron:0 neuron:1 [0, 1, 2, 3] [0, 1, 2, 3]",
+        "True True",
+        "[0, 1, 2, 3] True",
+        "[0, 1, 2, 3] [9, 1, 2, 3]",
+        "neuron:2 does not exist: this process has 2 NeuronCore(s), neuron:0 to neuron:1",
+    ]

@@ -6,6 +6,7 @@ The names are those that PyTorch, accelerate, transformers, diffusers, TRL and t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -150,6 +151,16 @@ def _is_in_bad_fork() -> bool:  # pyright: ignore[reportUnusedFunction]  PyTorch
 def device_count() -> int:
     """How many devices this process has."""
     return len(visible_cores())
+
+
+def _get_device_index(location: Device, optional: bool = False) -> int:
+    """The core that `torch.load` puts a storage on: as everywhere, a launcher's rank is one too."""
+    del optional  # without an index it is neuron:0
+    return core_index(location)
+
+
+_utils: Final = SimpleNamespace(_get_device_index=_get_device_index)
+"""Where torch.serialization looks for it, and does not compare with `device_count` itself."""
 
 
 def current_device() -> int:

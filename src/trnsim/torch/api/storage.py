@@ -1,7 +1,8 @@
 """Storages: the two places where PyTorch's Python code makes or resizes one without an operator.
 
 Both need an allocator of the device, which only C++ can register; without these two patches the
-first is a null pointer inside PyTorch. `torch.load`, `copy.deepcopy` and FSDP come this way.
+first is a null pointer inside PyTorch. `torch.load`, `copy.deepcopy` and FSDP come this way; a
+third patch lets storages move to every core.
 
 Pinned memory would need another such allocator. Here it is ordinary memory that is marked, so that
 `is_pinned` says yes: who hears no pins again, and goes on with a copy that nobody else knows.
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _new: Final[Any] = torch.UntypedStorage.__new__
 _resize: Final[Any] = torch.UntypedStorage.resize_
+_to: Final[Any] = torch.UntypedStorage.to
 _record_stream: Final[Any] = torch.Tensor.record_stream
 
 
@@ -54,6 +56,7 @@ def register(library: Library) -> None:
     patched: Any = torch.UntypedStorage
     patched.__new__ = staticmethod(make)
     patched.resize_ = resize
+    patched.to = to
     patched.nbytes = patched.size = nbytes
     tensors: Any = torch.Tensor
     tensors.record_stream = record_stream
@@ -93,6 +96,19 @@ def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
         )
     _resized.put(storage, size)
     return storage
+
+
+def to(
+    storage: UntypedStorage, *, device: torch.device | str, non_blocking: bool = False
+) -> UntypedStorage:
+    """`UntypedStorage.to`: PyTorch's own makes the device the current one, which no core can be."""
+    if torch.device(device).type != DEVICE_TYPE:
+        result: UntypedStorage = _to(storage, device=device, non_blocking=non_blocking)
+        return result
+    wanted = torch.device(DEVICE_TYPE, core_index(torch.device(device)))
+    if storage.device == wanted:
+        return storage
+    return make(torch.UntypedStorage, storage.nbytes(), device=wanted).copy_(storage, non_blocking)
 
 
 def nbytes(storage: UntypedStorage) -> int:
