@@ -92,24 +92,7 @@ def train(
         print(_json(estimates))
         return
     print(f"{_title(model)}; {amount(tokens)} tokens in sequences of {sequence}\n")
-    header = ("platform", "instances", "chips", "time P50 (P10 to P90)", "chip-hours")
-    print(
-        aligned(
-            (*header, "USD P50 (P10 to P90)", "price"),
-            [
-                (
-                    e.platform,
-                    f"{e.layout.instances} x {e.instance}",
-                    str(e.layout.chips),
-                    durations(e.time_s),
-                    amount(e.chip_hours),
-                    amounts(e.usd),
-                    str(e.quote),
-                )
-                for e in estimates
-            ],
-        )
-    )
+    print(_training_table(estimates))
     print(_footing(estimates))
 
 
@@ -167,25 +150,7 @@ def serve(
         print(_json(estimates))
         return
     print(f"{_title(model)}; batch {batch}, {context} tokens in, {output_tokens} out\n")
-    header = ("platform", "instances", "replicas x chips", "TTFT P50 (P10 to P90)")
-    print(
-        aligned(
-            (*header, "TPOT P50 (P10 to P90)", "tokens/s", "USD per 1M tokens", "price"),
-            [
-                (
-                    e.platform,
-                    f"{e.instances} x {e.instance}",
-                    f"{e.replicas} x {e.chips_per_replica}",
-                    durations(e.ttft_s),
-                    durations(e.tpot_s),
-                    amounts(e.tokens_per_s),
-                    amounts(e.usd_per_million_tokens),
-                    str(e.quote),
-                )
-                for e in estimates
-            ],
-        )
-    )
+    print(_serving_table(estimates))
     print(_footing(estimates))
 
 
@@ -201,6 +166,42 @@ def _names(on: str | None) -> list[str]:
 def _title(model: ModelShape) -> str:
     active = f", {model.active_parameters / 1e9:.2f} B active" if model.experts > 1 else ""
     return f"{model.name}: {model.parameters / 1e9:.2f} B parameters{active}"
+
+
+def _training_table(estimates: Sequence[training.TrainingEstimate]) -> str:
+    header = ("platform", "instances", "chips", "time P50 (P10 to P90)", "chip-hours")
+    rows = [
+        (
+            e.platform,
+            f"{e.layout.instances} x {e.instance}",
+            str(e.layout.chips),
+            durations(e.time_s),
+            amount(e.chip_hours),
+            amounts(e.usd),
+            str(e.quote),
+        )
+        for e in estimates
+    ]
+    return aligned((*header, "USD P50 (P10 to P90)", "price"), rows)
+
+
+def _serving_table(estimates: Sequence[serving.ServingEstimate]) -> str:
+    header = ("platform", "instances", "replicas x chips", "TTFT P50 (P10 to P90)")
+    rows = [
+        (
+            e.platform,
+            f"{e.instances} x {e.instance}",
+            f"{e.replicas} x {e.chips_per_replica}",
+            durations(e.ttft_s),
+            durations(e.tpot_s),
+            amounts(e.tokens_per_s),
+            amounts(e.usd_per_million_tokens),
+            str(e.quote),
+        )
+        for e in estimates
+    ]
+    columns = (*header, "TPOT P50 (P10 to P90)", "tokens/s", "USD per 1M tokens", "price")
+    return aligned(columns, rows)
 
 
 def _footing(estimates: Estimates) -> str:

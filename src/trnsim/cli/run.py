@@ -27,6 +27,28 @@ from trnsim.runs import Run, watching
 from trnsim.system.collectives import collective_time
 
 _FOLDER = Path("trnsim-report")
+_On = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Chip: {chip_names()}; several, separated by commas. Without, the one "
+        "that NEURON_PLATFORM_TARGET_OVERRIDE names, else trn2."
+    ),
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        help="Save what the kernel returns here (.npy): a tuple's second tensor as NAME-1, the "
+        "values of a dict as NAME-KEY."
+    ),
+]
+_Report = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write all reports to this folder: the page, the stored report for trnsim "
+        "profile, traces for Perfetto and Chrome, Parquet tables. Without, the page and the "
+        "stored report go to trnsim-report."
+    ),
+]
 
 app = parser()
 
@@ -48,13 +70,7 @@ def run_script(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="The program's own arguments.", metavar="[ARGS]...")
     ] = None,
-    on: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Chip: {chip_names()}; several, separated by commas. Without, the one "
-            "that NEURON_PLATFORM_TARGET_OVERRIDE names, else trn2."
-        ),
-    ] = None,
+    on: _On = None,
     inputs: Annotated[
         list[Path] | None,
         typer.Option("--input", help="Arrays (.npy) for the kernel's arguments, in order."),
@@ -62,21 +78,8 @@ def run_script(
     kernel: Annotated[
         str | None, typer.Option(help="The kernel to call, where the file has several.")
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Save what the kernel returns here (.npy): a tuple's second tensor as NAME-1, the "
-            "values of a dict as NAME-KEY."
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write all reports to this folder: the page, the stored report for trnsim "
-            "profile, traces for Perfetto and Chrome, Parquet tables. Without, the page and the "
-            "stored report go to trnsim-report."
-        ),
-    ] = None,
+    output: _Output = None,
+    report: _Report = None,
 ) -> None:
     """Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.
 

@@ -99,19 +99,14 @@ def estimate(
         BadInput: a number that is not positive, an unknown platform or purchase kind.
         OutOfMemory: `chips_per_replica` was given and is too small.
     """
-    for name, value in (("batch", batch), ("context", context), ("output_tokens", output_tokens)):
-        if value <= 0:
-            raise BadInput(f"{name} must be positive, not {value}", fix=f"give a positive {name}")
+    _check_positive(batch=batch, context=context, output_tokens=output_tokens)
     target = platform(on, rows)
     inputs = Inputs(target.facts, seed=seed)
     length = context + output_tokens
     size = _chips_per_replica(model, target, inputs, batch, length, chips_per_replica)
     instances = max(1, size // target.instance.count)
     replicas = max(1, target.instance.count // size)
-    at_once = min(size, target.instance.count)
-    fixed_s = _fixed_s(model, inputs, instances)
-    ttft_s = _prefill_s(model, inputs, at_once, context) + fixed_s
-    tpot_s = _decode_s(model, target, inputs, at_once, batch, length) + fixed_s
+    ttft_s, tpot_s = _latencies_s(model, target, inputs, size, batch, context, length)
     tokens_per_s = replicas * batch * output_tokens / (batch * ttft_s + output_tokens * tpot_s)
     price = quote(target.instance.name, kind, as_of=as_of, rows=rows)
     return ServingEstimate(
@@ -133,6 +128,17 @@ def estimate(
         basis=inputs.basis("HBM efficiency"),
         note=target.note,
     )
+
+
+def _check_positive(**numbers: int) -> None:
+    """Refuse a number that is not positive.
+
+    Raises:
+        BadInput: naming it.
+    """
+    for name, value in numbers.items():
+        if value <= 0:
+            raise BadInput(f"{name} must be positive, not {value}", fix=f"give a positive {name}")
 
 
 def kv_copies(model: ModelShape, target: Platform, chips: int) -> float:
@@ -183,6 +189,25 @@ def _chips_per_replica(
         f"{sizes[-1] * room / 2**30:.0f} GiB usable; weights, keys and values of batch {batch} "
         f"x {length} tokens need {needed / 2**30:.0f} GiB",
         fix="lower the batch or the context, or use more chips per replica",
+    )
+
+
+def _latencies_s(
+    model: ModelShape,
+    target: Platform,
+    inputs: Inputs,
+    chips: int,
+    batch: int,
+    context: int,
+    length: int,
+) -> tuple[Samples, Samples]:
+    """TTFT and TPOT of a replica of `chips`, of which those of one instance work at a time."""
+    count = target.instance.count
+    fixed_s = _fixed_s(model, inputs, max(1, chips // count))
+    at_once = min(chips, count)
+    return (
+        _prefill_s(model, inputs, at_once, context) + fixed_s,
+        _decode_s(model, target, inputs, at_once, batch, length) + fixed_s,
     )
 
 

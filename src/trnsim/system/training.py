@@ -141,24 +141,18 @@ def estimate(
         BadInput: a number that is not positive, an unknown platform or purchase kind.
         OutOfMemory: `instances` was given and is too small.
     """
-    for name, value in (("tokens", tokens), ("sequence", sequence), ("batch_tokens", batch_tokens)):
-        if not (value > 0 and math.isfinite(value)):
-            raise BadInput(
-                f"{name} must be positive and finite, not {value}", fix=f"give a positive {name}"
-            )
+    _check_positive(tokens=tokens, sequence=sequence, batch_tokens=batch_tokens)
     target = platform(on, rows)
     inputs = Inputs(target.facts, seed=seed)
     layout = _lay_out(
         model, target, inputs, sequence, instances, chips_per_replica, min(batch_tokens, tokens)
     )
-    compute_s = _compute_s(model, target, inputs, layout, sequence)
-    hbm_s = _hbm_s(model, inputs, layout, sequence)
-    communication_s = _communication_s(model, target, inputs, layout, sequence)
-    if target.is_communication_included:
-        step_s = np.maximum(np.maximum(compute_s, hbm_s), communication_s)
-    else:
-        step_s = np.maximum(compute_s, hbm_s) + communication_s
-    time_s = interval(step_s * (tokens / layout.batch_tokens))
+    terms_s = {
+        "compute": _compute_s(model, target, inputs, layout, sequence),
+        "HBM": _hbm_s(model, inputs, layout, sequence),
+        "communication": _communication_s(model, target, inputs, layout, sequence),
+    }
+    time_s = interval(_step_s(target, *terms_s.values()) * (tokens / layout.batch_tokens))
     price = quote(target.instance.name, kind, as_of=as_of, rows=rows)
     return TrainingEstimate(
         model=model,
@@ -170,14 +164,33 @@ def estimate(
         time_s=time_s,
         usd=run_usd(time_s, layout.instances, price),
         quote=price,
-        step_terms_s={
-            "compute": float(np.median(compute_s)),
-            "HBM": float(np.median(hbm_s)),
-            "communication": float(np.median(communication_s)),
-        },
+        step_terms_s={name: float(np.median(term_s)) for name, term_s in terms_s.items()},
         basis=inputs.basis("training efficiency"),
         note=target.note,
     )
+
+
+def _check_positive(**numbers: float) -> None:
+    """Refuse a number that is not positive and finite.
+
+    Raises:
+        BadInput: naming it.
+    """
+    for name, value in numbers.items():
+        if not (value > 0 and math.isfinite(value)):
+            raise BadInput(
+                f"{name} must be positive and finite, not {value}", fix=f"give a positive {name}"
+            )
+
+
+def _step_s(
+    target: Platform, compute_s: Samples, hbm_s: Samples, communication_s: Samples
+) -> Samples:
+    """``max(compute, HBM) + communication``, or the maximum of all three."""
+    chip_s = np.maximum(compute_s, hbm_s)
+    if target.is_communication_included:
+        return np.maximum(chip_s, communication_s)
+    return chip_s + communication_s
 
 
 def run_usd(time_s: Interval, instances: int, price: Quote) -> Interval | None:
