@@ -34,7 +34,7 @@ check: .venv/.test ## format, lint, types, layers, spelling, and the tests a new
 	$(BIN)/basedpyright --level error
 	$(BIN)/lint-imports --no-cache >.venv/lint-imports.txt || (cat .venv/lint-imports.txt; false)
 	$(BIN)/codespell src tests docs examples README.md CHANGELOG.md
-	$(BIN)/python -m pytest -q tests/test_tiny.py
+	$(BIN)/python -m pytest -q tests/test_tiny.py tests/profile/page/test_types.py::test_the_scripts_are_typed
 
 tiny: .venv/.test ## the tests that a newcomer runs first, under 10 s
 	$(BIN)/python -m pytest tests/test_tiny.py

@@ -9,28 +9,30 @@ function showTargets() {
   if (!hasTargets()) return;
   byId("pair").append(byId("roof"));
   const longest = Math.max(...report.profiles.map((profile) => profile.summary.total_time_s));
+  /** @type {Cell[]} */
   const heads = report.profiles.map((profile, at) => [element("button", {
     className: at === state.profile ? "shown" : "", textContent: profile.target,
     onclick: () => { location.hash = `#profile=${at}`; } }), "number"]);
   const table = byId("compare");
   table.replaceChildren(row([[""], ...heads], "th"));
   for (const [name, cell] of Object.entries(COMPARED)) {
+    /** @type {Cell[]} */
     const cells = report.profiles.map((profile) => [cell(profile.summary, profile.summary.metrics, longest), "number"]);
     table.append(row([[name], ...cells]));
   }
 }
 
+/** @param {number} value in percent */
 const share = (value) => percent(value / 100);
+/** @param {Summary} s @param {string} name of an engine */
 const active = (s, name) => {
   const use = s.engines.find((engine) => engine.engine === name);
   return use ? percent(use.active_share) : "–";
 };
+/** @type {Record<string, (s: Summary, m: Metrics, longest: number) => Content>} */
 const COMPARED = {
-  "Estimated time": (s, m, longest) => {
-    const meter = element("div", { className: "meter" }, element("i"));
-    meter.firstChild.style.width = `${100 * s.total_time_s / longest}%`;
-    return element("div", {}, short(s.total_time_s * 1e9), meter);
-  },
+  "Estimated time": (s, m, longest) =>
+    element("div", {}, short(s.total_time_s * 1e9), meter(s.total_time_s / longest)),
   "P10 to P90": (s) => range(s.total_time_p10_s * 1e9, s.total_time_p90_s * 1e9),
   "On the device": (s) => short(s.device_time_s * 1e9),
   "Bound by": (s) => s.bound_by,
@@ -50,9 +52,14 @@ const COMPARED = {
 
 const ROOF = { width: 560, height: 300, left: 62, right: 14, top: 14, bottom: 40 };
 
+/**
+ * @param {string} tag
+ * @param {Record<string, string | number>} attributes
+ * @param {...Content} children
+ */
 function svg(tag, attributes, ...children) {
   const made = document.createElementNS("http:" + "//www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
   made.append(...children);
   return made;
 }
@@ -61,7 +68,7 @@ function showRoofline() {
   const panel = byId("roofline");
   panel.replaceChildren();
   const points = report.profiles.map((profile, at) => ({ at, ...profile.roofline, name: profile.target }))
-    .filter((point) => point.flop_per_byte && point.flop_per_s);
+    .filter(/** @returns {point is Point} */ (point) => Boolean(point.flop_per_byte && point.flop_per_s));
   const shown = points.find((point) => point.at === state.profile);
   byId("roofline-words").textContent = rooflineWords(shown);
   if (!shown) return;
@@ -71,6 +78,7 @@ function showRoofline() {
   panel.append(...dots(dotsOf(points, shown), scale));
 }
 
+/** @param {Point[]} points @param {Point} shown @returns {Dot[]} */
 function dotsOf(points, shown) {
   const found = points.map((point) => ({ kind: point === shown ? "kernel shown" : "kernel",
     label: `${point.name} kernel`, at: point.flop_per_byte, value: point.flop_per_s,
@@ -82,7 +90,10 @@ function dotsOf(points, shown) {
   return found;
 }
 
-// Labels stand below each other where their dots would let them overlap.
+/**
+ * Labels stand below each other where their dots would let them overlap.
+ * @param {Dot[]} found @param {RoofScale} scale
+ */
 function dots(found, scale) {
   const placed = found.map((dot) => ({ ...dot, x: scale.x(dot.at), y: scale.y(dot.value) })).sort((a, b) => a.y - b.y);
   let last = -Infinity;
@@ -96,6 +107,7 @@ function dots(found, scale) {
   });
 }
 
+/** @param {Point | undefined} point */
 function rooflineWords(point) {
   if (!point) return "No matmuls, or no bytes from HBM: there is no point to show.";
   const bound = point.flop_per_byte < point.peak_flop_per_s / point.hbm_bytes_per_s ? "HBM" : "the Tensor Engine";
@@ -104,13 +116,16 @@ function rooflineWords(point) {
     `(${percent(point.flop_per_s / point.best_flop_per_s)} of it).`;
 }
 
+/** @param {Point[]} points @returns {RoofScale} */
 function roofScale(points) {
   const ridges = points.map((p) => p.peak_flop_per_s / p.hbm_bytes_per_s);
   const xs = [...ridges, ...points.map((p) => p.flop_per_byte)];
   const ys = points.flatMap((p) => [p.peak_flop_per_s, p.flop_per_s, ...p.opcodes.map((o) => o.flop_per_s)]);
+  /** @param {number[]} values @param {number} low @param {number} high */
   const span = (values, low, high) => [10 ** Math.floor(Math.log10(Math.min(...values) * low)),
     10 ** Math.ceil(Math.log10(Math.max(...values) * high))];
   const [x0, x1] = span(xs, 0.8, 1.5), [y0, y1] = span(ys, 0.8, 1.5);
+  /** @type {(value: number, low: number, high: number, from: number, to: number) => number} */
   const place = (value, low, high, from, to) =>
     from + Math.log10(value / low) / Math.log10(high / low) * (to - from);
   return { x0, x1, y0, y1,
@@ -118,6 +133,7 @@ function roofScale(points) {
     y: (value) => place(value, y0, y1, ROOF.height - ROOF.bottom, ROOF.top) };
 }
 
+/** @param {RoofScale} scale */
 function roofAxes(scale) {
   const made = [], bottom = ROOF.height - ROOF.bottom;
   for (let at = scale.x0; at <= scale.x1 * 1.01; at *= 10) {
@@ -133,6 +149,7 @@ function roofAxes(scale) {
   return made;
 }
 
+/** @param {Point} point @param {RoofScale} scale @param {boolean} isShown */
 function roofOf(point, scale, isShown) {
   const ridge = point.peak_flop_per_s / point.hbm_bytes_per_s;
   const start = Math.max(scale.x0, scale.y0 / point.hbm_bytes_per_s);

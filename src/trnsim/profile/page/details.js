@@ -4,15 +4,19 @@
 
 const MEETINGS = new Set(["core_barrier", "sendrecv"]);
 
+/** @param {number} i an instruction */
 const busyUntil = (i) => spans.start[i] + spans.busy[i];
+/** @param {number} i an instruction */
 const readable = (i) => busyUntil(i) + spans.latency[i];
 
+/** @param {number} i an instruction */
 function before(i) {
-  const lane = lanes.find((l) => l.label === distinct(i).engine);
-  const at = lane.indices.indexOf(i);
-  return at > 0 ? lane.indices[at - 1] : -1;
+  const { indices } = laneOf(i);
+  const at = indices.indexOf(i);
+  return at > 0 ? indices[at - 1] : -1;
 }
 
+/** @param {number} i an instruction @returns {Content[]} */
 function why(i) {
   const cause = spans.waited_for[i];
   const ownUntil = cause < 0 ? 0 : Math.max(busyUntil(cause), readable(cause)) + data.semaphore_ns;
@@ -31,6 +35,7 @@ function why(i) {
     `${time(readable(cause))}${semaphore}. The ${distinct(i).engine} was idle for ${time(idle)}.`];
 }
 
+/** @param {number} i an instruction */
 function dependencies(i) {
   const earlier = spans.waits.slice(spans.waits_from[i], spans.waits_from[i + 1]);
   if (!earlier.length) return [element("div", { textContent: "none" })];
@@ -38,6 +43,7 @@ function dependencies(i) {
     element("div", {}, jump(j), element("span", { className: "soft", textContent: ` at ${time(readable(j))}` })));
 }
 
+/** @param {number} i an instruction, or -1 */
 function showDetails(i) {
   const panel = byId("details");
   panel.replaceChildren(element("h2", { textContent: "Instruction" }));
@@ -48,6 +54,7 @@ function showDetails(i) {
   }
   const line = spans.line[i];
   const operands = distinct(i).operands.map((text) => element("div", { className: "mono", textContent: text }));
+  /** @type {[string, Content[]][]} */
   const terms = [["Waited for", why(i)],
     ["Start", [time(spans.start[i])]],
     ["Busy", [`${time(spans.busy[i])}, until ${time(busyUntil(i))}`]],
@@ -68,14 +75,16 @@ function showDetails(i) {
   panel.append(list, element("div", {}, neighbour("Previous", i - 1), " ", neighbour("Next", i + 1)));
 }
 
+/** @param {string} words @param {number} i an instruction, if there is one */
 function neighbour(words, i) {
   const isThere = i >= 0 && i < count;
   return element("button", { textContent: words, disabled: !isThere, onclick: () => select(i, true) });
 }
 
+/** @param {number} i an instruction, or -1 @param {boolean} [reveal] whether to move the window there */
 function select(i, reveal) {
   state.selected = i;
-  canvas.dataset.selected = i;
+  canvas.dataset.selected = String(i);
   if (i >= 0 && reveal) {
     const width = state.to - state.from;
     const isVisible = spans.start[i] >= state.from && readable(i) <= state.to;
@@ -86,9 +95,10 @@ function select(i, reveal) {
   draw();
 }
 
+/** @param {number} i a source line, or -1 */
 function chooseLine(i) {
   state.line = state.line === i ? -1 : i;
-  document.querySelectorAll("#lines tr").forEach((tr) => {
+  byId("lines").querySelectorAll("tr").forEach((/** @type {HTMLElement} */ tr) => {
     tr.classList.toggle("chosen", state.line >= 0 && Number(tr.dataset.line) === state.line);
   });
   draw();

@@ -3,14 +3,24 @@
 // is the one that is shown. Times are nanoseconds from its first instruction on; `state.from` and
 // `state.to` are the visible window.
 
+/** @param {string} id @returns {any} the element, of whatever kind */
 const byId = (id) => document.getElementById(id);
+/** @type {Report} */
 const report = JSON.parse(byId("data").textContent);
+/** @type {HTMLCanvasElement} */
 const canvas = byId("timeline");
 const ENGINES = ["Tensor", "Vector", "Scalar", "GpSimd", "Sync", "DMA"];
 const GUTTER = 112, AXIS = 22, TRACK = 56, GAP = 8, EDGE = 8;
 const state = { profile: 0, from: 0, to: 1, selected: -1, line: -1, hover: -1 };
-let data, spans, count, isCritical, lanes, LANE, levels;
+/** @type {Profile} */ let data;
+/** @type {Spans} */ let spans;
+/** @type {number} */ let count;
+/** @type {Uint8Array} */ let isCritical;
+/** @type {Lane[]} */ let lanes;
+/** @type {number} */ let LANE;
+/** @type {Level[]} */ let levels;
 
+/** @param {number} profile */
 function use(profile) {
   data = report.profiles[profile];
   spans = data.spans;
@@ -25,64 +35,82 @@ function use(profile) {
 
 // Words
 
+/** @type {Units} */
+const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+/** @type {Units} */
+const SIZES = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+/** @type {Units} */
+const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
+
+/** @param {number} n @param {Units} units the largest first */
+const unitOf = (n, units) => units.find(([size]) => Math.abs(n) >= size) || units[units.length - 1];
+/** @param {number} n @param {Units} units */
+function inUnits(n, units) {
+  const [size, unit] = unitOf(n, units);
+  return `${Number((n / size).toPrecision(3))} ${unit}`;
+}
+/** @param {number} ns */
 function time(ns) {
-  const units = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
-  const [size, unit] = units.find(([s]) => Math.abs(ns) >= s) || units[3];
+  const [size, unit] = unitOf(ns, TIMES);
   return `${Number((ns / size).toPrecision(ns < 1e3 * size ? 4 : 7))} ${unit}`;
 }
-function short(ns) {
-  const units = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
-  const [size, unit] = units.find(([s]) => Math.abs(ns) >= s) || units[3];
-  return `${Number((ns / size).toPrecision(3))} ${unit}`;
-}
+/** @param {number} ns */
+const short = (ns) => inUnits(ns, TIMES);
+/** @param {number} low @param {number} high */
 function range(low, high) {
   const [from, to] = [short(low), short(high)];
   return from.split(" ")[1] === to.split(" ")[1] ? `${from.split(" ")[0]}–${to}` : `${from} to ${to}`;
 }
-function bytes(n) {
-  const units = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
-  const [size, unit] = units.find(([s]) => n >= s) || units[3];
-  return `${Number((n / size).toPrecision(3))} ${unit}`;
-}
-function rate(n, unit) {
-  const units = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
-  const [size, prefix] = units.find(([s]) => n >= s) || units[4];
-  return `${Number((n / size).toPrecision(3))} ${prefix}${unit}`;
-}
+/** @param {number} n */
+const bytes = (n) => inUnits(n, SIZES);
+/** @param {number} n @param {string} unit */
+const rate = (n, unit) => inUnits(n, PREFIXES) + unit;
+/** @param {number} share */
 const percent = (share) => `${Number((100 * share).toPrecision(share < 0.1 ? 2 : 3))} %`;
+/** @param {number} i a source line */
 const place = (i) => (i < 0 ? "no source line" : `${data.lines[i].file}:${data.lines[i].line}`);
+/** @param {number} i a source line */
 const placeShort = (i) => place(i).split(/[\\/]/).pop();
 
 // The document
 
+/**
+ * @param {string} tag
+ * @param {Record<string, unknown>} [properties]
+ * @param {...Content} children
+ */
 function element(tag, properties, ...children) {
   const made = Object.assign(document.createElement(tag), properties || {});
   made.append(...children);
   return made;
 }
+/** @param {number} i an instruction */
 function distinct(i) { return data.distinct[spans.which[i]]; }
-function colour(label) {
-  const name = label.split(" ")[0].toLowerCase();
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-}
+/** @param {string} label an engine */
+const colour = (label) => theme(label.split(" ")[0].toLowerCase());
+/** @param {string} name of a colour */
 function theme(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
+/** @param {string} label an engine */
 function chip(label) {
   const made = element("span", { className: "chip", textContent: label });
   made.style.background = colour(label);
   return made;
 }
+/** @param {number} i an instruction */
 function jump(i) {
   const words = `#${i} ${distinct(i).opcode}`;
   return element("button", { className: "link mono", textContent: words, onclick: () => select(i, true) });
 }
+/** @param {number} i a source line */
 function lineButton(i) {
   const made = element("button", { className: "link mono", textContent: placeShort(i), title: place(i) });
   made.onclick = () => chooseLine(i);
   return made;
 }
 
+/** @param {string} name @param {string} value @param {string} note */
 function card(name, value, note) {
   return element("div", { className: "panel card" },
     element("div", { className: "name", textContent: name }),
@@ -109,6 +137,7 @@ function showCards() {
     card("PSUM peak", bytes(s.psum_peak_bytes), `of ${bytes(s.psum_bytes)}, issue order`));
 }
 
+/** @param {Gain} advice */
 function gainWords(advice) {
   return `−${short(advice.gain_ns)} (${percent(advice.gain_ns / data.device_ns)} of device time)`;
 }
@@ -141,6 +170,7 @@ function showGains() {
   byId("warnings").replaceChildren(...data.warnings.map((words) => element("div", { textContent: `Warning: ${words}` })));
 }
 
+/** @param {Cell[]} cells @param {string} tag */
 function row(cells, tag = "td") {
   return element("tr", {}, ...cells.map(([content, className]) => {
     const cell = element(tag, { className: className || "" });
@@ -149,22 +179,27 @@ function row(cells, tag = "td") {
   }));
 }
 
+/** @param {number} share of its width that is filled */
+function meter(share) {
+  const bar = element("i");
+  bar.style.width = `${100 * share}%`;
+  return element("div", { className: "meter" }, bar);
+}
+
 function showLines() {
   const table = byId("lines");
   const free = new Map(data.gains.filter((gain) => gain.line >= 0).map((gain) => [gain.line, gain.gain_ns]));
   table.replaceChildren(row([["Line"], ["Source"], ["Instructions", "number"], ["Busy", "number"],
     ["Critical path", "number"], ["If free", "number"]], "th"));
   for (const item of data.by_line.slice(0, 500)) {
-    const share = item.critical_ns / data.device_ns;
-    const meter = element("div", { className: "meter" }, element("i"));
-    meter.firstChild.style.width = `${100 * share}%`;
+    const share = item.critical_ns / data.device_ns, gain = free.get(item.line);
     const critical = element("div", { title: `${time(item.waiting_ns)} of it waiting for the result` },
-      `${short(item.critical_ns)} · ${percent(share)}`, meter);
+      `${short(item.critical_ns)} · ${percent(share)}`, meter(share));
     const source = item.line < 0 ? "" : data.lines[item.line].text;
     const made = row([[lineButton(item.line)], [element("code", { textContent: source }), "text"],
       [item.instructions.toLocaleString("en"), "number"], [short(item.busy_ns), "number"], [critical, "number"],
-      [free.has(item.line) ? `−${short(free.get(item.line))}` : "", "number"]]);
-    made.dataset.line = item.line;
+      [gain === undefined ? "" : `−${short(gain)}`, "number"]]);
+    made.dataset.line = String(item.line);
     table.append(made);
   }
 }

@@ -12,6 +12,7 @@ function writeFragment() {
 function readFragment() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   const profile = Number(wanted.get("profile") ?? 0);
+  /** @type {[number, number] | null} */
   const shown = wanted.has("from") && wanted.has("to") ? [Number(wanted.get("from")), Number(wanted.get("to"))] : null;
   openProfile(Number.isInteger(profile) && report.profiles[profile] ? profile : 0);
   if (shown) show(...shown);
@@ -19,6 +20,7 @@ function readFragment() {
   select(Number.isInteger(i) && i >= 0 && i < count ? i : -1, true);
 }
 
+/** @param {number} profile */
 function openProfile(profile) {
   use(profile);
   showCards();

@@ -2,12 +2,15 @@
 
 // Lanes and the window
 
+/** @returns {Lane[]} */
 function makeLanes() {
+  /** @type {Map<string, number[]>} */
   const found = new Map(ENGINES.map((name) => [name, []]));
   for (let i = 0; i < count; i++) {
     const name = distinct(i).engine.split(" ")[0];
-    if (!found.has(name)) found.set(name, []);
-    found.get(name).push(i);
+    const indices = found.get(name) || [];
+    indices.push(i);
+    found.set(name, indices);
   }
   const used = [...found.values()].filter((indices) => indices.length);
   // A DMA takes the first gap that is long enough, so it may start before what was issued before it.
@@ -19,12 +22,15 @@ function makeLanes() {
   }));
 }
 
-// What is drawn under the lanes: quantities in steps.
+/** @param {number} i an instruction */
+const laneOf = (i) => /** @type {Lane} */ (lanes.find((lane) => lane.label === distinct(i).engine));
+
+/** What is drawn under the lanes: quantities in steps. @returns {Level[]} */
 function makeLevels() {
-  const found = [{ name: "HBM", words: (n) => rate(n, "B/s"), capacity: data.roofline.hbm_bytes_per_s,
+  const found = [{ name: "HBM", highest: 0, words: (/** @type {number} */ n) => rate(n, "B/s"), capacity: data.roofline.hbm_bytes_per_s,
     time: data.hbm.time, values: data.hbm.bytes_per_s }];
   for (const memory of data.memories) {
-    found.push({ name: `${memory.name} in use`, words: bytes, capacity: memory.capacity_bytes,
+    found.push({ name: `${memory.name} in use`, highest: 0, words: bytes, capacity: memory.capacity_bytes,
       time: memory.time, values: memory.bytes });
   }
   found.forEach((level) => { level.highest = level.values.reduce((most, n) => Math.max(most, n), 0); });
@@ -32,9 +38,12 @@ function makeLevels() {
 }
 
 const plotWidth = () => canvas.clientWidth - GUTTER - EDGE;
+/** @param {number} ns */
 const toX = (ns) => GUTTER + (ns - state.from) / (state.to - state.from) * plotWidth();
+/** @param {number} x */
 const toTime = (x) => state.from + (x - GUTTER) / plotWidth() * (state.to - state.from);
 
+/** @param {number} from @param {number} to */
 function show(from, to) {
   const whole = Math.max(data.device_ns, 1);
   const width = Math.min(Math.max(to - from, 2), whole * 1.02);
@@ -42,16 +51,21 @@ function show(from, to) {
   state.to = state.from + width;
   draw();
 }
+/** @param {number} factor @param {number} at */
 function zoom(factor, at = (state.from + state.to) / 2) {
   show(at - (at - state.from) * factor, at + (state.to - at) * factor);
 }
+/** @param {number} share of the window */
 function pan(share) {
   const step = share * (state.to - state.from);
   show(state.from + step, state.to + step);
 }
 function fit() { show(-0.01 * data.device_ns, 1.01 * data.device_ns); }
 
-// First span of the lane that may reach into the window; a lane's spans are in order of start.
+/**
+ * First span of the lane that may reach into the window; a lane's spans are in order of start.
+ * @param {Lane} lane @param {number} from
+ */
 function firstVisible(lane, from) {
   let low = 0, high = lane.indices.length;
   while (low < high) {
@@ -69,7 +83,7 @@ function draw() {
   canvas.style.height = `${height}px`;
   canvas.width = Math.round(canvas.clientWidth * scale);
   canvas.height = Math.round(height * scale);
-  const pen = canvas.getContext("2d");
+  const pen = /** @type {Pen} */ (canvas.getContext("2d"));
   pen.scale(scale, scale);
   pen.font = "12px system-ui, sans-serif";
   pen.textBaseline = "middle";
@@ -88,12 +102,14 @@ function draw() {
   Object.assign(canvas.dataset, { drawnSpans: drawn.rectangles, visibleInstructions: drawn.instructions,
     fromNs: state.from, toNs: state.to });
 }
+/** @param {number} at */
 const levelTop = (at) => AXIS + lanes.length * LANE + GAP + at * (TRACK + GAP);
 
+/** @param {Pen} pen @param {number} height */
 function drawAxis(pen, height) {
   const wanted = (state.to - state.from) / Math.max(plotWidth() / 90, 1);
   const power = 10 ** Math.floor(Math.log10(wanted));
-  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= wanted);
+  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= wanted) || 10 * power;
   for (let at = Math.ceil(Math.max(state.from, 0) / step) * step; at <= state.to; at += step) {
     pen.fillStyle = theme("grid");
     pen.fillRect(toX(at), AXIS - 4, 1, height - AXIS);
@@ -104,6 +120,7 @@ function drawAxis(pen, height) {
   }
 }
 
+/** @param {Pen} pen */
 function drawLabels(pen) {
   const shares = new Map(data.summary.engines.map((use) => [use.engine, use.active_share]));
   for (const lane of lanes) {
@@ -127,8 +144,10 @@ function drawLabels(pen) {
 // Rectangles: spans of the lane that touch the window. Spans under a pixel are added up in columns
 // of BIN pixels, drawn as high as the share of the column in which the engine is busy.
 const BIN = 3;
+/** @param {Lane} lane @param {Drawn} drawn @returns {Box[]} */
 function rectangles(lane, drawn) {
   const found = [], perNs = plotWidth() / (state.to - state.from);
+  /** @type {Box | null} */
   let last = null;
   for (let at = firstVisible(lane, state.from - lane.longest); at < lane.indices.length; at++) {
     const i = lane.indices[at];
@@ -151,6 +170,7 @@ function rectangles(lane, drawn) {
   return found;
 }
 
+/** @param {Pen} pen @param {Lane} lane @param {Drawn} drawn */
 function drawLane(pen, lane, drawn) {
   const fill = colour(lane.label), ink = theme("on-span"), mark = theme("critical");
   const showCritical = byId("show-critical").checked;
@@ -177,6 +197,7 @@ function drawLane(pen, lane, drawn) {
   pen.globalAlpha = 1;
 }
 
+/** @param {Pen} pen @param {Box} box @param {number} middle */
 function drawTail(pen, box, middle) {
   const end = toX(readable(box.i));
   if (end - box.right < 2) return;
@@ -187,6 +208,7 @@ function drawTail(pen, box, middle) {
   pen.globalAlpha = alpha;
 }
 
+/** @param {Pen} pen @param {Box} box @param {string} ink @param {number} middle */
 function drawName(pen, box, ink, middle) {
   const left = Math.max(box.left, GUTTER), width = box.right - left - 8;
   if (width < 24) return;
@@ -196,17 +218,19 @@ function drawName(pen, box, ink, middle) {
   pen.fillText(words, left + 4, middle + 1);
 }
 
+/** @param {Pen} pen @param {Box} box @param {number} top @param {number} height @param {string} style */
 function outline(pen, box, top, height, style) {
   pen.strokeStyle = style;
   pen.lineWidth = 2;
   pen.strokeRect(box.left - 1, top - 1, Math.max(box.right - box.left, 2) + 1, height + 2);
 }
 
-// From the instruction that the selected one waited for.
+/** From the instruction that the selected one waited for. @param {Pen} pen */
 function drawCause(pen) {
   const i = state.selected, cause = i < 0 ? -1 : spans.waited_for[i];
   if (cause < 0 || toX(busyUntil(i)) - toX(spans.start[i]) < 1) return;
-  const middle = (j) => lanes.find((lane) => lane.label === distinct(j).engine).top + LANE / 2 - 2;
+  /** @param {number} j an instruction */
+  const middle = (j) => laneOf(j).top + LANE / 2 - 2;
   const isEngine = Math.abs(busyUntil(cause) - spans.start[i]) < 0.05;
   const x0 = toX(isEngine ? busyUntil(cause) : readable(cause)), x1 = toX(spans.start[i]);
   pen.strokeStyle = theme("ink");
@@ -220,8 +244,10 @@ function drawCause(pen) {
   pen.setLineDash([]);
 }
 
+/** @param {Pen} pen @param {Level} level @param {number} top */
 function drawLevel(pen, level, top) {
   const most = Math.max(level.highest, 1), bottom = top + TRACK;
+  /** @param {number} n */
   const y = (n) => bottom - n / most * (TRACK - 4);
   pen.beginPath();
   pen.moveTo(toX(0), bottom);
@@ -244,6 +270,7 @@ function drawLevel(pen, level, top) {
 
 // Pointer and keys
 
+/** @param {number} x @param {number} y */
 function spanAt(x, y) {
   const lane = lanes.find((l) => y >= l.top && y < l.top + LANE);
   if (!lane || x < GUTTER) return -1;
@@ -256,10 +283,11 @@ function spanAt(x, y) {
   return -1;
 }
 
+/** @param {number} i an instruction, or -1 @param {PointerEvent} [event] where */
 function showTip(i, event) {
   const tip = byId("tip");
-  tip.style.display = i < 0 ? "none" : "block";
-  if (i < 0) return;
+  tip.style.display = event ? "block" : "none";
+  if (!event) return;
   const line = spans.line[i];
   tip.replaceChildren(
     element("div", {}, element("strong", { className: "mono", textContent: `#${i} ${distinct(i).opcode} ` }), chip(distinct(i).engine)),
@@ -273,6 +301,7 @@ function showTip(i, event) {
 }
 
 function listenToPointer() {
+  /** @type {Drag | null} */
   let drag = null;
   canvas.onpointerdown = (event) => {
     drag = { x: event.clientX, from: state.from, to: state.to, moved: false };
@@ -287,7 +316,7 @@ function listenToPointer() {
     }
     const i = spanAt(event.offsetX, event.offsetY);
     if (i !== state.hover) { state.hover = i; draw(); }
-    showTip(i, event);
+    showTip(i, i < 0 ? undefined : event);
   };
   canvas.onpointerup = (event) => {
     if (drag && !drag.moved) select(spanAt(event.offsetX, event.offsetY), false);
@@ -302,6 +331,7 @@ function listenToPointer() {
 }
 
 function listenToKeys() {
+  /** @type {Record<string, () => void>} */
   const keys = { a: () => pan(-0.2), d: () => pan(0.2), arrowleft: () => pan(-0.2), arrowright: () => pan(0.2),
     w: () => zoom(0.7), s: () => zoom(1 / 0.7), "+": () => zoom(0.7), "-": () => zoom(1 / 0.7), f: fit,
     escape: () => { state.line = -1; chooseLine(-1); select(-1); } };

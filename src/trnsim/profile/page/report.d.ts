@@ -1,0 +1,73 @@
+// What a report holds (trnsim.profile.analysis.data) and what the page makes of it, for the type
+// checker alone: `make check` reads the JSDoc of the scripts against it. No page contains it.
+
+interface Report { title: string; profiles: Profile[] }
+interface Profile {
+  title: string; kernel: string; target: string; summary: Summary; warnings: string[];
+  semaphore_ns: number; device_ns: number;
+  distinct: { opcode: string; engine: string; operands: string[] }[];
+  lines: { file: string; line: number; text: string }[];
+  spans: Spans;
+  critical: number[];
+  memories: { name: string; capacity_bytes: number; time: number[]; bytes: number[] }[];
+  hbm: { time: number[]; bytes_per_s: number[] };
+  roofline: Roofline;
+  by_line: { line: number; instructions: number; busy_ns: number; critical_ns: number; waiting_ns: number }[];
+  advice: Advice[];
+  gains: (Gain & { change: string })[];
+  facts: { name: string; value: number; kind: string; source: string }[];
+}
+interface Gain { line: number; gain_ns: number }
+interface Advice extends Gain { rule: string; text: string; source: string }
+/** A list a property; the predecessors of i are waits[waits_from[i]] to waits[waits_from[i + 1] - 1]. */
+interface Spans {
+  start: number[]; busy: number[]; latency: number[]; waited_for: number[]; which: number[];
+  line: number[]; waits_from: number[]; waits: number[];
+}
+interface Summary {
+  target: string; bound_by: string; metrics: Metrics; missing: Record<string, string>;
+  facts: Record<string, number>; engines: { engine: string; active_share: number }[];
+  total_time_s: number; total_time_p10_s: number; total_time_p90_s: number; device_time_s: number;
+  launch_s: number; waiting_share: number;
+  sbuf_peak_bytes: number; sbuf_bytes: number; psum_peak_bytes: number; psum_bytes: number;
+}
+/** Figures by Neuron Explorer's names; null is unknown, and `missing` says why. */
+interface Metrics {
+  [name: string]: number | null;
+  mbu_estimated_percent: number; mfu_estimated_percent: number; hfu_estimated_percent: number;
+  hbm_read_bytes: number; hbm_write_bytes: number; hardware_flops: number;
+}
+interface Roofline {
+  peak_flop_per_s: number; hbm_bytes_per_s: number; flop_per_byte: number | null;
+  flop_per_s: number; best_flop_per_s: number; opcodes: { opcode: string; flop_per_s: number }[];
+}
+
+/** The roofline of a profile that has a point, with its place in the report. */
+interface Point extends Roofline { flop_per_byte: number; at: number; name: string }
+interface Dot { kind: string; label: string; at: number; value: number; words: string }
+/** Limits of the two axes, and the place of a value in the drawing. */
+interface RoofScale {
+  x0: number; x1: number; y0: number; y1: number;
+  x: (value: number) => number; y: (value: number) => number;
+}
+/** An engine's row of the timeline: its instructions in order of start. */
+interface Lane { label: string; indices: number[]; height: number; top: number; longest: number }
+/** A quantity in steps, drawn under the lanes. */
+interface Level {
+  name: string; words: (n: number) => string; capacity: number; time: number[]; values: number[];
+  highest: number;
+}
+/** One span that is drawn, or several in a column of pixels: `bin` is its number. */
+interface Box {
+  i: number; left: number; right: number; bin: number | null; covered: number; critical: number;
+  chosen: boolean;
+}
+/** How much a drawing shows. */
+interface Drawn { rectangles: number; instructions: number }
+/** Where the pointer went down, and the window then. */
+interface Drag { x: number; from: number; to: number; moved: boolean }
+type Content = Node | string;
+/** What a cell holds, and its class. */
+type Cell = [Content, string?];
+type Pen = CanvasRenderingContext2D;
+type Units = [number, string][];
