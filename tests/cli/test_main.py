@@ -46,9 +46,9 @@ def test_the_list_of_commands_says_what_each_says_of_itself(command):
 
 
 def test_a_misspelled_command_is_answered_with_those_like_it():
-    result = CliRunner().invoke(app, ["asess"])
+    result = CliRunner().invoke(app, ["claimz"])
     assert result.exit_code == 2
-    assert "No such command 'asess'. Did you mean 'assess'?" in result.output
+    assert "No such command 'claimz'. Did you mean 'claims'?" in result.output
 
 
 def test_the_installed_command_answers():
