@@ -171,3 +171,9 @@ def test_unknown_numerics_are_refused_with_the_legal_ones():
         done = python(program, TRNSIM_NUMERICS="exactly")
         assert done.returncode == 1
         assert "TRNSIM_NUMERICS='exactly'; legal: fast, exact, shapes" in done.stderr
+
+
+def test_the_device_loads_without_pytorchs_compiler():
+    code = "import sys, torch, torch_neuron; print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

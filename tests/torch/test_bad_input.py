@@ -4,13 +4,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.device.step_report import step_text
+from trnsim.device.step_time import step_time
 from trnsim.errors import EmulatorError
-from trnsim.torch.device_time import step_time
+from trnsim.torch.call_recording import recording
 from trnsim.torch.dispatch.exact import numerics
 from trnsim.torch.dispatch.policy import set_policy
 from trnsim.torch.faults import DtypeRefused, MixedDevices, OperatorNotModelled, OutOfDeviceMemory
-from trnsim.torch.recording import recording
-from trnsim.torch.report import step_text
 
 
 @pytest.fixture(autouse=True)
@@ -59,9 +59,9 @@ def test_no_room_in_hbm():
 
 
 def test_no_room_in_hbm_in_the_middle_of_a_backward_pass(monkeypatch):
-    from trnsim.torch.api.memory import core_memory  # noqa: PLC0415  of this test alone
+    from trnsim.device.hbm import device_memory  # noqa: PLC0415  of this test alone
 
-    memory = core_memory(0)
+    memory = device_memory(0)
     x = torch.ones(1 << 20, device="neuron", requires_grad=True)
     loss = (x * 2).exp().sum()
     monkeypatch.setattr(memory, "capacity_bytes", memory.live_bytes + (1 << 20))

@@ -211,7 +211,7 @@ def _launched_nothing(path: Path, *, is_exit: bool) -> list[int]:
 
 def _recording() -> Any:
     """What the program did on PyTorch's device, if it loaded that."""
-    module = sys.modules.get("trnsim.torch.recording")
+    module = sys.modules.get("trnsim.device.call_log")
     found = [] if module is None else module.whole_program
     return found[0] if found and found[0].events else None
 
@@ -224,7 +224,7 @@ def _report_device(
     if recording is None:
         return
     tell("PyTorch step: device time")
-    write_step: Any = importlib.import_module("trnsim.torch.report").write_step
+    write_step: Any = importlib.import_module("trnsim.device.step_report").write_step
     write_step(recording, folder or _FOLDER, chip.name, collective_time, why, typer.echo)
     typer.echo(f"  report  {(folder or _FOLDER) / 'step.html'}")
 

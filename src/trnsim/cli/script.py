@@ -25,7 +25,7 @@ from trnsim.runs import Launchable, Run, collecting
 from trnsim.runs import run as run_kernel
 from trnsim.screen import examples
 
-_RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.torch.recording reads when it is loaded
+_RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.device.call_log reads when it is loaded
 _INPUT: Final = "--input"
 _OF_CALLS: Final = ("--kernel", "--output")
 _VALUED: Final = ("--on", "--report", *_OF_CALLS)

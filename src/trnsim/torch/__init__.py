@@ -11,8 +11,9 @@ no such kernel is named and gets no time. What it does *not* promise: the chip's
 default. Values are computed by PyTorch's own CPU kernels in the dtype of the tensor: no stochastic
 rounding, no flushed denormals. TRNSIM_NUMERICS=exact computes them instruction by instruction.
 
-A device is one physical NeuronCore (`trnsim.torch.api.cores`). NEURON_RT_VISIBLE_CORES says which
-ones this process has, and NEURON_PLATFORM_TARGET_OVERRIDE of which chip (trn2 unless it is set).
+A device is one physical NeuronCore (`trnsim.device.device_core`). NEURON_RT_VISIBLE_CORES says
+which ones this process has, and NEURON_PLATFORM_TARGET_OVERRIDE of which chip (trn2 unless it is
+set).
 
 `nki` and `nki_op` are for kernels of one's own in a model.
 """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
+
+from trnsim.device.program_line import leave_out
 from trnsim.errors import BadInput
-from trnsim.torch import (
-    pytorch,
-    recording,
-)
+from trnsim.torch import call_recording, pytorch
 from trnsim.torch.api import accelerator, autocast, device, rng, storage
 from trnsim.torch.clients import registry
 from trnsim.torch.compile import default_compiler
@@ -37,6 +37,7 @@ def register() -> None:
             f"PyTorch has room for one device type beside its own, and {other!r} has taken it",
             fix=f"import torch_neuron in a process without {other!r}",
         )
+    leave_out(torch)
     pytorch.claim(device)
     storage.register(_aten)
     factories.register(_aten)
@@ -57,5 +58,5 @@ def register() -> None:
     default_compiler.register()
     registry.register()
     profiling.register()
-    recording.record_whole_program()
+    call_recording.record_whole_program()
     _is_registered.append(True)

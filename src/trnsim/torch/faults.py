@@ -6,26 +6,13 @@ is both, so that they go on working.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import torch
 
-from trnsim.errors import BadInput, NotModelled, OutOfMemory, SourceLine
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-_NOT_THE_PROGRAM = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent), "<")
+from trnsim.errors import BadInput, NotModelled, OutOfMemory
 
 
 class OutOfDeviceMemory(OutOfMemory, torch.OutOfMemoryError):
     """The HBM of a NeuronCore has no room for it."""
-
-
-class NoSuchCore(BadInput, RuntimeError):
-    """A device index for which there is no NeuronCore."""
 
 
 class MixedDevices(BadInput, RuntimeError):
@@ -57,16 +44,3 @@ class DtypeRefused(BadInput, RuntimeError):
 
     No TypeError: `x * 1j` would turn that into Python's "unsupported operand".
     """
-
-
-def program_line() -> SourceLine | None:
-    """The innermost line on the stack that belongs neither to trnsim nor to PyTorch.
-
-    None inside a thread that runs nothing but PyTorch.
-    """
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith(_NOT_THE_PROGRAM):
-            return SourceLine(frame.f_code.co_filename, frame.f_lineno)
-        frame = frame.f_back
-    return None

@@ -1,10 +1,14 @@
 """Where a program is: inside which modules, and whether in an optimizer's step.
 
+A call of the backward pass is in the module whose operator it is the gradient of, by the sequence
+number that autograd gives both.
+
 PyTorch's compiler traces these hooks with the modules that they watch, and leaves them out.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +18,9 @@ import torch
 import torch.optim.optimizer as optimizers
 from torch import nn
 from torch.nn.modules import module as hooks
+
+from trnsim.device.call_log import Phase, Scope
+from trnsim.torch import pytorch
 
 
 @dataclass
@@ -27,18 +34,36 @@ class Whereabouts:
     is_stepping: bool = False
     _modules: list[nn.Module] = field(default_factory=list[nn.Module])
     _names: dict[int, str] = field(default_factory=dict[int, str])
+    _starts: list[int] = field(default_factory=list[int])
+    _paths: list[str] = field(default_factory=list[str])
     _is_watched: bool = False
 
     def path(self) -> str:
         """The name of the innermost module, or ""."""
         return self._names.get(id(self._modules[-1]), "") if self._modules else ""
 
+    def scope(self) -> Scope:
+        """The module and the phase of the call that is being made."""
+        sequence = pytorch.backward_sequence_number()
+        if sequence is not None:
+            at = bisect_right(self._starts, sequence) - 1
+            return Scope(self._paths[at] if at >= 0 else "", Phase.backward)
+        if self.is_stepping:
+            return Scope("", Phase.optimizer)
+        path = self.path()
+        number = pytorch.next_sequence_number()
+        # Autograd has numbered this operator just before it came here.
+        if not self._paths or self._paths[-1] != path:
+            self._starts.append(max(number - 1, 0))
+            self._paths.append(path)
+        return Scope(path, Phase.forward)
+
     def watch(self) -> list[Any]:
         """Look from now on; what ends it again. Nothing where that has begun."""
         if self._is_watched:
             return []
-        self._modules.clear()
-        self._names.clear()
+        for seen in (self._modules, self._names, self._starts, self._paths):
+            seen.clear()
         self._is_watched = True
         return [
             hooks.register_module_forward_pre_hook(self._enter),

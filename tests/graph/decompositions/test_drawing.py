@@ -4,8 +4,8 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import torch.nn.functional as F  # noqa: N812  its usual name
 
-from trnsim.torch.device_time import step_time
-from trnsim.torch.recording import recording
+from trnsim.device.step_time import step_time
+from trnsim.torch.call_recording import recording
 
 X = torch.full((4, 6), 0.5)
 

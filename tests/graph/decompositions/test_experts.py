@@ -44,8 +44,8 @@ def test_groups_of_columns(agree):
 
 
 def test_the_time_grows_with_the_rows_and_not_with_the_groups():
-    from trnsim.torch.device_time import step_time  # noqa: PLC0415  torch is there by now
-    from trnsim.torch.recording import recording  # noqa: PLC0415  likewise
+    from trnsim.device.step_time import step_time  # noqa: PLC0415  torch is there by now
+    from trnsim.torch.call_recording import recording  # noqa: PLC0415  likewise
 
     def flop(rows, groups):
         x = torch.randn(rows, 64).bfloat16().to("neuron")

@@ -2,8 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.device_time import step_time
-from trnsim.torch.recording import recording
+from trnsim.device.step_time import step_time
+from trnsim.torch.call_recording import recording
 
 torch.manual_seed(0)
 MANY = [torch.randn(5, 7), torch.randn(300), torch.randn(3)]

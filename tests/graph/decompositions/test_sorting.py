@@ -34,8 +34,8 @@ def test_middles(agree):
 
 
 def test_a_random_permutation_has_a_time():
-    from trnsim.torch.device_time import step_time  # noqa: PLC0415  torch is there by now
-    from trnsim.torch.recording import recording  # noqa: PLC0415  likewise
+    from trnsim.device.step_time import step_time  # noqa: PLC0415  torch is there by now
+    from trnsim.torch.call_recording import recording  # noqa: PLC0415  likewise
 
     with recording() as found:
         torch.randperm(64, device="neuron")

@@ -4,8 +4,10 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import gc
 
+from trnsim.device.hbm import device_memory
 from trnsim.errors import NotModelled, OutOfMemory
-from trnsim.torch.api.memory import CoreMemory, place
+from trnsim.torch.api.memory import place
+from trnsim.torch.faults import OutOfDeviceMemory
 
 GIB = 1024**3
 
@@ -70,24 +72,14 @@ def test_what_does_not_fit_is_refused_with_a_table(held):
     assert held() == 0
 
 
-def test_a_result_that_does_not_fit_is_refused():
-    memory = CoreMemory(0, 100, "a test")
-    first = torch.empty(15)
-    memory.hold(first)
-    with pytest.raises(OutOfMemory, match="60 B of 100 B in use"):
-        memory.hold(torch.empty(15))
-    assert (memory.live_bytes, memory.refusals) == (60, 1)
-    del first
-    assert memory.live_bytes == 0
-
-
-def test_the_table_groups_what_is_alike_and_the_rest():
-    memory = CoreMemory(0, GIB, "a test")
-    kept = [torch.empty(n) for n in (5, 5, *range(10, 25))]
-    for tensor in kept:
-        memory.hold(tensor)
-    assert "others" in memory.table()
-    assert len(memory.table().splitlines()) == 14
+def test_a_result_that_does_not_fit_is_refused_as_pytorch_would(monkeypatch):
+    memory = device_memory(0)
+    kept = torch.empty(15, device="neuron")
+    monkeypatch.setattr(memory, "capacity_bytes", memory.live_bytes + 59)
+    refusals = memory.refusals
+    with pytest.raises(OutOfDeviceMemory, match="60 B asked for"):
+        kept + 1
+    assert memory.refusals == refusals + 1
 
 
 def test_the_figures_that_programs_log():

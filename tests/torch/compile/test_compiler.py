@@ -4,10 +4,11 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch import nn
 
-from trnsim.torch.api.memory import core_memory
+from trnsim.device import compiled_graph
+from trnsim.device.hbm import device_memory
+from trnsim.device.step_time import step_time
+from trnsim.torch.call_recording import recording
 from trnsim.torch.compile import compiler
-from trnsim.torch.device_time import step_time
-from trnsim.torch.recording import recording
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -19,7 +20,7 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def nothing_compiled(monkeypatch):
     torch._dynamo.reset()
-    monkeypatch.setattr(compiler, "_graphs", [])
+    monkeypatch.setattr(compiled_graph, "_graphs", [])
 
 
 def block():
@@ -48,8 +49,8 @@ def losses(model, device):
 def test_a_compiled_model_trains_as_on_the_cpu():
     found = losses(compiled(block().to("neuron")), "neuron")
     assert found == pytest.approx(losses(block(), "cpu"), rel=1e-4)
-    assert [one.name for one in compiler.graphs()] == ["forward-0", "backward-0"]
-    assert all(not one.missing for one in compiler.graphs())
+    assert [one.name for one in compiled_graph.graphs()] == ["forward-0", "backward-0"]
+    assert all(not one.missing for one in compiled_graph.graphs())
 
 
 def test_a_compiled_step_has_one_time_a_graph_and_fewer_launches():
@@ -72,7 +73,7 @@ def test_a_new_shape_is_compiled_anew_and_the_report_says_why():
     model = compiled(block().to("neuron"))
     for rows in (16, 8):
         model(torch.randn(rows, 32).to("neuron"))
-    assert len(compiler.graphs()) == 2
+    assert len(compiled_graph.graphs()) == 2
     assert "float32[16, 32] in forward-0 and is float32[8, 32] here" in compiler.report()
     assert "the first of its kind" in compiler.report()
 
@@ -84,7 +85,7 @@ def test_a_graph_of_symbolic_sizes_has_a_time_for_each_size():
         with recording() as found:
             model(torch.randn(rows, 32).to("neuron"))
         times += [step_time(found, "trn2").device_time_s]
-    assert len(compiler.graphs()) == 3
+    assert len(compiled_graph.graphs()) == 3
     assert times == sorted(times)
     assert times[0] < times[-1] / 2
     assert "float32[128, 32] in forward-1 and is float32[1024, 32] here" in compiler.report()
@@ -95,7 +96,7 @@ def test_a_graphs_memory_is_planned():
     model = compiled(block().to("neuron"))
     x = torch.randn(16, 32).to("neuron")
     model(x).sum().backward()
-    forward, backward = compiler.graphs()
+    forward, backward = compiled_graph.graphs()
     weights = sum(parameter.nbytes for parameter in model.parameters())
     assert forward.plan.input_bytes == weights + x.nbytes
     assert forward.plan.peak_bytes > forward.plan.input_bytes
@@ -108,7 +109,7 @@ def test_a_graphs_memory_is_planned():
 def test_a_graph_that_has_no_room_is_refused_with_what_it_holds(monkeypatch):
     model = compiled(block().to("neuron"))
     x = torch.randn(4096, 32).to("neuron")
-    memory = core_memory(0)
+    memory = device_memory(0)
     monkeypatch.setattr(memory, "capacity_bytes", memory.live_bytes + (1 << 20))
     with pytest.raises(torch.OutOfMemoryError) as caught:
         model(x)

@@ -125,7 +125,7 @@ def test_classes_that_a_program_returns_are_imported(tmp_path, monkeypatch):
     ):
         compile_program(path, "trn2")
     monkeypatch.syspath_prepend(tmp_path)
-    assert compile_program(path, "trn2").imported.operators == ("aten::add.Tensor",)
+    assert compile_program(path, "trn2").operators == ("aten::add.Tensor",)
 
 
 OPERATOR = """

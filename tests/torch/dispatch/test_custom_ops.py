@@ -5,9 +5,9 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from torch_neuronx import nki, nki_op
 
 import trnsim.nki
+from trnsim.device.step_time import step_time
 from trnsim.errors import IllegalInstruction
-from trnsim.torch.device_time import step_time
-from trnsim.torch.recording import recording
+from trnsim.torch.call_recording import recording
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

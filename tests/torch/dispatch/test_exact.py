@@ -4,13 +4,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.device.step_time import step_time
 from trnsim.errors import BadInput
-from trnsim.torch.device_time import step_time
+from trnsim.torch.call_recording import recording
 from trnsim.torch.dispatch import policy
 from trnsim.torch.dispatch.exact import FUNCTION_BOUND, FUNCTION_BOUNDS, numerics
 from trnsim.torch.dispatch.policy import HostFallback, set_policy
 from trnsim.torch.faults import OperatorNotModelled
-from trnsim.torch.recording import recording
 
 
 def bound(a, b, K, dtype):

@@ -2,13 +2,16 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.errors import IllegalInstruction
-from trnsim.torch.compile import compiler
-from trnsim.torch.device_time import step_time
+import nki
+import nki.language as nl
+
+from trnsim.device import compiled_graph
+from trnsim.device.step_time import step_time
+from trnsim.errors import IllegalInstruction, NotModelled
+from trnsim.torch.call_recording import recording
 from trnsim.torch.dispatch.exact import numerics
 from trnsim.torch.dispatch.launches import NoGradient
 from trnsim.torch.faults import MixedDevices
-from trnsim.torch.recording import recording
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -16,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.fixture(autouse=True)
 def nothing_compiled(monkeypatch):
     torch._dynamo.reset()
-    monkeypatch.setattr(compiler, "_graphs", [])
+    monkeypatch.setattr(compiled_graph, "_graphs", [])
 
 
 @pytest.fixture
@@ -49,6 +52,20 @@ def test_a_launch_is_one_event_with_a_time_of_its_own(kernels, x):
     assert all(not time.missing and time.device_time_s > 0 for time in times)
     (kernel,) = times[1].times[found.events[0].call].kernels
     assert kernel.hbm_bytes == 2 * x.nbytes
+
+
+@pytest.mark.parametrize("kind", ["fast", "shapes"])
+def test_a_result_that_pytorch_has_no_dtype_for_is_refused_with_values_and_without(kind):
+    @nki.jit
+    def packed(source):
+        result = nl.ndarray(source.shape, dtype=nl.uint32, buffer=nl.shared_hbm)
+        nl.store(result, value=nl.load(source))
+        return result
+
+    source = torch.zeros(4, 4, dtype=torch.int32, device="neuron")
+    for _ in range(2):
+        with numerics(kind), pytest.raises(NotModelled, match="tensor of uint32, which PyTorch"):
+            packed(source)
 
 
 def test_without_values_a_kernel_still_has_shapes_and_a_time(kernels, x):
@@ -86,7 +103,7 @@ def test_a_compiled_graph_has_the_kernels_in_it(kernels, x):
     assert torch.allclose(fast(x).cpu(), expected.cpu(), atol=1e-5)
     with recording() as found:
         fast(x)
-    (one,) = compiler.graphs()
+    (one,) = compiled_graph.graphs()
     assert not one.missing
     assert sum(name.startswith("nki::") for name in one.operators) == 3
     graph_time = step_time(found, "trn2")

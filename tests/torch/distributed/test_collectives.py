@@ -9,8 +9,8 @@ import torch.distributed as dist
 from groups import apart, free_port, together
 from torch import multiprocessing, nn
 
+from trnsim.torch.call_recording import recording
 from trnsim.torch.faults import PeerLost
-from trnsim.torch.recording import recording
 
 EXPERTS = 8
 

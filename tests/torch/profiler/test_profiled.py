@@ -8,11 +8,12 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch.autograd import DeviceType
 
+from trnsim.device import placement as module
+from trnsim.device.call_time import CallTime
+from trnsim.device.placement import PlacedKernel
 from trnsim.lower import Cost
-from trnsim.torch.aten.calls import Call
-from trnsim.torch.device_time import CallTime
-from trnsim.torch.profiler import profiled as module
-from trnsim.torch.profiler.profiled import MARK, DeviceEvent, Launch, Span, profiled
+from trnsim.torch.aten.calls import OperatorCall
+from trnsim.torch.profiler.profiled import MARK, DeviceEvent, Launch, profiled
 
 
 def event(name, start, end, *, number=0, thread=1, is_python=False):
@@ -30,7 +31,10 @@ def event(name, start, end, *, number=0, thread=1, is_python=False):
     return SimpleNamespace(**{key: lambda value=value: value for key, value in answers.items()})
 
 
-def launch(number, call="mm", core=0, host_ns=0):
+MM = OperatorCall("aten::mm", (), (), ())
+
+
+def launch(number, call=MM, core=0, host_ns=0):
     return Launch(number, call, core, host_ns)
 
 
@@ -123,7 +127,7 @@ def test_cores_do_not_wait_for_each_other():
 
 def test_a_call_without_a_time_is_named(monkeypatch):
     monkeypatch.setattr(module, "time_of", lambda *_: CallTime((), "no lowering"))
-    call = Call("aten::nonzero", (), (), ())
+    call = OperatorCall("aten::nonzero", (), (), ())
     found = profiled([], [launch(0, call), launch(1, call)], "trn2")
     assert [(span.name, span.end_ns - span.start_ns) for span in found.spans] == [
         ("not timed: aten::nonzero", 0)
@@ -132,7 +136,7 @@ def test_a_call_without_a_time_is_named(monkeypatch):
 
 
 def test_a_kernel_answers_all_that_an_event_of_kineto_can_be_asked():
-    one = DeviceEvent(Span("add", 1, 5, 9, event("aten::add", 0, 4, number=7)))
+    one = DeviceEvent(PlacedKernel("add", 1, 5, 9, event("aten::add", 0, 4, number=7)))
     asked = [name for name in dir(torch._C._autograd._KinetoEvent) if not name.startswith("_")]
     assert all(callable(getattr(one, name)) for name in asked)
     assert (one.start_ns(), one.duration_ns(), one.device_index()) == (5, 4, 1)

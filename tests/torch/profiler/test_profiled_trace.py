@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.profiler.profiled import Profiled, Span
+from trnsim.device.placement import PlacedKernel
+from trnsim.torch.profiler.profiled import ProfiledWindow
 from trnsim.torch.profiler.profiled_trace import add_device_rows
 
 
@@ -36,14 +37,14 @@ def test_hidden_events_are_found_by_their_numbers(tmp_path):
         {"name": "hidden", "cat": "python_function", "args": {"Python id": 1}},
         {"name": "no number"},
     ]
-    found = Profiled([], [host(2), host(9, python_id=1)], [])
+    found = ProfiledWindow([], [host(2), host(9, python_id=1)], [])
     names = [event["name"] for event in rewritten(tmp_path, events, found)["traceEvents"]]
     assert names == ["kept", "kept too", "no number"]
 
 
 def test_a_kernel_is_a_slice_with_an_arrow_to_it(tmp_path):
-    span = Span("dot_general", 0, 4_000_000, 4_002_500, host(7))
-    trace = rewritten(tmp_path, [], Profiled([], [], [span]))
+    span = PlacedKernel("dot_general", 0, 4_000_000, 4_002_500, host(7))
+    trace = rewritten(tmp_path, [], ProfiledWindow([], [], [span]))
     kernel, start, end = trace["traceEvents"][-3:]
     assert (kernel["ts"], kernel["dur"], kernel["pid"]) == (3000.0, 2.5, "neuron:0")
     assert kernel["args"] == {"device": 0, "stream": 0, "External id": 7, "correlation": 7}
@@ -55,7 +56,7 @@ def test_a_kernel_is_a_slice_with_an_arrow_to_it(tmp_path):
 
 
 def test_what_has_no_time_is_listed(tmp_path):
-    span = Span("not timed: aten::nonzero", 0, 5, 5, None, "no lowering")
-    trace = rewritten(tmp_path, [], Profiled([], [], [span]))
+    span = PlacedKernel("not timed: aten::nonzero", 0, 5, 5, None, "no lowering")
+    trace = rewritten(tmp_path, [], ProfiledWindow([], [], [span]))
     assert trace["neuron"]["not_timed"] == {"no lowering": 1}
     assert trace["traceEvents"][-1]["args"]["not timed"] == "no lowering"

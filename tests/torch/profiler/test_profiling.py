@@ -15,12 +15,12 @@ from torch import nn
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, schedule
 
-from trnsim.torch import recording as recorder
-from trnsim.torch.api import cores, memory
-from trnsim.torch.api.cores import target
-from trnsim.torch.device_time import step_time
+from trnsim.device import call_log as recorder
+from trnsim.device import device_core, hbm
+from trnsim.device.device_core import target
+from trnsim.device.step_time import step_time
+from trnsim.torch.call_recording import recording
 from trnsim.torch.profiler.profiling import NotTimed
-from trnsim.torch.recording import recording
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]
 US = 1e6
@@ -269,13 +269,13 @@ def test_the_trace_has_the_devices_kernels_after_their_calls(tmp_path, name, by_
 @pytest.fixture
 def two_cores(monkeypatch):
     monkeypatch.setenv("NEURON_RT_VISIBLE_CORES", "0-1")
-    cores.visible_cores.cache_clear()
-    kept = memory._memories.copy()
-    memory._memories.clear()
+    device_core.visible_cores.cache_clear()
+    kept = hbm._memories.copy()
+    hbm._memories.clear()
     yield
-    memory._memories[:] = kept
+    hbm._memories[:] = kept
     monkeypatch.undo()
-    cores.visible_cores.cache_clear()
+    device_core.visible_cores.cache_clear()
 
 
 @pytest.mark.usefixtures("two_cores")

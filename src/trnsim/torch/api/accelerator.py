@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import autograd
 
+from trnsim.device.hbm import is_used
 from trnsim.torch import pytorch
 from trnsim.torch.api import device
-from trnsim.torch.api.cores import core_index
-from trnsim.torch.api.memory import is_used
+from trnsim.torch.api.core_index import core_index
 from trnsim.torch.aten.spec import STORED
 from trnsim.torch.pytorch import DEVICE_TYPE
 

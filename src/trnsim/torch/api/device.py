@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from trnsim.device.device_core import device_core, target, visible_cores
+from trnsim.device.hbm import device_memory
+from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
-from trnsim.torch.api.cores import Device, core_index, device_core, target, visible_cores
+from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.api.memory import (
-    core_memory,
     empty_cache,
     max_memory_allocated,
     max_memory_reserved,
@@ -45,7 +47,6 @@ from trnsim.torch.api.streams import (
     stream,
 )
 from trnsim.torch.dispatch.policy import host_fallbacks, set_policy
-from trnsim.torch.faults import program_line
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def synchronize(device: Device = None) -> None:
 
 def get_device_properties(device: Device = None) -> DeviceProperties:
     """What a device is."""
-    memory = core_memory(core_index(device))
+    memory = device_memory(core_index(device))
     chip, made = target(), device_core()
     return DeviceProperties(
         name=chip.name,

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
+from trnsim.device.device_core import visible_cores
 from trnsim.torch import pytorch
 from trnsim.torch.api import rng_state
-from trnsim.torch.api.cores import Device, core_index, visible_cores
+from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.clients.imports import when_imported
 from trnsim.torch.pytorch import DEVICE_TYPE
 

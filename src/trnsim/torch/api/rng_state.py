@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from trnsim.torch.faults import BadState, program_line
+from trnsim.device.program_line import program_line
+from trnsim.torch.faults import BadState
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
 from trnsim.torch import pytorch
-from trnsim.torch.api.cores import core_index
-from trnsim.torch.api.memory import core_memory, place
-from trnsim.torch.faults import program_line
+from trnsim.torch.api.core_index import core_index
+from trnsim.torch.api.memory import place, require
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage
     core = core_index(device)
     content = args[0] if args else kwargs.get("size", 0)
     if isinstance(content, int):
-        core_memory(core).require(content)
+        require(content, core)
         host = torch.empty(content, dtype=torch.uint8, device="cpu")
     else:
         host = torch.tensor(list(content), dtype=torch.uint8, device="cpu")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import torch
 
+from trnsim.device.clock import clock
+from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, NotModelled
-from trnsim.torch.api.cores import Device, core_index
-from trnsim.torch.clock import clock
-from trnsim.torch.faults import program_line
+from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
@@ -79,14 +79,14 @@ class Event(torch.Event):
                 fix="make both with Event(enable_timing=True), and call record() on each",
                 line=program_line(),
             )
-        span = clock().between(self._place, end)
-        if span.missing:
+        lap = clock().between(self._place, end)
+        if lap.missing:
             raise NotModelled(
-                f"no time between the events: {next(iter(span.missing))}",
+                f"no time between the events: {next(iter(lap.missing))}",
                 fix="time the other calls, or see trnsim run SCRIPT for all that have a time",
                 line=program_line(),
             )
-        return span.device_time_s * _MS
+        return lap.device_time_s * _MS
 
 
 class Stream(torch.Stream):

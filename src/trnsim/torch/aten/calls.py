@@ -10,17 +10,13 @@ from typing import Any, Final
 
 from torch import Tensor
 
+from trnsim.device.call_time import CallTime
 from trnsim.graph import Graph, Value
 from trnsim.graph.decompositions import DECOMPOSITIONS
-from trnsim.graph.decompositions.build import (
-    Build,
-    Unlowered,
-)
+from trnsim.graph.decompositions.build import Build, Unlowered
+from trnsim.lower import costs
 from trnsim.torch import pytorch
-from trnsim.torch.aten.spec import (
-    Spec,
-    spec_of,
-)
+from trnsim.torch.aten.spec import Spec, spec_of
 from trnsim.torch.dispatch.contracts import read_contract
 
 _REMEMBERED = 1 << 14
@@ -29,7 +25,7 @@ NO_LOWERING: Final = "{} has no lowering to the chip's instructions yet"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OperatorCall:
     """An operator with what its graph depends on: calls that are equal have one graph.
 
     Attributes:
@@ -49,6 +45,14 @@ class Call:
         """The name without namespace, overload and the underscore of in-place forms."""
         return plain_name(self.name)
 
+    def time(self, target: str) -> CallTime:
+        """What its graph takes on a chip.
+
+        Raises:
+            NotModelled: where it has no graph, or an operation of that no kernel.
+        """
+        return CallTime(costs(graph_of(self), target))
+
 
 def plain_name(name: str) -> str:
     """The operator's plain name: "add" for "aten::add_.Tensor"."""
@@ -65,10 +69,10 @@ def no_matter(name: str) -> frozenset[str]:
     return frozenset({"generator", *outs})
 
 
-def call_of(name: str, args: Any, kwargs: Any, result: Any) -> Call:
+def call_of(name: str, args: Any, kwargs: Any, result: Any) -> OperatorCall:
     """A call without its values."""
     left_out = no_matter(name)
-    return Call(
+    return OperatorCall(
         name,
         tuple(_frozen(value) for value in args),
         tuple((key, _frozen(value)) for key, value in kwargs.items() if key not in left_out),
@@ -96,7 +100,7 @@ def _frozen(value: Any) -> Any:
 
 
 @lru_cache(_REMEMBERED)
-def graph_of(call: Call) -> Graph:
+def graph_of(call: OperatorCall) -> Graph:
     """The graph of a call; its inputs are the call's tensors in order.
 
     Raises:
@@ -105,7 +109,7 @@ def graph_of(call: Call) -> Graph:
     return build(call).graph
 
 
-def build(call: Call) -> Build:
+def build(call: OperatorCall) -> Build:
     """The graph of a call with what was built on the way.
 
     Raises:
@@ -136,7 +140,7 @@ def build(call: Call) -> Build:
     return b
 
 
-def _has_elements(call: Call) -> bool:
+def _has_elements(call: OperatorCall) -> bool:
     """Whether every tensor of a call, and what it gives, has an element."""
     values = [*call.args, *(value for _, value in call.kwargs), *call.results]
     return all(0 not in value.shape for value in values if isinstance(value, Spec))

@@ -8,6 +8,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from trnsim.device.call_time import TensorSpec
 from trnsim.graph import TensorType, Value
 from trnsim.graph.decompositions.build import Build, Unlowered
 
@@ -28,7 +29,7 @@ STORED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(TensorSpec):
     """A tensor without its values.
 
     Attributes:

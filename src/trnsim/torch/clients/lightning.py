@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from trnsim.device.device_core import visible_cores
+from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
-from trnsim.torch.api.cores import core_index, visible_cores
+from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import memory_stats
 from trnsim.torch.clients.plugin import Plugin, replace
-from trnsim.torch.faults import program_line
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:

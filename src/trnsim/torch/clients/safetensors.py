@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import torch
 
-from trnsim.torch.api.cores import core_index
+from trnsim.torch.api.core_index import core_index
 from trnsim.torch.clients.plugin import Plugin, replace
 from trnsim.torch.pytorch import DEVICE_TYPE
 

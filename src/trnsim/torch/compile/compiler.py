@@ -1,7 +1,7 @@
 """`torch.compile(backend="neuron")`: forward and backward graphs, fused, with one time each.
 
 PyTorch traces the program and splits it into a forward and a backward graph. Each becomes one graph
-of ours, so that chains of operators share kernels, and its memory is planned. `graphs()` says what
+of ours, so that chains of operators share kernels, and its memory is planned. `report()` says what
 was compiled and why anew: a new shape compiles everything again, which is what AWS's compiler takes
 minutes for. A graph that PyTorch traced with symbolic sizes is compiled for each size that comes.
 
@@ -17,19 +17,16 @@ from typing import Any, Final
 
 from torch import Tensor, fx
 
+from trnsim.device.call_log import note, without_recording
+from trnsim.device.compiled_graph import CompiledGraph, compiled, graphs, graphs_text, require_room
 from trnsim.lower import memory_plan
-from trnsim.profile.words import bytes_words
 from trnsim.torch import pytorch
-from trnsim.torch.api.cores import target
-from trnsim.torch.api.memory import core_memory
-from trnsim.torch.aten.spec import Spec
-from trnsim.torch.compile.compiled_graph import CompiledGraph
 from trnsim.torch.compile.fx_import import Imported, import_graph, is_lowered
 from trnsim.torch.compile.host_run import on_host
 from trnsim.torch.dispatch.exact import mode
 from trnsim.torch.dispatch.launches import in_graph
-from trnsim.torch.faults import OutOfDeviceMemory, program_line
-from trnsim.torch.recording import recordings, without_recording
+from trnsim.torch.faults import OutOfDeviceMemory
+from trnsim.torch.whereabouts import whereabouts
 
 _ADVICE: Final = (
     "every new shape is compiled again, which takes AWS's compiler minutes: pad inputs to a few\n"
@@ -40,37 +37,18 @@ _ADVICE: Final = (
 _ROOM: Final = Path(__file__).parents[1]
 _TRACED: Final = ("custom_ops.py", "launches.py", "whereabouts.py")
 """Where a program's own calls, and its modules, pass on their way into a graph."""
+_ROOMS: Final = ("device", "dtypes", "graph", "isa", "lower", "memory", "timing")
 _NOT_TRACED: Final = (
-    *(_ROOM.parent / room for room in ("dtypes", "graph", "isa", "lower", "memory", "timing")),
+    *(_ROOM.parent / room for room in _ROOMS),
     *(path for path in _ROOM.rglob("*.py") if path.name not in _TRACED),
 )
 """What computes eager calls, which PyTorch's compiler meets where a graph breaks."""
 
-_graphs: list[CompiledGraph] = []
-
-
-def graphs() -> tuple[CompiledGraph, ...]:
-    """What was compiled in this process, in order."""
-    return tuple(_graphs)
-
 
 def report() -> str:
-    """The compiled graphs in words: sizes, memory, what is missing, and why each was made."""
-    lines: list[str] = []
-    for one in _graphs:
-        shapes = ", ".join(str(list(spec.shape)) for spec in one.inputs)
-        plan = one.plan
-        lines.append(f"{one.name}: {len(one.operators)} operators; {one.reason}")
-        lines.append(f"  inputs   {shapes}")
-        lines.append(
-            f"  memory   {bytes_words(plan.peak_bytes)} at most, "
-            f"{bytes_words(plan.input_bytes)} of it inputs"
-        )
-        lines.append(f"  arena    {plan.arena_words()}")
-        lines += [f"  on host  {why}" for why in one.missing]
-    if any(" is " in one.reason for one in _graphs):
-        lines += ["", _ADVICE]
-    return "\n".join(lines) or "nothing was compiled"
+    """The compiled graphs in words, with what to do about those that were compiled anew."""
+    is_anew = any(" is " in one.reason for one in graphs())
+    return f"{graphs_text()}\n\n{_ADVICE}" if is_anew else graphs_text()
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
@@ -122,66 +100,19 @@ def _runner(
     def run(*args: Any) -> Any:
         one = graph_for(args)
         core = next((a.get_device() for a in args if isinstance(a, Tensor) and not a.is_cpu), 0)
-        _require_memory(one, core)
+        require_room(one, core, OutOfDeviceMemory)
         with pytorch.profiler_scope(one.name):
             is_whole = mode.kind == "fast" and not mode.is_stochastic
             with without_recording():  # its operators are timed as this graph
                 found = (whole if is_whole else module)(*args)
-            for recording in recordings:
-                recording.note_call(one, core)
+            note(one, core, whereabouts.scope)
         return found
 
     return run
 
 
 def _made(imported: Imported, kind: str) -> CompiledGraph:
-    number = sum(one.name.startswith(kind) for one in _graphs)
-    one = CompiledGraph(
-        f"{kind}-{number}",
-        imported.inputs,
-        imported.graph,
-        memory_plan(imported.graph, imported.names),
-        imported.operators,
-        imported.missing,
-        _reason(kind, imported),
+    plan = memory_plan(imported.graph, imported.names)
+    return compiled(
+        kind, imported.inputs, imported.graph, plan, imported.operators, imported.missing
     )
-    _graphs.append(one)
-    return one
-
-
-def _require_memory(one: CompiledGraph, core: int) -> None:
-    """Refuse a graph whose tensors the core has no room for, beside all that lives there.
-
-    Raises:
-        OutOfDeviceMemory: with the table of what the graph holds at its peak.
-    """
-    memory = core_memory(core)
-    needed = memory.live_bytes + one.plan.fresh_bytes
-    memory.peak_bytes = max(memory.peak_bytes, min(needed, memory.capacity_bytes))
-    if needed > memory.capacity_bytes:
-        raise OutOfDeviceMemory(
-            f"{one.name} needs {bytes_words(one.plan.fresh_bytes)} of HBM beside the "
-            f"{bytes_words(memory.live_bytes)} in use; neuron:{core} has "
-            f"{bytes_words(memory.capacity_bytes)} ({target().name}). At its peak it holds\n"
-            f"{one.plan.table()}",
-            fix="a smaller batch, activation checkpointing, or a sharded model",
-            source=memory.source,
-            line=program_line(),
-        )
-
-
-def _reason(kind: str, imported: Imported) -> str:
-    """Why a graph is new: the same operators were compiled for other inputs, or never."""
-    for one in reversed(_graphs):
-        if one.name.startswith(kind) and one.operators == imported.operators:
-            for place, (old, new) in enumerate(zip(one.inputs, imported.inputs, strict=False)):
-                if old != new:
-                    return (
-                        f"input {place} was {_words(old)} in {one.name} and is {_words(new)} here"
-                    )
-            return f"as {one.name}, for another function"
-    return "the first of its kind"
-
-
-def _words(spec: Spec) -> str:
-    return f"{str(spec.dtype).removeprefix('torch.')}{list(spec.shape)}"

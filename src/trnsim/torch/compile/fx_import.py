@@ -13,20 +13,14 @@ from typing import Any, Final
 import torch
 from torch import Tensor, fx
 
+from trnsim.device.kernel_call import KernelCall
 from trnsim.graph import Graph, Value
 from trnsim.graph.decompositions import DECOMPOSITIONS
-from trnsim.graph.decompositions.build import (
-    Build,
-    Unlowered,
-)
+from trnsim.graph.decompositions.build import Build, Unlowered
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.torch.aten.calls import plain_name, tensors_in, values_in
-from trnsim.torch.aten.spec import (
-    Spec,
-    spec_of,
-)
+from trnsim.torch.aten.spec import Spec, spec_of
 from trnsim.torch.dispatch.launches import kernel_call
-from trnsim.torch.dispatch.nki_calls import KernelCall
 
 # These make tensors that something else fills before anyone reads them.
 _MADE_EMPTY: Final = frozenset(

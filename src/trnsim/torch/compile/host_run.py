@@ -18,7 +18,7 @@ from torch import Tensor, fx
 from torch._ops import OpOverload
 
 from trnsim.torch import pytorch
-from trnsim.torch.api.memory import core_memory, place
+from trnsim.torch.api.memory import hold, place
 from trnsim.torch.api.rng import drawing_from
 from trnsim.torch.compile.host_graph import callable_of
 from trnsim.torch.dispatch import attention, factories
@@ -89,9 +89,8 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
         for position in written:
             torch.autograd.graph.increment_version(args[position])
         back = [found] if is_single else list(found)
-        memory = core_memory(core)
         for position in plain:
-            memory.hold(back[position])
+            hold(back[position], core)
             back[position] = neuron_alias(back[position], core)
         for position, result in others:
             back[position] = _back(result, back[position], args, core)

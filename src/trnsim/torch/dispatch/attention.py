@@ -19,11 +19,11 @@ from torch import Tensor
 
 from trnsim.torch import pytorch
 from trnsim.torch.api.memory import place
+from trnsim.torch.call_recording import noted
 from trnsim.torch.clients.imports import when_imported
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.dispatch.shapes import shape_kernel
-from trnsim.torch.recording import noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

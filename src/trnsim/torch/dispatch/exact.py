@@ -24,19 +24,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import torch
 from torch import Tensor
 
+from trnsim.device.device_core import target
 from trnsim.errors import BadInput
 from trnsim.graph.decompositions import DECOMPOSITIONS
 from trnsim.graph.decompositions.build import Unlowered
 from trnsim.lower import evaluate
-from trnsim.torch.api.cores import target
-from trnsim.torch.aten.calls import (
-    NO_LOWERING,
-    build,
-    call_of,
-    no_matter,
-    plain_name,
-    tensors_in,
-)
+from trnsim.torch.aten.calls import NO_LOWERING, build, call_of, no_matter, plain_name, tensors_in
 from trnsim.torch.aten.spec import spec_of
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.arrays import array_of, tensor_of

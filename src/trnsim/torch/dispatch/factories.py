@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 
+from trnsim.device.call_log import recordings
 from trnsim.torch import pytorch
-from trnsim.torch.api.cores import core_index
-from trnsim.torch.api.memory import core_memory, place
+from trnsim.torch.api.core_index import core_index
+from trnsim.torch.api.memory import place, require
+from trnsim.torch.call_recording import note_transfer
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.exact import mode
 from trnsim.torch.dispatch.policy import LACKING, admit
 from trnsim.torch.dispatch.rounding import ROUNDED, rounded
-from trnsim.torch.recording import note_transfer, recordings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +75,7 @@ _as_complex: Final = _redispatched("view_as_complex")
 
 def _reserve(core: int, elements: int, dtype: torch.dtype | None) -> None:
     """Refuse what does not fit before the host makes it."""
-    core_memory(core).require(elements * (dtype or torch.get_default_dtype()).itemsize)
+    require(elements * (dtype or torch.get_default_dtype()).itemsize, core)
 
 
 def empty(

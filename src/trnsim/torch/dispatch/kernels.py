@@ -15,16 +15,17 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
-from trnsim.torch.api.cores import core_index
+from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place
 from trnsim.torch.api.rng import drawing_from, generator
+from trnsim.torch.call_recording import noted
 from trnsim.torch.dispatch.alias import host_alias, host_aliases
 from trnsim.torch.dispatch.contracts import Contract, Slot, read_contract
 from trnsim.torch.dispatch.scalars import accepting_numbers
 from trnsim.torch.dispatch.shapes import shape_kernel
-from trnsim.torch.faults import MixedDevices, OperatorNotModelled, program_line
-from trnsim.torch.recording import noted
+from trnsim.torch.faults import MixedDevices, OperatorNotModelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,7 @@
 """`@nki.jit` kernels on neuron tensors: launched at once, or as an operator of a traced graph.
 
 A kernel is compiled for the shapes that it is given, so a graph has one operator for each kernel
-and shapes. What it writes and returns is known from a run without values (`nki_calls`).
+and shapes. What it writes and returns is known from a run without values (`kernel_call`).
 
 Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Neuron Kernel Interface.
 """
@@ -14,16 +14,20 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from trnsim.device.call_log import note
+from trnsim.device.device_core import target
+from trnsim.device.kernel_call import KernelCall, Outline
+from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
 from trnsim.nki.kernel import Kernel, launchers
-from trnsim.torch import pytorch, recording
-from trnsim.torch.api.cores import target
-from trnsim.torch.api.memory import core_memory, place
+from trnsim.torch import pytorch
+from trnsim.torch.api.memory import place, require
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.exact import mode
-from trnsim.torch.dispatch.nki_calls import KernelCall, Outline, call_of_kernel
-from trnsim.torch.faults import MixedDevices, program_line
+from trnsim.torch.dispatch.nki_calls import call_of_kernel, results_of
+from trnsim.torch.faults import MixedDevices
 from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.whereabouts import whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,8 +82,7 @@ def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]
     core = _core(call, tensors)
     with pytorch.profiler_scope(call.name):
         results, outline = _computed(call, tensors, core)
-        for one in recording.recordings:
-            one.note_call(call, core)
+        note(call, core, whereabouts.scope)
     written = [tensors[position] for position in outline.written]
     for tensor in written:
         torch.autograd.graph.increment_version(tensor)
@@ -90,11 +93,11 @@ def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[A
     """The kernel's results on the device, with values if they are asked for."""
     if mode.kind == "shapes":
         outline = call.measure(target().name)
-        return pytree.tree_map_only(
-            Tensor, lambda like: _made(like, core), outline.results
-        ), outline
+        likes = results_of(outline)
+        return pytree.tree_map_only(Tensor, lambda like: _made(like, core), likes), outline
     hosts = [host_alias(tensor.detach()) for tensor in tensors]
     found, outline = call.run(hosts, target().name)
+    results_of(outline)  # refuses what PyTorch has not, with values as without
     given = {host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)}
     results = pytree.tree_map_only(
         Tensor, lambda host: given.get(host.data_ptr()) or place(host, core), found
@@ -104,7 +107,7 @@ def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[A
 
 def _made(like: Tensor, core: int) -> Tensor:
     """A tensor of the device that the host never touches."""
-    core_memory(core).require(like.nbytes)
+    require(like.nbytes, core)
     return place(torch.empty(like.shape, dtype=like.dtype, device="cpu"), core)
 
 
@@ -157,7 +160,7 @@ def _as_operator(kernel: Kernel, args: Any, kwargs: Any) -> Any:
         _operators[call] = _operator(call)
     outline = call.outline(target().name)
     found = iter(_tensors(_operators[call](*tensors)))
-    return pytree.tree_map_only(Tensor, lambda _: next(found), outline.results)
+    return pytree.tree_map_only(Tensor, lambda _: next(found), results_of(outline))
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -167,7 +170,7 @@ def _tensors(value: Any) -> list[Tensor]:
 def _operator(call: KernelCall) -> Callable[..., Any]:
     """A new operator for a kernel and shapes: its schema says what it writes and returns."""
     outline = call.outline(target().name)
-    likes = _tensors(outline.results)
+    likes = _tensors(results_of(outline))
     name = f"{_NAMESPACE}::{call.operation}_{len(_operators)}"
     names = [f"t{position}" for position in range(len(call.specs))]
     typed = [

@@ -1,135 +1,23 @@
-"""One call of an NKI kernel: on tensors of which shapes, what it writes and returns, what it takes.
-
-A run that computes values tells its own outline. Without values, calls that are equal share one for
-each chip, made by a run.
-"""
+"""NKI kernels on PyTorch's tensors: a call without its values, and tensors like its results."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from trnsim.device.kernel_call import KernelCall, Outline, ResultSpec
 from trnsim.errors import NotModelled
-from trnsim.lower import Cost
-from trnsim.nki.boundary import Boundary
 from trnsim.nki.environment import transposes_on_tensor_engine
-from trnsim.nki.kernel import Kernel, emulate
-from trnsim.nki.tensor import NkiTensor
-from trnsim.profile.measures.traffic import Totals
-from trnsim.runs import Run, collecting
-from trnsim.torch.aten.spec import (
-    STORED,
-    Spec,
-    spec_of,
-)
-
-if TYPE_CHECKING:
-    from trnsim.program import Team
-    from trnsim.timing import Timeline
+from trnsim.nki.kernel import Kernel
+from trnsim.torch.aten.spec import STORED, spec_of
 
 _DTYPES: Final = {name: dtype for dtype, name in reversed(STORED.items())} | {
     "uint8": torch.uint8,
     "int32": torch.int32,
 }
-
-
-@dataclass(frozen=True)
-class Outline:
-    """A kernel without its values.
-
-    Attributes:
-        written: which of its tensors it writes, by position.
-        results: a tensor without memory for each that it returns, nested as they are.
-        cost: what it takes.
-        timelines: of the run that told it.
-    """
-
-    written: tuple[int, ...]
-    results: Any
-    cost: Cost
-    timelines: tuple[Timeline, ...]
-
-
-@dataclass(frozen=True)
-class KernelCall:
-    """A kernel with what its instructions depend on: calls that are equal take the same time.
-
-    Attributes:
-        kernel: the kernel, for its launch grid.
-        leaves: its arguments in order, tensors as specs.
-        tree: how they are nested.
-        types: the types of the leaves: 1, 1.0 and True are equal, and a kernel tells them apart.
-        is_transposed_by_engine: whether DMA transposes become those of the Tensor Engine.
-    """
-
-    kernel: Kernel
-    leaves: tuple[Hashable, ...]
-    tree: pytree.TreeSpec
-    types: tuple[type, ...]
-    is_transposed_by_engine: bool
-
-    @property
-    def name(self) -> str:
-        """The kernel's name, in the way of an operator's."""
-        return f"nki::{self.kernel.title}"
-
-    @property
-    def operation(self) -> str:
-        """The kernel's name."""
-        return self.kernel.title
-
-    @property
-    def specs(self) -> tuple[Spec, ...]:
-        """Its tensors."""
-        return tuple(leaf for leaf in self.leaves if isinstance(leaf, Spec))
-
-    def arguments(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call's arguments, `tensors` in the place of its specs."""
-        given = iter(tensors)
-        leaves = [next(given) if isinstance(leaf, Spec) else leaf for leaf in self.leaves]
-        args, kwargs = pytree.tree_unflatten(leaves, self.tree)
-        return args, kwargs
-
-    def run(self, tensors: Sequence[Tensor], chip: str) -> tuple[Any, Outline]:
-        """Its results on CPU tensors, which it may write in place; and its outline."""
-        args, kwargs = self.arguments(tensors)
-        watched = _Watched(self.kernel)
-        found = emulate(watched, args, kwargs, target=chip, is_simulator=False)
-        outline = _outlines.get((self, chip))
-        if outline is None or outline.timelines is not found.timelines:
-            outline = _outlines[self, chip] = _outline(watched, found)
-        return found.outputs, outline
-
-    def measure(self, chip: str) -> Outline:
-        """What it writes, returns and takes on a chip, by a run without values.
-
-        Raises:
-            EmulatorError: what that chip would refuse, at the kernel's own line.
-        """
-        watched = _Watched(self.kernel)
-        arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
-        args, kwargs = self.arguments(arrays)
-        with collecting():  # the user launched nothing, so no report lists this run
-            found = emulate(watched, args, kwargs, target=chip, is_simulator=False, numerics=False)
-        outline = _outlines[self, chip] = _outline(watched, found)
-        return outline
-
-    def outline(self, chip: str) -> Outline:
-        """What its latest run on a chip told, or one without values tells now.
-
-        Raises:
-            EmulatorError: as `measure`.
-        """
-        return _outlines.get((self, chip)) or self.measure(chip)
-
-
-_outlines: Final[dict[tuple[KernelCall, str], Outline]] = {}
 
 
 def call_of_kernel(kernel: Kernel, args: Any, kwargs: Any) -> tuple[KernelCall, list[Tensor]]:
@@ -141,56 +29,20 @@ def call_of_kernel(kernel: Kernel, args: Any, kwargs: Any) -> tuple[KernelCall, 
     return KernelCall(kernel, frozen, tree, types, transposes_on_tensor_engine()), tensors
 
 
-class _Watched:
-    """A kernel that keeps hold of what entered it and of what it returned."""
+def results_of(outline: Outline) -> Any:
+    """A tensor without memory for each that a kernel returns, nested as they are.
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.title = kernel.title
-        self.cores = kernel.cores
-        self.records = kernel.records
-        self.entered: list[NkiTensor] = []
-        self.returned: Any = None
-
-    def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-        """Issue the kernel's instructions; outputs as the caller's kind of array."""
-        boundary = Boundary(team.contexts[0])
-        self.returned = self.kernel.issue(team, boundary, args, kwargs)
-        self.entered = boundary.entered
-        return boundary.leave(self.returned)
+    Raises:
+        NotModelled: for a dtype that PyTorch has not.
+    """
+    return pytree.tree_map_only(ResultSpec, _without_memory, outline.results)
 
 
-def _outline(watched: _Watched, found: Run) -> Outline:
-    written_serials = {
-        serial
-        for timeline in found.timelines
-        for serial, use in timeline.program.uses.items()
-        if use.written_bytes
-    }
-    written = tuple(
-        position
-        for position, tensor in enumerate(watched.entered)
-        if tensor.storage.serial in written_serials
-    )
-    results = pytree.tree_map_only(NkiTensor, _without_memory, watched.returned)
-    timeline = found.timeline
-    totals = [Totals(one.program) for one in found.timelines]
-    cost = Cost(
-        found.title,
-        timeline.device_time_s,
-        timeline.launch_s,
-        sum(len(one) for one in found.timelines),
-        float(sum(total.of("flops") - total.of("transpose_flops") for total in totals)),
-        sum(total.of("hbm_read_bytes") + total.of("hbm_write_bytes") for total in totals),
-    )
-    return Outline(written, results, cost, found.timelines)
-
-
-def _without_memory(tensor: NkiTensor) -> Tensor:
-    dtype = _DTYPES.get(str(tensor.dtype))
+def _without_memory(result: ResultSpec) -> Tensor:
+    dtype = _DTYPES.get(result.dtype)
     if dtype is None:
         raise NotModelled(
-            f"a kernel that returns a tensor of {tensor.dtype}, which PyTorch has not",
+            f"a kernel that returns a tensor of {result.dtype}, which PyTorch has not",
             fix="return it in a dtype of PyTorch",
         )
-    return torch.empty(tuple(tensor.shape), dtype=dtype, device="meta")
+    return torch.empty(result.shape, dtype=dtype, device="meta")

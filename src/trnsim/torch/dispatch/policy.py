@@ -18,8 +18,9 @@ from typing import Final, Literal
 
 import torch
 
+from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
-from trnsim.torch.faults import DtypeRefused, OperatorNotModelled, program_line
+from trnsim.torch.faults import DtypeRefused, OperatorNotModelled
 
 Policy = Literal["chip", "host"]
 

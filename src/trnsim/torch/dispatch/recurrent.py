@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from trnsim.torch.api.memory import place
+from trnsim.torch.call_recording import noted
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.recording import noted
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from trnsim.torch.api.cores import core_index
-from trnsim.torch.api.memory import core_memory, place
+from trnsim.torch.api.core_index import core_index
+from trnsim.torch.api.memory import place, require
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _core(args: Any, kwargs: Any) -> int:
 def _made(found: Any, core: int) -> Any:
     """Tensors of the device for those of the meta device; the host never touches their memory."""
     if isinstance(found, Tensor):
-        core_memory(core).require(found.untyped_storage().nbytes())
+        require(found.untyped_storage().nbytes(), core)
         host = torch.empty_strided(found.shape, found.stride(), dtype=found.dtype, device="cpu")
         return place(host, core)
     if isinstance(found, list | tuple):

@@ -9,7 +9,6 @@ Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Distributed
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +16,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from trnsim.torch import (
-    pytorch,
-    recording,
-)
+from trnsim.device.call_log import note_collective, recordings
+from trnsim.device.collective_log import Collective
+from trnsim.device.program_line import program_line
+from trnsim.torch import pytorch
 from trnsim.torch.api import storage
 from trnsim.torch.aten.calls import tensors_in
 from trnsim.torch.dispatch.alias import host_alias
@@ -32,13 +31,7 @@ from trnsim.torch.distributed.transport import (
     refused,
     with_factors,
 )
-from trnsim.torch.faults import (
-    CollectiveBroken,
-    CollectiveRefused,
-    MixedDevices,
-    PeerLost,
-    program_line,
-)
+from trnsim.torch.faults import CollectiveBroken, CollectiveRefused, MixedDevices, PeerLost
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
@@ -57,21 +50,6 @@ _OF_THE_WHOLE: Final = frozenset({"allgather_base", "reduce_scatter_base"})
 _ANSWER_S: Final = 2.0
 _SHARES: Final = {"gather": 1, "scatter": 0}
 """Which argument is a process's own share, where the root alone has the whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Collective:
-    """One collective of this process.
-
-    Attributes:
-        kind: PyTorch's name without underscores ("allreduce").
-        nbytes: bytes of the whole message: of the largest side that a process gives or takes.
-        ranks: the processes of the group.
-    """
-
-    kind: str
-    nbytes: int
-    ranks: tuple[int, ...]
 
 
 def register(library: Library) -> None:
@@ -148,8 +126,8 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
     def kernel(*args: Any) -> Any:
         given = dict(zip(names, args, strict=False))
         group = given["process_group"]
-        for one in recording.recordings:
-            one.collectives.append(_described(kind, args, group))
+        if recordings:
+            note_collective(_described(kind, args, group))
         hosts = {name: _each(value, partial(_on_host, kind)) for name, value in given.items()}
         if kind in _OF_THE_WHOLE:  # gloo cuts the whole along its first dimension
             hosts = {

@@ -21,8 +21,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
-from trnsim.torch.faults import CollectiveRefused, program_line
+from trnsim.torch.faults import CollectiveRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable

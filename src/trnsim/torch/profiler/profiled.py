@@ -8,27 +8,23 @@ events were not asked for) has device time but belongs to no row of the host.
 The host's events that lie inside an operator of the device are the emulator's own and are left out:
 on the chip they do not exist. Marks are left out too.
 
-Placement: on its core a kernel starts when the one before it ends, and not before the host's event
-begins. Its length is the estimate, in whole nanoseconds; what lies between kernels is the time that
-*emulating* took and says nothing of a chip.
+Where kernels lie on the host's clock: see `placement`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trnsim.device.call_time import DeviceCall
+from trnsim.device.placement import HostCall, PlacedKernel, placed
 from trnsim.torch import pytorch
-from trnsim.torch.compile.compiled_graph import CompiledGraph
-from trnsim.torch.device_time import CallTime, time_of
 from trnsim.torch.pytorch import KinetoEvent
-from trnsim.torch.recording import Recorded
 
 MARK: Final = "trnsim::call#"
 """What the name of a mark begins with; the number of its call follows."""
-_NS: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +39,13 @@ class Launch:
     """
 
     number: int
-    call: Recorded
+    call: DeviceCall
     core: int
     host_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A kernel on the device's time axis.
-
-    Attributes:
-        name: the kernel's.
-        core: where it ran.
-        start_ns: on the host's clock.
-        end_ns: likewise.
-        launcher: the host's event that it belongs to, if that was watched.
-        missing: why there is no time for it, or "".
-    """
-
-    name: str
-    core: int
-    start_ns: int
-    end_ns: int
-    launcher: KinetoEvent | None
-    missing: str = ""
-
-
 @dataclass(frozen=True)
-class Profiled:
+class ProfiledWindow:
     """The events of one window of the profiler.
 
     Attributes:
@@ -81,7 +56,7 @@ class Profiled:
 
     host: list[KinetoEvent]
     hidden: list[KinetoEvent]
-    spans: list[Span]
+    spans: list[PlacedKernel]
 
     @property
     def missing(self) -> Counter[str]:
@@ -89,7 +64,9 @@ class Profiled:
         return Counter(span.missing for span in self.spans if span.missing)
 
 
-def profiled(events: Sequence[KinetoEvent], launches: Sequence[Launch], target: str) -> Profiled:
+def profiled(
+    events: Sequence[KinetoEvent], launches: Sequence[Launch], target: str
+) -> ProfiledWindow:
     """The events of a window, those of the device among them, with the time that `target` takes."""
     parents = _parents(events)
     marked = {e.name(): place for place, e in enumerate(events) if e.name().startswith(MARK)}
@@ -105,10 +82,10 @@ def profiled(events: Sequence[KinetoEvent], launches: Sequence[Launch], target: 
     within = _descendants(parents, events, set(launchers.values()) - {-1})
     hidden = (within - kept) | set(marked.values())
     found = {n: events[place] if place >= 0 else None for n, place in launchers.items()}
-    return Profiled(
+    return ProfiledWindow(
         [event for place, event in enumerate(events) if place not in hidden],
         [events[place] for place in sorted(hidden)],
-        _placed(launches, found, target),
+        placed(_host_calls(launches, found), target),
     )
 
 
@@ -156,44 +133,20 @@ def _descendants(parents: Sequence[int], events: Sequence[KinetoEvent], tops: se
     return within
 
 
-def _placed(
-    launches: Sequence[Launch], launchers: dict[int, KinetoEvent | None], target: str
-) -> list[Span]:
-    """The kernels of all calls, one after the other on each core."""
-    free_ns: dict[int, int] = {}
-    times: dict[Recorded, CallTime] = {}
-    spans: list[Span] = []
+def _host_calls(
+    launches: Sequence[Launch], launchers: dict[int, KinetoEvent | None]
+) -> Iterator[HostCall]:
+    """The calls: made when their operator began, or, where none was watched, when they returned."""
     for launch in launches:
         launcher = launchers[launch.number]
         called_ns = launch.host_ns if launcher is None else launcher.start_ns()
-        if launch.call not in times:
-            times[launch.call] = time_of(launch.call, target)
-        for name, time_s, missing in _pieces(launch.call, times[launch.call]):
-            start_ns = max(called_ns, free_ns.get(launch.core, 0))
-            end_ns = start_ns + round(time_s * _NS)
-            spans.append(Span(name, launch.core, start_ns, end_ns, launcher, missing))
-            free_ns[launch.core] = end_ns
-    return spans
-
-
-def _pieces(call: Recorded, time: CallTime) -> list[tuple[str, float, str]]:
-    """The rows of one call: name, time, and what is missing from it.
-
-    A compiled graph is one row, as it is one launch. What has no time is a row of its own that says
-    so, as a zero beside the operator's name would look like a measurement.
-    """
-    pieces = [(kernel.name, kernel.device_time_s, "") for kernel in time.kernels]
-    if isinstance(call, CompiledGraph) and pieces:
-        pieces = [(call.name, time.device_time_s, "")]
-    if time.missing:
-        pieces.append((f"not timed: {call.name}", 0.0, time.missing))
-    return pieces
+        yield HostCall(launch.call, launch.core, called_ns, launcher)
 
 
 class DeviceEvent:
     """A kernel, which answers what PyTorch's profiler asks an event of Kineto."""
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: PlacedKernel) -> None:
         linked = 0 if span.launcher is None else span.launcher.correlation_id()
         self._answers: dict[str, Any] = {
             **_NOTHING,

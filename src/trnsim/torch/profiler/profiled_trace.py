@@ -1,7 +1,7 @@
 """The device's rows in the trace that PyTorch's profiler writes, in Chrome's format.
 
 Each core is a process, "neuron:0", with one track of kernels, and an arrow to each from the host's
-operator that called it. Where they are placed: see `profiled`.
+operator that called it. Where they are placed: see `device.placement`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from trnsim.device.placement import PlacedKernel
 from trnsim.files import write
-from trnsim.torch.profiler.profiled import Profiled, Span
+from trnsim.profile.formats.trace_events import Point, TraceEvent, arrow, metadata, span
+from trnsim.torch.profiler.profiled import ProfiledWindow
 from trnsim.torch.pytorch import DEVICE_TYPE, KinetoEvent
 
 _NS_IN_US: Final = 1000
@@ -24,7 +26,7 @@ _ARROW: Final = "ac2g"  # Kineto's name of an arrow from the host to a device
 _FUNCTION: Final = "python_function"
 
 
-def add_device_rows(path: Path, found: Profiled, target: str) -> None:
+def add_device_rows(path: Path, found: ProfiledWindow, target: str) -> None:
     """Rewrite the trace at `path`, plain or .gz, with the device's rows, less what is hidden."""
     is_packed = path.suffix == ".gz"
     stored = path.read_bytes()
@@ -57,17 +59,14 @@ def _stored_key(event: dict[str, Any]) -> tuple[str, int] | None:
     return ("", about["External id"]) if "External id" in about else None
 
 
-def _processes(found: Profiled, target: str) -> Iterator[dict[str, Any]]:
+def _processes(found: ProfiledWindow, target: str) -> Iterator[TraceEvent]:
     """The names of the cores and of their track."""
-    for core in sorted({span.core for span in found.spans}):
-        about = {
-            "process_name": {"name": _process(core)},
-            "process_labels": {"labels": f"{target}, estimated"},
-            "process_sort_index": {"sort_index": _FIRST_PLACE + core},
-            "thread_name": {"name": "kernels"},
-        }
-        for name, args in about.items():
-            yield {"ph": "M", "name": name, "pid": _process(core), "tid": 0, "args": args}
+    for core in sorted({kernel.core for kernel in found.spans}):
+        process = _process(core)
+        yield metadata("process_name", process, name=process)
+        yield metadata("process_labels", process, labels=f"{target}, estimated")
+        yield metadata("process_sort_index", process, sort_index=_FIRST_PLACE + core)
+        yield metadata("thread_name", process, name="kernels")
 
 
 def _process(core: int) -> str:
@@ -75,37 +74,25 @@ def _process(core: int) -> str:
     return f"{DEVICE_TYPE}:{core}"
 
 
-def _rows(found: Profiled, base_ns: int) -> Iterator[dict[str, Any]]:
+def _rows(found: ProfiledWindow, base_ns: int) -> Iterator[TraceEvent]:
     """The kernels, and the arrows to them."""
     arrows = count(1)
-    for span in found.spans:
-        start_us = (span.start_ns - base_ns) / _NS_IN_US
-        place = {"pid": _process(span.core), "tid": 0, "ts": start_us}
-        yield {
-            "ph": "X",
-            "cat": "kernel",
-            "name": span.name,
-            **place,
-            "dur": (span.end_ns - span.start_ns) / _NS_IN_US,
-            "args": _about(span),
-        }
-        if span.launcher is not None:
-            arrow = {"id": next(arrows), "cat": _ARROW, "name": _ARROW}
-            yield {"ph": "s", **arrow, **_caller(span.launcher, base_ns)}
-            yield {"ph": "f", **arrow, **place, "bp": "e"}
+    for kernel in found.spans:
+        start = Point(_process(kernel.core), 0, (kernel.start_ns - base_ns) / _NS_IN_US)
+        length_us = (kernel.end_ns - kernel.start_ns) / _NS_IN_US
+        yield span(kernel.name, start, length_us, _about(kernel), "kernel")
+        if kernel.launcher is not None:
+            yield from arrow(_ARROW, next(arrows), _caller(kernel.launcher, base_ns), start)
 
 
-def _about(span: Span) -> dict[str, Any]:
-    about: dict[str, Any] = {"device": span.core, "stream": 0}
-    if span.launcher is not None:
-        called_by = span.launcher.correlation_id()
+def _about(kernel: PlacedKernel) -> dict[str, Any]:
+    about: dict[str, Any] = {"device": kernel.core, "stream": 0}
+    if kernel.launcher is not None:
+        called_by = kernel.launcher.correlation_id()
         about |= {"External id": called_by, "correlation": called_by}
-    return about | ({"not timed": span.missing} if span.missing else {})
+    return about | ({"not timed": kernel.missing} if kernel.missing else {})
 
 
-def _caller(launcher: KinetoEvent, base_ns: int) -> dict[str, Any]:
-    return {
-        "pid": os.getpid(),
-        "tid": launcher.device_resource_id(),
-        "ts": (launcher.start_ns() - base_ns) / _NS_IN_US,
-    }
+def _caller(launcher: KinetoEvent, base_ns: int) -> Point:
+    time_us = (launcher.start_ns() - base_ns) / _NS_IN_US
+    return Point(os.getpid(), launcher.device_resource_id(), time_us)

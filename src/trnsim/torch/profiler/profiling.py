@@ -19,13 +19,14 @@ from typing import Any, Final
 
 import torch.autograd.profiler as pytorch_profiler
 
+from trnsim.device.call_log import FindScope, Recording, recordings
+from trnsim.device.call_time import DeviceCall
+from trnsim.device.device_core import target
+from trnsim.device.program_line import program_line
 from trnsim.errors import SourceLine
 from trnsim.torch import pytorch
-from trnsim.torch.api.cores import target
-from trnsim.torch.faults import program_line
-from trnsim.torch.profiler.profiled import MARK, DeviceEvent, Launch, Profiled, profiled
+from trnsim.torch.profiler.profiled import MARK, DeviceEvent, Launch, ProfiledWindow, profiled
 from trnsim.torch.profiler.profiled_trace import add_device_rows
-from trnsim.torch.recording import Recorded, Recording, recordings
 
 _NAMED: Final = 3
 
@@ -42,8 +43,9 @@ class Launches(Recording):
         self.launches: list[Launch] = []
         self._numbers = count()
 
-    def note_call(self, call: Recorded, core: int) -> None:
+    def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
         """Write a call down; the operator that made it is still open."""
+        del find_scope
         number = next(self._numbers)
         self.launches.append(Launch(number, call, core, time.time_ns()))
         with pytorch.profiler_scope(f"{MARK}{number}"):
@@ -53,7 +55,7 @@ class Launches(Recording):
 class _Answer:
     """What PyTorch's profiler reads of Kineto's results, the device's events among the host's."""
 
-    def __init__(self, results: Any, found: Profiled) -> None:
+    def __init__(self, results: Any, found: ProfiledWindow) -> None:
         self.trace_start_ns = results.trace_start_ns
         self._events = [*found.host, *map(DeviceEvent, found.spans)]
 
@@ -69,7 +71,7 @@ class DeviceProfile(_Base):  # type: ignore[misc]
     """`torch.autograd.profiler.profile`, which `torch.profiler` is made of, with device time."""
 
     _noting: Launches | None = None
-    _found: Profiled | None = None
+    _found: ProfiledWindow | None = None
 
     def _prepare_trace(self) -> None:
         pytorch.watch_through_kineto(self)
@@ -93,7 +95,7 @@ class DeviceProfile(_Base):  # type: ignore[misc]
             recordings.remove(self._noting)
         return super().__exit__(kind, error, traceback)
 
-    def _with_device(self, results: Any) -> Profiled | None:
+    def _with_device(self, results: Any) -> ProfiledWindow | None:
         """The window's events, once; None where the device was not asked for.
 
         Times are computed here, after the window: lowering must not show in the host's time.
@@ -118,7 +120,7 @@ class DeviceProfile(_Base):  # type: ignore[misc]
             add_device_rows(Path(path), found, target().name)
 
 
-def _warn_of(found: Profiled) -> None:
+def _warn_of(found: ProfiledWindow) -> None:
     if not found.missing:
         return
     reasons = [why for why, _ in found.missing.most_common(_NAMED)]

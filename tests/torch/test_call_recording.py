@@ -4,8 +4,9 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch import nn
 
-from trnsim.torch import recording as recorder
-from trnsim.torch.recording import Phase, recording
+from trnsim.device import call_log as recorder
+from trnsim.device.call_log import Phase
+from trnsim.torch.call_recording import recording
 
 
 class Block(nn.Module):

@@ -6,65 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trnsim.errors import EmulatorError
-from trnsim.lower import (
-    Cost,
-    costs,
-)
-from trnsim.torch.aten.calls import graph_of
-from trnsim.torch.compile.compiled_graph import CompiledGraph
-from trnsim.torch.dispatch.nki_calls import KernelCall
-from trnsim.torch.recording import Event, Recorded, Recording
-
-
-@dataclass(frozen=True, slots=True)
-class CallTime:
-    """What a call takes on a chip.
-
-    Attributes:
-        kernels: its kernels; none for a call without work, such as a copy of nothing.
-        is_one_launch: whether the kernels are one compiled graph, started once.
-        missing: why it has no time, or not all of it, or "".
-    """
-
-    kernels: tuple[Cost, ...]
-    missing: str = ""
-    is_one_launch: bool = False
-
-    @property
-    def device_time_s(self) -> float:
-        """The kernels' time, one after the other, without launches."""
-        return sum(kernel.device_time_s for kernel in self.kernels)
-
-    @property
-    def launches_s(self) -> list[float]:
-        """The fixed cost of starting each kernel; of a compiled graph, the first one alone."""
-        return [
-            0.0 if place and self.is_one_launch else kernel.launch_s
-            for place, kernel in enumerate(self.kernels)
-        ]
-
-    @property
-    def launch_s(self) -> float:
-        """The fixed cost of starting the kernels."""
-        return sum(self.launches_s)
-
-    @property
-    def flop(self) -> float:
-        """Multiplications and additions of matrix products."""
-        return sum(kernel.flop for kernel in self.kernels)
-
-
-def time_of(call: Recorded, target: str) -> CallTime:
-    """The time of one call on a chip, or why it has none."""
-    try:
-        if isinstance(call, KernelCall):
-            return CallTime((call.outline(target).cost,))
-        if isinstance(call, CompiledGraph):
-            return CallTime(costs(call.graph, target), "; ".join(call.missing), is_one_launch=True)
-        return CallTime(costs(graph_of(call), target))
-    except EmulatorError as error:
-        return CallTime((), error.reason)
+from trnsim.device.call_log import CallEvent, Recording
+from trnsim.device.call_time import CallTime, DeviceCall, time_of
 
 
 @dataclass(frozen=True)
@@ -78,8 +21,8 @@ class StepTime:
     """
 
     target: str
-    times: dict[Recorded, CallTime]
-    events: tuple[Event, ...]
+    times: dict[DeviceCall, CallTime]
+    events: tuple[CallEvent, ...]
 
     @property
     def device_time_s(self) -> float:
@@ -119,13 +62,13 @@ class StepTime:
         )
 
 
-def _name(event: Event, key: str) -> str:
+def _name(event: CallEvent, key: str) -> str:
     if key == "operation":
         return event.call.name.removeprefix("aten::")
     return event.module or "(no module)" if key == "module" else event.phase.value
 
 
-def step_time(recording: Recording | Iterable[Event], target: str) -> StepTime:
+def step_time(recording: Recording | Iterable[CallEvent], target: str) -> StepTime:
     """The time of everything recorded, on `target`."""
     events = tuple(recording.events if isinstance(recording, Recording) else recording)
     distinct = dict.fromkeys(event.call for event in events)

@@ -1,16 +1,14 @@
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim import arch
-from trnsim.torch.device_time import step_time
-from trnsim.torch.distributed.collectives import Collective
-from trnsim.torch.recording import Recording, recording
-from trnsim.torch.report import collectives_text, last_step, mfu, step_text, write_step
+from trnsim.device.step_report import last_step, mfu, step_text, write_step
+from trnsim.device.step_time import step_time
+from trnsim.torch.call_recording import recording
 
 
 @pytest.fixture(scope="module")
@@ -68,21 +66,6 @@ def test_what_has_no_time_is_listed():
     text = step_text([step_time(found, "trn2")])
     assert "without a time, so missing above: 1 calls" in text
     assert "aten::special_bessel_j0 has no lowering" in text
-
-
-def test_collectives_are_listed_with_their_time_or_without():
-    written = Recording(collectives=[Collective("allreduce", 1 << 20, (0, 1))] * 2)
-    written.collectives.append(Collective("alltoall_base", 64, (0, 1)))
-
-    def two_ms(kind, nbytes, ranks, target):
-        assert (nbytes, ranks, target) in ((1 << 20, 2, "trn2"), (64, 2, "trn2"))
-        return SimpleNamespace(time_s=2e-3, origin="made up") if kind == "allreduce" else None
-
-    lines = collectives_text(written, "trn2", two_ms).splitlines()
-    assert lines[2].split() == ["allreduce", "2", "1", "MiB", "2", "4.000"]
-    assert lines[3].split() == ["alltoall_base", "1", "64", "B", "2", "not", "timed"]
-    assert lines[4:] == ["  from made up"]
-    assert collectives_text(Recording(), "trn2", two_ms) == ""
 
 
 def test_files_hold_the_same(training, tmp_path):

@@ -12,27 +12,26 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-import torch
-
 from trnsim.arch import makes_pairs
 from trnsim.arch import target as target_named
 from trnsim.arch.catalogue import catalogue
+from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.nki.environment import CORES_VARIABLE, chosen_target
 from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.profile.words import bytes_words
-from trnsim.torch.faults import NoSuchCore, program_line
-from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
     from trnsim.arch import Target
-
-Device = torch.device | str | int | None
 
 _VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
 _COUNT: Final = "NEURON_RT_NUM_CORES"
 _LOCAL_RANK: Final = "LOCAL_RANK"  # set by torchrun and accelerate launch
 _SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-configurable-parameters.rst"
+
+
+class NoSuchCore(BadInput, RuntimeError):
+    """A device index for which there is no NeuronCore."""
 
 
 @cache
@@ -166,23 +165,15 @@ def _unreadable(named: str) -> BadInput:
     )
 
 
-def core_index(device: Device = None) -> int:
-    """The index that a device, its name or a number stands for; 0 where none is given.
+def core_of(index: int) -> int:
+    """The core that a program means by a device's index.
 
     Launchers give each process its rank on the machine (LOCAL_RANK), and programs take that for
     the index of their device. Where a process has one core, its rank means this core too.
 
     Raises:
         NoSuchCore: if there is no core of that index.
-        BadInput: if the device is not a neuron device.
     """
-    if isinstance(device, str):
-        device = torch.device(device)
-    if isinstance(device, torch.device):
-        if device.type != DEVICE_TYPE:
-            raise BadInput(f"{device} is not a neuron device", line=program_line())
-        device = device.index
-    index = device or 0
     if 0 <= index < len(visible_cores()):
         return index
     if len(visible_cores()) == 1 and os.environ.get(_LOCAL_RANK) == str(index):

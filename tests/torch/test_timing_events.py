@@ -4,9 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch import clock as clocks
-from trnsim.torch.clock import Clock, clock
-from trnsim.torch.recording import recordings
+from trnsim.device import clock as clocks
+from trnsim.device.call_log import recordings
+from trnsim.device.clock import Clock, clock
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +22,8 @@ def timed():
     return event
 
 
-def spans():
-    return clock()._spans
+def laps():
+    return clock()._laps
 
 
 def test_a_clock_keeps_no_more_than_the_events_that_are_held():
@@ -35,14 +35,14 @@ def test_a_clock_keeps_no_more_than_the_events_that_are_held():
         x + 1
         end = timed()
         assert start.elapsed_time(end) > 0
-        sizes.append((len(spans()), sum(len(span.calls) for span in spans().values())))
+        sizes.append((len(laps()), sum(len(lap.calls) for lap in laps().values())))
     assert max(sizes) <= (4, 2)
     assert first.elapsed_time(end) == pytest.approx(50 * start.elapsed_time(end))
     del first, start, end
     gc.collect()
-    assert not spans()
+    assert not laps()
     x + 1
-    assert not spans()
+    assert not laps()
 
 
 def test_calls_that_are_all_different_are_turned_into_time(monkeypatch):
@@ -51,8 +51,8 @@ def test_calls_that_are_all_different_are_turned_into_time(monkeypatch):
     start = timed()
     for number in range(23):
         x + float(number)  # each a call of its own, all of one time
-    (span,) = spans().values()
-    assert len(span.calls) < 5
+    (lap,) = laps().values()
+    assert len(lap.calls) < 5
     end = timed()
     once = timed()
     x + 0.5
@@ -66,6 +66,6 @@ def test_what_ran_before_the_first_event_is_not_kept():
     assert not recordings
     event = timed()
     x + 1
-    assert [sum(span.calls.values()) for span in spans().values()] == [1]
+    assert [sum(lap.calls.values()) for lap in laps().values()] == [1]
     event.record()  # the same event, later
-    assert [sum(span.calls.values()) for span in spans().values()] == [0]
+    assert [sum(lap.calls.values()) for lap in laps().values()] == [0]

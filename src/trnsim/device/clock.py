@@ -9,22 +9,22 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from trnsim.torch.api.cores import target
-from trnsim.torch.aten.calls import call_of
-from trnsim.torch.device_time import time_of
-from trnsim.torch.recording import Recorded, Recording, recordings
+from trnsim.device.call_log import Recording, recordings
+from trnsim.device.call_time import time_of
+from trnsim.device.device_core import target
 
 if TYPE_CHECKING:
-    from trnsim.torch.api.streams import Event
+    from trnsim.device.call_log import FindScope
+    from trnsim.device.call_time import DeviceCall
 
 _MOST: Final = 4096
 """Different calls that are counted before their time is computed."""
 
 
 @dataclass
-class Span:
+class Lap:
     """What ran between two marks.
 
     Attributes:
@@ -33,18 +33,18 @@ class Span:
         missing: how many of the others have no time, by reason.
     """
 
-    calls: Counter[Recorded] = field(default_factory=Counter)
+    calls: Counter[DeviceCall] = field(default_factory=Counter)
     device_time_s: float = 0.0
     missing: Counter[str] = field(default_factory=Counter)
 
-    def add(self, call: Recorded, number: int = 1) -> None:
+    def add(self, call: DeviceCall, number: int = 1) -> None:
         """Count a call."""
         self.calls[call] += number
         if len(self.calls) >= _MOST:
             self.settle()
 
-    def absorb(self, later: Span) -> None:
-        """Go on to the end of the span that follows."""
+    def absorb(self, later: Lap) -> None:
+        """Go on to the end of the lap that follows."""
         self.device_time_s += later.device_time_s
         self.missing += later.missing
         for call, number in later.calls.items():
@@ -61,60 +61,60 @@ class Span:
 
 
 class Clock(Recording):
-    """The spans between the marks that somebody holds."""
+    """The laps between the marks that somebody holds."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._spans: dict[int, Span] = {}
-        self._held: dict[weakref.ref[Event], int] = {}
+        self._laps: dict[int, Lap] = {}
+        self._held: dict[weakref.ref[object], int] = {}
         self._next = 0
 
-    def note(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
-        """Count a call, if anybody may ask."""
-        if self._held:
-            self.note_call(call_of(name, args, kwargs, result), 0)
+    @property
+    def is_listening(self) -> bool:
+        """Whether anybody may ask for a time."""
+        return bool(self._held)
 
-    def note_call(self, call: Recorded, core: int) -> None:
-        """Count what is known already."""
-        del core
-        span = self._spans.get(self._next - 1)
-        if span is not None:
-            span.add(call)
+    def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
+        """Count a call."""
+        del core, find_scope
+        lap = self._laps.get(self._next - 1)
+        if lap is not None:
+            lap.add(call)
 
-    def mark(self, event: Event) -> int:
+    def mark(self, event: object) -> int:
         """The number of a new mark, in the place of the one that `event` held."""
         if self not in recordings:
             recordings.append(self)
         self._held[weakref.ref(event, self._released)] = self._next
-        self._spans[self._next] = Span()
+        self._laps[self._next] = Lap()
         self._next += 1
         self._forget()
         return self._next - 1
 
-    def between(self, start: int, end: int) -> Span:
+    def between(self, start: int, end: int) -> Lap:
         """What ran from one mark to another."""
-        whole = Span()
-        for number, span in list(self._spans.items()):  # a lost event may clear them meanwhile
+        whole = Lap()
+        for number, lap in list(self._laps.items()):  # a lost event may clear them meanwhile
             if start <= number < end:
-                span.settle()
-                whole.absorb(span)
+                lap.settle()
+                whole.absorb(lap)
         return whole
 
-    def _released(self, event: weakref.ref[Event]) -> None:
+    def _released(self, event: weakref.ref[object]) -> None:
         self._held.pop(event, None)
-        if not self._held:  # nobody can ask; no span is kept
-            self._spans.clear()
+        if not self._held:  # nobody can ask; no lap is kept
+            self._laps.clear()
 
     def _forget(self) -> None:
         """Join what ran after a mark that nobody holds to what ran before it, if that is kept."""
-        held, kept = set(self._held.values()), dict[int, Span]()
-        last: Span | None = None
-        for number, span in list(self._spans.items()):
+        held, kept = set(self._held.values()), dict[int, Lap]()
+        last: Lap | None = None
+        for number, lap in list(self._laps.items()):
             if number in held or number == self._next - 1:
-                kept[number] = last = span
+                kept[number] = last = lap
             elif last is not None:
-                last.absorb(span)
-        self._spans = kept
+                last.absorb(lap)
+        self._laps = kept
 
 
 _clocks: Final[list[Clock]] = []

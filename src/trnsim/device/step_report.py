@@ -7,27 +7,27 @@ listed apart: whether they show depends on how far the host is ahead of the devi
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 from trnsim import arch
+from trnsim.device.call_log import CallEvent, Phase, Recording
+from trnsim.device.collective_log import CollectiveTimes, collectives_text
+from trnsim.device.device_core import device_core
+from trnsim.device.step_page import step_page
+from trnsim.device.step_time import StepTime, step_time
 from trnsim.files import write
-from trnsim.profile.words import bytes_words
-from trnsim.text import aligned
-from trnsim.torch.api.cores import device_core
-from trnsim.torch.device_time import StepTime, step_time
-from trnsim.torch.recording import Event, Phase, Recording
-from trnsim.torch.step_page import step_page
+from trnsim.profile.formats import trace_events
+from trnsim.profile.formats.trace_events import Point, counter, span
 
 _ROWS: Final = 12
 _MS: Final = 1e3
 _US: Final = 1e6
 
 
-def last_step(recording: Recording) -> list[Event]:
+def last_step(recording: Recording) -> list[CallEvent]:
     """The calls of the last whole training step, which the optimizer ends; else all calls."""
     runs = [list(run) for _, run in groupby(recording.events, lambda e: e.phase is Phase.optimizer)]
     if runs and runs[-1][-1].phase is not Phase.optimizer:
@@ -64,33 +64,6 @@ def mfu(step: StepTime) -> float:
     return step.flop / (step.device_time_s * peak) if step.device_time_s else 0.0
 
 
-CollectiveTimes = Callable[[str, int, int, str], Any]
-"""The time of a collective of a kind, of so many bytes and ranks, on a chip; None if it has none.
-
-The rooms above this one know the links between chips, so who asks for a report brings it.
-"""
-
-
-def collectives_text(recording: Recording, target: str, time_of: CollectiveTimes) -> str:
-    """The collectives of the program: how often, bytes, time; "" where there were none."""
-    alike = Counter(recording.collectives)
-    if not alike:
-        return ""
-    rows: list[list[str]] = []
-    origins: list[str] = []
-    for one, number in sorted(alike.items(), key=lambda row: -row[0].nbytes * row[1]):
-        found = time_of(one.kind, one.nbytes, len(one.ranks), target)
-        took = "not timed" if found is None else f"{number * found.time_s * _MS:.3f}"
-        origins += [] if found is None else [found.origin]
-        rows.append([one.kind, str(number), bytes_words(one.nbytes), str(len(one.ranks)), took])
-    table = aligned(["collective", "calls", "bytes each", "ranks", "ms"], rows)
-    return "\n".join([f"collectives of the whole program on {target}", table, *_unique(origins)])
-
-
-def _unique(origins: list[str]) -> list[str]:
-    return [f"  from {origin}" for origin in dict.fromkeys(origins)]
-
-
 def write_step(
     recording: Recording,
     folder: Path,
@@ -111,7 +84,7 @@ def write_step(
     steps = [step_time(events, name) for name in names]
     exchanged = ""
     if collectives is not None:
-        exchanged = collectives_text(recording, target, collectives)
+        exchanged = collectives_text(recording.collectives, target, collectives)
     parts = (f"chip: {target} ({why})\n{step_text(steps)}", exchanged)
     text = "\n\n".join(part for part in parts if part)
     show(text)
@@ -119,7 +92,7 @@ def write_step(
         "step.txt": text + "\n",
         "step.html": step_page(steps, [mfu(step) for step in steps], exchanged),
         "step.json": json.dumps([_as_dict(step) for step in steps], indent=1),
-        f"step-{target}.trace.json": json.dumps({"traceEvents": _trace(steps[0])}),
+        f"step-{target}.trace.json": trace_events.as_json(_trace(steps[0])),
     }
     for name, content in contents.items():
         write(folder / name, content, parents=True)
@@ -145,25 +118,20 @@ def _as_dict(step: StepTime) -> dict[str, Any]:
     }
 
 
-def _trace(step: StepTime) -> list[dict[str, Any]]:
+def _trace(step: StepTime) -> Iterator[trace_events.TraceEvent]:
     """Kernels on one track, their modules and phases above, and the HBM in use as a counter."""
-    found: list[dict[str, Any]] = []
     now_us = 0.0
     for event in step.events:
         start_us = now_us
         for kernel in step.times[event.call].kernels:
             length_us = kernel.device_time_s * _US
-            found.append(_span(kernel.name, "kernels", now_us, length_us))
+            yield span(kernel.name, Point(0, "kernels", now_us), length_us)
             now_us += length_us
-        found.append(_span(event.call.name, "operators", start_us, now_us - start_us))
-        for name, track in ((event.module, "modules"), (event.phase.value, "phases")):
+        for name, track in (
+            (event.call.name, "operators"),
+            (event.module, "modules"),
+            (event.phase.value, "phases"),
+        ):
             if name:
-                found.append(_span(name, track, start_us, now_us - start_us))
-        found.append(
-            {"name": "HBM", "ph": "C", "pid": 0, "ts": now_us, "args": {"bytes": event.live_bytes}}
-        )
-    return found
-
-
-def _span(name: str, track: str, start_us: float, length_us: float) -> dict[str, Any]:
-    return {"name": name, "ph": "X", "pid": 0, "tid": track, "ts": start_us, "dur": length_us}
+                yield span(name, Point(0, track, start_us), now_us - start_us)
+        yield counter("HBM", 0, now_us, "bytes", event.live_bytes)

@@ -11,58 +11,48 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from trnsim import arch
+from trnsim.device.device_core import device_core
+from trnsim.profile.page.builder import page, panel, table
 from trnsim.profile.words import bytes_words, time_words
-from trnsim.torch.api.cores import device_core
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.torch.device_time import StepTime
+    from trnsim.device.step_time import StepTime
 
 _WIDTH: Final = 1160
 _LANE: Final = 26
 _HBM_HEIGHT: Final = 120
 _ROWS: Final = 16
 _STYLE: Final = """
-:root { color-scheme: light dark; --ink: #1b1f26; --page: #f6f7f9; --panel: #fff; --soft: #5a6472;
-  --forward: #0b68ad; --backward: #b64700; --optimizer: #00735a; --launch: #9aa5b4; --hbm: #4f6d94 }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --page: #0f1318; --panel: #171c23;
-  --soft: #9aa5b4; --forward: #5cb3ee; --backward: #f2924b; --optimizer: #42bd95 } }
-body { margin: 0; padding: 14px 20px 32px; background: var(--page); color: var(--ink);
-  font: 14px/1.45 system-ui, sans-serif }
-h1 { font-size: 20px } h2 { font-size: 14px; margin: 0 0 6px }
-section { background: var(--panel); border-radius: 9px; padding: 11px 14px; margin-bottom: 10px }
-table { border-collapse: collapse }
-td, th { padding: 1px 14px 1px 0; text-align: right; white-space: nowrap }
-td:first-child, th:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere }
-th { color: var(--soft); font-weight: 500 } svg { width: 100%; height: auto; display: block }
-text { font-size: 11px; fill: var(--soft) } .columns { display: flex; gap: 10px; flex-wrap: wrap }
-.columns section { flex: 1; min-width: 320px } .soft { color: var(--soft) }
-.forward { fill: var(--forward) } .backward { fill: var(--backward) }
-.optimizer { fill: var(--optimizer) } .launch { fill: var(--launch) }
-.hbm { fill: var(--hbm); fill-opacity: .45 } i { font-style: normal }
-i.forward { color: var(--forward) } i.backward { color: var(--backward) }
-i.optimizer { color: var(--optimizer) } i.launch { color: var(--launch) }
+/* A step: its phases and launches on lanes, the HBM below. */
+table { width: auto } th, td { padding: 2px 14px 2px 0 }
+.columns { display: flex; gap: 10px; flex-wrap: wrap }
+.columns section { flex: 1; min-width: 320px } svg { width: 100%; height: auto; display: block }
+svg text { font-size: 11px; fill: var(--soft) } .legend { font-style: normal }
+svg .forward { fill: var(--tensor) } svg .backward { fill: var(--vector) }
+svg .optimizer { fill: var(--scalar) } svg .launch { fill: var(--sync) }
+svg .hbm { fill: var(--memory); fill-opacity: .45 }
+i.forward { color: var(--tensor) } i.backward { color: var(--vector) }
+i.optimizer { color: var(--scalar) } i.launch { color: var(--sync) }
 """
 
 
 def step_page(steps: Sequence[StepTime], mfu: Sequence[float], further: str = "") -> str:
     """The page of a step on several chips, the first one drawn; `further` is text below."""
     first = steps[0]
-    parts = [
-        f"<section><h2>The step on each chip</h2>{_chips(steps, mfu)}</section>",
-        f"<section><h2>Kernels, launches, HBM in use</h2>{_legend()}{_drawing(first)}</section>",
+    title = f"Training step on {first.target}"
+    body = [
+        f"<header><h1>{escape(title)}</h1></header>\n",
+        panel("The step on each chip", _chips(steps, mfu)),
+        panel("Kernels, launches, HBM in use", _legend() + _drawing(first)),
         '<div class="columns">',
-        *(f"<section><h2>By {key}</h2>{_by(first, key)}</section>" for key in _KEYS),
-        "</div>",
+        *(panel(f"By {key}", _by(first, key)) for key in _KEYS),
+        "</div>\n",
         _missing(first),
-        f"<section><pre>{escape(further)}</pre></section>" if further else "",
+        f'<section class="panel"><pre>{escape(further)}</pre></section>\n' if further else "",
     ]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>Training step on {first.target}</title><style>{_STYLE}</style></head>"
-        f"<body><h1>Training step on {first.target}</h1>{''.join(parts)}</body></html>\n"
-    )
+    return page(title, "".join(body), _STYLE)
 
 
 _KEYS: Final = ("phase", "module", "operation")
@@ -79,7 +69,7 @@ def _chips(steps: Sequence[StepTime], mfu: Sequence[float]) -> str:
         ]
         for step, share in zip(steps, mfu, strict=True)
     ]
-    return _table(["chip", "device time", "launches (eager gaps)", "TFLOP", "MFU %"], rows)
+    return table(["chip", "device time", "launches (eager gaps)", "TFLOP", "MFU %"], rows)
 
 
 def _by(step: StepTime, key: str) -> str:
@@ -88,22 +78,14 @@ def _by(step: StepTime, key: str) -> str:
         [name, str(number), time_words(taken_s), f"{100 * taken_s / total:.1f}"]
         for name, number, taken_s in step.by(key)[:_ROWS]
     ]
-    return _table([key, "calls", "time", "%"], rows)
+    return table([key, "calls", "time", "%"], rows)
 
 
 def _missing(step: StepTime) -> str:
     if not step.missing:
         return ""
     rows = [[why, str(number)] for why, number in step.missing.most_common()]
-    return f"<section><h2>Without a time</h2>{_table(['call', 'number'], rows)}</section>"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return panel("Without a time", table(["call", "number"], rows))
 
 
 def _drawing(step: StepTime) -> str:
@@ -122,7 +104,7 @@ def _drawing(step: StepTime) -> str:
             ):
                 left, width = now_s * scale, length_s * scale
                 now_s += length_s
-                if left + width - drawn_to[lane] >= 1:
+                if length_s and left + width - drawn_to[lane] >= 1:
                     left = max(left, drawn_to[lane])
                     drawn_to[lane] = left + max(width, 1)
                     shapes.append(_span(left, lane, width, kind, f"{name}: {time_words(length_s)}"))
@@ -138,7 +120,7 @@ def _drawing(step: StepTime) -> str:
 
 def _legend() -> str:
     words = (("forward", ""), ("backward", ""), ("optimizer", ""), ("launch", " (below)"))
-    return "".join(f'<i class="{kind}">&#9632;</i> {kind}{more} ' for kind, more in words)
+    return "".join(f'<i class="legend {kind}">&#9632;</i> {kind}{more} ' for kind, more in words)
 
 
 def _span(left: float, lane: int, width: float, kind: str, title: str) -> str:

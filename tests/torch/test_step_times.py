@@ -4,9 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.device_time import step_time
+from trnsim.device.step_time import step_time
+from trnsim.torch.call_recording import recording
 from trnsim.torch.dispatch.exact import numerics
-from trnsim.torch.recording import recording
 
 
 @pytest.fixture(scope="module")

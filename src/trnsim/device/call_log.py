@@ -1,0 +1,158 @@
+"""What ran on the device, in order: the record from which device time is computed afterwards.
+
+A framework says of each call what it was, on which core it ran, and how to find out its place in
+the program. Recording costs a few microseconds a call, so it happens only inside `recording`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from trnsim.device.hbm import device_memory
+
+if TYPE_CHECKING:
+    from trnsim.device.call_time import DeviceCall
+    from trnsim.device.collective_log import Collective
+
+
+class Phase(Enum):
+    """The part of a training step that a call belongs to."""
+
+    forward = "forward"
+    backward = "backward"
+    optimizer = "optimizer"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where in the program a call was made.
+
+    Attributes:
+        module: the module that it belongs to ("encoder.layers.0"), or "".
+        phase: the part of the step.
+    """
+
+    module: str
+    phase: Phase
+
+
+FindScope: TypeAlias = Callable[[], Scope]
+"""A framework's answer to where the program is; asked only by who writes it down."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallEvent:
+    """A call on the device.
+
+    Attributes:
+        call: the operator, graph or kernel, and its shapes.
+        module: the module that it belongs to ("encoder.layers.0"), or "".
+        phase: the part of the step.
+        live_bytes: the HBM in use on core 0 when it returned.
+    """
+
+    call: DeviceCall
+    module: str
+    phase: Phase
+    live_bytes: int
+
+
+@dataclass
+class Recording:
+    """The calls inside a `with recording()`, collectives, and bytes from and to the host."""
+
+    events: list[CallEvent] = field(default_factory=list[CallEvent])
+    from_host_bytes: int = 0
+    to_host_bytes: int = 0
+    collectives: list[Collective] = field(default_factory=list["Collective"])
+    _calls: dict[DeviceCall, DeviceCall] = field(default_factory=dict["DeviceCall", "DeviceCall"])
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether it wants to be told of calls."""
+        return True
+
+    def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
+        """Write down a call, and on which core it ran; calls that are equal become one."""
+        del core
+        scope, live_bytes = find_scope(), device_memory(0).live_bytes
+        once = self._calls.setdefault(call, call)
+        self.events.append(CallEvent(once, scope.module, scope.phase, live_bytes))
+
+
+recordings: list[Recording] = []
+"""Those under way; empty almost always."""
+
+
+def listening() -> list[Recording]:
+    """The recordings that want to be told of calls."""
+    return [one for one in recordings if one.is_listening]
+
+
+def note(call: DeviceCall, core: int, find_scope: FindScope) -> None:
+    """Tell every recording of a call."""
+    for one in listening():
+        one.note(call, core, find_scope)
+
+
+def note_from_host(nbytes: int) -> None:
+    """Tell every recording of bytes that went from the host to the device."""
+    for one in recordings:
+        one.from_host_bytes += nbytes
+
+
+def note_to_host(nbytes: int) -> None:
+    """Tell every recording of bytes that went from the device to the host."""
+    for one in recordings:
+        one.to_host_bytes += nbytes
+
+
+def note_collective(collective: Collective) -> None:
+    """Tell every recording of a collective."""
+    for one in recordings:
+        one.collectives.append(collective)
+
+
+RECORD_VARIABLE: Final = "TRNSIM_RECORD"
+"""Set to 1 before the device is loaded, it records the whole program, as `whole_program`."""
+
+whole_program: Final[list[Recording]] = []
+"""The recording of the whole program, if there is one."""
+
+
+def record_whole_program() -> bool:
+    """Begin the recording of the whole program, if it was asked for; whether there is one."""
+    if os.environ.get(RECORD_VARIABLE) == "1" and not whole_program:
+        whole_program.append(Recording())
+        recordings.extend(whole_program)
+    return bool(whole_program)
+
+
+@contextmanager
+def without_recording() -> Generator[None]:
+    """Inside, calls are not written down: they belong to something larger that will be."""
+    kept = recordings.copy()
+    recordings.clear()
+    try:
+        yield
+    finally:
+        recordings[:] = kept
+
+
+@contextmanager
+def recording() -> Generator[Recording]:
+    """The calls on the device inside.
+
+    Not inside another thread's `with`: every thread's calls are written down.
+    """
+    found = Recording()
+    recordings.append(found)
+    try:
+        yield found
+    finally:
+        recordings.remove(found)

@@ -1,0 +1,111 @@
+"""What a device was called for, as far as this room knows it, and the time that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from trnsim.errors import EmulatorError
+
+if TYPE_CHECKING:
+    from trnsim.graph import TensorType
+    from trnsim.lower import Cost
+
+
+class TensorSpec:
+    """A tensor of a framework without its values; hashable. A framework derives its own from it.
+
+    Attributes:
+        shape: its lengths.
+        dtype: its dtype, the framework's.
+    """
+
+    __slots__ = ()
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def type(self) -> TensorType:
+        """Its type in the graph.
+
+        Raises:
+            Unlowered: for a dtype that the chip does not have.
+        """
+        raise NotImplementedError
+
+
+def spec_words(spec: TensorSpec) -> str:
+    """A tensor in words: "float32[4, 8]"."""
+    return f"{str(spec.dtype).rpartition('.')[2]}{list(spec.shape)}"
+
+
+class DeviceCall(Protocol):
+    """An operator, a compiled graph or an NKI kernel on tensors of given shapes.
+
+    Hashable: calls that are equal take the same time.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its full name ("aten::add.Tensor", "nki::softmax", "forward-0")."""
+        ...
+
+    @property
+    def operation(self) -> str:
+        """Its plain name ("add")."""
+        ...
+
+    def time(self, target: str) -> CallTime:
+        """What it takes on a chip.
+
+        Raises:
+            EmulatorError: where it has no time.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallTime:
+    """What a call takes on a chip.
+
+    Attributes:
+        kernels: its kernels; none for a call without work, such as a copy of nothing.
+        missing: why it has no time, or not all of it, or "".
+        is_one_launch: whether the kernels are one compiled graph, started once.
+    """
+
+    kernels: tuple[Cost, ...]
+    missing: str = ""
+    is_one_launch: bool = False
+
+    @property
+    def device_time_s(self) -> float:
+        """The kernels' time, one after the other, without launches."""
+        return sum(kernel.device_time_s for kernel in self.kernels)
+
+    @property
+    def launches_s(self) -> list[float]:
+        """The fixed cost of starting each kernel; of a compiled graph, the first one alone."""
+        return [
+            0.0 if place and self.is_one_launch else kernel.launch_s
+            for place, kernel in enumerate(self.kernels)
+        ]
+
+    @property
+    def launch_s(self) -> float:
+        """The fixed cost of starting the kernels."""
+        return sum(self.launches_s)
+
+    @property
+    def flop(self) -> float:
+        """Multiplications and additions of matrix products."""
+        return sum(kernel.flop for kernel in self.kernels)
+
+
+def time_of(call: DeviceCall, target: str) -> CallTime:
+    """The time of one call on a chip, or why it has none."""
+    try:
+        return call.time(target)
+    except EmulatorError as error:
+        return CallTime((), error.reason)

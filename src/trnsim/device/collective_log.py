@@ -1,0 +1,55 @@
+"""The collectives of a process, and the table of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trnsim.profile.words import bytes_words
+from trnsim.text import aligned
+
+_MS: Final = 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective of this process.
+
+    Attributes:
+        kind: its name, without underscores at its ends ("allreduce", "alltoall_base").
+        nbytes: bytes of the whole message: of the largest side that a process gives or takes.
+        ranks: the processes of the group.
+    """
+
+    kind: str
+    nbytes: int
+    ranks: tuple[int, ...]
+
+
+CollectiveTimes = Callable[[str, int, int, str], Any]
+"""The time of a collective of a kind, of so many bytes and ranks, on a chip; None if it has none.
+
+The rooms above this one know the links between chips, so who asks for a report brings it.
+"""
+
+
+def collectives_text(log: Sequence[Collective], target: str, time_of: CollectiveTimes) -> str:
+    """The collectives of the program: how often, bytes, time; "" where there were none."""
+    alike = Counter(log)
+    if not alike:
+        return ""
+    rows: list[list[str]] = []
+    origins: list[str] = []
+    for one, number in sorted(alike.items(), key=lambda row: -row[0].nbytes * row[1]):
+        found = time_of(one.kind, one.nbytes, len(one.ranks), target)
+        took = "not timed" if found is None else f"{number * found.time_s * _MS:.3f}"
+        origins += [] if found is None else [found.origin]
+        rows.append([one.kind, str(number), bytes_words(one.nbytes), str(len(one.ranks)), took])
+    table = aligned(["collective", "calls", "bytes each", "ranks", "ms"], rows)
+    return "\n".join([f"collectives of the whole program on {target}", table, *_unique(origins)])
+
+
+def _unique(origins: list[str]) -> list[str]:
+    return [f"  from {origin}" for origin in dict.fromkeys(origins)]

@@ -1,0 +1,125 @@
+"""Graphs of a framework that were compiled: time, memory, and why each one was compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trnsim.device.call_time import CallTime, TensorSpec, spec_words
+from trnsim.device.device_core import target
+from trnsim.device.hbm import device_memory
+from trnsim.device.program_line import program_line
+from trnsim.errors import OutOfMemory
+from trnsim.graph import Graph
+from trnsim.lower import MemoryPlan, costs
+from trnsim.profile.words import bytes_words
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledGraph:
+    """A graph that was compiled.
+
+    Attributes:
+        name: "forward-0", "backward-0" ...
+        inputs: the shapes and dtypes that it was compiled for.
+        graph: what it does.
+        plan: what lies in HBM when.
+        operators: the operators of the framework's graph, in order.
+        missing: operators without a lowering, which run on the host, with the reason for each.
+        reason: why it was compiled.
+    """
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    graph: Graph = field(repr=False)
+    plan: MemoryPlan = field(repr=False)
+    operators: tuple[str, ...]
+    missing: tuple[str, ...]
+    reason: str
+
+    @property
+    def operation(self) -> str:
+        """Its name."""
+        return self.name
+
+    def time(self, target: str) -> CallTime:
+        """What its kernels take on a chip, started once.
+
+        Raises:
+            NotModelled: for an operation without a kernel.
+        """
+        return CallTime(costs(self.graph, target), "; ".join(self.missing), is_one_launch=True)
+
+
+_graphs: list[CompiledGraph] = []
+
+
+def graphs() -> tuple[CompiledGraph, ...]:
+    """What was compiled in this process, in order."""
+    return tuple(_graphs)
+
+
+def compiled(
+    kind: str,
+    inputs: tuple[TensorSpec, ...],
+    graph: Graph,
+    plan: MemoryPlan,
+    operators: tuple[str, ...],
+    missing: tuple[str, ...],
+) -> CompiledGraph:
+    """A new compiled graph of a kind ("forward"), numbered, with the reason why it is new."""
+    number = sum(one.name.startswith(kind) for one in _graphs)
+    reason = _reason(kind, inputs, operators)
+    made = CompiledGraph(f"{kind}-{number}", inputs, graph, plan, operators, missing, reason)
+    _graphs.append(made)
+    return made
+
+
+def _reason(kind: str, inputs: tuple[TensorSpec, ...], operators: tuple[str, ...]) -> str:
+    """Why a graph is new: the same operators were compiled for other inputs, or never."""
+    for one in reversed(_graphs):
+        if one.name.startswith(kind) and one.operators == operators:
+            for place, (old, new) in enumerate(zip(one.inputs, inputs, strict=False)):
+                if old != new:
+                    was, now = spec_words(old), spec_words(new)
+                    return f"input {place} was {was} in {one.name} and is {now} here"
+            return f"as {one.name}, for another function"
+    return "the first of its kind"
+
+
+def graphs_text() -> str:
+    """The compiled graphs in words: sizes, memory, what is missing, and why each was made."""
+    lines: list[str] = []
+    for one in _graphs:
+        shapes = ", ".join(str(list(spec.shape)) for spec in one.inputs)
+        plan = one.plan
+        lines.append(f"{one.name}: {len(one.operators)} operators; {one.reason}")
+        lines.append(f"  inputs   {shapes}")
+        lines.append(
+            f"  memory   {bytes_words(plan.peak_bytes)} at most, "
+            f"{bytes_words(plan.input_bytes)} of it inputs"
+        )
+        lines.append(f"  arena    {plan.arena_words()}")
+        lines += [f"  on host  {why}" for why in one.missing]
+    return "\n".join(lines) or "nothing was compiled"
+
+
+def require_room(one: CompiledGraph, core: int, refused: type[OutOfMemory] = OutOfMemory) -> None:
+    """Refuse a graph whose tensors the core has no room for, beside all that lives there.
+
+    Raises:
+        OutOfMemory: or `refused`, the framework's own, with the table of what the graph holds at
+            its peak.
+    """
+    memory = device_memory(core)
+    needed = memory.live_bytes + one.plan.fresh_bytes
+    memory.peak_bytes = max(memory.peak_bytes, min(needed, memory.capacity_bytes))
+    if needed > memory.capacity_bytes:
+        raise refused(
+            f"{one.name} needs {bytes_words(one.plan.fresh_bytes)} of HBM beside the "
+            f"{bytes_words(memory.live_bytes)} in use; neuron:{core} has "
+            f"{bytes_words(memory.capacity_bytes)} ({target().name}). At its peak it holds\n"
+            f"{one.plan.table()}",
+            fix="a smaller batch, activation checkpointing, or a sharded model",
+            source=memory.source,
+            line=program_line(),
+        )

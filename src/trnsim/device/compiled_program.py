@@ -1,0 +1,128 @@
+"""A whole program, compiled ahead of time, on one chip: time by kernel, and memory.
+
+Its weights are among its inputs, so their bytes are in the memory plan. Nothing is computed: the
+graph alone says what the chip would do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.files import write
+from trnsim.lower import Cost, MemoryPlan
+from trnsim.profile.formats.trace_events import Point, TraceEvent, as_json, counter, span
+from trnsim.profile.words import bytes_words, time_words
+from trnsim.text import aligned
+
+_ROWS: Final = 16
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """A program on one chip.
+
+    Attributes:
+        title: the file's name.
+        target: the chip.
+        operators: the operators of the framework's program, in order.
+        missing: operators without a lowering, with the reason for each.
+        plan: what lies in HBM when.
+        kernels: what each kernel takes, in order.
+    """
+
+    title: str
+    target: str
+    operators: tuple[str, ...]
+    missing: tuple[str, ...]
+    plan: MemoryPlan
+    kernels: tuple[Cost, ...]
+
+    @property
+    def device_time_s(self) -> float:
+        """All kernels one after the other; a compiled graph is launched once."""
+        return sum(kernel.device_time_s for kernel in self.kernels)
+
+    def text(self) -> str:
+        """What the command prints."""
+        launch_s = self.kernels[0].launch_s if self.kernels else 0.0
+        flop = sum(kernel.flop for kernel in self.kernels)
+        operators, time_s = len(self.operators), self.device_time_s
+        peak, given = self.plan.peak_bytes, self.plan.input_bytes
+        lines = [
+            f"{self.title} on {self.target}: {operators} operators, {flop / 1e9:.3g} GFLOP",
+            f"  time    {time_words(time_s)} of the device, {time_words(launch_s)} to launch",
+            f"  memory  {bytes_words(peak)} at most, {bytes_words(given)} of it inputs and weights",
+            f"  arena   {self.plan.arena_words()}",
+            "",
+            self._by_kernel(),
+            "",
+            "HBM at the peak",
+            self.plan.table(),
+        ]
+        if self.missing:
+            lines += ["", "no lowering, so no time: the total is short by what these take"]
+            lines += [f"  {why}" for why in self.missing]
+        return "\n".join(lines)
+
+    def _by_kernel(self) -> str:
+        number: Counter[str] = Counter(kernel.name for kernel in self.kernels)
+        taken_s: defaultdict[str, float] = defaultdict(float)
+        for kernel in self.kernels:
+            taken_s[kernel.name] += kernel.device_time_s
+        longest = sorted(taken_s.items(), key=lambda row: -row[1])
+        total = self.device_time_s or 1.0
+        rows = [
+            [name, str(number[name]), time_words(time_s), f"{100 * time_s / total:.1f}"]
+            for name, time_s in longest[:_ROWS]
+        ]
+        return aligned(["operations of a kernel", "kernels", "time", "%"], rows)
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write `compile-<chip>.txt`, `.json` and a trace; their paths."""
+        contents = {
+            f"compile-{self.target}.txt": self.text() + "\n",
+            f"compile-{self.target}.json": json.dumps(self._as_dict(), indent=1),
+            f"compile-{self.target}.trace.json": as_json(self._trace()),
+        }
+        return [write(folder / name, made, parents=True) for name, made in contents.items()]
+
+    def _as_dict(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "target": self.target,
+            "device_time_s": self.device_time_s,
+            "peak_hbm_bytes": self.plan.peak_bytes,
+            "input_bytes": self.plan.input_bytes,
+            "arena": self._arena(),
+            "missing": list(self.missing),
+            "kernels": [
+                {"name": kernel.name, "device_time_s": kernel.device_time_s, "flop": kernel.flop}
+                for kernel in self.kernels
+            ],
+        }
+
+    def _arena(self) -> dict[str, Any]:
+        found = self.plan.arena
+        tensors = zip(self.plan.inside, found.offsets_bytes, strict=True)
+        return {
+            "bytes": found.nbytes,
+            "at_least_bytes": found.least_bytes,
+            "tensors": [
+                {"type": str(one.type), "first": one.first, "last": one.last, "offset_bytes": place}
+                for one, place in tensors
+            ],
+        }
+
+    def _trace(self) -> Iterator[TraceEvent]:
+        """Kernels in a row and the planned HBM as a counter."""
+        now_us = 0.0
+        for kernel, in_use in zip(self.kernels, self.plan.in_use_bytes, strict=True):
+            took_us = kernel.device_time_s * 1e6
+            yield span(kernel.name, Point(0, "kernels", now_us), took_us)
+            yield counter("HBM", 0, now_us, "bytes", in_use)
+            now_us += took_us

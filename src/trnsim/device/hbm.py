@@ -1,0 +1,158 @@
+"""The HBM of each device: what lives in it, for how long, and what does not fit.
+
+Every storage counts with the bytes that its tensors need, from its making to the death of its last
+tensor. The runtime's own needs (compiled programs, DMA rings, scratchpads) do not count yet.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.device.device_core import device_core, no_such_core, target, visible_cores
+from trnsim.device.program_line import program_line
+from trnsim.errors import OutOfMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.errors import SourceLine
+
+_GIB: Final = 1024**3
+_MIB: Final = 1024**2
+# Walking the stack costs as much as a small operator, so only tensors that can matter pay for it.
+_LINE_FROM_BYTES: Final = _MIB
+_ROWS: Final = 12
+
+
+class Allocation(weakref.ref[Any]):
+    """One storage in HBM.
+
+    A weak reference to its owner, an object of the framework that lives until the last tensor over
+    the storage is gone, so its death is the release.
+    """
+
+    __slots__ = ("dtype", "key", "line", "nbytes", "shape")
+
+    key: int
+    nbytes: int
+    shape: Sequence[int]
+    dtype: object
+    line: SourceLine | None
+
+
+class DeviceMemory:
+    """The HBM that one device has, and what holds it."""
+
+    def __init__(self, core: int, capacity_bytes: int, source: str) -> None:
+        self.core = core
+        self.capacity_bytes = capacity_bytes
+        self.source = source
+        self.live_bytes = 0
+        self.peak_bytes = 0
+        self.refusals = 0
+        self.allocations: dict[int, Allocation] = {}
+
+    def require(self, nbytes: int, refused: type[OutOfMemory] = OutOfMemory) -> None:
+        """Refuse what does not fit, before the host spends memory on it.
+
+        Raises:
+            OutOfMemory: or `refused`, the framework's own, with a table of what holds the memory.
+        """
+        if self.live_bytes + nbytes <= self.capacity_bytes:
+            return
+        self.refusals += 1
+        raise refused(
+            f"neuron:{self.core} ran out of memory: {_size(nbytes)} asked for, "
+            f"{_size(self.live_bytes)} of {_size(self.capacity_bytes)} in use ({target().name})"
+            f"\n{self.table()}",
+            fix="a smaller batch, activation checkpointing, or a sharded model",
+            source=self.source,
+            line=program_line(),
+        )
+
+    def holds(self, owner: object) -> bool:
+        """Whether the storage of `owner` counts already."""
+        return id(owner) in self.allocations
+
+    def hold(self, owner: object, nbytes: int, shape: Sequence[int], dtype: object) -> None:
+        """Count a storage until `owner` dies; shape and dtype are those of its first tensor."""
+        allocation = Allocation(owner, self._release)
+        allocation.key = id(owner)
+        allocation.nbytes = nbytes
+        allocation.shape = shape
+        allocation.dtype = dtype
+        allocation.line = program_line() if nbytes >= _LINE_FROM_BYTES else None
+        self.allocations[allocation.key] = allocation
+        # Without a call in between no other thread runs: updates cannot be lost under the GIL.
+        self.live_bytes += nbytes
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+
+    def _release(self, allocation: Any) -> None:
+        self.live_bytes -= self.allocations.pop(allocation.key).nbytes
+
+    def reset_peak(self) -> None:
+        """Let the peak begin at what is held now."""
+        self.peak_bytes = self.live_bytes
+
+    def summary(self) -> str:
+        """How much is held, in a line."""
+        chip = target()
+        return (
+            f"neuron:{self.core} ({chip.name}, {chip.core.name}): {_size(self.live_bytes)} of "
+            f"{_size(self.capacity_bytes)} in use, peak {_size(self.peak_bytes)}"
+        )
+
+    def table(self) -> str:
+        """What holds the memory: tensors alike are one row, the largest rows first."""
+        held: defaultdict[tuple[str, str], int] = defaultdict(int)
+        counts: Counter[tuple[str, str]] = Counter()
+        for allocation in list(self.allocations.values()):
+            what = f"{str(allocation.dtype).rpartition('.')[2]}{list(allocation.shape)}"
+            key = (what, str(allocation.line or ""))
+            held[key] += allocation.nbytes
+            counts[key] += 1
+        rows = sorted(held, key=lambda key: held[key], reverse=True)
+        lines = [f"{'bytes':>12} {'tensors':>8}  shape, and where it was made"]
+        lines += [
+            f"{_size(held[row]):>12} {counts[row]:>8}  {row[0]}  {row[1]}".rstrip()
+            for row in rows[:_ROWS]
+        ]
+        rest = rows[_ROWS:]
+        if rest:
+            number = sum(counts[row] for row in rest)
+            lines.append(f"{_size(sum(held[row] for row in rest)):>12} {number:>8}  others")
+        return "\n".join(lines)
+
+
+def _size(nbytes: int) -> str:
+    """Bytes for a reader: "1.50 GiB"."""
+    for unit, name in ((_GIB, "GiB"), (_MIB, "MiB")):
+        if nbytes >= unit:
+            return f"{nbytes / unit:.2f} {name}"
+    return f"{nbytes} B"
+
+
+_memories: list[DeviceMemory] = []
+
+
+def device_memory(core: int) -> DeviceMemory:
+    """The memory of neuron:`core`.
+
+    Raises:
+        NoSuchCore: if there is no such core.
+    """
+    if not _memories:
+        made = device_core()
+        _memories.extend(
+            DeviceMemory(core, made.hbm_bytes, made.source) for core in range(len(visible_cores()))
+        )
+    if not 0 <= core < len(_memories):
+        raise no_such_core(core)
+    return _memories[core]
+
+
+def is_used() -> bool:
+    """Whether any tensor was ever made on the device."""
+    return any(memory.peak_bytes for memory in _memories)

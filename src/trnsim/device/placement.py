@@ -1,0 +1,86 @@
+"""Kernels on the host's clock, for profilers that show host and device side by side.
+
+On its core a kernel starts when the one before it ends, and not before the host's call. Its length
+is the estimate, in whole nanoseconds; what lies between kernels is the time that *emulating* took
+and says nothing of a chip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.device.call_time import CallTime, DeviceCall, time_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NS: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A call on the device, as the host saw it.
+
+    Attributes:
+        call: the operator, graph or kernel.
+        core: the core that it ran on.
+        called_ns: the host's clock when it was called.
+        launcher: the framework's event that made it, or None where that was not watched.
+    """
+
+    call: DeviceCall
+    core: int
+    called_ns: int
+    launcher: Any
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedKernel:
+    """A kernel on the device's time axis.
+
+    Attributes:
+        name: the kernel's.
+        core: where it ran.
+        start_ns: on the host's clock.
+        end_ns: likewise.
+        launcher: the framework's event that made its call, or None.
+        missing: why there is no time for it, or "".
+    """
+
+    name: str
+    core: int
+    start_ns: int
+    end_ns: int
+    launcher: Any
+    missing: str = ""
+
+
+def placed(calls: Iterable[HostCall], target: str) -> list[PlacedKernel]:
+    """The kernels of all calls, one after the other on each core."""
+    free_ns: dict[int, int] = {}
+    times: dict[DeviceCall, CallTime] = {}
+    kernels: list[PlacedKernel] = []
+    for one in calls:
+        if one.call not in times:
+            times[one.call] = time_of(one.call, target)
+        for name, time_s, missing in _pieces(one.call.name, times[one.call]):
+            start_ns = max(one.called_ns, free_ns.get(one.core, 0))
+            end_ns = free_ns[one.core] = start_ns + round(time_s * _NS)
+            kernels.append(PlacedKernel(name, one.core, start_ns, end_ns, one.launcher, missing))
+    return kernels
+
+
+def _pieces(name: str, time: CallTime) -> Iterator[tuple[str, float, str]]:
+    """The rows of one call: name, time, and what is missing from it.
+
+    A compiled graph is one row, as it is one launch. What has no time is a row of its own that says
+    so, as a zero beside the operator's name would look like a measurement.
+    """
+    if time.is_one_launch and time.kernels:
+        yield name, time.device_time_s, ""
+    else:
+        yield from ((kernel.name, kernel.device_time_s, "") for kernel in time.kernels)
+    if time.missing:
+        yield f"not timed: {name}", 0.0, time.missing

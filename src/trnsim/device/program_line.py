@@ -1,0 +1,35 @@
+"""The line of the program that a device works for, past the frames of trnsim and of frameworks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trnsim.errors import SourceLine
+
+if TYPE_CHECKING:
+    from types import FrameType, ModuleType
+
+_not_the_program: Final = [str(Path(__file__).parents[1]), "<"]
+
+
+def leave_out(framework: ModuleType) -> None:
+    """From now on, files of `framework`, a package, are none of the program's."""
+    folder = str(Path(str(framework.__file__)).parent)
+    if folder not in _not_the_program:
+        _not_the_program.append(folder)
+
+
+def program_line() -> SourceLine | None:
+    """The innermost line on the stack that belongs neither to trnsim nor to a framework.
+
+    None inside a thread that runs nothing but a framework.
+    """
+    skipped = tuple(_not_the_program)
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(skipped):
+            return SourceLine(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None

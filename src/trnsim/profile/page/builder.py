@@ -1,0 +1,57 @@
+"""Pages as one HTML file each: a shell with the colours, panels and tables that all pages share.
+
+No network, no server: everything that a page shows is in its file. What is put into a template is
+never searched for markers, and text becomes markup only where it was escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib import resources
+from typing import Any, Final
+
+_MARKER: Final = re.compile(r"\{\{(\w+)\}\}")
+# "</script>", "<!--" and U+2028 cannot occur in JSON that has none of these characters.
+_ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+def page(title: str, body: str, style: str = "") -> str:
+    """A whole page: `title` is text, `body` is markup, `style` adds to the style of all pages."""
+    parts = {"title": escape(title), "style": resource("page.css") + style, "body": body}
+    return filled(resource("shell.html"), parts)
+
+
+def panel(heading: str, content: str) -> str:
+    """A part of a page under a heading, which is text; `content` is markup."""
+    return f'<section class="panel"><h2>{escape(heading)}</h2>{content}</section>\n'
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of text; the first column names, the others are figures."""
+    lines = [_cells("th", header), *(_cells("td", row) for row in rows)]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def _cells(tag: str, row: Sequence[str]) -> str:
+    first, *figures = (escape(cell) for cell in row)
+    numbers = "".join(f'<{tag} class="number">{figure}</{tag}>' for figure in figures)
+    return f'<{tag} class="text">{first}</{tag}>{numbers}'
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """`template` with its markers, {{name}}, replaced in one pass."""
+    return _MARKER.sub(lambda marker: parts[marker[1]], template)
+
+
+def as_json(value: Any) -> str:
+    """`value` as JSON that is safe inside a script element."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def resource(name: str) -> str:
+    """A file of this folder: a template, a style or a script."""
+    return (resources.files("trnsim.profile.page") / name).read_text(encoding="utf-8")

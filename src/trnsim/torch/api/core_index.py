@@ -1,0 +1,28 @@
+"""The core that PyTorch means by a device, its name or a number."""
+
+from __future__ import annotations
+
+import torch
+
+from trnsim.device.device_core import core_of
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+Device = torch.device | str | int | None
+
+
+def core_index(device: Device = None) -> int:
+    """The index of the core that a device, its name or a number stands for; 0 for None.
+
+    Raises:
+        NoSuchCore: if there is no core of that index.
+        BadInput: if the device is not a neuron device.
+    """
+    if isinstance(device, str):
+        device = torch.device(device)
+    if isinstance(device, torch.device):
+        if device.type != DEVICE_TYPE:
+            raise BadInput(f"{device} is not a neuron device", line=program_line())
+        device = device.index
+    return core_of(device or 0)

@@ -1,0 +1,22 @@
+from types import SimpleNamespace
+
+from trnsim.device.collective_log import Collective, collectives_text
+
+
+def test_collectives_are_listed_with_their_time_or_without():
+    log = [Collective("allreduce", 1 << 20, (0, 1))] * 2
+    log.append(Collective("alltoall_base", 64, (0, 1)))
+
+    def two_ms(kind, nbytes, ranks, target):
+        assert (nbytes, ranks, target) in ((1 << 20, 2, "trn2"), (64, 2, "trn2"))
+        return SimpleNamespace(time_s=2e-3, origin="made up") if kind == "allreduce" else None
+
+    lines = collectives_text(log, "trn2", two_ms).splitlines()
+    assert lines[0] == "collectives of the whole program on trn2"
+    assert lines[2].split() == ["allreduce", "2", "1", "MiB", "2", "4.000"]
+    assert lines[3].split() == ["alltoall_base", "1", "64", "B", "2", "not", "timed"]
+    assert lines[4:] == ["  from made up"]
+
+
+def test_a_program_without_collectives_says_nothing():
+    assert collectives_text([], "trn2", lambda *_: None) == ""

@@ -1,0 +1,100 @@
+from dataclasses import dataclass
+
+import pytest
+
+from trnsim.device import compiled_graph
+from trnsim.device.call_time import TensorSpec, time_of
+from trnsim.device.compiled_graph import CompiledGraph, compiled, graphs, graphs_text, require_room
+from trnsim.device.hbm import device_memory
+from trnsim.errors import OutOfMemory
+from trnsim.graph import Graph
+from trnsim.lower import costs, memory_plan
+
+
+def made(graph, missing=()):
+    return CompiledGraph("forward-0", (), graph, memory_plan(graph), (), missing, "")
+
+
+def test_two_graphs_that_do_the_same_are_two():
+    graph = Graph()
+    one, other = made(graph), made(graph)
+    assert one != other
+    assert one.operation == "forward-0"
+
+
+def test_its_time_is_its_kernels_started_once_and_says_what_is_missing():
+    graph = Graph()
+    x = graph.input((128, 64), "float32")
+    graph.outputs = [graph.elementwise("relu", graph.transpose(x, (1, 0)))]
+    time = time_of(made(graph, ("one", "two")), "trn2")
+    assert time.kernels == costs(graph, "trn2")
+    assert len(time.kernels) == 2
+    assert time.launch_s == time.kernels[0].launch_s
+    assert time.missing == "one; two"
+
+
+@dataclass(frozen=True)
+class Spec(TensorSpec):
+    """A tensor of a framework."""
+
+    shape: tuple[int, ...]
+    dtype: str = "framework.float32"
+
+
+@pytest.fixture
+def compile_for(monkeypatch):
+    monkeypatch.setattr(compiled_graph, "_graphs", [])
+
+    def compile_for(*shapes, kind="forward", operators=("add",), missing=()):
+        graph = Graph()
+        inputs = [graph.input(shape, "float32") for shape in shapes]
+        graph.outputs = [graph.elementwise("relu", value) for value in inputs]
+        specs = tuple(map(Spec, shapes))
+        return compiled(kind, specs, graph, memory_plan(graph), operators, missing)
+
+    return compile_for
+
+
+def test_graphs_are_numbered_by_kind_and_say_why_they_are_new(compile_for):
+    assert graphs_text() == "nothing was compiled"
+    made = [
+        compile_for((8, 4)),
+        compile_for((8, 4), kind="backward"),
+        compile_for((8, 4), operators=("sub",)),
+        compile_for((9, 4)),
+        compile_for((9, 4)),
+    ]
+    assert [(one.name, one.reason) for one in made] == [
+        ("forward-0", "the first of its kind"),
+        ("backward-0", "the first of its kind"),
+        ("forward-1", "the first of its kind"),
+        ("forward-2", "input 0 was float32[8, 4] in forward-0 and is float32[9, 4] here"),
+        ("forward-3", "as forward-2, for another function"),
+    ]
+    assert graphs() == tuple(made)
+
+
+def test_the_text_has_sizes_memory_and_what_is_missing(compile_for):
+    one = compile_for((256, 4), (8, 8), missing=("svd has no lowering",))
+    assert graphs_text().splitlines() == [
+        "forward-0: 1 operators; the first of its kind",
+        "  inputs   [256, 4], [8, 8]",
+        "  memory   8.5 KiB at most, 4.25 KiB of it inputs",
+        f"  arena    {one.plan.arena_words()}",
+        "  on host  svd has no lowering",
+    ]
+
+
+def test_a_graph_is_refused_from_the_first_byte_that_does_not_fit(compile_for, monkeypatch):
+    one, memory = compile_for((256, 4)), device_memory(0)
+    fresh = one.plan.fresh_bytes
+    assert fresh == 4096
+    monkeypatch.setattr(memory, "peak_bytes", 0)
+    monkeypatch.setattr(memory, "capacity_bytes", memory.live_bytes + fresh)
+    require_room(one, 0)
+    assert memory.peak_bytes == memory.live_bytes + fresh
+    monkeypatch.setattr(memory, "capacity_bytes", memory.live_bytes + fresh - 1)
+    with pytest.raises(OutOfMemory, match=r"forward-0 needs 4 KiB of HBM beside the") as caught:
+        require_room(one, 0)
+    assert "At its peak it holds\n" in str(caught.value)
+    assert caught.value.line.file == __file__

@@ -1,0 +1,105 @@
+from dataclasses import dataclass
+
+import nki
+import nki.language as nl
+import numpy as np
+import pytest
+
+from trnsim.device.call_time import TensorSpec, time_of
+from trnsim.device.kernel_call import KernelCall, ResultSpec
+from trnsim.graph import TensorType
+from trnsim.runs import collecting
+
+
+@dataclass(frozen=True)
+class Spec(TensorSpec):
+    """A tensor of a framework whose dtypes are numpy's names."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def type(self):
+        return TensorType(self.shape, self.dtype)
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Arguments that are not nested; `named` are given by name."""
+
+    named: tuple[str, ...] = ()
+
+    def unflatten(self, leaves):
+        cut = len(leaves) - len(self.named)
+        return tuple(leaves[:cut]), dict(zip(self.named, leaves[cut:], strict=True))
+
+
+@nki.jit
+def halves(source, result, factor=1.0):
+    """Writes its second argument; returns two tensors in a dict, one in a list."""
+    made = [
+        nl.ndarray(source.shape, dtype, buffer=nl.shared_hbm) for dtype in (nl.float32, nl.uint32)
+    ]
+    tile = nl.load(source)
+    for target in (result, *made):
+        nl.store(target, value=nl.multiply(tile, factor))
+    return {"half": made[0], "others": [made[1], None]}
+
+
+@nki.jit
+def wide(source):
+    """What no chip takes: a tile of more than 128 partitions."""
+    return nl.ndarray((256, source.shape[1]), dtype=source.dtype, buffer=nl.sbuf)
+
+
+def call(kernel, *leaves, named=()):
+    return KernelCall(kernel, leaves, Flat(named), tuple(map(type, leaves)), False)
+
+
+def test_an_outline_says_what_is_written_and_returned_without_values():
+    found = call(halves, Spec((8, 4)), Spec((8, 4)))
+    with collecting() as runs:
+        outline = found.outline("trn2")
+    assert not runs  # the user launched nothing
+    assert outline.written == (1,)
+    assert outline.results == {
+        "half": ResultSpec((8, 4), "float32"),
+        "others": [ResultSpec((8, 4), "uint32"), None],
+    }
+    assert found.specs == (Spec((8, 4)), Spec((8, 4)))
+    assert (found.name, found.operation) == ("nki::halves", "halves")
+
+
+def test_its_time_is_that_of_its_outline_on_each_chip():
+    found = call(halves, Spec((8, 4)), Spec((8, 4)))
+    for chip in ("trn1", "trn2"):
+        assert time_of(found, chip).kernels == (found.outline(chip).cost,)
+    assert found.outline("trn1") is not found.outline("trn2")
+
+
+def test_what_a_chip_refuses_has_no_time_and_says_why():
+    time = time_of(call(wide, Spec((8, 4))), "trn2")
+    assert time.kernels == ()
+    assert "256" in time.missing
+
+
+@pytest.mark.parametrize("factor", [1.0, -2.0])
+def test_a_run_gives_values_and_the_same_outline(factor):
+    found = call(halves, Spec((8, 4)), Spec((8, 4)), factor, named=("factor",))
+    arrays = [np.ones((8, 4), np.float32), np.zeros((8, 4), np.float32)]
+    results, outline = found.run(arrays, "trn2")
+    np.testing.assert_array_equal(results["half"], np.full((8, 4), factor, np.float32))
+    np.testing.assert_array_equal(arrays[1], results["half"])
+    assert outline.results == found.outline("trn2").results
+    assert found.outline("trn2") is outline
+
+
+def test_calls_are_equal_where_shapes_numbers_types_and_settings_are():
+    same = [call(halves, Spec((8, 4)), Spec((8, 4)), 1.0) for _ in range(2)]
+    assert same[0] == same[1]
+    assert hash(same[0]) == hash(same[1])
+    for other in (1, True, 2.0):
+        assert call(halves, Spec((8, 4)), Spec((8, 4)), other) != same[0]
+    assert call(halves, Spec((8, 5)), Spec((8, 4)), 1.0) != same[0]
+    changed = KernelCall(halves, same[0].leaves, same[0].tree, same[0].types, True)
+    assert changed != same[0]

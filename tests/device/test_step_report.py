@@ -1,0 +1,91 @@
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from trnsim.device.call_log import Recording, note, recording
+from trnsim.device.collective_log import Collective
+from trnsim.device.step_report import last_step, mfu, step_text, write_step
+from trnsim.device.step_time import step_time
+
+
+@pytest.fixture(scope="module")
+def training(made_up, at):
+    with recording() as found:
+        for _ in range(3):
+            note(made_up("x::dot", (2e-3, 1e-3)), 0, at("up"))
+            note(made_up("x::grad", (4e-3,)), 0, at("up", "backward"))
+            note(made_up("x::none", ()), 0, at(phase="backward"))
+            note(made_up("x::step", (5e-4,)), 0, at(phase="optimizer"))
+            note(made_up("x::step", (5e-4,)), 0, at(phase="optimizer"))
+        note(made_up("x::evaluate"), 0, at("up"))
+    return found
+
+
+def names(events):
+    return [event.call.operation for event in events]
+
+
+def test_the_last_step_is_whole_and_ends_with_the_optimizer(training):
+    assert names(last_step(training)) == ["dot", "grad", "none", "step", "step"]
+
+
+def test_without_an_optimizer_everything_is_the_step(training):
+    assert names(last_step(Recording(training.events[:2]))) == ["dot", "grad"]
+    assert last_step(Recording()) == []
+
+
+def test_the_text_shows_every_chip_and_where_the_time_goes(training):
+    steps = [step_time(last_step(training), name) for name in ("trn2", "trn1")]
+    lines = step_text(steps).splitlines()
+    assert lines[0] == "device: one of the 8 NeuronCores of trn2, 12 GiB of HBM"
+    assert [line.split()[0] for line in lines[1:4]] == ["chip", "trn2", "trn1"]
+    assert [line.split()[1] for line in lines[2:4]] == ["8.000", "16.000"]
+    assert "  up                                     2     7.000   87.5" in lines
+    assert lines[-2:] == [
+        "without a time, so missing above: 1 calls", "       1  x::none has no time"
+    ]  # fmt: skip
+
+
+def test_mfu_is_of_the_peak_and_zero_for_no_time(training):
+    step = step_time(last_step(training), "trn2")
+    assert mfu(step) == pytest.approx(5e6 / (8e-3 * 128 * 128 * 2 * 2.4e9))
+    assert mfu(step_time([], "trn2")) == 0
+
+
+def test_files_hold_the_same(training, tmp_path):
+    training.collectives[:] = [Collective("allreduce", 1 << 20, (0, 1))]
+    shown = []
+    text = write_step(
+        training, tmp_path, "trn1",
+        lambda *_: SimpleNamespace(time_s=2e-3, origin="made up"), show=shown.append,
+    )  # fmt: skip
+    assert shown == [text]
+    assert text.startswith("chip: trn1 (as asked)\n")
+    assert "allreduce" in text
+    assert (tmp_path / "step.txt").read_text() == text + "\n"
+    assert "allreduce" in (tmp_path / "step.html").read_text()
+    chips = json.loads((tmp_path / "step.json").read_text())
+    assert [chip["target"] for chip in chips] == ["trn1", "inf2", "trn2", "trn3"]
+    assert chips[0]["device_time_s"] == pytest.approx(16e-3)
+    assert chips[0]["missing"] == {"x::none has no time": 1}
+    assert chips[0]["by_phase"][0] == {
+        "name": "backward", "calls": 2, "device_time_s": pytest.approx(8e-3)
+    }  # fmt: skip
+
+
+def test_the_trace_has_kernels_under_their_operator_module_and_phase(training, tmp_path):
+    write_step(training, tmp_path, "trn2")
+    events = json.loads((tmp_path / "step-trn2.trace.json").read_text())["traceEvents"]
+    rows = [(e["tid"], e["name"], round(e["ts"]), round(e["dur"])) for e in events if "dur" in e]
+    assert rows[:6] == [
+        ("kernels", "dot-0", 0, 2000),
+        ("kernels", "dot-1", 2000, 1000),
+        ("operators", "x::dot", 0, 3000),
+        ("modules", "up", 0, 3000),
+        ("phases", "forward", 0, 3000),
+        ("kernels", "grad-0", 3000, 4000),
+    ]
+    counted = [event for event in events if event["ph"] == "C"]
+    assert len(counted) == 5
+    assert {tuple(event["args"]) for event in counted} == {("bytes",)}

@@ -1,0 +1,65 @@
+import json
+from html.parser import HTMLParser
+
+import pytest
+
+from trnsim.profile.page.builder import as_json, filled, page, panel, table
+
+HOSTILE = "</script><script>alert(1)</script><!-- \u2028 {{data}} &amp; <b>"
+
+
+class Texts(HTMLParser):
+    """The tags that are open when text comes, and the text; tags must close in order."""
+
+    def __init__(self, markup):
+        super().__init__()
+        self.open, self.seen = [], []
+        self.feed(markup)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):  # noqa: ARG002  the parser's signature
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.seen.append((self.open[-1] if self.open else "", data))
+
+
+def test_a_page_is_one_document_with_its_title_style_and_body():
+    made = page(HOSTILE, "<p>body {{style}}</p>", "p { color: red }")
+    assert made.startswith("<!doctype html>")
+    seen = Texts(made).seen
+    assert ("title", HOSTILE) in seen
+    assert ("p", "body {{style}}") in seen
+    (style,) = [text for tag, text in seen if tag == "style"]
+    assert style.endswith("p { color: red }")
+    assert "--ink" in style
+
+
+def test_headings_and_cells_are_text():
+    seen = Texts(panel(HOSTILE, table([HOSTILE, "n"], [[HOSTILE, "1"], ["plain", "2"]]))).seen
+    texts = [(tag, text) for tag, text in seen if text.strip()]
+    assert texts == [
+        ("h2", HOSTILE), ("th", HOSTILE), ("th", "n"),
+        ("td", HOSTILE), ("td", "1"), ("td", "plain"), ("td", "2"),
+    ]  # fmt: skip
+
+
+def test_figures_are_told_from_names():
+    made = table(["chip", "ms"], [["trn2", "1.5"]])
+    assert '<td class="text">trn2</td><td class="number">1.5</td>' in made
+    assert table(["chip"], []) == '<table><tr><th class="text">chip</th></tr></table>'
+
+
+def test_what_is_put_in_is_not_searched_for_markers():
+    assert filled("{{a}} {{b}}", {"a": "{{b}}", "b": "{{a}}"}) == "{{b}} {{a}}"
+    with pytest.raises(KeyError):
+        filled("{{unknown}}", {})
+
+
+def test_json_cannot_leave_a_script_element():
+    assert json.loads(as_json([HOSTILE])) == [HOSTILE]
+    assert not {"<", ">", "&", "\u2028"} & set(as_json([HOSTILE]))
