@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream clients models opinfo size clean
+.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream digest clients models opinfo size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -71,6 +71,10 @@ accuracy: .venv-upstream/.made ## compare estimates with published times, from c
 # An hour on two cores. SUITES="D1 D5-trn2" runs those; SWEEPS=200 samples the longest; a stopped run goes on.
 upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder [SUITES= SWEEPS=]
 	.venv-upstream/bin/python tests/upstream/conformance.py $(UPSTREAM) $(SUITES) $(SWEEPS:%=--sweeps %)
+
+# PYTHONPATH=OTHER/src digests another checkout; `digest.py --compare A.json B.json` sets two side by side.
+digest: .venv-upstream/.made ## values, times and refusals of all development suites: make digest UPSTREAM=folder [PARTS= SWEEPS=]
+	.venv-upstream/bin/python tests/upstream/digest.py $(UPSTREAM) $(PARTS) $(SWEEPS:%=--sweeps %)
 
 .venv-clients/.made: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-clients

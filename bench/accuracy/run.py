@@ -72,17 +72,22 @@ def recorded(row, folder, make):
     path = CACHE / f"{row['id']}.pkl"
     if path.exists():
         return pickle.loads(path.read_bytes())  # noqa: S301  our own file
-    kernel, cores, arguments = make(row, folder)
-    arguments = {name.removesuffix(".must_alias_input"): a for name, a in arguments.items()}
-    target = "trn1" if row["family"].endswith("trn1") else "trn2"
-    launched = kernel[cores] if cores > 1 else kernel
-    run = trnsim.run(launched, target=target, numerics=False, kernel_kwargs=arguments)
+    cores, run = estimated(row, folder, make)
     programs = [timeline.program for timeline in run.timelines]
-    times = fit.device_times(programs) if target == "trn2" else {}
+    times = fit.device_times(programs) if run.target.name == "trn2" else {}
     interval = run.timeline.interval()
     found = (cores, run.total_time_s, interval.p10, interval.p90, times)
     write(path, pickle.dumps(found))
     return found
+
+
+def estimated(row, folder, make):
+    """The size of the logical core, and the run without values, of a row's kernel."""
+    kernel, cores, arguments = make(row, folder)
+    arguments = {name.removesuffix(".must_alias_input"): a for name, a in arguments.items()}
+    target = "trn1" if row["family"].endswith("trn1") else "trn2"
+    launched = kernel[cores] if cores > 1 else kernel
+    return cores, trnsim.run(launched, target=target, numerics=False, kernel_kwargs=arguments)
 
 
 def forget_older_emulators():

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from ledger import read
 
+import trnsim
 from trnsim.nki import notices
 
 HERE = Path(__file__).parent
-SOURCE = HERE.parents[1] / "src"
+SOURCE = Path(trnsim.__file__).parents[1]
 FILE = "tests/test_nki_sim.py"
 PACKAGES = ("trnfft", "trnsparse")
 # The suite's own host code hands these two kernels the wrong gradient; see trnsparse_plugin.py.

@@ -1,0 +1,119 @@
+"""The parts of the digest that are no tests: published times, peaks, examples and PyTorch.
+
+usage: TRNSIM_DIGEST=FILE TRNSIM_DIGEST_FOLDERS=A:B digest_parts.py PART FOLDER
+"""
+
+import io
+import json
+import os
+import runpy
+import sys
+import tempfile
+from contextlib import redirect_stdout
+from importlib import import_module
+from pathlib import Path
+
+from digest_hook import hook, notes_of_process
+from ledger import sample
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+SAMPLE = 20
+"""Of the kernels with published times, which take a minute each at their largest."""
+COMMANDS = (
+    "run attention.py",
+    "run mistake.py",
+    *(f"run matmul_steps.py {step}" for step in "1234"),
+    "run train_loop.py",
+    "plan train llama-3.1-8b.json --tokens 1e10",
+    "plan serve llama-3.1-8b.json --batch 16",
+    "assess inventory.csv",
+    "demo",
+)
+
+
+def accuracy(notes, folder):
+    """A row for each published time: its estimate, with its interval."""
+    sys.path.insert(0, str(ROOT / "bench" / "accuracy"))
+    bench = import_module("run")
+    makers = {name: getattr(bench.kernels, function) for name, function in KERNELS.items()}
+    rows = json.loads((bench.HERE / "rows.json").read_text(encoding="utf-8"))
+    notes.begin("micro")
+    answers = bench.micro.estimates()
+    for name, estimate_s in answers.items():
+        notes.write(name, time=repr(float(estimate_s)))
+    able = [r for r in rows if bench.kernel_of(r) in makers and not bench.left_out(r, answers)]
+    by_name = {f"{row['family']}[{row['id']}]": row for row in able}
+    chosen = sample(by_name, SAMPLE)
+    os.chdir(folder / "nki-library")
+    for name, row in by_name.items():
+        if name in chosen:
+            notes.begin(name)
+            _, run = bench.estimated(row, folder, makers[bench.kernel_of(row)])
+            interval = run.timeline.interval()
+            notes.write("estimate", time=repr([run.total_time_s, interval.p10, interval.p90]))
+
+
+KERNELS = {"attncte": "attention_cte", "mlptkg": "mlp_tkg", "tut-matmul": "matmul"}
+"""The kernels of published times, and who makes them (bench/accuracy/kernels.py)."""
+
+
+def peaks(notes, folder):
+    """A row for each peak."""
+    del folder
+    sys.path.insert(0, str(ROOT / "bench"))
+    bench = import_module("peaks")
+    notes.begin("rows")
+    for what, target, found, *_ in bench.rows():
+        notes.write(f"{what} {target}", time=repr(float(found)))
+    notes.begin("chips")
+    for chip, kind, found, _ in bench.chips():
+        notes.write(f"{chip} {kind}", time=repr(float(found)))
+
+
+def examples(notes, folder):
+    """A row for what each command says of the examples, with their launches."""
+    del folder
+    for command in COMMANDS:
+        notes.begin(command)
+        with tempfile.TemporaryDirectory() as scratch:
+            os.chdir(scratch)
+            text, error = said_by(command)
+            notes.write("output", text=notes.clean(text), error=notes.clean(error))
+            os.chdir(ROOT)
+
+
+def said_by(command):
+    """What `trnsim COMMAND` prints, and the error or the exit status with which it ends."""
+    words = [str(EXAMPLES / w) if (EXAMPLES / w).is_file() else w for w in command.split()]
+    sys.argv = ["trnsim", *words]
+    out = io.StringIO()
+    try:
+        with redirect_stdout(out):
+            runpy.run_module("trnsim", run_name="__main__")
+    except SystemExit as end:
+        return out.getvalue(), f"exit status {end.code}" if end.code else ""
+    except Exception as error:  # noqa: BLE001  a refusal is a row
+        return out.getvalue(), f"{type(error).__name__}: {error}"
+    return out.getvalue(), ""
+
+
+def pytorch(notes, folder):
+    """Operators and small models on the device."""
+    del folder
+    import_module("digest_torch").run(notes)
+
+
+PARTS = {"accuracy": accuracy, "peaks": peaks, "examples": examples, "torch": pytorch}
+
+
+def main():
+    """Write the rows of a part."""
+    part, folder = sys.argv[1:]
+    notes = notes_of_process()
+    hook(notes)
+    PARTS[part](notes, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
