@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from itertools import zip_longest
 from pathlib import Path
 
 import test_trnsci
@@ -129,7 +130,7 @@ def collect(folder, given):
         with tempfile.TemporaryDirectory() as scratch:
             started, file = time.monotonic(), Path(scratch, f"{name}.jsonl")
             said = todo[name](environment(folder, file))
-            found = {entry["key"]: entry["row"] for entry in read(file)}
+            found = keyed(read(file))
         digest["rows"] |= found
         digest["parts"].append(name)
         if said:
@@ -150,45 +151,70 @@ def write(digest):
     return path
 
 
+def keyed(entries):
+    """Key -> row; a key that came before is told apart by a number."""
+    found, times = {}, Counter()
+    for entry in entries:
+        key = entry["key"]
+        times[key] += 1
+        found[key if times[key] == 1 else f"{key} again {times[key]}"] = entry["row"]
+    return found
+
+
 def differences(one, other):
-    """Kind -> the rows of that kind that differ, as (key, field, what one has, the other)."""
-    found = defaultdict(list)
+    """Kind -> the rows of that kind that differ, by key, with how in words."""
+    found = defaultdict(dict)
     for key in dict.fromkeys([*one, *other]):
         if key not in one or key not in other:
-            row, place = one.get(key, other.get(key)), "" if key in one else "only in the second"
-            found["missing"].append((key, row.get("call", ""), place or "only in the first", ""))
+            place = "the first" if key in one else "the second"
+            found["missing"][key] = f"only in {place}"
             continue
-        fields = dict.fromkeys([*one[key], *other[key]])
-        unequal = [f for f in fields if one[key].get(f) != other[key].get(f)]
+        mine, theirs = one[key], other[key]
+        unequal = [f for f in dict.fromkeys([*mine, *theirs]) if mine.get(f) != theirs.get(f)]
+        if "error" in unequal:  # what was refused has no values and no time
+            unequal = ["error"]
         for field in unequal:
-            kind = KINDS.get(field, field)
-            found[kind].append((key, field, one[key].get(field), other[key].get(field)))
+            said = f"{field}: {unlike(mine.get(field), theirs.get(field))}"
+            kind = found[KINDS[field]]
+            kind[key] = f"{kind[key]}; {said}" if key in kind else said
     return dict(found)
+
+
+def unlike(before, after):
+    """Two values that differ, of texts the first lines that do."""
+    if isinstance(before, str) and isinstance(after, str):
+        lines = zip_longest(before.splitlines(), after.splitlines())
+        before, after = next((pair for pair in lines if pair[0] != pair[1]), (before, after))
+    return f"{before} -> {after}"
+
+
+def part_of(key):
+    """The part that a row is of."""
+    return key.partition(" | ")[0]
 
 
 def compare(one, other, most=SHOWN):
     """Print how two digests differ, by kind; whether they do."""
-    for name, digest in (("first ", one), ("second", other)):
-        print(f"{name}  {digest['commit']}  {len(digest['rows'])} rows  clones {digest['clones']}")
-        for part, said in digest["failed"].items():
-            print(f"        {part} did not end: {said}")
-    shared = [part for part in one["parts"] if part in other["parts"]]
+    for digest in (one, other):
+        head = {name: value for name, value in digest.items() if name not in {"rows", "parts"}}
+        print(f"{len(digest['rows'])} rows of {head}")
     for part in dict.fromkeys([*one["parts"], *other["parts"]]):
-        if part not in shared:
+        if (part in one["parts"]) != (part in other["parts"]):
             print(f"left out, as one of them has it alone: {part}")
-    rows = [
-        {k: row for k, row in digest["rows"].items() if k.partition(" | ")[0] in shared}
+    shared = {*one["parts"]} & {*other["parts"]}
+    mine, theirs = (
+        {key: row for key, row in digest["rows"].items() if part_of(key) in shared}
         for digest in (one, other)
-    ]
-    found = differences(*rows)
+    )
+    found = differences(mine, theirs)
     for kind, unequal in found.items():
-        print(f"\n{kind}: {len({key for key, *_ in unequal})} rows differ")
-        for key, field, before, after in unequal[:most]:
-            print(f"  {key}\n    {field}: {before} -> {after}" if after or before else f"  {key}")
+        by_part = ", ".join(f"{n} of {part}" for part, n in Counter(map(part_of, unequal)).items())
+        print(f"\n{kind}: {len(unequal)} rows differ: {by_part}")
+        for key, said in [*unequal.items()][:most]:
+            print(f"  {key}\n    {said}")
         if len(unequal) > most:
             print(f"  and {len(unequal) - most} more")
-    same = sum(row == rows[1].get(key) for key, row in rows[0].items())
-    print(f"\n{same} rows are equal")
+    print(f"\n{sum(row == theirs.get(key) for key, row in mine.items())} rows are equal")
     return bool(found or one["failed"] or other["failed"])
 
 

@@ -220,8 +220,8 @@ def test_a_row_that_differs_is_shown_under_its_kind_alone(compared, field, value
     rows = {"s | t | 1": ROW, "s | t | 2": ROW}
     differs, text = compared(rows, {**rows, "s | t | 1": other})
     assert differs
-    assert [line for line in text.splitlines() if line.endswith("differ")] == [
-        f"{kind}: 1 rows differ"
+    assert [line for line in text.splitlines() if "differ" in line] == [
+        f"{kind}: 1 rows differ: 1 of s"
     ]
     assert f"s | t | 1\n    {field}: {ROW.get(field)} -> {value}" in text
     assert "\n1 rows are equal" in text
@@ -234,13 +234,36 @@ def test_a_row_that_only_one_has_is_missing(compared, at, said):
     differs, text = compared(*rows)
     assert differs
     assert "missing: 1 rows differ" in text
-    assert f"s | t | 2\n    {ROW['call']}: {said}" in text
+    assert f"  s | t | 2\n    {said}\n" in text
 
 
 def test_a_part_that_did_not_end_is_a_difference(compared):
     differs, text = compared({}, {}, failed={"s": "status 2: no such file"})
     assert differs
-    assert "s did not end: status 2: no such file" in text
+    assert "{'s': 'status 2: no such file'}" in text
+
+
+def test_a_row_that_is_refused_now_is_a_refusal_alone(compared):
+    refused = {"call": ROW["call"], "error": "NotModelled: no"}
+    differs, text = compared({"s | t | 1": ROW}, {"s | t | 1": refused})
+    assert differs
+    assert "refusal: 1 rows differ" in text
+    assert "values:" not in text
+    assert "error: None -> NotModelled: no" in text
+
+
+def test_of_long_texts_the_lines_that_differ_are_shown(compared):
+    one, other = {"text": "a\nb\nc"}, {"text": "a\nB\nc\nd"}
+    assert "text: b -> B\n" in compared({"s | t | output": one}, {"s | t | output": other})[1]
+    longer = {"text": "a\nb\nc\nd"}
+    assert "text: None -> d\n" in compared({"s | t | output": one}, {"s | t | output": longer})[1]
+
+
+def test_a_key_that_comes_again_is_a_row_of_its_own():
+    entries = [{"key": key, "row": {"time": key + str(n)}} for n, key in enumerate("aba")]
+    assert digest.keyed(entries) == {
+        "a": {"time": "a0"}, "b": {"time": "b1"}, "a again 2": {"time": "a2"}
+    }  # fmt: skip
 
 
 def test_a_part_of_one_alone_is_named_and_not_compared(capsys):
