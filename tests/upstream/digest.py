@@ -116,7 +116,7 @@ def collect(folder, given):
     clones = sorted({clone for suite in SUITES for clone in suite.clones})
     edited = git(SOURCE.parent, "status", "--porcelain", "--", "src")
     digest = {
-        "commit": commit(SOURCE.parent, ".") + ("+" if edited else ""),
+        "commit": (commit(SOURCE.parent, ".") or "unknown") + ("+" if edited else ""),
         "clones": {clone: commit(folder, clone) for clone in clones},
         "cases": given.cases,
         "sweeps": given.sweeps,
