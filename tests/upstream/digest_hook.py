@@ -3,7 +3,7 @@
 usage: TRNSIM_DIGEST=FILE TRNSIM_DIGEST_FOLDERS=A:B pytest -p digest_hook ...
 
 A line of FILE is one JSON object: the key of a row and the row (digest.py). Of trnsim only names
-that other versions have are used: `trnsim.run.launch`, what it is given, and the Run that it makes.
+that other versions have are used: `launch` of trnsim.runs, what it is given, and the Run it makes.
 Messages are kept without the folders named, without addresses, and without trnsim's own lines.
 """
 
@@ -168,9 +168,17 @@ def _bytes(array):
     return plain.reshape(-1).view(np.uint8).data, str(plain.dtype)
 
 
+def _launch():
+    """What every run goes through; its module was `trnsim.run` before `trnsim.runs`."""
+    try:
+        return import_module("trnsim.runs").launch
+    except ModuleNotFoundError:
+        return import_module("trnsim.run").launch
+
+
 def hook(notes):
     """Note every launch from now on; the function undoes it."""
-    original = import_module("trnsim.run").launch
+    original = _launch()
 
     @functools.wraps(original)
     def launch(kernel, args, kwargs, chip, *rest, **named):

@@ -1,6 +1,6 @@
 """The PyTorch side of the digest: a row for every operator call of fixed models and samples.
 
-Values are computed instruction by instruction, so that `trnsim.run.launch` tells each call's
+Values are computed instruction by instruction, so that `trnsim.runs.launch` tells each call's
 kernels; its time is what two timing events around it say. Only PyTorch's own interface is used.
 """
 
