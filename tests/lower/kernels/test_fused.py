@@ -158,3 +158,15 @@ def test_a_broadcast_takes_what_its_bytes_take(shape, given, dims, dtype):
         wide[dim] = length
     (found,) = evaluate(g, [values])
     np.testing.assert_array_equal(found, np.broadcast_to(values.reshape(wide), shape))
+
+
+def test_operands_that_meet_again_and_again_are_looked_at_once():
+    """Thirty squares of a reduction: looking at both operands of each would never end."""
+    g = Graph()
+    x = g.input((4, 8), "float32")
+    total = g.reduce("maximum", x, (1,))
+    for _ in range(30):
+        total = g.elementwise("multiply", total, total)
+    g.outputs = [g.elementwise("add", x, g.broadcast_in_dim(total, (4, 8), (0,)))]
+    ones = np.ones((4, 8), np.float32)
+    np.testing.assert_array_equal(evaluate(g, [ones])[0], ones + 1)

@@ -45,33 +45,53 @@ def fused(inputs: list[Tensor], group: Group) -> tuple[Tensor, ...]:
             given[node.result.number] = given[node.values[0].number]
     outputs = {value.number: tiles.output(value.shape, value.dtype) for value in group.outputs}
     for space in spaces(group):
-        shared: dict[Hashable, Tensor] = {}
+        walk = _Walk(group, space, given, outputs)
         *outer, inner = space.rows
         for index in product(*(range(axis.length) for axis in outer)):
             for start, length in tiles.pieces(inner.length, P):
-                _Rows(group, space, given, outputs, (*index, start), length, shared).run()
+                _Rows(walk, (*index, start), length).run()
     return tuple(outputs.values())
+
+
+class _Walk:
+    """What all rows of a space share.
+
+    Attributes:
+        given: tensors in HBM by value, and those that views are of.
+        nodes: what is computed, by value.
+        first: the element at which each view begins.
+        columns: the values that are one number to a row.
+        shared: tiles that all rows read, once they are loaded.
+    """
+
+    def __init__(
+        self, group: Group, space: Space, given: dict[int, Tensor], outputs: dict[int, Tensor]
+    ) -> None:
+        self.group, self.space, self.given, self.outputs = group, space, given, outputs
+        self.nodes = {n.result.number: n for n in group.nodes if n.result.number not in given}
+        self.first = first_elements(group)
+        self.shared: dict[Hashable, Tensor] = {}
+        self.columns = {
+            number for number in given if not any(axis.steps.get(number) for axis in space.columns)
+        }
+        for number, node in self.nodes.items():
+            if self._is_column(node):
+                self.columns.add(number)
+
+    def _is_column(self, node: Node) -> bool:
+        if node.kind is Kind.LEAF:
+            return isinstance(node.operation, Constant)
+        is_reduced = node.kind is Kind.REDUCTION
+        return is_reduced or all(value.number in self.columns for value in node.values)
 
 
 class _Rows:
     """Up to 128 rows of the space: values are computed when asked for, and each reduction once."""
 
-    def __init__(
-        self,
-        group: Group,
-        space: Space,
-        given: dict[int, Tensor],
-        outputs: dict[int, Tensor],
-        place: tuple[int, ...],
-        count: int,
-        shared: dict[Hashable, Tensor],
-    ) -> None:
-        self._group, self._space = group, space
-        self._given, self._outputs = given, outputs
+    def __init__(self, walk: _Walk, place: tuple[int, ...], count: int) -> None:
+        self._walk, self._group, self._space = walk, walk.group, walk.space
+        self._given, self._nodes, self._shared = walk.given, walk.nodes, walk.shared
         self._place, self._count = place, count
-        self._nodes = {n.result.number: n for n in group.nodes if n.result.number not in given}
-        self._shared = shared
-        self._first = first_elements(group)
         self._kept: dict[int, Tensor] = {}
         self._of_piece: dict[int, Tensor] = {}
         self._pieces = self._cut()
@@ -106,18 +126,9 @@ class _Rows:
             self._of_piece.clear()
         self._piece = piece
 
-    def _is_column(self, number: int) -> bool:
-        """Whether a value is one number to a row."""
-        if number in self._given:
-            return not any(axis.steps[number] for axis in self._space.columns)
-        node = self._nodes[number]
-        if node.kind is Kind.LEAF:
-            return isinstance(node.operation, Constant)
-        return node.kind is Kind.REDUCTION or all(self._is_column(v.number) for v in node.values)
-
     def _value(self, number: int) -> Tensor:
         """A tile [rows, columns of the piece], or [rows, 1]."""
-        kept = self._kept if self._is_column(number) else self._of_piece
+        kept = self._kept if number in self._walk.columns else self._of_piece
         if number not in kept:
             kept[number] = self._made(number)
         return kept[number]
@@ -180,7 +191,7 @@ class _Rows:
         """[step, count] of rows and columns, and the first element, in a tensor's elements."""
         rows, columns = self._space.rows, self._space.columns
         offset = self._space.offset if any(a.steps.get(key) for a in (*rows, *columns)) else 0
-        offset += self._first.get(key, 0)
+        offset += self._walk.first.get(key, 0)
         offset += sum(a.steps.get(key, 0) * at for a, at in zip(rows, self._place, strict=True))
         pattern = [(rows[-1].steps.get(key, 0), self._count)]
         is_leaf = key in self._nodes and self._nodes[key].kind is Kind.LEAF
@@ -193,7 +204,7 @@ class _Rows:
 
     def _store(self, value: Value, key: int) -> None:
         """Write a value, its column repeated where the output has all columns."""
-        view = self._view(self._outputs[value.number], key)
+        view = self._view(self._walk.outputs[value.number], key)
         tile, columns = self._value(value.number), prod(view.shape[1:])
         if tile.shape[1] != columns:
             tile = self._widened(value.number, tile, columns, view.dtype)
