@@ -56,11 +56,12 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
     """The outputs of a graph, computed instruction by instruction."""
     verify(graph)
     known = {value.number: array for value, array in zip(graph.inputs, inputs, strict=True)}
-    reshapes = {node.result.number: node for node in graph.nodes if node.kind is Kind.ALIAS}
+    aliases = {node.result.number: node for node in graph.nodes if node.kind is Kind.ALIAS}
 
     def array_of(value: Value) -> Array:
         if value.number not in known:
-            known[value.number] = array_of(reshapes[value.number].values[0])
+            source = np.ascontiguousarray(array_of(aliases[value.number].values[0]))
+            known[value.number] = source.view(value.type.numpy_dtype())
         return known[value.number].reshape(value.shape)
 
     for group in groups(graph):

@@ -67,3 +67,21 @@ def test_windows_are_added_to_where_they_came_from(agree):
         return leaf.grad
 
     agree(gradient, torch.randn(2, 12, 3), tolerance=0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "other"),
+    [
+        (torch.float32, torch.int32),
+        (torch.float32, torch.int16),
+        (torch.bfloat16, torch.float32),
+        (torch.uint8, torch.bool),
+    ],
+)
+def test_the_same_bytes_as_another_type(dtype, other):
+    x = torch.tensor([[0, 1, 2, 3], [4, 5, 6, 7]]).to(dtype)
+    x = x % 2 if other is torch.bool else x
+    with numerics("exact") as on_host:
+        found = (x.to("neuron").view(other) != 0).cpu()
+    assert torch.equal(found, x.view(other) != 0)
+    assert not on_host

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
-from trnsim.graph.ops.layout import Concatenate
+from trnsim.graph.ops.layout import Concatenate, Reinterpret
 
 
 def copied(b: Build, x: Value, *_: Any, **__: Any) -> Value:
@@ -127,8 +127,13 @@ def repeat(b: Build, x: Value, times: Sequence[int]) -> Value:
 
 
 def view(b: Build, x: Value, *_: Any, **__: Any) -> Value:
-    """The same elements in another shape; in a graph, where nothing is a view."""
-    return b.graph.reshape(x, b.results[0].shape)
+    """The same elements in another shape, or the same bytes as another type."""
+    wanted = b.results[0]
+    if wanted.dtype != x.dtype:
+        if wanted.nbytes != x.type.nbytes or not x.shape:
+            raise Unlowered("a single number, or integers of 64 bits, as another type")
+        x = b.graph.apply(Reinterpret(wanted.dtype), x)
+    return b.graph.reshape(x, wanted.shape)
 
 
 def permute(b: Build, x: Value, dims: Sequence[int]) -> Value:

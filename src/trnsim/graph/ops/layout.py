@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
-from trnsim.graph.types import Array, Shape, TensorType, dense
+from trnsim.graph.types import ITEM_BYTES, Array, Shape, TensorType, dense
 
 _F32 = "float32"
 
@@ -35,6 +35,37 @@ class Reshape(Operation, kind=Kind.ALIAS):
         return (
             Example(cls((8, 6)), (TensorType((4, 12), _F32),), ("distinct",)),
             Example(cls(()), (TensorType((1, 1), _F32),), ("distinct",)),
+        )
+
+
+class Reinterpret(Operation, kind=Kind.ALIAS, source="torch.Tensor.view, of another dtype"):
+    """The operand's bytes as another type; the last dimension is longer or shorter by the sizes.
+
+    `BitcastConvert` computes, element by element; this is the same memory.
+    """
+
+    operands = ("operand",)
+    reads_stored = True
+    to: str = "int32"
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """As many bytes."""
+        *outer, last = given[0].shape or (1,)
+        size = last * ITEM_BYTES[given[0].dtype]
+        if size % ITEM_BYTES[self.to] or not given[0].shape:
+            self.refuse(f"of {given[0]} to {self.to}; legal: rows of whole elements")
+        return (TensorType((*outer, size // ITEM_BYTES[self.to]), self.to),)
+
+    def reference(self, operand: Array) -> Array:
+        """The bytes."""
+        return np.ascontiguousarray(operand).view(TensorType((), self.to).numpy_dtype())
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """To a type of the same size, a shorter and a longer one."""
+        pairs = ((_F32, "int32"), (_F32, "int16"), ("bfloat16", "int32"), ("uint8", "int8"))
+        return tuple(
+            Example(cls(to), (TensorType((3, 40), given),), ("edges",)) for given, to in pairs
         )
 
 
