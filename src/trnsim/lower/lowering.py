@@ -6,8 +6,9 @@ which chip. No operation has a time without a kernel: one that has none says so 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,10 +18,11 @@ from trnsim.errors import NotModelled
 from trnsim.graph import Graph, Kind, Value, verify
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.types import BOOL
-from trnsim.lower import cache
+from trnsim.lower import cache, control
 from trnsim.lower.fusion import Group, groups
 from trnsim.lower.kernels import attention, indexing, matmul, movement, rows
 from trnsim.lower.kernels.fused import fused
+from trnsim.lower.legalize import legalize
 from trnsim.lower.rules import KERNELS
 from trnsim.nki.kernel import Kernel
 from trnsim.runs import Run, run
@@ -53,8 +55,13 @@ class Cost:
 
 
 def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> list[Array]:
-    """The outputs of a graph, computed instruction by instruction."""
+    """The outputs of a graph, computed instruction by instruction.
+
+    Raises:
+        NotModelled: for an operation without a kernel, by name.
+    """
     verify(graph)
+    graph = legalize(graph)
     known = {value.number: array for value, array in zip(graph.inputs, inputs, strict=True)}
     aliases = {node.result.number: node for node in graph.nodes if node.kind is Kind.ALIAS}
 
@@ -65,11 +72,20 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
         return known[value.number].reshape(value.shape)
 
     for group in groups(graph):
-        found = launch(group, [array_of(value) for value in group.inputs], target).outputs
-        made = found if isinstance(found, tuple) else (found,)
+        made = _made(group, array_of, target)
         for value, array in zip(group.outputs, made, strict=True):
             known[value.number] = array.view(np.bool_) if value.dtype == BOOL else array
     return [array_of(value) for value in graph.outputs]
+
+
+def _made(group: Group, array_of: Callable[[Value], Array], target: str) -> Sequence[Array]:
+    """What a group gives: by its kernel, or by the kernels of the graphs that it runs."""
+    (node, *_) = group.nodes
+    if node.kind is Kind.CONTROL:
+        given = [array_of(value) for value in node.values]
+        return control.run(node.operation, given, partial(evaluate, target=target))
+    found = launch(group, [array_of(value) for value in group.inputs], target).outputs
+    return found if isinstance(found, tuple) else (found,)
 
 
 def costs(graph: Graph, target: str = "trn2") -> tuple[Cost, ...]:
@@ -83,7 +99,7 @@ def costs(graph: Graph, target: str = "trn2") -> tuple[Cost, ...]:
         if len(_costs) >= _REMEMBERED:  # its keys hold numbers, such as a learning rate
             _costs.clear()
         verify(graph)
-        _costs[key] = tuple(_cost(group, target) for group in groups(graph))
+        _costs[key] = tuple(_cost(group, target) for group in groups(legalize(graph)))
     return _costs[key]
 
 
@@ -98,6 +114,8 @@ def _cost(group: Group, target: str) -> Cost:
         call: Any = operation.call
         found: Cost = call.outline(target).cost
         return found
+    if operation.kind is Kind.CONTROL:
+        return _of_control(group, target)
     key = (_renumbered(group), target)
     if key not in _cost_of:
         stored = cache.read(key)
@@ -105,6 +123,28 @@ def _cost(group: Group, target: str) -> Cost:
         if stored is None:
             cache.write(key, asdict(_cost_of[key]))
     return _cost_of[key]
+
+
+def _of_control(group: Group, target: str) -> Cost:
+    """All kernels of the graphs that a group runs, as one.
+
+    To read the value that decides takes no time here: no document gives one.
+    """
+    (node,) = group.nodes
+    words, runs = control.times(node.operation, lambda graph: _total_s(costs(graph, target)))
+    kernels = [(times, cost) for graph, times in runs for cost in costs(graph, target)]
+    return Cost(
+        f"{node.name} ({words})",
+        sum(times * cost.device_time_s for times, cost in kernels),
+        sum(times * cost.launch_s for times, cost in kernels),
+        sum(times * cost.instructions for times, cost in kernels),
+        sum(times * cost.flop for times, cost in kernels),
+        sum(times * cost.hbm_bytes for times, cost in kernels),
+    )
+
+
+def _total_s(kernels: Sequence[Cost]) -> float:
+    return sum(cost.device_time_s + cost.launch_s for cost in kernels)
 
 
 def _measured(group: Group, target: str) -> Cost:
@@ -148,6 +188,12 @@ def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool
         NotModelled: if its operation has none.
     """
     function = KERNELS.get(type(group.nodes[0].operation))
+    if group.nodes[0].kind is Kind.COLLECTIVE:
+        raise NotModelled(
+            f"{group.name} has no kernel yet: it exchanges values between cores, and a graph is "
+            "lowered for one",
+            fix="take it out of the graph, and call the framework's collective between graphs",
+        )
     if function is None and not group.is_fused:
         raise NotModelled(
             f"{group.name} has no kernel yet; there are kernels for chains of elementwise "

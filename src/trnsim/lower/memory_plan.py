@@ -14,9 +14,12 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
-from trnsim.graph import Graph, Kind, TensorType
+from trnsim.graph import Graph, Kind, Node, TensorType
+from trnsim.graph.ops.control_flow import While
+from trnsim.lower import control
 from trnsim.lower.arena import Arena, Block, arena
 from trnsim.lower.fusion import groups
+from trnsim.lower.legalize import legalize
 from trnsim.profile.words import bytes_words
 
 _ROWS: Final = 12
@@ -135,6 +138,8 @@ class MemoryPlan:
 
 def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryPlan:
     """Where the tensors of `graph` live; `names` are its inputs', by the value's number."""
+    given = [value.number for value in graph.inputs]
+    graph = legalize(graph)
     found = groups(graph)
     source = {n.result.number: n.values[0].number for n in graph.nodes if n.kind is Kind.ALIAS}
 
@@ -151,12 +156,31 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
     returned = {origin(value.number) for value in graph.outputs}
     named = names or {}
     held = [
-        Held(named.get(value.number, f"input {place}"), value.type, -1, end)
-        for place, value in enumerate(graph.inputs)
+        Held(named.get(number, f"input {place}"), value.type, -1, end)
+        for place, (number, value) in enumerate(zip(given, graph.inputs, strict=True))
     ]
     for place, group in enumerate(found):
         for value in group.outputs:
             number = origin(value.number)
             died = last.get(number, place)
             held.append(Held(group.name, value.type, place, died, number in returned))
+        held += [
+            Held(f"inside {group.name}", TensorType((nbytes,), "uint8"), place, place)
+            for node in group.nodes
+            for nbytes in (_inside_bytes(node),)
+            if nbytes
+        ]
     return MemoryPlan(tuple(held), tuple(group.name for group in found))
+
+
+def _inside_bytes(node: Node) -> int:
+    """What the graphs that a node runs need of HBM beside its operands and results.
+
+    Of several graphs one runs at a time. What a `while` gives from trip to trip lies once more,
+    beside the results, while the next is computed.
+    """
+    operation = node.operation
+    plans = [memory_plan(graph) for graph in control.graphs(operation)]
+    inside = max((plan.arena.nbytes for plan in plans), default=0)
+    carried = sum(value.type.nbytes for value in node.results)
+    return inside + (carried if isinstance(operation, While) else 0)

@@ -55,14 +55,18 @@ def _of_weight(b: Build, weight: Value, groups: int, *, is_turned: bool) -> Valu
 def _forward(
     b: Build, x: Value, weight: Value, windows: Windows, groups: int, places: Sizes
 ) -> Value:
-    """The products of weight ``[O, C / groups, *kernel]`` with what lies under its taps."""
-    taps = windows.taps(b, windows.padded(b, x, places), places)
-    if groups == x.shape[1] == weight.shape[0]:
+    """The products of a weight with the windows of an input."""
+    return products(b, windows.taps(b, windows.padded(b, x, places), places), weight, groups)
+
+
+def products(b: Build, taps: Sequence[Value], weight: Value, groups: int) -> Value:
+    """The products of weight ``[O, C / groups, *kernel]`` with its taps ``[N, C, *places]``."""
+    batch, channels, *places = taps[0].shape
+    if groups == channels == weight.shape[0]:
         return _channel_by_channel(b, taps, weight)
     rows = _of_weight(b, weight, groups, is_turned=False)
-    last = len(rows.shape) - 1
-    found = b.graph.dot_general(rows, _joined(b, taps, groups), (last, last - 1), "float32")
-    return _batch_first(b, found, x.shape[0], places)
+    found = b.graph.dot_general(rows, _joined(b, taps, groups), (2, 1), "float32")
+    return _batch_first(b, found, batch, places)
 
 
 def _backward(

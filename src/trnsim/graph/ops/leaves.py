@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Final
 
 import numpy as np
 
@@ -81,9 +82,11 @@ class Rng(Leaf):
 
 
 class RngBitGenerator(Operation, kind=Kind.KERNEL):
-    """Random bits from a state: the state after, and a uint32 tensor of `shape`.
+    """Random bits from a state of four words: the state after, and a uint32 tensor of `shape`.
 
-    StableHLO leaves the algorithm DEFAULT to the implementation. Equal states give equal bits.
+    StableHLO leaves the algorithm DEFAULT to the implementation: here it is `Threefry`. The state's
+    first two words are the key, the other two the count of blocks so far, low word first. Of n
+    blocks the bits are all first words, then all second words.
     """
 
     operands = ("initial_state",)
@@ -92,19 +95,62 @@ class RngBitGenerator(Operation, kind=Kind.KERNEL):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The state's and the bits'."""
+        if given[0].shape != (_STATE_WORDS,):
+            self.refuse(f"of {given[0]}; legal: a state of {_STATE_WORDS} words")
         return given[0], TensorType(self.shape, "uint32")
 
     def reference(self, initial_state: Array) -> tuple[Array, Array]:
-        """Philox, keyed by the state (numpy.random.Philox)."""
-        words = [int(word) for word in initial_state.ravel()]
-        key = sum(word << (32 * place) for place, word in enumerate(words)) % 2**128
-        generator = np.random.Generator(np.random.Philox(key=key))
-        bits = generator.integers(0, 2**32, self.shape, np.uint32)
-        after = (key + prod(self.shape)) % 2**128
-        state = [(after >> (32 * place)) % 2**32 for place in range(len(words))]
-        return np.array(state, np.int64).reshape(initial_state.shape), bits.astype(np.int64)
+        """Blocks by their numbers, modulo 2**64."""
+        key, (low, high) = initial_state[:2], (int(word) for word in initial_state[2:])
+        elements = prod(self.shape)
+        first = low + 2**32 * high
+        blocks = np.arange(-(-elements // 2), dtype=np.uint64) + np.uint64(first)
+        bits = np.concatenate(Threefry.words(key, blocks % 2**32, blocks >> 32))
+        after = (first + len(blocks)) % 2**64
+        state = np.array([*key, after % 2**32, after >> 32], np.int64)
+        return state, bits[:elements].reshape(self.shape).astype(np.int64)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """A state of four words."""
-        return (Example(cls((128, 64)), (TensorType((4,), "uint32"),), ("places",), 1000),)
+        """An even and an odd number of words."""
+        state = (TensorType((_STATE_WORDS,), "uint32"),)
+        return (
+            Example(cls((128, 64)), state, ("places",), 1000),
+            Example(cls((3, 5)), state, ("edges",)),
+        )
+
+
+_STATE_WORDS: Final = 4
+
+
+class Threefry:
+    """Threefry2x32: two random words from a key of two words and the number of a block.
+
+    Source: J. Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011), section 4.1,
+    with 20 rounds and a key entering after every fourth.
+    """
+
+    PARITY: Final = 0x1BD11BDA
+    _TURNS: Final = (13, 15, 26, 6, 17, 29, 16, 24)
+    _ROUNDS: Final = 20
+
+    @classmethod
+    def turns(cls) -> tuple[int, ...]:
+        """Places by which each round turns a word to the left."""
+        return tuple(cls._TURNS[number % len(cls._TURNS)] for number in range(cls._ROUNDS))
+
+    @classmethod
+    def words(cls, key: Array, low: Array, high: Array) -> tuple[Array, Array]:
+        """Both words of each block, whose number has a low and a high word; uint64 below 2**32."""
+        word, keys = np.uint64(2**32 - 1), [np.uint64(one) for one in key]
+        keys.append(keys[0] ^ keys[1] ^ np.uint64(cls.PARITY))
+        left, right = (low + keys[0]) & word, (high + keys[1]) & word
+        for number, turn in enumerate(cls.turns()):
+            left = (left + right) & word
+            high_part, low_part = right << np.uint64(turn), right >> np.uint64(32 - turn)
+            right = (high_part | low_part) & word ^ left
+            if number % 4 == 3:  # noqa: PLR2004  every fourth round
+                step = number // 4 + 1
+                left = (left + keys[step % 3]) & word
+                right = (right + keys[(step + 1) % 3] + np.uint64(step)) & word
+        return left, right

@@ -1,0 +1,62 @@
+"""Control flow: graphs that run as values decide, one kernel after the other.
+
+The host, or a register of the core, reads the value and chooses: no kernel runs on its account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from trnsim.errors import InternalError, NotModelled
+from trnsim.graph import Graph, Operation
+from trnsim.graph.ops.control_flow import Case, If, While
+
+Array = np.ndarray[Any, Any]
+Evaluate = Callable[[Graph, Sequence[Array]], list[Array]]
+
+
+def run(operation: Operation, given: Sequence[Array], evaluate: Evaluate) -> list[Array]:
+    """What the graphs give that the values choose."""
+    if isinstance(operation, While):
+        condition, body = graphs(operation)
+        held = list(given)
+        while bool(evaluate(condition, held)[0]):
+            held = evaluate(body, held)
+        return held
+    if not isinstance(operation, If | Case):
+        raise InternalError(f"{operation.name} runs no graph")
+    return evaluate(operation.branches[operation.chosen(given[0])], given[1:])
+
+
+def graphs(operation: Operation) -> tuple[Graph, ...]:
+    """The graphs that an operation may run; those of a `while` are its condition and its body."""
+    if isinstance(operation, If | Case):
+        return operation.branches
+    if isinstance(operation, While) and operation.condition and operation.body:
+        return operation.condition, operation.body
+    return ()
+
+
+def times(
+    operation: Operation, seconds: Callable[[Graph], float]
+) -> tuple[str, list[tuple[Graph, int]]]:
+    """Which graphs an operation runs, how often, and that in words.
+
+    Of branches the dearest one: the time is an upper bound.
+
+    Raises:
+        NotModelled: for a `while` whose number of trips is not known.
+    """
+    if not isinstance(operation, While):
+        dearest = max(graphs(operation), key=seconds)
+        return "at most, the dearest branch", [(dearest, 1)]
+    if operation.trips is None:
+        raise NotModelled(
+            "while runs as often as its values decide, so it has no time",
+            fix="give `trips`, or evaluate it",
+        )
+    condition, body = graphs(operation)
+    return f"{operation.trips} trips", [(condition, operation.trips + 1), (body, operation.trips)]

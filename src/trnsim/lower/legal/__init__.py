@@ -1,0 +1,1 @@
+"""Legal forms: operations without a kernel of their own, as operations that have one."""

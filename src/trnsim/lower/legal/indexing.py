@@ -1,0 +1,259 @@
+"""Gather, scatter and dynamic slices in all their forms, as rows of a table.
+
+The operand is a table whose rows are the widest runs of elements that lie together in every slice.
+A slice is then a list of rows: where it starts, plus where each of its rows lies within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from trnsim.graph import Node, TensorType, Value
+from trnsim.graph.decompositions.build import Build
+from trnsim.graph.decompositions.indexing import moved
+from trnsim.graph.ops.layout import DynamicSlice, DynamicUpdateSlice
+from trnsim.graph.ops.lookup import Gather, Scatter
+from trnsim.graph.types import ITEM_BYTES, Shape
+from trnsim.lower.rules import legal
+
+Starts = Sequence[Value | None]
+"""For each dimension of the operand, where the slices start, [B] of int32; None for 0."""
+
+_WIDEST: Final = 2048
+"""Elements of a row: long enough to hide the fixed cost of a transfer, and few for a partition."""
+_ROW_BYTES: Final = 64 * 1024
+"""Bytes of a partition that a row may take from which elements are gathered: a third of SBUF."""
+_DESCRIPTORS: Final = ("int32", "uint32")
+"""Indices that a transfer takes (nki-dge.rst, Indirect addressing)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A tensor as a table, and slices of one size as rows of it.
+
+    Attributes:
+        shape: the tensor's.
+        sizes: of a slice.
+    """
+
+    shape: Shape
+    sizes: Shape
+
+    @property
+    def outer(self) -> int:
+        """How many first dimensions a slice does not have whole and together."""
+        pairs = list(zip(self.shape, self.sizes, strict=True))
+        return next((dim + 1 for dim in reversed(range(len(pairs))) if len({*pairs[dim]}) > 1), 0)
+
+    @property
+    def width(self) -> int:
+        """Elements of a row: a part of those that lie together where they are many."""
+        together = prod(self.shape[self.outer :])
+        return max(n for n in range(1, min(together, _WIDEST) + 1) if together % n == 0)
+
+    @property
+    def parts(self) -> int:
+        """How many rows lie together."""
+        return prod(self.shape[self.outer :]) // self.width
+
+    @property
+    def table(self) -> Shape:
+        """The tensor's shape as a table."""
+        return prod(self.shape) // self.width, self.width
+
+    @property
+    def within(self) -> Shape:
+        """The rows of a slice, in the slice's own dimensions."""
+        return (*self.sizes[: self.outer], self.parts)
+
+    def numbers(self, b: Build, starts: Starts, count: int) -> Value:
+        """Which row of the table each row of `count` slices is: [B, *within], int32."""
+        steps = [prod(self.shape[dim + 1 : self.outer]) * self.parts for dim in range(self.outer)]
+        shape = (count, *self.within)
+        terms = [
+            b.graph.broadcast_in_dim(_scaled(b, start, step), shape, (0,))
+            for start, step in zip(starts, steps, strict=False)
+            if start is not None
+        ]
+        terms += [
+            _scaled(b, b.graph.iota(shape, dim + 1), step)
+            for dim, step in enumerate([*steps, 1])
+            if shape[dim + 1] > 1
+        ]
+        return b.total(terms) if terms else b.filled(0, TensorType(shape, "int32"))
+
+
+def _scaled(b: Build, value: Value, step: int) -> Value:
+    return value if step == 1 else b.ew("multiply", value, float(step))
+
+
+def _clamped(b: Build, index: Value, largest: int) -> Value:
+    """An index from 0 to `largest`, int32; compared as the type it is, which has both bounds."""
+    own = np.iinfo(index.type.numpy_dtype())
+    if largest == 0:
+        return b.filled(0, TensorType(index.shape, "int32"))
+    inside = b.ew("clamp", 0.0, index, float(min(largest, own.max)), dtype=index.dtype)
+    return b.convert(inside, "int32")
+
+
+def _flat(b: Build, value: Value) -> Value:
+    return b.graph.reshape(value, (value.type.elements,))
+
+
+def _batch(op: Gather | Scatter, indices: Shape) -> Shape:
+    """The dimensions of the indices that are not the vector."""
+    return tuple(n for dim, n in enumerate(indices) if dim != op.index_vector_dim)
+
+
+def _starts(b: Build, op: Gather | Scatter, indices: Value, rank: int) -> list[Value | None]:
+    """Where slices start as the program says, in the type of its indices; in bounds or not."""
+    found: list[Value | None] = [None] * rank
+    batch = _batch(op, indices.shape)
+    vectors = indices
+    if op.index_vector_dim < len(indices.shape):
+        vectors = moved(b, indices, op.index_vector_dim, -1)
+    vectors = b.graph.reshape(vectors, (prod(batch), len(op.start_index_map)))
+    for place, dim in enumerate(op.start_index_map):
+        found[dim] = _flat(b, b.graph.slice(vectors, (0, place), (prod(batch), 1)))
+    pairs = zip(op.operand_batching_dims, op.start_indices_batching_dims, strict=True)
+    for dim, own in pairs:
+        count = b.graph.iota(batch, own - (own > op.index_vector_dim))
+        found[dim] = _flat(b, count)
+    return found
+
+
+def _gathers_by_kernel(node: Node) -> bool:
+    """Whether a gather is one of rows, or of elements of rows that a partition holds."""
+    (table, indices), op = node.given, node.operation
+    if op == Gather.rows(table.shape, indices.shape):
+        return indices.dtype in _DESCRIPTORS
+    is_short = bool(table.shape) and table.shape[-1] * ITEM_BYTES[table.dtype] <= _ROW_BYTES
+    return is_short and op == Gather.in_rows(table.shape)
+
+
+@legal(Gather, unless=_gathers_by_kernel)
+def gather(b: Build, op: Gather, operand: Value, indices: Value) -> Value:
+    """Rows of the operand by clamped indices, put in the order of the result's dimensions."""
+    if replace(op, is_in_bounds=True) == Gather.in_rows(operand.shape):
+        inside = _clamped(b, indices, operand.shape[-1] - 1)
+        node = Node(replace(op, is_in_bounds=True), (operand, inside), ())
+        if _gathers_by_kernel(node):
+            return b.graph.apply(node.operation, *node.operands)
+    batch, sizes = _batch(op, indices.shape), op.slice_sizes
+    starts = [
+        None if start is None else _clamped(b, start, n - size)
+        for start, n, size in zip(
+            _starts(b, op, indices, len(sizes)), operand.shape, sizes, strict=True
+        )
+    ]
+    found = _sliced(b, operand, sizes, starts, prod(batch))
+    gone = {*op.collapsed_slice_dims, *op.operand_batching_dims}
+    offsets = [size for dim, size in enumerate(sizes) if dim not in gone]
+    rank = len(batch) + len(offsets)
+    places = [dim for dim in range(rank) if dim not in op.offset_dims] + list(op.offset_dims)
+    order = [places.index(dim) for dim in range(rank)]
+    return b.graph.transpose(b.graph.reshape(found, (*batch, *offsets)), order)
+
+
+def _sliced(b: Build, operand: Value, sizes: Shape, starts: Starts, count: int) -> Value:
+    """`count` slices by where they start, inside: [B, *within, width]."""
+    rows = _Rows(operand.shape, sizes)
+    table = b.graph.reshape(operand, rows.table)
+    return b.graph.gather(table, rows.numbers(b, starts, count))
+
+
+@legal(DynamicSlice)
+def dynamic_slice(b: Build, op: DynamicSlice, operand: Value, *starts: Value) -> Value:
+    """One slice."""
+    found = _sliced(b, operand, op.shape, _of_scalars(b, operand.shape, op.shape, starts), 1)
+    return b.graph.reshape(found, op.shape)
+
+
+def _of_scalars(b: Build, shape: Shape, sizes: Shape, starts: Sequence[Value]) -> Starts:
+    """Scalars, one for each dimension, as starts of one slice inside."""
+    return [
+        _clamped(b, _flat(b, start), n - size) if n > size else None
+        for start, n, size in zip(starts, shape, sizes, strict=True)
+    ]
+
+
+@legal(DynamicUpdateSlice)
+def dynamic_update_slice(
+    b: Build, op: DynamicUpdateSlice, operand: Value, update: Value, *starts: Value
+) -> Value:
+    """Rows of the operand assigned."""
+    del op
+    if not update.type.elements:
+        return operand
+    rows = _Rows(operand.shape, update.shape)
+    places = _of_scalars(b, operand.shape, update.shape, starts)
+    found = b.graph.scatter(
+        b.graph.reshape(operand, rows.table),
+        rows.numbers(b, places, 1),
+        b.graph.reshape(update, (1, *rows.within, rows.width)),
+        "assign",
+    )
+    return b.graph.reshape(found, operand.shape)
+
+
+def _scatters_by_kernel(node: Node) -> bool:
+    """Whether a scatter is one of rows that are in bounds."""
+    op, indices = node.operation, node.given[1]
+    if not isinstance(op, Scatter) or indices.dtype not in _DESCRIPTORS:
+        return False
+    return op == Scatter.rows(node.result.shape, indices.shape, op.op, op.type)
+
+
+@legal(Scatter, unless=_scatters_by_kernel)
+def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Value) -> Value:
+    """Rows of the operand; what is out of bounds goes to one more row, which is dropped."""
+    (wanted,) = b.results
+    if not updates.type.elements:
+        return operand[0] if operand else b.filled(0, wanted)
+    others = [dim for dim in range(len(updates.shape)) if dim not in op.update_window_dims]
+    gone = {*op.inserted_window_dims, *op.operand_batching_dims}
+    lengths = [updates.shape[dim] for dim in op.update_window_dims]
+    sizes = tuple(1 if dim in gone else lengths.pop(0) for dim in range(len(wanted.shape)))
+    rows = _Rows(wanted.shape, sizes)
+    count = prod(updates.shape[dim] for dim in others)
+    starts = _starts(b, op, indices, len(sizes))
+    whole = [None if start is None else b.convert(start, "int32") for start in starts]
+    numbers = rows.numbers(b, whole, count)
+    height, width = rows.table
+    is_inside = None if op.is_in_bounds else _are_inside(b, op, rows, whole)
+    if is_inside is not None:
+        wide = b.graph.broadcast_in_dim(is_inside, numbers.shape, (0,))
+        numbers = b.ew("select", wide, numbers, float(height), dtype="int32")
+        height += 1
+    mine = b.graph.transpose(b.convert(updates, wanted.dtype), [*others, *op.update_window_dims])
+    mine = b.graph.reshape(mine, (count, *rows.within, width))
+    table = _table(b, operand, wanted, rows.table, height)
+    found = b.graph.scatter(table, numbers, mine, op.op)
+    return b.graph.reshape(b.graph.slice(found, (0, 0), rows.table), wanted.shape)
+
+
+def _table(
+    b: Build, operand: Sequence[Value], wanted: TensorType, shape: Shape, height: int
+) -> Value | TensorType:
+    """What is scattered into: the operand, or zeros, with so many rows."""
+    if not operand:
+        return TensorType((height, shape[1]), wanted.dtype)
+    table = b.graph.reshape(operand[0], shape)
+    return b.graph.pad(table, (0, 0), (height - shape[0], 0))
+
+
+def _are_inside(b: Build, op: Scatter, rows: _Rows, starts: Starts) -> Value | None:
+    """Whether each slice is in bounds, [B]; None where none can be outside."""
+    found = [
+        b.ew("compare", start, float(bound), direction=direction, dtype="bool")
+        for dim, start in enumerate(starts)
+        if start is not None and dim in op.start_index_map
+        for direction, bound in (("GE", 0), ("LE", rows.shape[dim] - rows.sizes[dim]))
+    ]
+    return reduce(partial(b.ew, "and"), found) if found else None

@@ -1,0 +1,64 @@
+"""Random bits by a generator that counts: Threefry, in additions, shifts and exclusive ors.
+
+The chip's own generator cannot begin from a tensor (nki.isa.rng), and equal states must give equal
+bits.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build
+from trnsim.graph.ops.leaves import RngBitGenerator, Threefry
+from trnsim.lower.rules import legal
+
+_WORD = "uint32"
+
+
+@legal(RngBitGenerator)
+def rng_bit_generator(b: Build, op: RngBitGenerator, state: Value) -> tuple[Value, ...]:
+    """The state with its count further on, and the words of as many blocks as are needed."""
+    elements = prod(op.shape)
+    blocks = -(-elements // 2)
+    words = [b.graph.slice(state, (place,), (1,)) for place in range(4)]
+    key, count = words[:2], words[2:]
+    number = b.convert(b.graph.iota((blocks,), 0), _WORD)
+    counters = _counted(b, [_wide(b, word, blocks) for word in count], number)
+    first, second = _threefry(b, [_wide(b, word, blocks) for word in key], counters)
+    bits = b.graph.slice(b.graph.concatenate([first, second], 0), (0,), (elements,))
+    after = _counted(b, count, b.filled(blocks, TensorType((1,), _WORD)))
+    return b.graph.concatenate([*key, *after], 0), b.graph.reshape(bits, op.shape)
+
+
+def _wide(b: Build, word: Value, blocks: int) -> Value:
+    return b.graph.broadcast_in_dim(word, (blocks,), (0,))
+
+
+def _counted(b: Build, count: list[Value], more: Value) -> list[Value]:
+    """A count of 64 bits, low word first, so much further."""
+    low = b.ew("add", count[0], more)
+    carry = b.convert(b.ew("compare", low, more, direction="LT", dtype="bool"), _WORD)
+    return [low, b.ew("add", count[1], carry)]
+
+
+def _threefry(b: Build, key: list[Value], block: list[Value]) -> list[Value]:
+    """Two words of each block: `Threefry.words` as operations."""
+    parity = b.ew("xor", b.ew("xor", *key), float(Threefry.PARITY))
+    keys = [*key, parity]
+    left, right = (b.ew("add", word, own) for word, own in zip(block, key, strict=True))
+    for number, turn in enumerate(Threefry.turns()):
+        left = b.ew("add", left, right)
+        right = b.ew("xor", _turned(b, right, turn), left)
+        if number % 4 == 3:  # noqa: PLR2004  a key enters after four rounds
+            step = number // 4 + 1
+            left = b.ew("add", left, keys[step % 3])
+            right = b.ew("add", b.ew("add", right, keys[(step + 1) % 3]), float(step))
+    return [left, right]
+
+
+def _turned(b: Build, word: Value, places: int) -> Value:
+    """A word turned left."""
+    high = b.ew("shift_left", word, float(places), bits=32)
+    low = b.ew("shift_right_logical", word, float(32 - places), bits=32)
+    return b.ew("or", high, low)

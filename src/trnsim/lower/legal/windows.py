@@ -1,0 +1,139 @@
+"""Windows: reductions over them, gradients of their extremes, convolutions.
+
+Each place within a window (a tap) is one strided view of the operand, which a fused kernel reads
+where it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial, reduce
+from typing import Final
+
+import numpy as np
+
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions.build import Build
+from trnsim.graph.decompositions.convolution import products
+from trnsim.graph.decompositions.windows import Windows
+from trnsim.graph.ops.contraction import Convolution
+from trnsim.graph.ops.reductions import ReduceWindow, SelectAndScatter, neutral
+from trnsim.lower.rules import legal
+
+_FEW: Final = 8
+"""Taps along a dimension up to which each is read from HBM for itself."""
+
+
+@legal(ReduceWindow)
+def reduce_window(b: Build, op: ReduceWindow, operand: Value) -> Value:
+    """One dimension after the other; floating point in float32."""
+    (wanted,) = b.results
+    rank = len(operand.shape)
+    is_float = operand.type.is_floating
+    found = b.convert(operand, "float32") if is_float else operand
+    number = neutral(op.op, np.dtype(found.type.numpy_dtype()))
+    found = b.graph.pad(found, op.low, op.high, (0,) * rank, float(number))
+    dilations = op.dilations or (1,) * rank
+    for dim in range(rank):
+        length, step = op.lengths[dim], op.strides[dim]
+        found = _along(b, op.op, found, dim, (length, step, dilations[dim]), wanted.shape[dim])
+    return b.convert(found, wanted.dtype)
+
+
+def _along(
+    b: Build, op: str, x: Value, dim: int, window: tuple[int, int, int], count: int
+) -> Value:
+    """`count` windows of (length, stride, dilation) along one dimension.
+
+    A long window is two halves, which windows that begin elsewhere have as well.
+    """
+    length, stride, dilation = window
+
+    def taken(value: Value, first: int) -> Value:
+        return _every(b, value, dim, first, count, stride)
+
+    if length <= _FEW:
+        taps = [taken(x, place * dilation) for place in range(length)]
+        return reduce(partial(b.ew, op), taps)
+    half = length // 2
+    further = half * dilation
+    halves = _along(b, op, x, dim, (half, 1, dilation), (count - 1) * stride + further + 1)
+    found = b.ew(op, taken(halves, 0), taken(halves, further))
+    return b.ew(op, found, taken(x, (length - 1) * dilation)) if length % 2 else found
+
+
+def _every(b: Build, x: Value, dim: int, first: int, count: int, stride: int) -> Value:
+    """`count` elements along a dimension, every so many."""
+    starts = [first if d == dim else 0 for d in range(len(x.shape))]
+    shape = [count if d == dim else n for d, n in enumerate(x.shape)]
+    steps = [stride if d == dim else 1 for d in range(len(x.shape))]
+    return b.graph.slice(x, starts, shape, steps)
+
+
+@legal(SelectAndScatter)
+def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: Value) -> Value:
+    """What each tap gives where it is its window's extreme, put back where it came from."""
+    (wanted,) = b.results
+    if not operand.shape:
+        return source
+    windows = Windows(op.lengths, op.strides, op.low, (1,) * len(operand.shape))
+    places = source.shape
+    taps = windows.taps(b, windows.padded(b, operand, places), places)
+    inside = _inside(b, windows, operand.shape, places)
+    chosen = _chosen(b, op.op, taps, inside)
+    held = b.convert(source, "float32") if source.type.is_floating else source
+    parts: list[Value] = []
+    for number in range(len(taps)):
+        is_here = b.ew("compare", chosen, float(number), dtype="bool", direction="EQ")
+        parts.append(b.ew("select", is_here, held, 0.0, dtype=held.dtype))
+    found = windows.put_back(b, parts, operand.shape)
+    return b.convert(found, wanted.dtype)
+
+
+def _inside(
+    b: Build, windows: Windows, lengths: Sequence[int], places: Sequence[int]
+) -> list[Value | None]:
+    """For each tap, whether it lies in the operand; None where it does in every window."""
+    ones = b.filled(1.0, TensorType(tuple(lengths), "float32"))
+    wide = windows.padded(b, ones, places)
+    if wide.shape == ones.shape:
+        return [None for _ in windows.offsets()]
+    return list(windows.taps(b, wide, places))
+
+
+def _chosen(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value | None]) -> Value:
+    """The number of the tap that is each window's extreme, the first; NaN is one. -1 for none."""
+    keeps = "GE" if op == "maximum" else "LE"
+    best, chosen = taps[0], b.filled(0.0, TensorType(taps[0].shape, "float32"))
+    if inside[0] is not None:
+        chosen = b.ew("subtract", inside[0], 1.0)
+    for number, (tap, is_inside) in enumerate(zip(taps[1:], inside[1:], strict=True), start=1):
+        is_kept = b.ew("compare", best, tap, dtype="bool", direction=keeps)
+        is_nan = b.ew("compare", best, best, dtype="bool", direction="NE")
+        is_better = b.ew("not", b.ew("or", is_kept, is_nan))
+        if is_inside is not None:
+            is_first = b.ew("compare", chosen, 0.0, dtype="bool", direction="LT")
+            is_there = b.ew("compare", is_inside, 0.0, dtype="bool", direction="NE")
+            is_better = b.ew("and", b.ew("or", is_better, is_first), is_there)
+        best = b.ew("select", is_better, tap, best)
+        chosen = b.ew("select", is_better, float(number), chosen, dtype="float32")
+    return chosen
+
+
+@legal(Convolution)
+def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
+    """Kernels times the elements under their taps."""
+    (wanted,) = b.results
+    low, high, gaps = ((0, 0, *sizes) for sizes in (op.low, op.high, op.gaps))
+    wide = b.graph.pad(lhs, low, high, gaps)
+    places = wanted.shape[2:]
+    if not places:  # one window, of one element
+        wide, rhs, places = (
+            b.graph.reshape(wide, (*wide.shape, 1)),
+            b.graph.reshape(rhs, (*rhs.shape, 1)),
+            (1,),
+        )
+    rank = len(places)
+    windows = Windows(rhs.shape[2:], op.strides or (1,), (0,) * rank, op.dilations or (1,))
+    found = products(b, windows.taps(b, wide, places), rhs, op.groups)
+    return b.convert(b.graph.reshape(found, wanted.shape), wanted.dtype)

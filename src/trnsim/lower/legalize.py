@@ -1,0 +1,63 @@
+"""The pass that replaces operations without a kernel by others that have one.
+
+It runs before operations are grouped. What it puts in their place is in `trnsim.lower.legal`, a
+file for each family.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.errors import InternalError
+from trnsim.graph import Graph, Node, Value, verify
+from trnsim.graph.decompositions.build import Build
+from trnsim.lower.legal import indexing, random_bits, sorting, windows
+from trnsim.lower.rules import LEGAL
+
+_RULES: Final = (indexing, random_bits, sorting, windows)
+"""Importing them fills the table of legal forms."""
+
+
+def legalize(graph: Graph) -> Graph:
+    """A graph of operations that have kernels and give what those of `graph` give.
+
+    The graph itself where there is nothing to replace. Inputs and outputs keep their order. Graphs
+    that are attributes, such as branches, stay as they are: they are lowered when they run.
+
+    Raises:
+        NotModelled: for a form of an operation that no others can take the place of.
+    """
+    if not any(_is_replaced(node) for node in graph.nodes):
+        return graph
+    b = Build()
+    known = {value.number: b.graph.input(value.shape, value.dtype) for value in graph.inputs}
+    for node in graph.nodes:
+        found = _replaced(b, node, known) if _is_replaced(node) else _copied(b, node, known)
+        known.update(zip((value.number for value in node.results), found, strict=True))
+    b.graph.outputs = [known[value.number] for value in graph.outputs]
+    verify(b.graph)
+    return b.graph
+
+
+def _is_replaced(node: Node) -> bool:
+    form = LEGAL.get(type(node.operation))
+    return form is not None and not form.has_kernel(node)
+
+
+def _copied(b: Build, node: Node, known: dict[int, Value]) -> tuple[Value, ...]:
+    operands = [known[o.number] if isinstance(o, Value) else o for o in node.operands]
+    return b.graph.apply_to_all(node.operation, operands, node.result.dtype)
+
+
+def _replaced(b: Build, node: Node, known: dict[int, Value]) -> tuple[Value, ...]:
+    """The results by the operation's legal form; of nothing, where they have no elements."""
+    b.results = [value.type for value in node.results]
+    if not any(one.elements for one in b.results):
+        return tuple(b.filled(0.0, one) for one in b.results)
+    form = LEGAL[type(node.operation)]
+    found = form.build(b, node.operation, *(known[value.number] for value in node.values))
+    results = found if isinstance(found, tuple) else (found,)
+    if [value.type for value in results] != b.results:
+        types = ", ".join(str(value.type) for value in results)
+        raise InternalError(f"the legal form of {node.name} gives {types}")
+    return results
