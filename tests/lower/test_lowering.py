@@ -6,9 +6,12 @@ from trnsim.graph import (
     Graph,
 )
 from trnsim.graph.ops.collectives import AllReduce
+from trnsim.graph.ops.reductions import Sort
 from trnsim.lower import (
     costs,
     evaluate,
+    groups,
+    launch,
 )
 
 
@@ -55,5 +58,13 @@ def test_an_operation_without_a_kernel_says_so():
     g = Graph()
     x = g.input((4,), "float32")
     g.outputs = [g.apply(AllReduce(((0, 1),)), x)]
-    with pytest.raises(NotModelled, match="all_reduce has no kernel yet; there are kernels for"):
+    message = "all_reduce has no kernel yet: it exchanges values between cores, and a graph is"
+    with pytest.raises(NotModelled, match=message):
         costs(g)
+
+
+def test_a_group_that_was_not_made_legal_names_what_has_kernels():
+    g = Graph()
+    g.outputs = list(g.apply_to_all(Sort(0), [g.input((4,), "float32")]))
+    with pytest.raises(NotModelled, match="sort has no kernel yet; there are kernels for chains"):
+        launch(groups(g)[0], [np.zeros(4, np.float32)], "trn2")

@@ -25,7 +25,7 @@ from trnsim.lower.rules import legal
 Starts = Sequence[Value | None]
 """For each dimension of the operand, where the slices start, [B] of int32; None for 0."""
 
-_WIDEST: Final = 2048
+_WIDEST: Final = 4096
 """Elements of a row: long enough to hide the fixed cost of a transfer, and few for a partition."""
 _ROW_BYTES: Final = 64 * 1024
 """Bytes of a partition that a row may take from which elements are gathered: a third of SBUF."""

@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16, float8_e4m3, float8_e5m2
+
+from trnsim.errors import NotModelled
+from trnsim.graph import Graph
+from trnsim.graph.ops.reductions import Sort
+from trnsim.lower import costs
+
+FLOATS = [0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, -1e-45, 1, 1, 1, -1, *[2] * 12]
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+@pytest.mark.parametrize("dtype", [np.float32, bfloat16, np.float16, float8_e5m2, float8_e4m3])
+def test_floating_point_in_its_total_order_equal_ones_as_they_came(
+    agree, dtype, chip, is_descending
+):
+    with np.errstate(over="ignore"):
+        keys = np.random.default_rng(0).permutation(np.array(FLOATS)).astype(dtype)
+    places = np.arange(keys.size, dtype=np.int32)
+    agree(Sort(0, is_descending), keys, places, keys, chip=chip)
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int16, np.int8, np.uint8])
+def test_integers_are_told_apart_beyond_what_float32_holds(agree, dtype, is_descending):
+    limits = np.iinfo(dtype)
+    numbers = [limits.max, limits.min, 5, limits.max - 1, 5, limits.min + 1, 0, 1, 5]
+    numbers += [n for n in (2**24 + 1, 2**24, 2**16, 2**16 - 1) if n <= limits.max]
+    keys = np.array(numbers, dtype)
+    agree(Sort(0, is_descending), keys, np.arange(keys.size, dtype=np.int32))
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+def test_truth_values_of_more_rows_than_partitions(agree, is_descending):
+    keys = np.random.default_rng(0).integers(0, 2, (300, 3)).astype(np.bool_)
+    places = np.arange(900, dtype=np.int32).reshape(300, 3)
+    agree(Sort(0, is_descending), keys, places)
+    agree(Sort(1, is_descending), keys, places)
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (1,), (130, 9), (2, 3, 17)])
+@pytest.mark.parametrize("dim", [0, -1])
+def test_along_either_end(agree, shape, dim):
+    agree(Sort(dim), np.random.default_rng(0).normal(size=shape).astype(np.float32))
+
+
+def sorted_row(length):
+    graph = Graph()
+    graph.outputs = list(graph.apply_to_all(Sort(1), [graph.input((1, length), "bfloat16")]))
+    return graph
+
+
+def test_a_row_that_no_search_orders_is_refused():
+    assert costs(sorted_row(1000))
+    message = (
+        r"sort of tensor<1x8193xbfloat16> along 1: 8193 elements; the kernel orders up to 8192"
+    )
+    with pytest.raises(NotModelled, match=message):
+        costs(sorted_row(8193))
