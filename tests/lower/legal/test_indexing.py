@@ -174,11 +174,26 @@ def test_rows_out_of_bounds_are_left_out_though_they_are_no_numbers(agree):
     agree(op, updates, np.array([2, 4, -1], np.int32), counted(4, 3))
 
 
-@pytest.mark.parametrize("dtype", [bfloat16, np.int32, np.uint32, np.int8, np.int16, np.uint8])
-def test_scatter_of_other_types(agree, dtype):
-    op = Scatter(None, "add", (1,), (0,), (), (), (0, 1), 1, is_in_bounds=False)
-    indices = np.array([[0, 0], [0, 2], [5, 6], [2, 5]], np.int32)
-    agree(op, counted(4, 4, dtype=dtype), indices, counted(6, 9, dtype=dtype))
+@pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum", "assign"])
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int16", "int8", "uint8"])
+def test_integers_are_scattered_modulo_their_bits(agree, dtype, chip, op):
+    rng, limits = np.random.default_rng(2), np.iinfo(dtype)
+    updates = rng.integers(limits.min, limits.max, (9, 4), dtype, endpoint=True)
+    table = rng.integers(limits.min, limits.max, (6, 9), dtype, endpoint=True)
+    windows = ((1,), (0,), (), (), (0, 1), 1)
+    indices = np.array([[0, 0], [0, 2], [5, 6], [2, 5], *[[1, 1]] * 5], np.int32)
+    agree(Scatter(None, op, *windows, is_in_bounds=False), updates, indices, table, chip=chip)
+
+
+@pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum", "assign"])
+@pytest.mark.parametrize("dtype", [np.bool_, bfloat16])
+def test_scatter_of_truth_values_and_short_floats(agree, dtype, op):
+    rng = np.random.default_rng(2)
+    updates, table = (rng.integers(0, 2, shape).astype(dtype) for shape in ((9, 4), (6, 9)))
+    windows = ((1,), (0,), (), (), (0, 1), 1)
+    indices = np.array([[0, 0], [0, 2], [5, 6], [2, 5], *[[1, 1]] * 5], np.int32)
+    agree(Scatter(None, op, *windows, is_in_bounds=False), updates, indices, table)
 
 
 def test_nothing_scattered_is_the_operand():

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
 
+import numpy as np
+
 from trnsim.errors import NotModelled
 from trnsim.graph import Node
 from trnsim.graph.ops.lookup import Gather, Scatter
-from trnsim.graph.types import Shape
-from trnsim.lower.kernels import tiles
+from trnsim.graph.types import BOOL, INTEGERS, Shape
+from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
 from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
@@ -68,7 +70,7 @@ def scatter(
     Within 128 updates those of one row are combined first, by the matrix that says which indices
     are equal; then all of them write the same. Assigned rows are written in order instead.
     """
-    shape, op = node.result.shape, operation.op
+    shape, dtype, op = node.result.shape, node.result.dtype, operation.op
     if operation != Scatter.rows(shape, node.values[1].shape, op, operation.type):
         raise NotModelled(
             f"a scatter into {node.result.type} by {operation}: there is a kernel for whole rows",
@@ -76,8 +78,8 @@ def scatter(
         )
     width, count = _row(shape), node.values[1].type.elements
     is_assigned = op == "assign"
-    # float32 until the end: a row may be added to many times.
-    kind = tiles.dtype_of(node.result.dtype) if is_assigned else nl.float32
+    op = _OF_TRUTH.get(op, op) if dtype == BOOL else op
+    kind = tiles.dtype_of(dtype) if is_assigned else _KINDS.get(dtype, nl.float32)
     table = nl.ndarray((shape[0], width), dtype=kind, buffer=nl.shared_hbm)
     _begin(table, given, shape[0] * width)
     for start, rows in tiles.pieces(count, P):
@@ -85,21 +87,30 @@ def scatter(
         view = tiles.strided(updates, [(width, rows), (1, width)], start * width)
         mine = tiles.load(view, kind)
         if not is_assigned:
-            combine = _summed_by_row if op == "add" else _extreme_by_row
-            total = combine(index, mine, rows, width, _OPERATORS[op])
+            total = _combined(index, mine, rows, width, op)
             before = _rows_at(table, index, rows, width)
-            mine = new((rows, width))
+            mine = new((rows, width), kind)
             nisa.tensor_tensor(dst=mine, data1=total, data2=before, op=_OPERATORS[op])
         _write_rows(table, index, mine, rows)
-    if node.result.dtype == "float32" or is_assigned:
+    if kind == tiles.dtype_of(dtype):
         return table.reshape(shape)
-    out = tiles.output(shape, node.result.dtype)
+    return _narrowed(table, shape, dtype)
+
+
+def _narrowed(table: Tensor, shape: Shape, dtype: str) -> Tensor:
+    """A table in a shorter type: floating point rounded, of integers the low bytes."""
+    out, width = tiles.output(shape, dtype), _row(shape)
     for start, rows in tiles.pieces(shape[0], P):
         target = tiles.strided(out, [(width, rows), (1, width)], start * width)
-        tiles.store(target, tiles.load(table[start : start + rows]))
+        tile = tiles.load(table[start : start + rows])
+        tiles.store(target, integers.cut(tile, dtype) if dtype in INTEGERS else tile)
     return out
 
 
+_KINDS: Final = dict.fromkeys(INTEGERS, nl.int32) | {"uint32": nl.uint32}
+"""What rows are combined in: integers of 32 bits; float32, as a row may be added to many times."""
+_OF_TRUTH: Final = {"add": "maximum", "multiply": "minimum"}
+"""What sums and products of truth values are: whether one holds, whether all do."""
 _OPERATORS: Final = {
     "add": nl.add,
     "multiply": nl.multiply,
@@ -108,6 +119,14 @@ _OPERATORS: Final = {
 }
 # What changes no result of an operator; float32's largest stands for infinity.
 _NEUTRAL: Final = {nl.multiply: 1.0, nl.maximum: -3.4028235e38, nl.minimum: 3.4028235e38}
+
+
+def _combined(index: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
+    """Row i: all updates whose index is that of row i, by one operator."""
+    if updates.dtype != nl.float32:
+        return _whole_by_row(index, updates, rows, width, op)
+    by = _summed_by_row if op == "add" else _extreme_by_row
+    return by(index, updates, rows, width, _OPERATORS[op])
 
 
 def _row(shape: Shape) -> int:
@@ -159,6 +178,39 @@ def _extreme_by_row(index: Tensor, updates: Tensor, rows: int, width: int, op: A
         nisa.tensor_copy_predicated(dst=spread, src=neutral, predicate=other)
         nisa.tensor_reduce(dst=total[:, column : column + 1], op=op, data=spread, axis=1)
     return total
+
+
+def _whole_by_row(index: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
+    """Integers likewise, modulo 2**32, by halves: GpSimd combines two of them exactly."""
+    other = new((rows, rows), nl.uint8)
+    nisa.tensor_scalar(dst=other, data=_equal(index, rows), op0=nl.equal, operand0=0.0)
+    limits = np.iinfo(updates.dtype.name)
+    number = {"add": 0, "multiply": 1, "maximum": limits.min, "minimum": limits.max}[op]
+    neutral = new((rows, rows), updates.dtype)
+    nisa.tensor_copy(dst=neutral, src=integers.filled(number, (rows, rows), updates.dtype))
+    total = new((rows, width), updates.dtype)
+    for column in range(width):
+        wide = new((rows, rows), updates.dtype)
+        nisa.tensor_copy(dst=wide, src=updates[:, column : column + 1].broadcast(1, rows))
+        left = transposed(wide)
+        nisa.tensor_copy_predicated(dst=left, src=neutral, predicate=other)
+        while left.shape[1] > 1:
+            left = _halved(left, _OPERATORS[op])
+        nisa.tensor_copy(dst=total[:, column : column + 1], src=left)
+    return total
+
+
+def _halved(tile: Tensor, op: Any) -> Tensor:
+    """The first half of the columns combined with the second; of an odd number one is left."""
+    rows, count = tile.shape
+    half = count // 2
+    result = new((rows, count - half), tile.dtype)
+    if count % 2:
+        nisa.tensor_copy(dst=result[:, half:], src=tile[:, count - 1 :])
+    nisa.tensor_tensor(
+        dst=result[:, :half], data1=tile[:, :half], data2=tile[:, half : 2 * half], op=op
+    )
+    return result
 
 
 def _rows_at(table: Tensor, index: Tensor, rows: int, width: int) -> Tensor:

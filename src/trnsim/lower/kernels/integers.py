@@ -49,7 +49,7 @@ def apply(node: Node, operands: list[Operand]) -> Tensor:
     rows = next(o.shape[0] for o in operands if not _is_number(o))
     columns = max(o.shape[1] for o in operands if not _is_number(o))
     given = [_entered(o, (rows, columns), wide) for o in operands]
-    found = _cut(_RULES[type(node.operation)](node.operation, *given), node.result.dtype)
+    found = cut(_RULES[type(node.operation)](node.operation, *given), node.result.dtype)
     return found.view(nl.uint32 if node.result.dtype == "uint32" else nl.int32)
 
 
@@ -76,7 +76,7 @@ def filled(number: int, shape: tuple[int, int], dtype: Any) -> Tensor:
     return column.view(dtype).broadcast(1, shape[1])
 
 
-def _cut(tile: Tensor, dtype: str) -> Tensor:
+def cut(tile: Tensor, dtype: str) -> Tensor:
     """The low bytes of 32-bit integers, where the type has fewer."""
     if dtype == BOOL or ITEM_BYTES[dtype] == _WHOLE_BYTES:
         return tile
