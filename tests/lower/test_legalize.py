@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trnsim.errors import InternalError, NotModelled
+from trnsim.errors import InternalError
 from trnsim.graph import OPERATIONS, Graph, Kind, TensorType, verify
 from trnsim.graph.ops.layout import DynamicSlice
 from trnsim.graph.ops.reductions import ReduceWindow, Sort
@@ -90,8 +90,3 @@ def test_a_legal_form_of_another_type_is_refused(monkeypatch):
     message = "the legal form of reduce_window gives tensor<4x4xbfloat16>"
     with pytest.raises(InternalError, match=message):
         legalize(graph)
-
-
-def test_a_form_without_a_legal_one_is_refused_by_name():
-    with pytest.raises(NotModelled, match="sort of tensor<9000xfloat32>"):
-        legalize(graph_of(Sort(0), TensorType((9000,), "float32")))

@@ -23,9 +23,6 @@ def legalize(graph: Graph) -> Graph:
 
     The graph itself where there is nothing to replace. Inputs and outputs keep their order. Graphs
     that are attributes, such as branches, stay as they are: they are lowered when they run.
-
-    Raises:
-        NotModelled: for a form of an operation that no others can take the place of.
     """
     if not any(_is_replaced(node) for node in graph.nodes):
         return graph

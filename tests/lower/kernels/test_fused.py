@@ -10,6 +10,7 @@ from trnsim.graph import (
 from trnsim.lower import (
     costs,
     evaluate,
+    groups,
 )
 
 
@@ -81,6 +82,19 @@ def test_counting_along_any_dimension():
             (3, 40, 50),
         )
         np.testing.assert_array_equal(evaluate(g, [np.zeros((3, 40, 50), np.int32)])[0], expected)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_a_count_beside_a_reduction_is_one_number_to_a_row(dim, random):
+    g = Graph()
+    x = g.input((3, 40, 50), "float32")
+    sums = g.reduce("maximum", x, (2,))
+    places = g.elementwise("convert", g.iota((3, 40), dim), dtype="float32")
+    g.outputs = [g.elementwise("add", sums, places)]
+    assert len(groups(g)) == 1
+    given = random((3, 40, 50))
+    counted = np.broadcast_to(np.arange(3)[:, None] if dim == 0 else np.arange(40), (3, 40))
+    np.testing.assert_array_equal(evaluate(g, [given])[0], given.max(2) + np.float32(counted))
 
 
 def test_random_numbers_are_uniform():

@@ -2,10 +2,8 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16, float8_e4m3, float8_e5m2
 
-from trnsim.errors import NotModelled
-from trnsim.graph import Graph
 from trnsim.graph.ops.reductions import Sort
-from trnsim.lower import costs
+from trnsim.lower.legal import sorting
 
 FLOATS = [0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, -1e-45, 1, 1, 1, -1, *[2] * 12]
 
@@ -46,16 +44,16 @@ def test_along_either_end(agree, shape, dim):
     agree(Sort(dim), np.random.default_rng(0).normal(size=shape).astype(np.float32))
 
 
-def sorted_row(length):
-    graph = Graph()
-    graph.outputs = list(graph.apply_to_all(Sort(1), [graph.input((1, length), "bfloat16")]))
-    return graph
+@pytest.mark.parametrize("is_descending", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint32, bfloat16])
+def test_long_rows_are_ordered_by_counting(agree, dtype, is_descending, monkeypatch):
+    monkeypatch.setattr(sorting, "_LONGEST", 8)
+    with np.errstate(over="ignore", invalid="ignore"):
+        keys = np.resize(np.array(FLOATS if dtype != np.uint32 else [5, 2**32 - 1, 0]), (3, 25))
+        keys = np.random.default_rng(0).permutation(keys.astype(dtype), 1)
+    agree(Sort(1, is_descending), keys, np.arange(75, dtype=np.int32).reshape(3, 25))
 
 
-def test_a_row_that_no_search_orders_is_refused():
-    assert costs(sorted_row(1000))
-    message = (
-        r"sort of tensor<1x8193xbfloat16> along 1: 8193 elements; the kernel orders up to 8192"
-    )
-    with pytest.raises(NotModelled, match=message):
-        costs(sorted_row(8193))
+def test_the_longest_rows_of_both_kinds(agree):
+    for length in (sorting._LONGEST, sorting._LONGEST + 1):
+        agree(Sort(0), np.random.default_rng(0).integers(0, 99, length).astype(np.int8))

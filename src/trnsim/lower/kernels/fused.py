@@ -80,7 +80,9 @@ class _Walk:
 
     def _is_column(self, node: Node) -> bool:
         if node.kind is Kind.LEAF:
-            return isinstance(node.operation, Constant)
+            # One of the rows' shape has one number to a row.
+            is_wide = node.result.shape == self.group.shape
+            return isinstance(node.operation, Constant) or not is_wide
         is_reduced = node.kind is Kind.REDUCTION
         return is_reduced or all(value.number in self.columns for value in node.values)
 
@@ -194,8 +196,10 @@ class _Rows:
         offset += self._walk.first.get(key, 0)
         offset += sum(a.steps.get(key, 0) * at for a, at in zip(rows, self._place, strict=True))
         pattern = [(rows[-1].steps.get(key, 0), self._count)]
-        is_leaf = key in self._nodes and self._nodes[key].kind is Kind.LEAF
-        if not is_leaf and not any(axis.steps.get(key, 0) for axis in columns):
+        node = self._nodes.get(key)
+        is_leaf = node is not None and node.kind is Kind.LEAF
+        is_wide = is_leaf and key not in self._walk.columns
+        if not is_wide and not any(axis.steps.get(key, 0) for axis in columns):
             return [*pattern, (1, 1)], offset
         start, length = self._piece
         pattern.append((columns[0].steps.get(key, 0), length))

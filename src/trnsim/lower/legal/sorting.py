@@ -1,15 +1,17 @@
-"""Sort as searches for the largest of keys that float32 holds, the last digits first.
+"""Sort, by keys of digits that float32 holds.
 
-A search takes equal keys in their order, so sorting by one digit after the other is right. A digit
-has 16 bits: an element of 32 bits takes two searches.
+Rows that a partition holds are ordered by searches for the largest digits, those that matter least
+first: a search takes equal ones in their order, so one digit after the other is right. In longer
+rows each element counts those that come before it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Final
 
-from trnsim.errors import NotModelled
-from trnsim.graph import Value
+from trnsim.graph import TensorType, Value
 from trnsim.graph.decompositions.build import Build
 from trnsim.graph.decompositions.indexing import along_rows, moved
 from trnsim.graph.ops.reductions import Sort
@@ -17,38 +19,66 @@ from trnsim.graph.types import BOOL, ITEM_BYTES
 from trnsim.lower.rules import legal
 
 _LONGEST: Final = 8192
-"""Elements of a row whose keys, order and places lie in a partition together."""
+"""Elements of a row whose digits, order and places lie in a partition together."""
 _SIGNED: Final = {1: "int8", 2: "int16", 4: "int32"}
 _DIGIT: Final = 16
+"""Bits of a digit."""
 
 
 @legal(Sort)
 def sort(b: Build, op: Sort, *operands: Value) -> tuple[Value, ...]:
-    """Every operand gathered by the places of the first one's elements in order.
-
-    Raises:
-        NotModelled: for rows that one search does not order.
-    """
+    """Every operand gathered by the places of the first one's elements in order."""
     shape = operands[0].shape
     length = shape[op.dim] if shape else 1
     if length == 1:
         return operands
-    if length > _LONGEST:
-        raise NotModelled(
-            f"sort of {operands[0].type} along {op.dim}: {length} elements; the kernel orders up "
-            f"to {_LONGEST}, which a partition of SBUF holds with their places",
-            fix="sort on the CPU, or ask for the largest elements alone (top_k)",
-        )
-    places: Value | None = None
-    for digit in _digits(b, moved(b, operands[0], op.dim, -1)):
-        key = digit if places is None else along_rows(b, digit, places)
-        order = b.graph.top_k(key if op.is_descending else b.ew("negate", key), length)
-        places = order if places is None else along_rows(b, places, order)
+    digits = _digits(b, moved(b, operands[0], op.dim, -1))
+    ordered = _searched if length <= _LONGEST else _counted
+    places = ordered(b, digits, is_descending=op.is_descending)
     return tuple(
-        moved(b, along_rows(b, moved(b, one, op.dim, -1), places), -1, op.dim)
-        for one in operands
-        if places is not None
+        moved(b, along_rows(b, moved(b, one, op.dim, -1), places), -1, op.dim) for one in operands
     )
+
+
+def _searched(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value:
+    """Places in order, by one search for each digit."""
+
+    def order(digit: Value) -> Value:
+        key = digit if is_descending else b.ew("negate", digit)
+        return b.graph.top_k(key, digit.shape[-1])
+
+    places = order(digits[0])
+    for digit in digits[1:]:
+        places = along_rows(b, places, order(along_rows(b, digit, places)))
+    return places
+
+
+def _counted(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value:
+    """Places in order: an element goes where as many come before it, of equal ones the earlier."""
+    *outer, length = digits[0].shape
+    rows = prod(outer)
+    shape = (rows, length, length)
+    is_before = b.ew(
+        "compare", b.graph.iota(shape, 2), b.graph.iota(shape, 1), dtype=BOOL, direction="LT"
+    )
+    for digit in digits:
+        flat = b.graph.reshape(digit, (rows, length))
+        mine, other = (b.graph.broadcast_in_dim(flat, shape, (0, dim)) for dim in (1, 2))
+        direction = "GT" if is_descending else "LT"
+        is_more = b.ew("compare", other, mine, dtype=BOOL, direction=direction)
+        is_equal = b.ew("compare", other, mine, dtype=BOOL, direction="EQ")
+        is_before = b.ew("or", is_more, b.ew("and", is_equal, is_before))
+    ranks = b.graph.reduce("add", b.convert(is_before, "float32"), (2,))
+    begun = b.ew("multiply", b.graph.iota((rows, length), 0), float(length))
+    goals = b.ew("add", b.convert(ranks, "int32"), begun)
+    whole = (rows * length,)
+    places = b.graph.scatter(
+        TensorType(whole, "int32"),
+        b.graph.reshape(goals, whole),
+        b.graph.reshape(b.graph.iota((rows, length), 1), whole),
+        "assign",
+    )
+    return b.graph.reshape(places, (*outer, length))
 
 
 def _digits(b: Build, x: Value) -> list[Value]:
