@@ -64,3 +64,13 @@ def test_each_row_is_gathered_from_by_indices_of_its_own(dtype, target):
     places = rng.integers(0, 20, i.shape, np.int32)
     found = evaluate(g, [values, places], target)[0]
     np.testing.assert_array_equal(found, np.take_along_axis(values, places, -1))
+
+
+def test_rows_of_a_long_table_are_told_apart():
+    rows = 2**24 + 2  # float32 takes the last two for one another
+    g = Graph()
+    i, u = g.input((3,), "uint32"), g.input((3,), "float32")
+    g.outputs = [g.scatter(TensorType((rows,), "float32"), i, u)]
+    indices = np.array([2**24, 2**24 + 1, 2**24], np.uint32)
+    (found,) = evaluate(g, [indices, np.array([1, 2, 4], np.float32)])
+    np.testing.assert_array_equal(found[-3:], [0, 5, 2])

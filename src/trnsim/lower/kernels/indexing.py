@@ -87,7 +87,8 @@ def scatter(
         view = tiles.strided(updates, [(width, rows), (1, width)], start * width)
         mine = tiles.load(view, kind)
         if not is_assigned:
-            total = _combined(index, mine, rows, width, op)
+            equal = _equal(index, rows, is_long=shape[0] > _EXACT)
+            total = _combined(equal, mine, rows, width, op)
             before = _rows_at(table, index, rows, width)
             mine = new((rows, width), kind)
             nisa.tensor_tensor(dst=mine, data1=total, data2=before, op=_OPERATORS[op])
@@ -107,6 +108,8 @@ def _narrowed(table: Tensor, shape: Shape, dtype: str) -> Tensor:
     return out
 
 
+_EXACT: Final = 2**24
+"""Rows of a table whose numbers float32 tells apart."""
 _KINDS: Final = dict.fromkeys(INTEGERS, nl.int32) | {"uint32": nl.uint32}
 """What rows are combined in: integers of 32 bits; float32, as a row may be added to many times."""
 _OF_TRUTH: Final = {"add": "maximum", "multiply": "minimum"}
@@ -121,12 +124,12 @@ _OPERATORS: Final = {
 _NEUTRAL: Final = {nl.multiply: 1.0, nl.maximum: -3.4028235e38, nl.minimum: 3.4028235e38}
 
 
-def _combined(index: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
+def _combined(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
     """Row i: all updates whose index is that of row i, by one operator."""
     if updates.dtype != nl.float32:
-        return _whole_by_row(index, updates, rows, width, op)
+        return _whole_by_row(equal, updates, rows, width, op)
     by = _summed_by_row if op == "add" else _extreme_by_row
-    return by(index, updates, rows, width, _OPERATORS[op])
+    return by(equal, updates, rows, width, _OPERATORS[op])
 
 
 def _row(shape: Shape) -> int:
@@ -141,21 +144,26 @@ def _begin(table: Tensor, given: Sequence[Tensor], elements: int) -> None:
         tiles.fill(table, elements, 0.0)
 
 
-def _equal(index: Tensor, rows: int) -> Tensor:
-    """[rows, rows]: 1 where two indices are equal."""
-    mine = new((rows, 1))
-    nisa.tensor_copy(dst=mine, src=index)
-    wide = new((rows, rows))
+def _equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
+    """[rows, rows]: 1 where two indices are equal; those of a long table GpSimd compares."""
+    kind = nl.int32 if is_long else nl.float32
+    mine = new((rows, 1), kind)
+    nisa.tensor_copy(dst=mine, src=index.view(nl.int32) if is_long else index)
+    wide = new((rows, rows), kind)
     nisa.tensor_copy(dst=wide, src=mine.broadcast(1, rows))
     equal = new((rows, rows))
-    nisa.tensor_scalar(dst=equal, data=transposed(wide), op0=nl.equal, operand0=mine)
+    if is_long:
+        whole = new((rows, rows), kind)  # a result of another type is compared in float32
+        nisa.tensor_tensor(dst=whole, data1=transposed(wide), data2=wide, op=nl.equal)
+        nisa.tensor_copy(dst=equal, src=whole)
+    else:
+        nisa.tensor_scalar(dst=equal, data=transposed(wide), op0=nl.equal, operand0=mine)
     return equal
 
 
-def _summed_by_row(index: Tensor, updates: Tensor, rows: int, width: int, op: Any) -> Tensor:
+def _summed_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: Any) -> Tensor:
     """Row i: the sum of all updates whose index is that of row i."""
     del op
-    equal = _equal(index, rows)
     total = new((rows, width))
     for start, length in tiles.pieces(width, BANK):
         sums = new((rows, length), nl.float32, nl.psum)
@@ -164,10 +172,10 @@ def _summed_by_row(index: Tensor, updates: Tensor, rows: int, width: int, op: An
     return total
 
 
-def _extreme_by_row(index: Tensor, updates: Tensor, rows: int, width: int, op: Any) -> Tensor:
+def _extreme_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: Any) -> Tensor:
     """Row i: all updates whose index is that of row i, combined; column by column."""
     other = new((rows, rows), nl.uint8)
-    nisa.tensor_scalar(dst=other, data=_equal(index, rows), op0=nl.equal, operand0=0.0)
+    nisa.tensor_scalar(dst=other, data=equal, op0=nl.equal, operand0=0.0)
     neutral = new((rows, rows))
     nisa.memset(dst=neutral, value=_NEUTRAL[op])
     total = new((rows, width))
@@ -180,10 +188,10 @@ def _extreme_by_row(index: Tensor, updates: Tensor, rows: int, width: int, op: A
     return total
 
 
-def _whole_by_row(index: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
+def _whole_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
     """Integers likewise, modulo 2**32, by halves: GpSimd combines two of them exactly."""
     other = new((rows, rows), nl.uint8)
-    nisa.tensor_scalar(dst=other, data=_equal(index, rows), op0=nl.equal, operand0=0.0)
+    nisa.tensor_scalar(dst=other, data=equal, op0=nl.equal, operand0=0.0)
     limits = np.iinfo(updates.dtype.name)
     number = {"add": 0, "multiply": 1, "maximum": limits.min, "minimum": limits.max}[op]
     neutral = new((rows, rows), updates.dtype)
