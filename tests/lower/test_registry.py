@@ -92,7 +92,7 @@ def assert_near(found, expected, near, unit=1.0):
 
 def assert_uniform(found):
     """Numbers from 0 to below 1, as many in each tenth; few of them alike."""
-    assert 0 <= found.min()
+    assert found.min() >= 0
     assert found.max() < 1
     shares, _ = np.histogram(found, 10, (0, 1))
     assert np.abs(shares / found.size - 0.1).max() < 0.02
