@@ -28,7 +28,15 @@ def run(operation: Operation, given: Sequence[Array], evaluate: Evaluate) -> lis
         return held
     if not isinstance(operation, If | Case):
         raise InternalError(f"{operation.name} runs no graph")
-    return evaluate(operation.branches[operation.chosen(given[0])], given[1:])
+    return evaluate(operation.branches[_chosen(operation, given[0])], given[1:])
+
+
+def _chosen(operation: If | Case, value: Array) -> int:
+    """The place of the branch that runs."""
+    if isinstance(operation, If):
+        return 0 if value.item() else 1
+    place, last = int(value.item()), len(operation.branches) - 1
+    return place if 0 <= place <= last else last
 
 
 def graphs(operation: Operation) -> tuple[Graph, ...]:

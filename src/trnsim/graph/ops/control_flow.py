@@ -46,14 +46,11 @@ class Case(Control):
             self.fits(branch, given[1:], wanted)
         return wanted
 
-    def chosen(self, index: Array) -> int:
-        """The place of the branch that runs."""
-        place, last = int(index.item()), len(self.branches) - 1
-        return place if 0 <= place <= last else last
-
     def reference(self, index: Array, *inputs: Array) -> Any:
         """The branch."""
-        return self.branches[self.chosen(index)].reference(inputs)
+        place = int(index)
+        last = len(self.branches) - 1
+        return self.branches[place if 0 <= place <= last else last].reference(inputs)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -79,13 +76,9 @@ class If(Control):
             self.fits(branch, given[1:], wanted)
         return wanted
 
-    def chosen(self, pred: Array) -> int:
-        """The place of the graph that runs."""
-        return 0 if pred.item() else 1
-
     def reference(self, pred: Array, *inputs: Array) -> Any:
         """The graph."""
-        return self.branches[self.chosen(pred)].reference(inputs)
+        return self.branches[0 if bool(pred) else 1].reference(inputs)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:

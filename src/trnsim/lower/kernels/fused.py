@@ -196,8 +196,7 @@ class _Rows:
         offset += self._walk.first.get(key, 0)
         offset += sum(a.steps.get(key, 0) * at for a, at in zip(rows, self._place, strict=True))
         pattern = [(rows[-1].steps.get(key, 0), self._count)]
-        node = self._nodes.get(key)
-        is_leaf = node is not None and node.kind is Kind.LEAF
+        is_leaf = key in self._nodes and self._nodes[key].kind is Kind.LEAF
         is_wide = is_leaf and key not in self._walk.columns
         if not is_wide and not any(axis.steps.get(key, 0) for axis in columns):
             return [*pattern, (1, 1)], offset

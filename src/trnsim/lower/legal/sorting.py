@@ -93,14 +93,17 @@ def _digits(b: Build, x: Value) -> list[Value]:
 
 
 def _as_integers(b: Build, x: Value) -> Value:
-    """Integers in the total order of floating point.
+    """Integers in the order of floating point: 0 of either sign, and NaN above all numbers.
 
-    Of negative numbers all bits but the sign are inverted.
-
-    Source: IEEE 754-2019, section 5.10, totalOrder.
+    Below 0 all bits but the sign are inverted. Source: IEEE 754-2019, section 5.10, totalOrder.
     """
     size = ITEM_BYTES[x.dtype]
     bits, last = _SIGNED[size], 8 * size - 1
+    largest = float(2**last - 1)
     pattern = b.ew("bitcast_convert", x, dtype=bits, to=bits)
     sign = b.ew("shift_right_arithmetic", pattern, float(last), bits=8 * size)
-    return b.ew("xor", pattern, b.ew("and", sign, float(2**last - 1)))
+    ordered = b.ew("xor", pattern, b.ew("and", sign, largest))
+    is_zero = b.ew("compare", x, 0.0, dtype=BOOL, direction="EQ")
+    is_nan = b.ew("compare", x, x, dtype=BOOL, direction="NE")
+    ordered = b.ew("select", is_zero, 0.0, ordered, dtype=bits)
+    return b.ew("select", is_nan, largest, ordered, dtype=bits)
