@@ -7,7 +7,7 @@ from trnsim.graph.ops.layout import DynamicSlice
 from trnsim.graph.ops.reductions import ReduceWindow, Sort
 from trnsim.lower import costs, evaluate, memory_plan
 from trnsim.lower.legalize import legalize
-from trnsim.lower.rules import KERNELS, LEGAL, LegalForm
+from trnsim.lower.rules import KERNELS, LEGAL, LegalForm, legal
 
 CUMULATIVE = ReduceWindow((1, 4), (1, 1), (0, 3), (0, 0), "add")
 EXAMPLES = [
@@ -66,6 +66,21 @@ def test_what_stands_around_a_replaced_operation_stays():
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert [cost.name for cost in costs(graph)][:2] == ["dot_general", "add"]
+
+
+def test_a_legal_form_is_declared_for_each_operation_named():
+    class Made(ReduceWindow, abstract=True):
+        """No operation of graphs."""
+
+    class MadeToo(ReduceWindow, abstract=True):
+        """No operation of graphs."""
+
+    def build(): ...
+
+    assert legal(Made, MadeToo)(build) is build
+    forms = LEGAL.pop(Made), LEGAL.pop(MadeToo)
+    assert [form.build for form in forms] == [build, build]
+    assert not forms[0].has_kernel(graph_of(CUMULATIVE, TensorType((4, 4), "int8")).nodes[0])
 
 
 def test_inputs_keep_their_names_in_the_memory_plan():

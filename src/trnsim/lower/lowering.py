@@ -91,8 +91,11 @@ def _made(group: Group, array_of: Callable[[Value], Array], target: str) -> Sequ
 def costs(graph: Graph, target: str = "trn2") -> tuple[Cost, ...]:
     """What each kernel of a graph takes, remembered by what the graph does.
 
+    What branches take is at most the dearest one, and its name says so. A loop takes as many trips
+    as the program says.
+
     Raises:
-        NotModelled: for an operation without a kernel, by name.
+        NotModelled: for an operation without a kernel, by name, or a loop of unknown length.
     """
     key = (graph.key(), target)
     if key not in _costs:
