@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -322,11 +322,29 @@ def result_types(operation: Operation, operands: Sequence[Operand]) -> tuple[Ten
 
 def reference_of(node: Node, operands: Sequence[Any]) -> tuple[Array, ...]:
     """What a node gives by its reference, as tensors keep it."""
-    if node.operation.reads_stored:
-        found = node.operation.reference(*operands)
-    else:
-        found = node.operation.reference(*(exact(np.asarray(one)) for one in operands))
+    operation = node.operation
+    if not operation.reads_stored:
+        is_real = node.kind is Kind.ELEMENTWISE and node.result.type.is_floating
+        operands = [_precise(one, is_real=is_real) for one in operands]
+    found = operation.reference(*operands)
     several = found if isinstance(found, tuple | list) else (found,)
     return tuple(
         stored(array, value.dtype) for array, value in zip(several, node.results, strict=True)
     )
+
+
+def _precise(operand: Array | float, *, is_real: bool) -> Array:
+    """An operand as a reference takes it.
+
+    Integers whose result is floating point are computed in it, as engines do; else a whole number
+    beside them is an integer as they are.
+    """
+    found = exact(np.asarray(operand))
+    if is_real:
+        return found.astype(np.float64) if found.dtype == np.int64 else found
+    if isinstance(operand, int | float) and float(operand).is_integer() and abs(operand) < _LARGEST:
+        return found.astype(np.int64)
+    return found
+
+
+_LARGEST: Final = 2.0**63

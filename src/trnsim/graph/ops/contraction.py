@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.ops.layout import Pad, padded
 from trnsim.graph.types import FLOATS, Array, Shape, TensorType
 
 _F32 = "float32"
@@ -75,10 +76,10 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
 
     Attributes:
         strides: from one window to the next.
-        low: zeros before the first element.
+        low: zeros before the first element; below 0 elements go.
         high: zeros after the last one.
         gaps: zeros between the elements, as the gradient of a strided convolution has.
-        dilations: from one element of a window to the next, less 1 of them skipped.
+        dilations: from one element of a window to the next.
         groups: of channels that meet only their own kernels.
     """
 
@@ -98,7 +99,7 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         if lhs.shape[1] != rhs.shape[1] * self.groups or rhs.shape[0] % self.groups:
             self.refuse(f"of {lhs} and {rhs} in {self.groups} groups")
         counts = tuple(
-            max(((n - 1) * (gap + 1) + 1 + a + z - ((w - 1) * d + 1)) // s + 1, 0)
+            max((padded(n, a, z, gap) - padded(w, 0, 0, d - 1)) // s + 1, 0)
             for n, w, s, a, z, gap, d in zip(
                 lhs.shape[2:],
                 rhs.shape[2:],
@@ -116,11 +117,9 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         """Sums of products, one place of the windows after the other."""
         kind = TensorType(lhs.shape, _F32), TensorType(rhs.shape, _F32)
         shape = self.types(*kind)[0].shape
-        steps = tuple(gap + 1 for gap in self.gaps)
-        spread = [(n - 1) * step + 1 for n, step in zip(lhs.shape[2:], steps, strict=True)]
-        wide = np.zeros((*lhs.shape[:2], *spread))
-        wide[(slice(None), slice(None), *(slice(None, None, step) for step in steps))] = lhs
-        wide = np.pad(wide, [(0, 0), (0, 0), *zip(self.low, self.high, strict=True)])
+        whole = (0, 0)
+        sides = (*whole, *self.low), (*whole, *self.high), (*whole, *self.gaps)
+        wide = Pad(*sides).reference(lhs)
         inputs, outputs = rhs.shape[1], rhs.shape[0] // self.groups
         found = np.zeros(shape)
         for at in np.ndindex(*rhs.shape[2:]):

@@ -243,25 +243,24 @@ class Pad(Operation, kind=Kind.KERNEL):
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """Lengths with all that comes and goes."""
         lengths = zip(given[0].shape, self.low, self.high, self.interior, strict=True)
-        shape = tuple(a + n + max(n - 1, 0) * gap + z for n, a, z, gap in lengths)
+        shape = tuple(padded(*one) for one in lengths)
         if any(n < 0 for n in shape) or any(gap < 0 for gap in self.interior):
             self.refuse(f"of {given[0]} by {self.low}, {self.high}, {self.interior}")
         return (TensorType(shape, given[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
         """The elements among the number."""
-        steps = tuple(gap + 1 for gap in self.interior)
-        spread = [max((n - 1) * step + 1, 0) for n, step in zip(operand.shape, steps, strict=True)]
-        wide = np.full(spread, self.number, operand.dtype)
-        wide[tuple(slice(None, None, step) for step in steps)] = operand
-        cut = wide[
-            tuple(
-                slice(max(-a, 0), n - max(-z, 0))
-                for n, a, z in zip(spread, self.low, self.high, strict=True)
-            )
+        lengths = zip(operand.shape, self.low, self.high, self.interior, strict=True)
+        shape = tuple(padded(*one) for one in lengths)
+        found = np.full(shape, self.number, operand.dtype)
+        places = [
+            low + np.arange(n) * (gap + 1)
+            for n, low, gap in zip(operand.shape, self.low, self.interior, strict=True)
         ]
-        outside = [(max(a, 0), max(z, 0)) for a, z in zip(self.low, self.high, strict=True)]
-        return np.pad(cut, outside, constant_values=self.number)
+        kept = [(at >= 0) & (at < n) for at, n in zip(places, shape, strict=True)]
+        inside = [at[one] for at, one in zip(places, kept, strict=True)]
+        found[np.ix_(*inside)] = operand[np.ix_(*kept)]
+        return found
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -347,6 +346,11 @@ class DynamicUpdateSlice(Operation, kind=Kind.KERNEL):
             Example(cls(), given, ("distinct", "distinct", "places", "places"), limit)
             for limit in (3, 100)
         )
+
+
+def padded(length: int, low: int, high: int, gap: int) -> int:
+    """A length with `low` before, `high` after, and `gap` between its elements."""
+    return low + length + max(length - 1, 0) * gap + high
 
 
 def _window(whole: Shape, part: Shape, starts: tuple[Array, ...]) -> tuple[slice, ...]:

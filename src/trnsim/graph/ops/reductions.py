@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
-from trnsim.graph.types import BOOL, FLOATS, INTEGERS, Array, Shape, TensorType
+from trnsim.graph.ops.layout import Pad
+from trnsim.graph.types import FLOATS, INTEGERS, Array, Shape, TensorType, exact
 
 _BODIES: Final[dict[str, Any]] = {
     "add": np.add,
@@ -25,11 +26,13 @@ _F32: Final = "float32"
 class Reduce(Operation, kind=Kind.REDUCTION):
     """The sum (add), product (multiply), maximum or minimum over `dims`, which go away.
 
+    Of no elements it is what changes no result: 0, 1, or the type's lowest or highest value.
     Engines reduce in float32: of integers the kernel is exact up to 2**24.
     """
 
     operands = ("operand",)
     names_dtype = True
+    reads_stored = True  # of integers the neutral element is their type's
     op: str = "add"
     dims: Shape = ()
 
@@ -42,7 +45,8 @@ class Reduce(Operation, kind=Kind.REDUCTION):
 
     def reference(self, operand: Array) -> Array:
         """One element of many."""
-        return np.asarray(_BODIES[self.op].reduce(operand, self.dims))
+        start = neutral(self.op, operand.dtype)
+        return np.asarray(_BODIES[self.op].reduce(exact(operand), self.dims, initial=start))
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -85,7 +89,8 @@ class Scan(Operation, kind=Kind.KERNEL, source="CHLO dialect, scan"):
 class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
     """Places of the k largest elements of each last dimension, the largest first, int32.
 
-    Of equal elements the first comes first. What CHLO gives as values are these places gathered.
+    NaN counts as the largest; of equal elements the first comes first. What CHLO gives as values
+    are these places gathered.
     """
 
     operands = ("operand",)
@@ -99,8 +104,7 @@ class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
 
     def reference(self, operand: Array) -> Array:
         """The places."""
-        order = np.argsort(-operand.astype(np.float64), -1, kind="stable")
-        return order[..., : self.k]
+        return _order(operand, -1, is_descending=True)[..., : self.k]
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -112,8 +116,8 @@ class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
 class Sort(Operation, kind=Kind.KERNEL):
     """Operands in the order of the first one along `dim`, stable where asked.
 
-    Of floating point NaN comes last, and -0 before 0, as in the total order that front ends ask
-    for.
+    NaN counts as the largest number, of either sign, and -0 as 0: the order that the comparators
+    of front ends ask for (jax.lax.sort, torch.sort).
     """
 
     operands = ("*operands",)
@@ -129,11 +133,7 @@ class Sort(Operation, kind=Kind.KERNEL):
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """In order."""
-        order = np.argsort(_ordered(operands[0]), self.dim, kind="stable")
-        if self.is_descending:
-            backwards = np.flip(_ordered(operands[0]), self.dim)
-            last = operands[0].shape[self.dim] - 1
-            order = np.flip(last - np.argsort(backwards, self.dim, kind="stable"), self.dim)
+        order = _order(operands[0], self.dim, is_descending=self.is_descending)
         return tuple(np.take_along_axis(one, order, self.dim) for one in operands)
 
     @classmethod
@@ -145,26 +145,22 @@ class Sort(Operation, kind=Kind.KERNEL):
         )
 
 
-def _ordered(values: Array) -> Array:
-    """Numbers whose order is the total order of `values`."""
-    if values.dtype != np.float64:
-        return values
-    bits = values.view(np.int64)
-    return np.where(bits < 0, ~bits ^ np.iinfo(np.int64).min, bits)
+def _order(values: Array, dim: int, *, is_descending: bool) -> Array:
+    """Places of `values` along `dim` in their order, equal ones as they stood."""
+    if not is_descending:
+        return np.argsort(values, dim, kind="stable")
+    backwards = np.argsort(np.flip(values, dim), dim, kind="stable")
+    return np.flip(values.shape[dim] - 1 - backwards, dim)
 
 
 class Windows(Operation, abstract=True):
     """Windows that move over the operand.
 
     Attributes:
-        op: the body.
         lengths: of a window, for each dimension.
         strides: from one window to the next.
-        dilations: from one element of a window to the next.
-        gaps: from one element of the operand to the next, where the body's neutral element lies
-            between.
-        low: elements before the first.
-        high: elements after the last.
+        low: places before the first element; below 0 elements go.
+        high: places after the last one.
     """
 
     lengths: Shape = ()
@@ -183,9 +179,15 @@ class Windows(Operation, abstract=True):
 
 
 class ReduceWindow(Windows, kind=Kind.KERNEL):
-    """The sum, product, maximum or minimum of each window."""
+    """The sum, product, maximum or minimum of each window.
+
+    Attributes:
+        op: the body; its neutral element stands in the padding.
+        dilations: from one element of a window to the next; 1 unless given.
+    """
 
     operands = ("operand",)
+    reads_stored = True  # of integers the neutral element is their type's
     op: str = "add"
     dilations: Shape = ()
 
@@ -199,13 +201,10 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
     def reference(self, operand: Array) -> Array:
         """One element of each window."""
         steps = self.dilations or (1,) * operand.ndim
-        wide = np.pad(
-            operand,
-            list(zip(self.low, self.high, strict=True)),
-            constant_values=neutral(self.op, operand.dtype),
-        )
+        start = neutral(self.op, operand.dtype)
+        wide = Pad(self.low, self.high, (0,) * operand.ndim, start).reference(exact(operand))
         counts = self._counts(operand.shape, steps)
-        found = np.full(counts, neutral(self.op, operand.dtype), operand.dtype)
+        found = np.full(counts, start, wide.dtype)
         for at in np.ndindex(*self.lengths):
             part = wide[
                 tuple(
@@ -230,7 +229,7 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
 class SelectAndScatter(Windows, kind=Kind.KERNEL):
     """Each element of `source` added where its window of the operand has its extreme, the first.
 
-    What the gradient of a maximum or minimum over windows is.
+    It is the gradient of a maximum or minimum over windows. Padding is never chosen.
     """
 
     operands = ("operand", "source")
@@ -245,21 +244,19 @@ class SelectAndScatter(Windows, kind=Kind.KERNEL):
 
     def reference(self, operand: Array, source: Array) -> Array:
         """Sums at the extremes."""
-        lost = -np.inf if self.op == "maximum" else np.inf
-        wide = np.pad(
-            operand.astype(np.float64),
-            list(zip(self.low, self.high, strict=True)),
-            constant_values=lost,
-        )
-        found = np.zeros(wide.shape)
+        numbers = np.arange(operand.size).reshape(operand.shape)
+        wide = Pad(self.low, self.high, (0,) * operand.ndim, -1.0).reference(numbers)
+        elements, found = operand.ravel(), np.zeros(operand.size, source.dtype)
         best: Callable[..., Any] = np.argmax if self.op == "maximum" else np.argmin
         for place in np.ndindex(*source.shape):
             start = [i * s for i, s in zip(place, self.strides, strict=True)]
-            window = tuple(slice(at, at + n) for at, n in zip(start, self.lengths, strict=True))
-            at = np.unravel_index(best(wide[window]), self.lengths)
-            found[tuple(s + i for s, i in zip(start, at, strict=True))] += source[place]
-        inside = tuple(slice(a, a + n) for a, n in zip(self.low, operand.shape, strict=True))
-        return found[inside]
+            window = wide[
+                tuple(slice(at, at + n) for at, n in zip(start, self.lengths, strict=True))
+            ]
+            inside = window[window >= 0]
+            if inside.size:
+                found[inside[best(elements[inside])]] += source[place]
+        return found.reshape(operand.shape)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -281,11 +278,9 @@ class SelectAndScatter(Windows, kind=Kind.KERNEL):
 
 def neutral(op: str, dtype: Any) -> Any:
     """What changes no result of a body: 0, 1, or the type's lowest or highest value."""
-    if op in ("add", "multiply"):
-        return dtype.type(op == "multiply")
-    if np.issubdtype(dtype, np.floating):
-        return -np.inf if op == "maximum" else np.inf
-    if dtype == BOOL:
-        return op == "minimum"
-    limits = np.iinfo(dtype)
-    return limits.min if op == "maximum" else limits.max
+    if op in ("add", "multiply") or dtype == np.bool_:
+        return op in ("multiply", "minimum")
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        return limits.min if op == "maximum" else limits.max
+    return -np.inf if op == "maximum" else np.inf

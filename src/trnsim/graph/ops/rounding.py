@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from trnsim.graph.operation import Example
@@ -80,6 +81,8 @@ class Convert(Unary):
 
     def reference(self, operand: Array) -> Array:
         """The value, whole where the type is."""
+        if not self.to:
+            return operand
         if self.to == BOOL:
             return np.not_equal(operand, 0)
         if self.to not in FLOATS and operand.dtype == np.float64:
@@ -133,12 +136,38 @@ class BitcastConvert(Unary):
 
 
 class ReducePrecision(Unary):
-    """The nearest number with fewer bits of exponent and mantissa."""
+    """The nearest number with as many bits of exponent and mantissa as `format` has.
+
+    Where that takes bits of the exponent away, what is above its range is infinite, and what is
+    below its smallest normal number is 0.
+    """
 
     legal = (FLOATS,)
     near = 0.0
+    reads_stored = True  # whether bits of the exponent go depends on the operand's type
     format: str = "bfloat16"
 
     def reference(self, operand: Array) -> Array:
-        """Rounded to the format and back."""
-        return stored(operand, self.format).astype(np.float64)
+        """The nearest number of the format, or 0."""
+        numbers = operand.astype(np.float64)
+        is_below = np.abs(numbers) < self.smallest(operand.dtype.name)
+        found = stored(numbers, self.format).astype(np.float64)
+        return np.asarray(np.where(is_below, np.copysign(0.0, numbers), found))
+
+    def smallest(self, dtype: str) -> float:
+        """The magnitude of `dtype` below which it is 0: half a place below the smallest normal."""
+        own, wanted = _limits(dtype), _limits(self.format)
+        if wanted.nexp >= own.nexp:
+            return 0.0
+        half_a_place: float = 2.0 ** -(wanted.nmant + 2)
+        return float(wanted.smallest_normal) * (1 - half_a_place)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """To the upper half of float32, and to a format of a smaller range."""
+        narrow = Example(cls("float16"), (TensorType((3, 40), "float32"),), ("edges",))
+        return (*super().examples(), narrow)
+
+
+def _limits(dtype: str) -> Any:
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]

@@ -290,12 +290,18 @@ def _round_away(node: Node, dtype: Any, tile: Tensor) -> Tensor:
 
 @on_tiles(rounding.ReducePrecision)
 def _reduce_precision(node: Node, dtype: Any, tile: Tensor) -> Tensor:
-    """Written once in the narrow format."""
-    wanted = node.operation.format if isinstance(node.operation, rounding.ReducePrecision) else ""
-    narrow, result = new(tile.shape, dtype_of(wanted)), new(tile.shape, dtype)
+    """Written once in the narrow format, and 0 for what is below its range."""
+    operation = node.operation
+    if not isinstance(operation, rounding.ReducePrecision):
+        raise InternalError(f"{operation.name} is no reduction of precision")
+    narrow, result = new(tile.shape, dtype_of(operation.format)), new(tile.shape, dtype)
     nisa.tensor_copy(dst=narrow, src=tile)
     nisa.tensor_copy(dst=result, src=narrow)
-    return result
+    smallest = operation.smallest(node.values[0].dtype)
+    if not smallest:
+        return result
+    is_kept = binary(nl.greater_equal, _activation(nl.abs, tile), smallest)
+    return binary(nl.multiply, result, is_kept, dtype)
 
 
 @on_tiles(bits.Not)
