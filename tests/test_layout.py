@@ -15,6 +15,14 @@ MAX_FUNCTION_LINES = 60
 COVERED = {
     "__main__.py": ("cli/test_main.py", "python -m trnsim is the command"),
     "cli/demo.py": ("cli/test_main.py", "it prints what other rooms answer"),
+    **{
+        f"graph/ops/{family}.py": ("graph/test_oracle.py", "references against an oracle of JAX")
+        for family in (
+            *("arithmetic", "bits", "collectives", "comparison", "contraction", "control_flow"),
+            *("elementwise", "functions", "layout", "leaves", "lookup", "reductions", "rounding"),
+        )
+    },
+    "graph/ops/calls.py": ("torch/dispatch/test_nki_calls.py", "a call is a kernel of the user's"),
     "nki/aliases/neuron_dtypes.py": ("nki/test_aliases.py", "the aliases are tested as imported"),
     "nki/aliases/neuronxcc/nki/typing.py": ("nki/test_aliases.py", "likewise"),
     "nki/aliases/neuronxcc/starfish/support/dtype.py": ("nki/test_aliases.py", "likewise"),

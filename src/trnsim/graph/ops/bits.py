@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
-from trnsim.graph.operation import Example
+from trnsim.graph.operation import Example, Operation
 from trnsim.graph.ops.elementwise import Binary, Unary
-from trnsim.graph.types import BOOL, INTEGERS, Array, TensorType
+from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES, Array, TensorType
 
 _LOGICAL = ((*INTEGERS, BOOL),)
 
@@ -71,8 +71,7 @@ class Shift(Binary, abstract=True):
     def check(self, given: tuple[TensorType, ...]) -> None:
         """`bits` is the size of the type."""
         super().check(given)
-        if given[0].numpy_dtype().itemsize * 8 != self.bits:
-            self.refuse(f"of {given[0]} with bits={self.bits}; legal: the size of its type")
+        _check_size(self, given[0], self.bits)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -118,11 +117,20 @@ class ShiftRightArithmetic(Shift):
 
 
 class Popcnt(Unary):
-    """How many bits are 1."""
+    """How many bits are 1.
+
+    Attributes:
+        bits: of the operand's type.
+    """
 
     legal = (INTEGERS,)
     near = 0.0
     bits: int = 32
+
+    def check(self, given: tuple[TensorType, ...]) -> None:
+        """`bits` is the size of the type."""
+        super().check(given)
+        _check_size(self, given[0], self.bits)
 
     def reference(self, operand: Array) -> Array:
         """The number of ones."""
@@ -139,4 +147,10 @@ class Popcnt(Unary):
         )
 
 
+def _check_size(operation: Operation, given: TensorType, bits: int) -> None:
+    if ITEM_BYTES[given.dtype] * _BYTE != bits:
+        operation.refuse(f"of {given} with bits={bits}; legal: the size of its type")
+
+
+_BYTE: Final = 8
 _ones = np.frompyfunc(int.bit_count, 1, 1)

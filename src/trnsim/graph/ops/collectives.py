@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
-from trnsim.graph.types import Array, TensorType
+from trnsim.graph.types import Array, TensorType, are_dims
 
 _BODIES: Final[dict[str, Any]] = {
     "add": np.add,
@@ -46,8 +46,8 @@ class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):
 
     def cut(self, given: TensorType, dim: int) -> int:
         """A member's share of a dimension."""
-        if given.shape[dim] % self.size:
-            self.refuse(f"of {given} along {dim} in groups of {self.size}")
+        if not are_dims([dim], len(given.shape)) or given.shape[dim] % self.size:
+            self.refuse(f"of {given} along {dim} in groups of {self.size}; legal: whole shares")
         return given.shape[dim] // self.size
 
 
@@ -62,8 +62,7 @@ class AllReduce(Collective):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
-        if self.op not in _BODIES:
-            self.refuse(f"by {self.op}; legal: {', '.join(_BODIES)}")
+        _check_body(self, self.op)
         return (given[0],)
 
     def reference(self, operand: Array) -> Array:
@@ -84,6 +83,8 @@ class AllGather(Collective):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """As long as all together."""
+        if not are_dims([self.dim], len(given[0].shape)):
+            self.refuse(f"of {given[0]} along {self.dim}; legal: one of its dimensions")
         shape = tuple(n * (self.size if d == self.dim else 1) for d, n in enumerate(given[0].shape))
         return (TensorType(shape, given[0].dtype),)
 
@@ -106,6 +107,7 @@ class ReduceScatter(Collective):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """A share."""
+        _check_body(self, self.op)
         share = self.cut(given[0], self.dim)
         shape = tuple(share if d == self.dim else n for d, n in enumerate(given[0].shape))
         return (TensorType(shape, given[0].dtype),)
@@ -128,6 +130,8 @@ class AllToAll(Collective):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """One dimension shorter, one longer."""
+        if not are_dims([self.concat_dim], len(given[0].shape)):
+            self.refuse(f"of {given[0]} along {self.concat_dim}; legal: one of its dimensions")
         shape = list(given[0].shape)
         shape[self.split_dim] = self.cut(given[0], self.split_dim)
         shape[self.concat_dim] *= self.size
@@ -144,6 +148,11 @@ class AllToAll(Collective):
     def examples(cls) -> tuple[Example, ...]:
         """The same dimension, and another."""
         return tuple(Example(cls(_GROUP, 0, dim), _GIVEN, ("small",)) for dim in (0, 1))
+
+
+def _check_body(operation: Operation, op: str) -> None:
+    if op not in _BODIES:
+        operation.refuse(f"by {op}; legal: {', '.join(_BODIES)}")
 
 
 class CollectivePermute(Operation, kind=Kind.COLLECTIVE):

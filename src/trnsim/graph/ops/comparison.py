@@ -26,6 +26,12 @@ class Compare(Binary):
     near = 0.0
     direction: str = "EQ"
 
+    def check(self, given: tuple[TensorType, ...]) -> None:
+        """The direction is one of six."""
+        super().check(given)
+        if self.direction not in DIRECTIONS:
+            self.refuse(f"by {self.direction}; legal: {', '.join(DIRECTIONS)}")
+
     def result_dtype(self, *given: str) -> str:
         """A truth value."""
         del given

@@ -96,8 +96,13 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """One element a window and kernel."""
         lhs, rhs = given
+        if len(lhs.shape) != len(rhs.shape) or len(lhs.shape) < _SIDES:
+            self.refuse(f"of {lhs} and {rhs}; legal: [N, C, *D] and [O, C / groups, *W]")
+        options = (self.strides, self.low, self.high, self.gaps, self.dilations)
+        if any(len(one) != len(lhs.shape) - _SIDES for one in options):
+            self.refuse(f"of {lhs} by {self.strides}; legal: a number for each dimension of *D")
         if lhs.shape[1] != rhs.shape[1] * self.groups or rhs.shape[0] % self.groups:
-            self.refuse(f"of {lhs} and {rhs} in {self.groups} groups")
+            self.refuse(f"of {lhs} and {rhs} in {self.groups} groups; legal: channels that agree")
         counts = tuple(
             max((padded(n, a, z, gap) - padded(w, 0, 0, d - 1)) // s + 1, 0)
             for n, w, s, a, z, gap, d in zip(
@@ -194,7 +199,9 @@ class Attention(Attending, kind=Kind.CONTRACTION, source=_METHOD):
         """[*B, L, V] and [*B, L]."""
         query, key, value = given[:3]
         if query.shape[-1] != key.shape[-1] or key.shape[:-1] != value.shape[:-1]:
-            self.refuse(f"of {query}, {key} and {value}")
+            self.refuse(
+                f"of {query}, {key} and {value}; legal: Q and K of one width, K and V of one length"
+            )
         return (
             TensorType((*query.shape[:-1], value.shape[-1]), query.dtype),
             TensorType(query.shape[:-1], _F32),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph.operation import Example, Kind, Operation
 from trnsim.graph.types import BOOL, ELEMENT_TYPES, Array, TensorType
@@ -32,19 +32,26 @@ class Control(Operation, kind=Kind.CONTROL, abstract=True):
             )
 
 
-class Case(Control):
-    """What the branch gives whose number the first operand is; the last one for any other."""
+class Branching(Control, abstract=True):
+    """What runs one of its graphs, as the first operand decides."""
 
-    operands = ("index", "*inputs")
-    legal = (("int32",), ELEMENT_TYPES)
     branches: tuple[Graph, ...] = ()
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
-        """Those of the first branch; all agree."""
+        """Those of the first graph; all agree."""
+        if given[0].shape or not self.branches:
+            self.refuse(f"of {given[0]} among {len(self.branches)}; legal: a scalar, some graphs")
         wanted = tuple(value.type for value in self.branches[0].outputs)
         for branch in self.branches:
             self.fits(branch, given[1:], wanted)
         return wanted
+
+
+class Case(Branching):
+    """What the branch gives whose number the first operand is; the last one for any other."""
+
+    operands = ("index", "*inputs")
+    legal = (("int32",), ELEMENT_TYPES)
 
     def reference(self, index: Array, *inputs: Array) -> Any:
         """The branch."""
@@ -62,19 +69,20 @@ class Case(Control):
         )
 
 
-class If(Control):
+_SIDES: Final = 2
+
+
+class If(Branching):
     """What the first graph gives where the truth value holds, else the second."""
 
     operands = ("pred", "*inputs")
     legal = ((BOOL,), ELEMENT_TYPES)
-    branches: tuple[Graph, ...] = ()
 
-    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
-        """Those of the first graph; both agree."""
-        wanted = tuple(value.type for value in self.branches[0].outputs)
-        for branch in self.branches:
-            self.fits(branch, given[1:], wanted)
-        return wanted
+    def check(self, given: tuple[TensorType, ...]) -> None:
+        """It has two graphs."""
+        super().check(given)
+        if len(self.branches) != _SIDES:
+            self.refuse(f"of {len(self.branches)} graphs; legal: two graphs")
 
     def reference(self, pred: Array, *inputs: Array) -> Any:
         """The graph."""

@@ -8,7 +8,16 @@ from typing import ClassVar
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
-from trnsim.graph.types import ITEM_BYTES, Array, Shape, TensorType, dense
+from trnsim.graph.types import (
+    ELEMENT_TYPES,
+    INTEGERS,
+    ITEM_BYTES,
+    Array,
+    Shape,
+    TensorType,
+    are_dims,
+    dense,
+)
 
 _F32 = "float32"
 
@@ -100,11 +109,11 @@ class BroadcastInDim(View):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The shape; the operand's lengths stay or are 1."""
-        fits = len(self.dims) == len(given[0].shape) and all(
-            n in (1, self.shape[dim]) for n, dim in zip(given[0].shape, self.dims, strict=True)
-        )
-        if not fits or len(set(self.dims)) < len(self.dims):
-            self.refuse(f"of {given[0]} to {self.shape} by {self.dims}")
+        fits = are_dims(self.dims, len(self.shape)) and len(self.dims) == len(given[0].shape)
+        if not fits or any(
+            n not in (1, self.shape[dim]) for n, dim in zip(given[0].shape, self.dims, strict=True)
+        ):
+            self.refuse(f"of {given[0]} to {self.shape} by {self.dims}; legal: lengths 1 or equal")
         return (TensorType(self.shape, given[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
@@ -140,8 +149,11 @@ class Slice(View):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The shape, which the operand has."""
+        shape, rank = given[0].shape, len(given[0].shape)
+        if any(len(one) != rank for one in (self.starts, self.shape, self.strides)):
+            self.refuse(f"of {given[0]} from {self.starts}; legal: a number for each dimension")
         for n, start, count, stride in zip(
-            given[0].shape, self.starts, self.shape, self.strides, strict=True
+            shape, self.starts, self.shape, self.strides, strict=True
         ):
             if start < 0 or stride < 1 or (count and start + (count - 1) * stride >= n):
                 self.refuse(f"of {given[0]}: {count} from {start} by {stride} of {n}")
@@ -210,10 +222,15 @@ class Concatenate(Operation, kind=Kind.KERNEL):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """Lengths along `dim` add up; the others agree."""
+        if not given or not are_dims([self.dim], len(given[0].shape)):
+            self.refuse(f"of {', '.join(map(str, given))} along {self.dim}; legal: a dimension")
         shapes = [list(one.shape) for one in given]
         total = sum(shape.pop(self.dim) for shape in shapes)
         if any(shape != shapes[0] for shape in shapes) or len({one.dtype for one in given}) > 1:
-            self.refuse(f"of {', '.join(map(str, given))} along {self.dim}")
+            self.refuse(
+                f"of {', '.join(map(str, given))} along {self.dim}; legal: other lengths and "
+                "element types that agree"
+            )
         shape = (*shapes[0][: self.dim], total, *shapes[0][self.dim :])
         return (TensorType(shape, given[0].dtype),)
 
@@ -242,10 +259,16 @@ class Pad(Operation, kind=Kind.KERNEL):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """Lengths with all that comes and goes."""
+        rank = len(given[0].shape)
+        if any(len(one) != rank for one in (self.low, self.high, self.interior)):
+            self.refuse(f"of {given[0]} by {self.low}; legal: a number for each dimension")
         lengths = zip(given[0].shape, self.low, self.high, self.interior, strict=True)
         shape = tuple(padded(*one) for one in lengths)
         if any(n < 0 for n in shape) or any(gap < 0 for gap in self.interior):
-            self.refuse(f"of {given[0]} by {self.low}, {self.high}, {self.interior}")
+            self.refuse(
+                f"of {given[0]} by {self.low}, {self.high}, {self.interior}; legal: lengths and "
+                "gaps from 0"
+            )
         return (TensorType(shape, given[0].dtype),)
 
     def reference(self, operand: Array) -> Array:
@@ -280,6 +303,8 @@ class Reverse(Operation, kind=Kind.KERNEL):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
+        if not are_dims(self.dims, len(given[0].shape)):
+            self.refuse(f"of {given[0]} along {self.dims}; legal: its dimensions, each once")
         return (given[0],)
 
     def reference(self, operand: Array) -> Array:
@@ -297,12 +322,14 @@ class DynamicSlice(Operation, kind=Kind.KERNEL):
     """`shape` elements of the operand from where scalars say, moved inside where that must be."""
 
     operands = ("operand", "*starts")
+    legal = (ELEMENT_TYPES, INTEGERS)
     shape: Shape = ()
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The shape."""
         if len(given) != len(given[0].shape) + 1 or any(one.shape for one in given[1:]):
             self.refuse(f"of {', '.join(map(str, given))}; legal: a scalar for each dimension")
+        _check_part(self, given[0], self.shape)
         return (TensorType(self.shape, given[0].dtype),)
 
     def reference(self, operand: Array, *starts: Array) -> Array:
@@ -324,11 +351,15 @@ class DynamicUpdateSlice(Operation, kind=Kind.KERNEL):
     """The operand with the update in it, from where scalars say."""
 
     operands = ("operand", "update", "*starts")
+    legal = (ELEMENT_TYPES, ELEMENT_TYPES, INTEGERS)
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
         if len(given) != len(given[0].shape) + 2 or any(one.shape for one in given[2:]):
             self.refuse(f"of {', '.join(map(str, given))}; legal: a scalar for each dimension")
+        _check_part(self, given[0], given[1].shape)
+        if given[0].dtype != given[1].dtype:
+            self.refuse(f"of {given[0]} with {given[1]}; legal: one element type")
         return (given[0],)
 
     def reference(self, operand: Array, update: Array, *starts: Array) -> Array:
@@ -346,6 +377,12 @@ class DynamicUpdateSlice(Operation, kind=Kind.KERNEL):
             Example(cls(), given, ("distinct", "distinct", "places", "places"), limit)
             for limit in (3, 100)
         )
+
+
+def _check_part(operation: Operation, whole: TensorType, part: Shape) -> None:
+    """A window lies in the operand."""
+    if len(part) != len(whole.shape) or any(m > n for m, n in zip(part, whole.shape, strict=True)):
+        operation.refuse(f"of {whole} in windows of {part}; legal: lengths up to its own")
 
 
 def padded(length: int, low: int, high: int, gap: int) -> int:

@@ -25,6 +25,8 @@ class Leaf(Operation, kind=Kind.LEAF, abstract=True):
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """As asked."""
         del given
+        if self.dtype not in ELEMENT_TYPES:
+            self.refuse(f"of {self.dtype}; legal: {', '.join(ELEMENT_TYPES)}")
         return (TensorType(self.shape, self.dtype),)
 
 
@@ -49,6 +51,12 @@ class Iota(Leaf):
 
     dtype: str = "int32"
     dim: int = 0
+
+    def types(self, *given: TensorType) -> tuple[TensorType, ...]:
+        """As asked."""
+        if not 0 <= self.dim < len(self.shape):
+            self.refuse(f"of {self.shape} along {self.dim}; legal: one of its dimensions")
+        return super().types(*given)
 
     def reference(self) -> Array:
         """The place."""

@@ -76,7 +76,10 @@ class Gather(Operation, kind=Kind.KERNEL):
         )
         gone = {*self.collapsed_slice_dims, *self.operand_batching_dims}
         if not sizes_fit or any(self.slice_sizes[dim] > 1 for dim in gone):
-            self.refuse(f"of {operand} in slices of {self.slice_sizes}")
+            self.refuse(
+                f"of {operand} in slices of {self.slice_sizes}; legal: lengths up to its own"
+            )
+        _check_vectors(self, indices, self.start_index_map)
         batch = list(_without(indices.shape, self.index_vector_dim))
         offsets = [size for dim, size in enumerate(self.slice_sizes) if dim not in gone]
         rank = len(batch) + len(offsets)
@@ -161,8 +164,14 @@ class Scatter(Operation, kind=Kind.KERNEL):
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
         table = given[2] if len(given) > 2 else self.type  # noqa: PLR2004  a third
-        if table is None or self.op not in _UPDATE:
-            self.refuse(f"by {self.op} of no operand; legal: {', '.join(_UPDATE)}")
+        if self.op not in _UPDATE:
+            self.refuse(f"by {self.op}; legal: {', '.join(_UPDATE)}")
+        if table is None:
+            self.refuse("into no operand; legal: one, or a type of zeros")
+        _check_vectors(self, given[1], self.start_index_map)
+        batch = [n for dim, n in enumerate(given[0].shape) if dim not in self.update_window_dims]
+        if batch != list(_without(given[1].shape, self.index_vector_dim)):
+            self.refuse(f"of {given[0]} by {given[1]}; legal: an update for each vector of indices")
         return (table,)
 
     def reference(self, updates: Array, scatter_indices: Array, *operand: Array) -> Array:
@@ -224,6 +233,16 @@ _UPDATE: Final[dict[str, Any]] = {
     "minimum": np.minimum,
     "assign": _newest,
 }
+
+
+def _check_vectors(where: Gather | Scatter, indices: TensorType, dims: Shape) -> None:
+    """Each vector of indices has an index for each dimension."""
+    rank, place = len(indices.shape), where.index_vector_dim
+    length = 1 if place == rank else indices.shape[place] if 0 <= place < rank else -1
+    if length != len(dims):
+        where.refuse(
+            f"by vectors along {place} of {indices}; legal: {len(dims)} indices, for {dims}"
+        )
 
 
 def _without(shape: Shape, dim: int) -> Shape:

@@ -9,7 +9,7 @@ import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
 from trnsim.graph.ops.layout import Pad
-from trnsim.graph.types import FLOATS, INTEGERS, Array, Shape, TensorType, exact
+from trnsim.graph.types import FLOATS, INTEGERS, Array, Shape, TensorType, are_dims, exact
 
 _BODIES: Final[dict[str, Any]] = {
     "add": np.add,
@@ -38,8 +38,10 @@ class Reduce(Operation, kind=Kind.REDUCTION):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The lengths that stay."""
-        if self.op not in _BODIES or list(self.dims) != sorted(set(self.dims)):
-            self.refuse(f"by {self.op} over {self.dims}; legal: {', '.join(_BODIES)}, in order")
+        if self.op not in _BODIES:
+            self.refuse(f"by {self.op}; legal: {', '.join(_BODIES)}")
+        if list(self.dims) != sorted(self.dims) or not are_dims(self.dims, len(given[0].shape)):
+            self.refuse(f"of {given[0]} over {self.dims}; legal: its dimensions in order")
         shape = tuple(n for dim, n in enumerate(given[0].shape) if dim not in self.dims)
         return (TensorType(shape, given[0].dtype),)
 
@@ -70,6 +72,8 @@ class Scan(Operation, kind=Kind.KERNEL, source="CHLO dialect, scan"):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
+        if self.op not in _BODIES or not given[0].shape:
+            self.refuse(f"of {given[0]} by {self.op}; legal: {', '.join(_BODIES)} of a row")
         return (given[0],)
 
     def reference(self, operand: Array) -> Array:
@@ -98,8 +102,8 @@ class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """K places."""
-        if not 0 < self.k <= given[0].shape[-1]:
-            self.refuse(f"of {given[0]} with k={self.k}")
+        if not given[0].shape or not 0 < self.k <= given[0].shape[-1]:
+            self.refuse(f"of {given[0]} with k={self.k}; legal: 1 to the last dimension's length")
         return (TensorType((*given[0].shape[:-1], self.k), "int32"),)
 
     def reference(self, operand: Array) -> Array:
@@ -127,8 +131,12 @@ class Sort(Operation, kind=Kind.KERNEL):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The operands'."""
-        if len({one.shape for one in given}) > 1:
+        if len({one.shape for one in given}) != 1:
             self.refuse(f"of {', '.join(map(str, given))}; legal: operands of one shape")
+        if not -1 <= self.dim < len(given[0].shape) or not given[0].shape:
+            self.refuse(
+                f"of {given[0]} along {self.dim}; legal: one of its dimensions, -1 the last"
+            )
         return given
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
@@ -170,6 +178,11 @@ class Windows(Operation, abstract=True):
 
     def _counts(self, shape: Shape, dilations: Shape) -> Shape:
         """How many windows each dimension has."""
+        attributes = (self.lengths, self.strides, self.low, self.high, dilations)
+        if any(len(one) != len(shape) for one in attributes):
+            self.refuse(f"of {shape} by windows of {self.lengths}; legal: a number a dimension")
+        if min((*self.strides, *dilations), default=1) < 1:
+            self.refuse(f"by strides of {self.strides} and {dilations}; legal: from 1")
         return tuple(
             max((n + a + z - ((w - 1) * d + 1)) // s + 1, 0)
             for n, w, s, a, z, d in zip(
@@ -238,7 +251,9 @@ class SelectAndScatter(Windows, kind=Kind.KERNEL):
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
         windows = self._counts(given[0].shape, (1,) * len(given[0].shape))
-        if given[1].shape != windows or self.op not in ("maximum", "minimum"):
+        if self.op not in _EXTREMES:
+            self.refuse(f"by {self.op}; legal: {', '.join(_EXTREMES)}")
+        if given[1].shape != windows:
             self.refuse(f"of {given[0]} with {given[1]}; legal: a source of {windows}")
         return (TensorType(given[0].shape, given[1].dtype),)
 

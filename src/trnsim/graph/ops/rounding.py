@@ -75,6 +75,12 @@ class Convert(Unary):
     near = 0.0
     to: str = ""
 
+    def check(self, given: tuple[TensorType, ...]) -> None:
+        """The type is one that tensors have."""
+        super().check(given)
+        if self.to and self.to not in ELEMENT_TYPES:
+            self.refuse(f"of {given[0]} to {self.to}; legal: {', '.join(ELEMENT_TYPES)}")
+
     def result_dtype(self, *given: str) -> str:
         """The type asked for."""
         return self.to or given[0]
@@ -113,7 +119,7 @@ class BitcastConvert(Unary):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The type asked for."""
-        if ITEM_BYTES[self.to] != ITEM_BYTES[given[0].dtype]:
+        if ITEM_BYTES.get(self.to) != ITEM_BYTES[given[0].dtype]:
             self.refuse(f"of {given[0]} to {self.to}; legal: a type of the same size")
         return (TensorType(given[0].shape, self.to),)
 
@@ -146,6 +152,12 @@ class ReducePrecision(Unary):
     near = 0.0
     reads_stored = True  # whether bits of the exponent go depends on the operand's type
     format: str = "bfloat16"
+
+    def check(self, given: tuple[TensorType, ...]) -> None:
+        """The format is one of floating point."""
+        super().check(given)
+        if self.format not in FLOATS:
+            self.refuse(f"of {given[0]} to {self.format}; legal: {', '.join(FLOATS)}")
 
     def reference(self, operand: Array) -> Array:
         """The nearest number of the format, or 0."""
