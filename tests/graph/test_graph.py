@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from trnsim.errors import BadInput
@@ -65,3 +66,42 @@ def test_a_transpose_of_dimensions_of_one_element_moves_nothing():
     assert (y.shape, [node.name for node in g.nodes]) == ((1, 5, 1, 7), ["reshape"])
     assert g.transpose(x, (2, 1, 0, 3)).shape == (7, 1, 5, 1)
     assert g.nodes[-1].name == "transpose"
+
+
+def of_a_number(name, array, number, dtype="", *, is_first=False, **attributes):
+    """What the reference says of a tensor and a number."""
+    g = Graph()
+    x = g.input(array.shape, array.dtype.name)
+    operands = (number, x) if is_first else (x, number)
+    g.outputs = [g.elementwise(name, *operands, dtype=dtype, **attributes)]
+    (found,) = g.reference([array])
+    return found
+
+
+def test_a_whole_number_beside_integers_is_one_of_them():
+    small, large = np.array([127, -128, 7], np.int8), np.array([2**32 - 1, 3], np.uint32)
+    assert of_a_number("add", small, 1.0).tolist() == [-128, -127, 8]
+    assert of_a_number("divide", small, 2.0).tolist() == [63, -64, 3]
+    assert of_a_number("divide", small, 0.0).tolist() == [-1, -1, -1]
+    assert of_a_number("divide", small, 100.0, is_first=True).tolist() == [0, 0, 14]
+    assert of_a_number("and", small, 6.0).tolist() == [6, 0, 6]
+    assert of_a_number("power", large, 41.0).tolist() == [2**32 - 1, 3**41 % 2**32]
+    assert of_a_number("compare", large, 2.0**32 - 1, direction="EQ").tolist() == [True, False]
+
+
+def test_a_fraction_beside_integers_stays_one():
+    numbers = np.array([0, 1, 2], np.int32)
+    assert of_a_number("compare", numbers, 0.5, direction="GT").tolist() == [False, True, True]
+    assert of_a_number("multiply", numbers, 0.5, dtype="float32").tolist() == [0, 0.5, 1]
+    assert of_a_number("maximum", numbers, float("inf"), dtype="float32").tolist() == [np.inf] * 3
+
+
+def test_integers_whose_result_is_floating_point_are_computed_in_it():
+    numbers = np.array([7, -7, 0], np.int32)
+    assert of_a_number("divide", numbers, 2.0, dtype="float32").tolist() == [3.5, -3.5, 0]
+    g = Graph()
+    x, y = g.input((3,), "int32"), g.input((3,), "int32")
+    g.outputs = [g.elementwise("divide", x, y, dtype="float32"), g.elementwise("divide", x, y)]
+    real, whole = g.reference([numbers, np.array([2, 2, -4], np.int32)])
+    assert real.tolist() == [3.5, -3.5, 0]
+    assert whole.tolist() == [3, -3, 0]

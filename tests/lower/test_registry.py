@@ -123,3 +123,26 @@ def test_a_kernel_gives_what_the_reference_says(example, chip):
         expected = graph.reference(given)
     for ours, theirs in zip(found, expected, strict=True):
         assert_near(ours, theirs, example.operation.near, example.operation.unit)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("shape", [(128, 64), (300, 40), (8192,)])
+def test_random_numbers_are_uniform_and_no_draw_is_another(chip, shape):
+    graph = Graph()
+    draws = graph.rng(shape), graph.rng(shape)
+    graph.outputs = [graph.elementwise("negate", draws[0]), graph.elementwise("negate", draws[1])]
+    first, second = (-found.astype(np.float64) for found in evaluate(graph, [], chip))
+    for found in (first, second):
+        assert found.shape == shape
+        assert 0 <= found.min() < 0.01
+        assert 0.99 < found.max() < 1
+        # Five standard deviations of the mean and of the variance of as many numbers.
+        assert found.mean() == pytest.approx(1 / 2, abs=5 * (1 / 12 / found.size) ** 0.5)
+        assert found.var() == pytest.approx(1 / 12, abs=5 * (1 / 180 / found.size) ** 0.5)
+        counts = np.histogram(found, 16, (0, 1))[0]
+        assert abs(counts / found.size - 1 / 16).max() < 5 * (15 / 256 / found.size) ** 0.5
+        assert len(np.unique(found)) > 0.99 * found.size
+        alike = np.corrcoef(found.ravel()[:-1], found.ravel()[1:])[0, 1]
+        assert abs(alike) < 5 / found.size**0.5
+    assert (first != second).mean() > 0.99
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 5 / first.size**0.5

@@ -12,6 +12,7 @@ from trnsim.lower import (
     evaluate,
     groups,
 )
+from trnsim.lower.kernels import fused
 
 
 def added(shape, other, dims):
@@ -184,3 +185,19 @@ def test_operands_that_meet_again_and_again_are_looked_at_once():
     g.outputs = [g.elementwise("add", x, g.broadcast_in_dim(total, (4, 8), (0,)))]
     ones = np.ones((4, 8), np.float32)
     np.testing.assert_array_equal(evaluate(g, [ones])[0], ones + 1)
+
+
+@pytest.mark.parametrize(("byte", "expected"), [(0xFF, 1 - 2.0**-24), (0x80, 0.50196081), (0, 0)])
+def test_the_largest_random_bits_are_a_number_below_one(monkeypatch, byte, expected):
+    """In float32 the last 128 of 2**32 round to 2**32."""
+    word = int.from_bytes(bytes([byte] * 4), "little", signed=True)
+
+    def rng(dst):
+        fused.nisa.memset(dst=dst.view(fused.nl.int32), value=word)
+
+    monkeypatch.setattr(fused.nisa, "rng", rng)
+    g = Graph()
+    g.outputs = [g.elementwise("add", g.rng((3, 5)), 0.0)]
+    (found,) = evaluate(g, [])
+    assert found.tolist() == [[pytest.approx(expected, abs=1e-7)] * 5] * 3
+    assert (found < 1).all()

@@ -267,15 +267,26 @@ def _counted(leaf: Iota, pattern: list[tuple[int, int]], offset: int) -> Tensor:
 
 
 def _drawn(leaf: Rng, pattern: list[tuple[int, int]], offset: int) -> Tensor:
-    """Uniform numbers in [0, 1): random bits as a fraction of 2**32."""
+    """Uniform numbers in [0, 1): random bits as a fraction of 2**32.
+
+    Float32 would round the last few of them to 1, so these become the number before it.
+    """
     del leaf, offset
     (_, rows), *columns = pattern
     bits = new((rows, prod(length for _, length in columns)), nl.uint32)
     nisa.rng(dst=bits)
     tile = new(bits.shape)
-    nisa.tensor_scalar(dst=tile, data=bits, op0=nl.multiply, operand0=2.0**-_RANDOM_BITS)
+    nisa.tensor_scalar(
+        dst=tile,
+        data=bits,
+        op0=nl.multiply,
+        operand0=2.0**-_RANDOM_BITS,
+        op1=nl.minimum,
+        operand1=_BELOW_ONE,
+    )
     return tile
 
 
 _RANDOM_BITS: Final = 32
+_BELOW_ONE: Final = 1 - 2.0**-24
 _LEAVES: Final[dict[type[Operation], Any]] = {Constant: _constant, Iota: _counted, Rng: _drawn}
