@@ -1,6 +1,6 @@
-"""Sums, products, quotients and what is left of them, signs and extremes.
+"""Sums, products, quotients, remainders, powers, signs and extremes.
 
-Of integers results are modulo 2**bits, as StableHLO has it.
+Integers wrap around: results are modulo 2**bits, as in StableHLO.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from trnsim.graph.ops.elementwise import Binary, Unary
 from trnsim.graph.types import BOOL, FLOATS, NUMBERS, Array
 
 _LARGEST_QUOTIENT = 2.0**36
-"""Quotients of floating point up to which kernels know what is left."""
+"""The largest quotient of floating point whose remainder kernels compute."""
 _SIGNED = (*FLOATS, "int32", "int16", "int8")
 
 
 class Add(Binary, alu="add"):
-    """``lhs + rhs``; of truth values whether one holds."""
+    """``lhs + rhs``; of truth values ``lhs or rhs``."""
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
         """The sum."""
@@ -25,7 +25,7 @@ class Add(Binary, alu="add"):
 
 
 class Subtract(Binary, alu="subtract"):
-    """``lhs - rhs``."""
+    """``lhs - rhs``; of truth values ``lhs != rhs``."""
 
     legal = ((*NUMBERS, BOOL),)
 
@@ -35,12 +35,12 @@ class Subtract(Binary, alu="subtract"):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Of numbers alone: StableHLO has no difference of truth values."""
+        """Numbers only: StableHLO has no difference of truth values."""
         return tuple(one for one in super().examples() if one.given[0].dtype != BOOL)
 
 
 class Multiply(Binary, alu="multiply"):
-    """``lhs * rhs``; of truth values whether both hold."""
+    """``lhs * rhs``; of truth values ``lhs and rhs``."""
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
         """The product."""
@@ -48,10 +48,10 @@ class Multiply(Binary, alu="multiply"):
 
 
 class Divide(Binary):
-    """``lhs / rhs``; of integers towards zero.
+    """``lhs / rhs``; of integers rounded towards zero.
 
-    An integer divided by 0 is -1, and the smallest one by -1 itself: StableHLO leaves the first to
-    the implementation.
+    An integer divided by 0 is -1, which StableHLO leaves to the implementation. The smallest
+    integer divided by -1 wraps around to itself.
     """
 
     legal = (NUMBERS,)
@@ -66,7 +66,7 @@ class Divide(Binary):
 
 
 class Remainder(Binary):
-    """``lhs - rhs * trunc(lhs / rhs)``, of the sign of `lhs`; of an integer and 0, `lhs`."""
+    """``lhs - rhs * trunc(lhs / rhs)``: the sign of `lhs`. An integer modulo 0 is itself."""
 
     largest_quotient = _LARGEST_QUOTIENT
 
@@ -80,7 +80,7 @@ class Remainder(Binary):
 
 
 class FloorRemainder(Binary, source="Python Language Reference, Binary arithmetic operations"):
-    """``lhs - rhs * floor(lhs / rhs)``, of the sign of `rhs`; of an integer and 0, `lhs`."""
+    """``lhs - rhs * floor(lhs / rhs)``: the sign of `rhs`. An integer modulo 0 is itself."""
 
     largest_quotient = _LARGEST_QUOTIENT
 
@@ -94,7 +94,7 @@ class FloorRemainder(Binary, source="Python Language Reference, Binary arithmeti
 
 
 class Power(Binary):
-    """``lhs ** rhs``; of integers modulo 2**bits, and 0 for negative exponents but of 1 and -1."""
+    """``lhs ** rhs``; of integers with a negative exponent 0, unless `lhs` is 1 or -1."""
 
     legal = (NUMBERS,)
     near = 2.0**-18
@@ -109,7 +109,7 @@ class Power(Binary):
 
 
 class Maximum(Binary, alu="maximum"):
-    """The larger of two; NaN where one is."""
+    """``max(lhs, rhs)``; NaN if either is."""
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
         """The larger."""
@@ -117,7 +117,7 @@ class Maximum(Binary, alu="maximum"):
 
 
 class Minimum(Binary, alu="minimum"):
-    """The smaller of two; NaN where one is."""
+    """``min(lhs, rhs)``; NaN if either is."""
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
         """The smaller."""
@@ -145,7 +145,7 @@ class Abs(Unary, activation="abs"):
 
 
 class Sign(Unary, activation="sign"):
-    """-1, 0 or 1; NaN of NaN, and -0 of -0."""
+    """-1, 0 or 1; NaN for NaN, -0 for -0."""
 
     legal = (_SIGNED,)
 
@@ -176,7 +176,7 @@ class Reciprocal(Unary, source="nki.isa.reciprocal"):
 
 
 class Relu(Unary, alu="maximum", number=0.0, source="nki.api.shared.rst, relu"):
-    """The larger of the operand and 0."""
+    """``max(operand, 0)``."""
 
     legal = (NUMBERS,)
 
@@ -186,7 +186,7 @@ class Relu(Unary, alu="maximum", number=0.0, source="nki.api.shared.rst, relu"):
 
 
 class Clamp(Binary):
-    """The operand within two bounds: ``min(max(operand, smallest), largest)``."""
+    """``min(max(operand, smallest), largest)``."""
 
     operands = ("smallest", "operand", "largest")
     legal = (NUMBERS,)

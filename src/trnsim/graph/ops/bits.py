@@ -14,7 +14,7 @@ _LOGICAL = ((*INTEGERS, BOOL),)
 
 
 class And(Binary):
-    """Whether both hold; of integers bit by bit."""
+    """``lhs and rhs``; of integers bit by bit."""
 
     legal = _LOGICAL
     near = 0.0
@@ -25,7 +25,7 @@ class And(Binary):
 
 
 class Or(Binary):
-    """Whether one holds; of integers bit by bit."""
+    """``lhs or rhs``; of integers bit by bit."""
 
     legal = _LOGICAL
     near = 0.0
@@ -36,7 +36,7 @@ class Or(Binary):
 
 
 class Xor(Binary):
-    """Whether one alone holds; of integers bit by bit."""
+    """Exclusive or: ``lhs != rhs``; of integers bit by bit."""
 
     legal = _LOGICAL
     near = 0.0
@@ -47,7 +47,7 @@ class Xor(Binary):
 
 
 class Not(Unary):
-    """Whether it does not hold; of integers bit by bit."""
+    """``not operand``; of integers bit by bit."""
 
     legal = _LOGICAL
     near = 0.0
@@ -58,7 +58,7 @@ class Not(Unary):
 
 
 class Shift(Binary, abstract=True):
-    """A shift of integers by `rhs` places; by all places, or a negative number of them, all go.
+    """The bits of `lhs` moved by `rhs` places; as many as the type has, or fewer than 0, empty it.
 
     Attributes:
         bits: of the operands' type.
@@ -75,7 +75,7 @@ class Shift(Binary, abstract=True):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Each type, by all places and one more."""
+        """Each type, by every number of places and one more than it has."""
         return tuple(
             Example(
                 cls(TensorType((), dtype).nbytes * 8),
@@ -88,7 +88,7 @@ class Shift(Binary, abstract=True):
 
 
 class ShiftLeft(Shift):
-    """``lhs * 2**rhs``."""
+    """``lhs * 2**rhs``, modulo 2**bits."""
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
         """Zeros enter from the right."""
@@ -97,16 +97,16 @@ class ShiftLeft(Shift):
 
 
 class ShiftRightLogical(Shift):
-    """The bits of `lhs` further right; zeros enter."""
+    """The bits of `lhs` moved right; zeros enter from the left."""
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
-        """Of the bits without a sign."""
+        """The bits as a number without a sign, divided."""
         is_in = (rhs >= 0) & (rhs < self.bits)
         return np.where(is_in, (lhs & (2**self.bits - 1)) >> np.where(is_in, rhs, 0), 0)
 
 
 class ShiftRightArithmetic(Shift):
-    """``floor(lhs / 2**rhs)``: the sign enters. Of types with a sign."""
+    """``floor(lhs / 2**rhs)``: copies of the sign enter from the left. For types with a sign."""
 
     legal = (("int32", "int16", "int8"),)
 

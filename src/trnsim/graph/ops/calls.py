@@ -1,4 +1,4 @@
-"""Kernels of the user's own, as operations of a graph."""
+"""Calls of the user's own kernels from a graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trnsim.graph.types import Array, TensorType
 
 
 class CustomCall(Operation, kind=Kind.CALL):
-    """A kernel of the user's own.
+    """A call of a kernel of the user's own.
 
     Attributes:
         call: what knows its values and its time.

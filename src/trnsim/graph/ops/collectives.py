@@ -1,4 +1,4 @@
-"""Operations in which cores exchange values, each core with an operand of its own.
+"""Exchanges of values between cores, each with an operand of its own.
 
 The reference takes the operands of all members of one group, in the group's order, as one array
 with the members first, and gives their results likewise.
@@ -23,7 +23,7 @@ _MEMBERS: Final = 4
 
 
 class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):
-    """An exchange within groups.
+    """An exchange within groups of cores.
 
     Attributes:
         replica_groups: the members of each group; all groups are of one size.
@@ -34,7 +34,7 @@ class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):
 
     @property
     def size(self) -> int:
-        """Members of a group."""
+        """The number of members of a group."""
         return len(self.replica_groups[0])
 
     def check(self, given: tuple[TensorType, ...]) -> None:
@@ -45,7 +45,7 @@ class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):
             self.refuse(f"in groups {self.replica_groups}; legal: groups of one size, apart")
 
     def cut(self, given: TensorType, dim: int) -> int:
-        """A member's share of a dimension."""
+        """The length of a member's share of a dimension."""
         if not are_dims([dim], len(given.shape)) or given.shape[dim] % self.size:
             self.refuse(f"of {given} along {dim} in groups of {self.size}; legal: whole shares")
         return given.shape[dim] // self.size
@@ -56,7 +56,7 @@ _GIVEN: Final = (TensorType((8, 6), "float32"),)
 
 
 class AllReduce(Collective):
-    """The sum, product, maximum or minimum of all members' operands, to each."""
+    """The sum, product, maximum or minimum of all members' operands, given to each member."""
 
     op: str = "add"
 
@@ -77,7 +77,7 @@ class AllReduce(Collective):
 
 
 class AllGather(Collective):
-    """All members' operands one after the other along `dim`, to each."""
+    """All members' operands, concatenated along `dim`, given to each member."""
 
     dim: int = 0
 
@@ -100,7 +100,7 @@ class AllGather(Collective):
 
 
 class ReduceScatter(Collective):
-    """Each member's share, along `dim`, of what `AllReduce` gives."""
+    """The result of `AllReduce`, cut along `dim` into one share for each member."""
 
     op: str = "add"
     dim: int = 0
@@ -123,7 +123,7 @@ class ReduceScatter(Collective):
 
 
 class AllToAll(Collective):
-    """The operand's parts along `split_dim`, one to each member; theirs along `concat_dim`."""
+    """Part i along `split_dim` to member i; the parts received, concatenated along `concat_dim`."""
 
     split_dim: int = 0
     concat_dim: int = 0
@@ -156,7 +156,7 @@ def _check_body(operation: Operation, op: str) -> None:
 
 
 class CollectivePermute(Operation, kind=Kind.COLLECTIVE):
-    """The operand of the core that sends to this one; zeros where none does.
+    """The operand of the core that sends to this one; zeros if none does.
 
     Attributes:
         source_target_pairs: who sends to whom; each core sends once at most, and receives once.

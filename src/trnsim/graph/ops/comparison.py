@@ -1,4 +1,4 @@
-"""Comparing elements, and choosing between them."""
+"""Comparisons of elements, and choices between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIRECTIONS: Final = {
 
 
 class Compare(Binary):
-    """Whether ``lhs <direction> rhs``: EQ, NE, GT, GE, LT or LE; of NaN only NE holds."""
+    """``lhs <direction> rhs``: EQ, NE, GT, GE, LT or LE. NaN differs from everything."""
 
     near = 0.0
     direction: str = "EQ"
@@ -52,18 +52,18 @@ class Compare(Binary):
 
 
 class Select(Elementwise):
-    """The element of `on_true` where the predicate holds, else of `on_false`."""
+    """``on_true if pred else on_false``, for each element."""
 
     operands = ("pred", "on_true", "on_false")
     legal = (ELEMENT_TYPES,)
     near = 0.0
 
     def result_dtype(self, *given: str) -> str:
-        """That of what is chosen."""
+        """The element type of the two choices."""
         return given[-1]
 
     def reference(self, pred: Array, on_true: Array, on_false: Array) -> Array:
-        """The chosen."""
+        """The element chosen."""
         return np.where(pred.astype(np.bool_), on_true, on_false)
 
     @classmethod
@@ -80,7 +80,7 @@ class Select(Elementwise):
 
 
 class IsFinite(Unary):
-    """Whether it is neither infinite nor NaN."""
+    """Whether the operand is neither infinite nor NaN."""
 
     legal = (FLOATS,)
     near = 0.0
@@ -91,5 +91,5 @@ class IsFinite(Unary):
         return BOOL
 
     def reference(self, operand: Array) -> Array:
-        """Whether it is a number."""
+        """True for finite numbers."""
         return np.isfinite(operand)

@@ -17,10 +17,12 @@ _SIDES = 2
 
 
 class DotGeneral(Operation, kind=Kind.CONTRACTION):
-    """The product over one dimension of each side; all dimensions before the last two match.
+    """``[*B, M, K] @ [*B, K, N] -> [*B, M, N]``, with K last or last but one on either side.
 
-    ``[*B, M, K] x [*B, K, N] -> [*B, M, N]``, with K last or last but one on either side. It is
-    StableHLO's with its batching dimensions first and one dimension contracted.
+    It is StableHLO's dot_general with one contracted dimension and its batching dimensions first.
+
+    Attributes:
+        contracting: the place of K on each side.
     """
 
     operands = ("lhs", "rhs")
@@ -72,7 +74,7 @@ class DotGeneral(Operation, kind=Kind.CONTRACTION):
 
 
 class Convolution(Operation, kind=Kind.CONTRACTION):
-    """Windows of [N, C, *D] times kernels [O, C / groups, *W]: ``[N, O, *windows]``.
+    """Windows of [N, C, *D] multiplied by kernels [O, C / groups, *W]: ``[N, O, *windows]``.
 
     Attributes:
         strides: from one window to the next.

@@ -1,4 +1,4 @@
-"""Graphs that run as values decide: if, case, while."""
+"""Graphs that values choose or repeat: if, case, while."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Control(Operation, kind=Kind.CONTROL, abstract=True):
-    """What runs other graphs; their inputs are the operands behind the first, or all of them."""
+    """An operation that runs other graphs."""
 
     reads_stored = True
 
@@ -33,7 +33,7 @@ class Control(Operation, kind=Kind.CONTROL, abstract=True):
 
 
 class Branching(Control, abstract=True):
-    """What runs one of its graphs, as the first operand decides."""
+    """An operation that runs one of its graphs, on the operands behind the first."""
 
     branches: tuple[Graph, ...] = ()
 
@@ -48,7 +48,7 @@ class Branching(Control, abstract=True):
 
 
 class Case(Branching):
-    """What the branch gives whose number the first operand is; the last one for any other."""
+    """``branches[index]`` of the inputs; the last branch for an index out of range."""
 
     operands = ("index", "*inputs")
     legal = (("int32",), ELEMENT_TYPES)
@@ -73,7 +73,7 @@ _SIDES: Final = 2
 
 
 class If(Branching):
-    """What the first graph gives where the truth value holds, else the second."""
+    """``branches[0] if pred else branches[1]`` of the inputs."""
 
     operands = ("pred", "*inputs")
     legal = ((BOOL,), ELEMENT_TYPES)
@@ -97,7 +97,7 @@ class If(Branching):
 
 
 class While(Control):
-    """The operands, put through `body` as long as `condition` holds of them.
+    """The operands after `body` has run on them as long as `condition` holds of them.
 
     Attributes:
         condition: from the operands to one truth value.

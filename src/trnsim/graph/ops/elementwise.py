@@ -1,4 +1,4 @@
-"""What elementwise operations share, and how one instruction says what an engine computes."""
+"""The classes that elementwise operations share."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from trnsim.graph.types import ELEMENT_TYPES, TensorType
 
 
 class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
-    """Each element of the result from the elements at the same place; operands have one shape.
+    """An operation whose result has, at each place, a function of the operands' elements there.
 
-    Operands may differ in element type, as engines read any, and a number may stand for one.
+    Operands have one shape. Their element types may differ, as engines read any, and a number may
+    stand for an operand.
 
     Attributes:
         alu: the operator of the Vector Engine that computes it of floating point, if one does.
@@ -65,12 +66,12 @@ class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
 
 
 class Unary(Elementwise, abstract=True):
-    """Of one operand."""
+    """An elementwise operation with one operand."""
 
     operands: ClassVar[tuple[str, ...]] = ("operand",)
 
 
 class Binary(Elementwise, abstract=True):
-    """Of two operands."""
+    """An elementwise operation with two operands."""
 
     operands: ClassVar[tuple[str, ...]] = ("lhs", "rhs")

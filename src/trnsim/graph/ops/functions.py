@@ -1,7 +1,6 @@
-"""Functions of one real number: exponentials, roots, waves, and those of neural networks.
+"""Functions of one real number: exponentials, roots, waves, activations of neural networks.
 
-StableHLO has the first, CHLO `erf` and `tan`; the rest are functions that the Scalar Engine has as
-a whole.
+StableHLO and CHLO have the general ones. The Scalar Engine has the activations as one function.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Exponential(Function, activation="exp"):
 
 
 class ExponentialMinusOne(Function):
-    """``e ** operand - 1``, also where that is near 0."""
+    """``e ** operand - 1``, exact also near 0."""
 
     unit = 2.0**-100
 
@@ -54,7 +53,7 @@ class Log(Function, activation="log"):
 
 
 class LogPlusOne(Function):
-    """``log(1 + operand)``, also where that is near 0."""
+    """``log(1 + operand)``, exact also near 0."""
 
     unit = 2.0**-100
     domain = (2.0**-12 - 1, 2.0**64)
@@ -85,7 +84,7 @@ class Rsqrt(Function, activation="rsqrt"):
 
 
 class Cbrt(Function):
-    """The cube root, of the operand's sign."""
+    """The cube root; negative for negative operands."""
 
     domain = (-(2.0**64), 2.0**64)
 
@@ -142,7 +141,7 @@ class Tan(Function):
 
 
 class Atan(Function, activation="arctan", source=_ENGINE):
-    """The angle of a slope; the Scalar Engine has it between -pi / 2 and pi / 2."""
+    """The arc tangent; the Scalar Engine takes operands from -pi / 2 to pi / 2."""
 
     domain = (-math.pi / 2, math.pi / 2)
 
@@ -160,7 +159,7 @@ class Erf(Function, activation="erf", source=_CHLO.format("erf")):
 
 
 class Gelu(Function, activation="gelu", source=_ENGINE):
-    """``operand * Phi(operand)``, Phi the normal distribution."""
+    """``operand * Phi(operand)``; Phi is the normal distribution's cumulative function."""
 
     def reference(self, operand: Array) -> Array:
         """The product."""
@@ -168,7 +167,7 @@ class Gelu(Function, activation="gelu", source=_ENGINE):
 
 
 class GeluTanh(Function, activation="gelu_apprx_tanh", source=_ENGINE):
-    """Gelu by a hyperbolic tangent."""
+    """The approximation of `Gelu` by a hyperbolic tangent."""
 
     def reference(self, operand: Array) -> Array:
         """``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x**3)))``."""
@@ -177,7 +176,7 @@ class GeluTanh(Function, activation="gelu_apprx_tanh", source=_ENGINE):
 
 
 class GeluDx(Function, activation="gelu_dx", source=_ENGINE):
-    """The derivative of gelu."""
+    """The derivative of `Gelu`."""
 
     def reference(self, operand: Array) -> Array:
         """``Phi(x) + x * phi(x)``."""
@@ -194,7 +193,7 @@ class Silu(Function, activation="silu", source=_ENGINE):
 
 
 class SiluDx(Function, activation="silu_dx", source=_ENGINE):
-    """The derivative of silu."""
+    """The derivative of `Silu`."""
 
     def reference(self, operand: Array) -> Array:
         """``s + x * s * (1 - s)`` with s the logistic function."""

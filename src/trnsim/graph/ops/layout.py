@@ -79,7 +79,7 @@ class Reinterpret(Operation, kind=Kind.ALIAS, source="torch.Tensor.view, of anot
 
 
 class View(Operation, kind=Kind.VIEW, abstract=True):
-    """Elements of the operand in HBM, read by strides of their own.
+    """Elements of an operand in HBM, addressed by other strides; nothing is copied.
 
     Attributes:
         repeats: whether an element may stand at several places, so that a kernel can repeat on the
@@ -142,7 +142,7 @@ class BroadcastInDim(View):
 
 
 class Slice(View):
-    """``shape[d]`` elements of dimension d from ``starts[d]``, every ``strides[d]``-th one."""
+    """``shape[d]`` elements of each dimension d: from ``starts[d]`` on, every ``strides[d]``-th."""
 
     starts: Shape = ()
     strides: Shape = ()
@@ -183,10 +183,10 @@ class Slice(View):
 
 
 class Transpose(Operation, kind=Kind.KERNEL):
-    """Dimension i of the result is dimension ``permutation[i]``.
+    """The operand with its dimensions in another order: i of the result is ``permutation[i]``.
 
-    Where the Tensor Engine of NeuronCore-v2 moves floating point it multiplies by ones and zeros,
-    so that what is not finite spreads over its block.
+    NeuronCore-v2 transposes floating point by a product with ones and zeros, so an infinity or NaN
+    makes NaN of others in its block.
     """
 
     operands = ("operand",)
@@ -215,7 +215,7 @@ class Transpose(Operation, kind=Kind.KERNEL):
 
 
 class Concatenate(Operation, kind=Kind.KERNEL):
-    """The operands one after the other along `dim`."""
+    """The operands one behind the other along `dim`."""
 
     operands = ("*parts",)
     dim: int = 0
@@ -249,7 +249,14 @@ class Concatenate(Operation, kind=Kind.KERNEL):
 
 
 class Pad(Operation, kind=Kind.KERNEL):
-    """The operand with a number before, after and between its elements; below 0 takes away."""
+    """The operand with a number before, after and between its elements.
+
+    Attributes:
+        low: how many stand before each dimension; below 0 elements go instead.
+        high: how many stand after it, likewise.
+        interior: how many stand between two elements.
+        number: the number.
+    """
 
     operands = ("operand",)
     low: Shape = ()
@@ -296,7 +303,7 @@ class Pad(Operation, kind=Kind.KERNEL):
 
 
 class Reverse(Operation, kind=Kind.KERNEL):
-    """The elements along `dims` from last to first."""
+    """The operand with `dims` in the opposite order."""
 
     operands = ("operand",)
     dims: Shape = ()
@@ -319,7 +326,10 @@ class Reverse(Operation, kind=Kind.KERNEL):
 
 
 class DynamicSlice(Operation, kind=Kind.KERNEL):
-    """`shape` elements of the operand from where scalars say, moved inside where that must be."""
+    """A window of the operand, of `shape`, that begins at `starts`.
+
+    A window that would end outside is moved inside.
+    """
 
     operands = ("operand", "*starts")
     legal = (ELEMENT_TYPES, INTEGERS)
@@ -348,7 +358,10 @@ class DynamicSlice(Operation, kind=Kind.KERNEL):
 
 
 class DynamicUpdateSlice(Operation, kind=Kind.KERNEL):
-    """The operand with the update in it, from where scalars say."""
+    """The operand with `update` written over a window of it that begins at `starts`.
+
+    A window that would end outside is moved inside.
+    """
 
     operands = ("operand", "update", "*starts")
     legal = (ELEMENT_TYPES, ELEMENT_TYPES, INTEGERS)
@@ -391,6 +404,6 @@ def padded(length: int, low: int, high: int, gap: int) -> int:
 
 
 def _window(whole: Shape, part: Shape, starts: tuple[Array, ...]) -> tuple[slice, ...]:
-    """The part's place, as far inside as it has to be."""
+    """The window's place, moved inside."""
     first = [min(max(int(s), 0), n - m) for s, n, m in zip(starts, whole, part, strict=True)]
     return tuple(slice(start, start + m) for start, m in zip(first, part, strict=True))

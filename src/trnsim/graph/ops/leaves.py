@@ -1,4 +1,4 @@
-"""Operations without operands: constants, counts, random numbers."""
+"""Tensors made of nothing: constants, counts, random numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trnsim.graph.types import BOOL, ELEMENT_TYPES, Array, Shape, TensorType
 
 
 class Leaf(Operation, kind=Kind.LEAF, abstract=True):
-    """A tensor that each reader makes for itself.
+    """A tensor without operands, which each reader makes for itself.
 
     Attributes:
         shape: the result's.
@@ -77,7 +77,7 @@ class Iota(Leaf):
 
 
 class Rng(Leaf):
-    """Uniform random numbers in [0, 1) of the chip's own generator: no values are promised."""
+    """Uniform random numbers in [0, 1) from the chip's generator; no values are promised."""
 
     def reference(self) -> Array:
         """Numbers of numpy's generator; a test compares their range and mean."""

@@ -1,6 +1,6 @@
-"""Elements by index: gathered, or written where indices say.
+"""Slices of a tensor read or written at indices.
 
-Source: StableHLO Specification, gather and scatter, whose names the attributes have.
+Attributes have the names of StableHLO's gather and scatter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INDEX: Final = "int32"
 
 
 class Gather(Operation, kind=Kind.KERNEL):
-    """Slices of the operand, each from where a vector of indices says.
+    """Slices of the operand, each at the place that one vector of indices names.
 
     Attributes:
         offset_dims: dimensions of the result that lie in a slice.
@@ -129,11 +129,11 @@ class Gather(Operation, kind=Kind.KERNEL):
 
 
 class Scatter(Operation, kind=Kind.KERNEL):
-    """The operand, or zeros of a `type`, with updates where vectors of indices say.
+    """The operand, or zeros of `type`, with each update at the place that its indices name.
 
-    The attributes are those of `Gather`, read backwards. `op` says what becomes of an element: add,
-    multiply, maximum, minimum, or assign, where the last of several updates stays. An update that
-    is not wholly inside is left out.
+    `op` combines an element with its update: add, multiply, maximum, minimum, or assign, by which
+    the last of several updates stays. An update that is partly outside is left out. The other
+    attributes are those of `Gather`, with updates in the place of slices.
     """
 
     operands = ("updates", "scatter_indices", "*operand")

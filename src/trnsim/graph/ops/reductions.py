@@ -1,4 +1,4 @@
-"""Several elements to one: reductions, running results, windows."""
+"""Reductions, running results, order, and windows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BODIES: Final[dict[str, Any]] = {
     "maximum": np.maximum,
     "minimum": np.minimum,
 }
-"""The bodies that engines reduce by."""
+"""The functions of two elements that reduce."""
 _EXTREMES: Final = ("maximum", "minimum")
 
 _F32: Final = "float32"
@@ -26,8 +26,8 @@ _F32: Final = "float32"
 class Reduce(Operation, kind=Kind.REDUCTION):
     """The sum (add), product (multiply), maximum or minimum over `dims`, which go away.
 
-    Of no elements it is what changes no result: 0, 1, or the type's lowest or highest value.
-    Engines reduce in float32: of integers the kernel is exact up to 2**24.
+    Over no elements it is the function's neutral element: 0, 1, or the type's lowest or highest
+    value. Engines reduce in float32, so sums of integers are exact up to 2**24.
     """
 
     operands = ("operand",)
@@ -118,10 +118,15 @@ class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
 
 
 class Sort(Operation, kind=Kind.KERNEL):
-    """Operands in the order of the first one along `dim`, stable where asked.
+    """The operands sorted along `dim` by the first of them.
 
-    NaN counts as the largest number, of either sign, and -0 as 0: the order that the comparators
-    of front ends ask for (jax.lax.sort, torch.sort).
+    NaN of either sign counts as the largest number, and -0 as 0, as in jax.lax.sort and
+    torch.sort.
+
+    Attributes:
+        dim: the dimension; -1 is the last.
+        is_descending: whether the largest comes first.
+        is_stable: whether equal elements keep their order.
     """
 
     operands = ("*operands",)
@@ -192,7 +197,7 @@ class Windows(Operation, abstract=True):
 
 
 class ReduceWindow(Windows, kind=Kind.KERNEL):
-    """The sum, product, maximum or minimum of each window.
+    """The sum (add), product (multiply), maximum or minimum of each window.
 
     Attributes:
         op: the body; its neutral element stands in the padding.
@@ -240,9 +245,10 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
 
 
 class SelectAndScatter(Windows, kind=Kind.KERNEL):
-    """Each element of `source` added where its window of the operand has its extreme, the first.
+    """The gradient of a maximum or minimum over windows.
 
-    It is the gradient of a maximum or minimum over windows. Padding is never chosen.
+    Each element of `source` is added where its window of the operand has its extreme, the first of
+    several. Padding is never chosen.
     """
 
     operands = ("operand", "source")
@@ -292,7 +298,7 @@ class SelectAndScatter(Windows, kind=Kind.KERNEL):
 
 
 def neutral(op: str, dtype: Any) -> Any:
-    """What changes no result of a body: 0, 1, or the type's lowest or highest value."""
+    """The neutral element of a function: 0, 1, or the type's lowest or highest value."""
     if op in ("add", "multiply") or dtype == np.bool_:
         return op in ("multiply", "minimum")
     if np.issubdtype(dtype, np.integer):

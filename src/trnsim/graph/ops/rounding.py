@@ -1,4 +1,4 @@
-"""Rounding to whole numbers, and other element types."""
+"""Rounding to whole numbers, and conversions of the element type."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _HALF: Final = 0.5
 
 
 class Rounding(Unary, abstract=True):
-    """To a whole number."""
+    """A whole number near the operand."""
 
     legal = (FLOATS,)
     near = 0.0
 
 
 class Floor(Rounding):
-    """The largest whole number that is not above."""
+    """The largest whole number that is not above the operand."""
 
     def reference(self, operand: Array) -> Array:
         """Downwards."""
@@ -30,7 +30,7 @@ class Floor(Rounding):
 
 
 class Ceil(Rounding):
-    """The smallest whole number that is not below."""
+    """The smallest whole number that is not below the operand."""
 
     def reference(self, operand: Array) -> Array:
         """Upwards."""
@@ -38,7 +38,7 @@ class Ceil(Rounding):
 
 
 class Trunc(Rounding, source="nki.language.trunc"):
-    """The whole number next to it towards 0."""
+    """The operand without its fraction."""
 
     def reference(self, operand: Array) -> Array:
         """Towards 0."""
@@ -46,7 +46,7 @@ class Trunc(Rounding, source="nki.language.trunc"):
 
 
 class RoundNearestEven(Rounding):
-    """The nearest whole number; of two the even one."""
+    """The nearest whole number; halfway between two, the even one."""
 
     def reference(self, operand: Array) -> Array:
         """To nearest."""
@@ -54,7 +54,7 @@ class RoundNearestEven(Rounding):
 
 
 class RoundNearestAfz(Rounding):
-    """The nearest whole number; of two the one away from 0."""
+    """The nearest whole number; halfway between two, the one away from 0."""
 
     def reference(self, operand: Array) -> Array:
         """To nearest, half away from 0."""
@@ -64,11 +64,11 @@ class RoundNearestAfz(Rounding):
 
 
 class Convert(Unary):
-    """The operand in another element type: `to`, or that of the result.
+    """The operand in the element type `to`.
 
-    To integers towards 0, where the whole number is one that the type holds; StableHLO leaves the
-    rest to the implementation, which gives the nearest that it holds, and 0 of NaN. To truth values
-    whether it is not 0.
+    Integers wrap around. Floating point becomes an integer without its fraction; beyond the
+    integer's range it becomes the nearest one, and NaN becomes 0, which StableHLO leaves to the
+    implementation. Everything but 0 is true.
     """
 
     legal = (ELEMENT_TYPES,)
@@ -142,10 +142,10 @@ class BitcastConvert(Unary):
 
 
 class ReducePrecision(Unary):
-    """The nearest number with as many bits of exponent and mantissa as `format` has.
+    """The nearest number with the exponent and mantissa bits of `format`.
 
-    Where that takes bits of the exponent away, what is above its range is infinite, and what is
-    below its smallest normal number is 0.
+    If the operand's type has more exponent bits, what is beyond the range of `format` becomes
+    infinite, and what is below its smallest normal number becomes 0.
     """
 
     legal = (FLOATS,)
