@@ -98,7 +98,7 @@ def started(operation, types, starts):
 
 def sums():
     for op in ("add", "multiply", "maximum", "minimum"):
-        for dtype in (F32, *INTEGERS, BOOL):
+        for dtype in (F32, "int8", U32, BOOL):
             yield case(reductions.Reduce(op, (0,)), ((5, 3), dtype))
             yield case(reductions.Reduce(op, (1,)), ((2, 0), dtype))
         yield case(reductions.Reduce(op, ()), ((5,), F32))
@@ -168,7 +168,7 @@ def looked_up():
         yield case(operation, table, places, values=("distinct", "around"), limit=7)
     yield case(lookup.Gather.rows((4, 3), (0,)), ((4, 3), BOOL), ((0,), I32))
     for op in ("add", "multiply", "maximum", "minimum", "assign"):
-        for dtype in (F32, I32):
+        for dtype in (F32, I32) if op in ("add", "assign") else (F32,):
             for numbers, size, places in (
                 (((1, 2), (1,), (), (), (2, 1), 1), (4, 2, 3), ((4, 2), I32)),
                 (((0, 1), (1,), (), (), (2, 1), 0), (2, 3, 4), ((2, 4), I32)),
@@ -381,7 +381,7 @@ def test_gradients_of_attention_are_those_of_its_formula(is_causal):
         return ORACLES["attention"](forward, *given, bias)[0]
 
     with jax.enable_x64(True):
-        expected = jax.vjp(values_of, query, key, value)[1](grad)
+        expected = jax.jit(lambda *given: jax.vjp(values_of, *given)[1](grad))(query, key, value)
     result, logs = forward.reference(query, key, value, bias)
     backward = contraction.AttentionBackward(0.3, is_causal)
     found = backward.reference(query, key, value, grad, result, logs, bias)
