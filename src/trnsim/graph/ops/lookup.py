@@ -163,15 +163,16 @@ class Scatter(Operation, kind=Kind.KERNEL):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
-        table = given[2] if len(given) > 2 else self.type  # noqa: PLR2004  a third
+        updates, indices, *operand = given
+        table = operand[0] if operand else self.type
         if self.op not in _UPDATE:
             self.refuse(f"by {self.op}; legal: {', '.join(_UPDATE)}")
         if table is None:
             self.refuse("into no operand; legal: one, or a type of zeros")
-        _check_vectors(self, given[1], self.start_index_map)
-        batch = [n for dim, n in enumerate(given[0].shape) if dim not in self.update_window_dims]
-        if batch != list(_without(given[1].shape, self.index_vector_dim)):
-            self.refuse(f"of {given[0]} by {given[1]}; legal: an update for each vector of indices")
+        _check_vectors(self, indices, self.start_index_map)
+        batch = [n for dim, n in enumerate(updates.shape) if dim not in self.update_window_dims]
+        if batch != list(_without(indices.shape, self.index_vector_dim)):
+            self.refuse(f"of {updates} by {indices}; legal: an update for each vector of indices")
         return (table,)
 
     def reference(self, updates: Array, scatter_indices: Array, *operand: Array) -> Array:
