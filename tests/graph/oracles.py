@@ -92,6 +92,15 @@ def reduce_precision(operation, x):
     return lax.reduce_precision(x, limits.nexp, limits.nmant)
 
 
+def reinterpret(operation, x):
+    """Of bytes in rows: JAX has the parts of an element as a dimension of their own."""
+    own, wanted = x.dtype.itemsize, np.dtype(operation.to)
+    parts = max(wanted.itemsize // own, 1)
+    split = x if parts == 1 else x.reshape(*x.shape[:-1], -1, parts)
+    found = lax.bitcast_convert_type(split, wanted)
+    return found if own <= wanted.itemsize else found.reshape(*x.shape[:-1], -1)
+
+
 def sliced(operation, x):
     parts = zip(operation.starts, operation.shape, operation.strides, strict=True)
     ends = [start + (n - 1) * step + 1 if n else start for start, n, step in parts]
@@ -357,6 +366,7 @@ FUNCTIONS = {
     "mish": limited(jax.nn.mish, 0, np.inf),
 }
 MOVEMENT = {
+    "reinterpret": reinterpret,
     "reshape": lambda operation, x: lax.reshape(x, operation.shape),
     "broadcast_in_dim": lambda o, x: lax.broadcast_in_dim(x, o.shape, o.dims),
     "slice": sliced,

@@ -319,6 +319,7 @@ EXAMPLES = [
     for name in ORACLES
     for one in (*OPERATIONS[name].examples(), *(o for o in OWN if o.operation.name == name))
 ]
+_BITS = ("bitcast_convert", "reinterpret")
 SIGNED = ("sign", "negate", "abs", "divide", "multiply")
 """Operations on which the sign of a zero is compared, besides the exact ones."""
 
@@ -343,7 +344,7 @@ def assert_same(found, expected, operation):
 )
 def test_a_reference_gives_what_jax_gives(example):
     operation, arrays = example.operation, arrays_of(example)
-    is_narrow = operation.kind is Kind.CONTROL or operation.name == "bitcast_convert"
+    is_narrow = operation.kind is Kind.CONTROL or operation.name in _BITS
     oracles = arrays if is_narrow else list(map(widened, arrays))
     with np.errstate(all="ignore"):
         read = arrays if operation.reads_stored else list(map(exact, arrays))
