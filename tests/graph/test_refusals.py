@@ -1,5 +1,6 @@
 """What each operation is not defined on, in its words: operands and attributes, one at a time."""
 
+import numpy as np
 import pytest
 
 from trnsim.errors import BadInput
@@ -18,6 +19,7 @@ from trnsim.graph.ops import (
     reductions,
     rounding,
 )
+from trnsim.graph.ops.calls import CustomCall
 
 F32, I32, BOOL = "float32", "int32", "bool"
 ROWS, PLACE = ((4, 6), F32), ((), I32)
@@ -205,3 +207,8 @@ def test_an_operation_says_what_it_is_not_defined_on(operation, given, words):
     assert caught.value.reason.startswith(operation.name)
     assert caught.value.source == operation.source
     assert caught.value.fix
+
+
+def test_a_kernel_of_the_users_own_has_no_reference():
+    with pytest.raises(BadInput, match="custom_call has no reference; its kernel defines it"):
+        CustomCall().reference(np.zeros(1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import NoReturn
 
 from trnsim.graph.operation import Example, Kind, Operation
 from trnsim.graph.types import Array, TensorType
@@ -27,10 +27,14 @@ class CustomCall(Operation, kind=Kind.CALL):
         del given
         return self.results
 
-    def reference(self, *inputs: Array) -> Any:
-        """What the kernel gives; it has no other definition."""
-        call: Any = self.call
-        return call.values(*inputs)
+    def reference(self, *inputs: Array) -> NoReturn:
+        """Refused: the kernel is its only definition.
+
+        Raises:
+            BadInput: always.
+        """
+        del inputs
+        self.refuse("has no reference; its kernel defines it", "run the kernel")
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
