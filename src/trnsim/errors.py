@@ -1,14 +1,14 @@
-"""Whose fault is it? One exception class per answer.
+"""The exceptions of trnsim: one class for each kind of fault, grouped by whose fault it is.
 
     EmulatorError
       your program:  IllegalInstruction   the hardware or the compiler rejects it
                      OutOfMemory          SBUF, PSUM or HBM capacity
                      UndefinedBehavior    the documentation says that the result is undefined
-                     UninitializedRead    reads what nothing wrote
-                     DataRace             two accesses that nothing orders
+                     UninitializedRead    reads bytes that nothing wrote
+                     DataRace             two accesses to the same bytes, unordered
                      Deadlock             cores that wait for each other for ever
                      BadInput             a file, a name or a value that a command cannot use
-      our side:      NotModelled          legal, not done yet
+      our side:      NotModelled          legal, not emulated yet
                      Unspecified          AWS documents nothing, and we refuse to guess
                      InternalError        a bug here; please report it
 
@@ -41,8 +41,8 @@ def user_line(above: int = 1) -> SourceLine | None:
     """The innermost line on the call stack that is not part of trnsim.
 
     Args:
-        above: how many frames, the caller's among them, are known to be trnsim's; fewer are looked
-            at then.
+        above: number of innermost frames, the caller's included, that are known to be trnsim's and
+            are skipped.
     """
     frame: FrameType | None = sys._getframe(above)  # noqa: SLF001  documented, to walk a stack
     while frame is not None:
@@ -95,7 +95,7 @@ class EmulatorError(Exception):
         return "\n  ".join(parts)
 
     def __repr__(self) -> str:
-        # PyTorch's compiler prints this of an error that it wraps, and the line must be in it.
+        # PyTorch's compiler shows only the repr of an error that it wraps: it must have the line.
         return f"{type(self).__name__}({str(self)!r})"
 
 

@@ -1,4 +1,4 @@
-"""Numbers, flags and sets of names that know where they come from.
+"""Facts: numbers, flags and sets of names that carry their source.
 
 A fact behaves as the ``int``, ``float``, ``bool`` or ``frozenset`` that it wraps, and arithmetic on
 a number gives plain numbers again. What it adds is its provenance, so that a report can say how
@@ -54,7 +54,7 @@ class Count(int):
         return count
 
     def __reduce__(self) -> tuple[type[Self], tuple[int, Provenance]]:
-        """What a copy of the fact is made from."""
+        """Constructor and arguments for `copy` and `pickle`, which then keep the provenance."""
         return type(self), (int(self), self.provenance)
 
 
@@ -70,7 +70,7 @@ class Rate(float):
         return rate
 
     def __reduce__(self) -> tuple[type[Self], tuple[float, Provenance]]:
-        """What a copy of the fact is made from."""
+        """Constructor and arguments for `copy` and `pickle`, which then keep the provenance."""
         return type(self), (float(self), self.provenance)
 
 
@@ -89,13 +89,13 @@ class Names(frozenset[str]):
         return made
 
     def __reduce__(self) -> tuple[type[Self], tuple[tuple[str, ...], Provenance]]:
-        """What a copy of the fact is made from."""
+        """Constructor and arguments for `copy` and `pickle`, which then keep the provenance."""
         return type(self), (tuple(sorted(self)), self.provenance)
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Whether something is there, with its provenance; it counts as true or false."""
+    """A truth value with its provenance: whether a core has a feature."""
 
     value: bool
     provenance: Provenance
@@ -118,17 +118,17 @@ class Interval:
 
 
 def count(value: int, source: str, kind: Kind = Kind.DOCUMENTED) -> Count:
-    """A documented count, unless `kind` says otherwise."""
+    """A count; documented unless `kind` says otherwise."""
     return Count(value, Provenance(kind, source))
 
 
 def has(source: str) -> Flag:
-    """A feature that a document states."""
+    """The flag of a feature that a document grants."""
     return Flag(True, Provenance(Kind.DOCUMENTED, source))
 
 
 def lacks(source: str) -> Flag:
-    """A feature that a document gives to others alone."""
+    """The flag of a missing feature: a document grants it to other cores only."""
     return Flag(False, Provenance(Kind.DOCUMENTED, source))
 
 

@@ -1,4 +1,4 @@
-"""Files of the user's: read with a refusal that says why, written whole or not at all."""
+"""Reading and writing the user's files: errors that say why, and atomic writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def source(path: Path | str, fix: str = "") -> bytes:
     """The bytes of the file at `path`.
 
     Raises:
-        BadInput: it is missing, a folder, or may not be read.
+        BadInput: it does not exist, is a folder, or may not be read.
     """
     try:
         return Path(path).read_bytes()
@@ -37,10 +37,10 @@ def source(path: Path | str, fix: str = "") -> bytes:
 
 
 def require(path: Path | str, fix: str = "") -> None:
-    """Refuse a file that cannot be opened, where somebody else reads it.
+    """Raise `BadInput` now if a file that other code will open cannot be opened.
 
     Raises:
-        BadInput: it is missing, a folder, or may not be read.
+        BadInput: it does not exist, is a folder, or may not be read.
     """
     try:
         with Path(path).open("rb"):
@@ -53,7 +53,7 @@ def text(path: Path | str, fix: str = "") -> str:
     """The UTF-8 text of the file at `path`, without a byte order mark.
 
     Raises:
-        BadInput: it cannot be read, or is no UTF-8; names the line.
+        BadInput: it cannot be read, or is not UTF-8 (the message names the line).
     """
     stored = source(path, fix)
     try:
@@ -68,10 +68,10 @@ def text(path: Path | str, fix: str = "") -> str:
 
 
 def data(path: Path | str, fix: str = "") -> Any:
-    """What the JSON file at `path` holds; NaN and Infinity, which JSON has not, are refused.
+    """The content of the JSON file at `path`; NaN and Infinity, which JSON lacks, are refused.
 
     Raises:
-        BadInput: it cannot be read, or is no JSON.
+        BadInput: it cannot be read, or is not JSON.
     """
     found = text(path, fix)
     if not found.strip():
@@ -95,10 +95,10 @@ def _no_constant(name: str) -> NoReturn:
 def array(path: Path | str) -> npt.NDArray[Any]:
     """The array of numbers that numpy.save wrote to `path`.
 
-    Its header's shape is compared with the size of the file before anything is allocated.
+    The shape in the header is checked against the size of the file before anything is allocated.
 
     Raises:
-        BadInput: it cannot be read, is cut off, or is something else.
+        BadInput: it cannot be read, is cut off, or is not such an array.
     """
     fix = "give a file that numpy.save wrote, of numbers"
     try:
@@ -107,19 +107,19 @@ def array(path: Path | str) -> npt.NDArray[Any]:
         if start in (b"", _ARCHIVE):
             what = "an archive of arrays (.npz)" if start else "the file is empty"
             raise BadInput(f"{path}: {what}", fix=fix)
-        with np.errstate(over="ignore"):  # of a header's shape: numpy warns, and then refuses
+        with np.errstate(over="ignore"):  # numpy warns of a huge header shape before it refuses it
             return np.array(open_memmap(path, mode="r"))
     except OSError as error:
         raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
     except (ValueError, TypeError, ArithmeticError) as error:
-        # numpy's own words advise to load pickles, which run code.
+        # Not numpy's own message: it advises loading pickles, which run code.
         is_cut_off = "mmap length" in str(error)
         what = "shorter than its own header says" if is_cut_off else "not an array of numbers"
         raise BadInput(f"{path}: {what}", fix=fix) from error
 
 
 def write(path: Path | str, content: str | bytes, *, parents: bool = False) -> Path:
-    """`path` with `content`: a reader sees the old file or the new one, never a part of it.
+    """Write `content` to `path` atomically: a reader sees the old file or the new, never a part.
 
     Text is UTF-8; `parents` makes missing folders.
 
@@ -132,13 +132,13 @@ def write(path: Path | str, content: str | bytes, *, parents: bool = False) -> P
 
 
 class Draft:
-    """An empty file beside `path`, which takes its place at the end; on an error, nothing stays.
+    """A temporary file beside `path` that replaces it on success and is removed on an error.
 
-    Its name is new, so that no file of the user's is touched. A link is followed, permissions of an
-    older file are kept, and what is no file (a device, a pipe) is written as it is.
+    Its name is new, so no file of the user's is touched. A link is followed, permissions of an
+    existing file are kept, and what is no regular file (a device, a pipe) is written directly.
 
     Raises:
-        BadInput: the path, or what is written inside, cannot be written.
+        BadInput: the path cannot be written, or an OSError was raised inside the block.
     """
 
     def __init__(self, path: Path | str, *, parents: bool = False) -> None:
@@ -179,7 +179,7 @@ class Draft:
 
 
 def check(path: Path | str) -> None:
-    """Refuse a `path` that cannot be written, before work is done for it.
+    """Raise `BadInput` for a `path` that cannot be written, before work is done for it.
 
     Raises:
         BadInput: it is a folder, or its folder is missing or may not be written to.
@@ -191,7 +191,7 @@ def check(path: Path | str) -> None:
 
 
 def check_folder(path: Path | str) -> None:
-    """Refuse a folder that cannot be made, since a file stands in its place.
+    """Raise `BadInput` for a folder that cannot be made because a file stands in its place.
 
     Raises:
         BadInput: `path`, or a folder on the way to it, is a file.
@@ -206,7 +206,7 @@ def check_folder(path: Path | str) -> None:
 
 
 def _target(path: Path) -> Path:
-    """The file that is written for `path`: itself, or where its link leads.
+    """The file that a write to `path` reaches: `path` itself, or the target of its link.
 
     Raises:
         OSError: it is a folder, or its folder is missing or may not be written to.
@@ -224,7 +224,7 @@ def _target(path: Path) -> Path:
 
 
 def _is_read_only(folder: Path) -> bool:
-    """Whether the file system of `folder` is, where the system tells."""
+    """Whether the file system of `folder` is read-only, as far as the system says."""
     return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 

@@ -1,4 +1,4 @@
-"""One call from a kernel to everything that trnsim says of it: `trnsim.run`."""
+"""`trnsim.run`: one call that runs a kernel and returns its outputs, instructions and times."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Launchable(Protocol):
-    """What a front end gives `run`: a kernel that can issue its instructions to a core."""
+    """Interface between a front end and `run`: a kernel that can issue instructions to cores."""
 
     @property
     def title(self) -> str:
-        """The kernel's name for people."""
+        """The kernel's name in reports and messages."""
         ...
 
     @property
     def cores(self) -> int:
-        """NeuronCores that run it together (the LNC degree)."""
+        """Number of NeuronCores that run it together (the LNC degree)."""
         ...
 
     @property
     def records(self) -> Records | None:
-        """What is kept of its calls, if anything is."""
+        """The records of its earlier calls; None if they are not kept."""
         ...
 
     def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-        """Issue the kernel's instructions; its outputs as the caller's kind of array."""
+        """Issue the kernel's instructions; returns its outputs as the caller's kind of array."""
         ...
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a kernel did.
+    """The result of one run of a kernel: outputs, timelines and warnings.
 
     Attributes:
         title: the kernel's name.
-        target: the chip that it ran for.
-        outputs: what the kernel returned, as the kind of array that went in.
-        timelines: what each core did, and when.
-        races: what two cores did to the same bytes with no order, where `races="warn"` let it.
-        doubtful: writes of two cores to the same bytes with no order, which wrote equal ones for
-            these inputs, or which a run without values cannot judge.
-        overfull: what SBUF or PSUM had no room for, where `capacity="warn"` let it.
-        carried: dependences between iterations that a loop denies.
+        target: the chip that was emulated.
+        outputs: the kernel's return values, as the kind of array that was passed in.
+        timelines: one per core: which instruction ran when.
+        races: data races between two cores, with `races="warn"`.
+        doubtful: unordered writes of two cores to the same bytes that wrote equal values for these
+            inputs, or that a run without values cannot judge.
+        overfull: where SBUF or PSUM was exceeded, with `capacity="warn"`.
+        carried: loop-carried dependences in loops that promise to have none (`nl.affine_range`).
     """
 
     title: str
@@ -73,12 +73,12 @@ class Run:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Everything that was let pass although it is at the user's risk."""
+        """All problems that did not stop the run: races, doubtful, overfull and carried."""
         return self.races + self.doubtful + self.overfull + self.carried
 
     @property
     def timeline(self) -> Timeline:
-        """The core that took longest: when each of its instructions happened."""
+        """The timeline of the core that took longest."""
         return max(self.timelines, key=lambda timeline: timeline.total_time_s)
 
     @property
@@ -93,7 +93,7 @@ class Run:
 
     @property
     def summary(self) -> Summary:
-        """What bound the kernel, how busy each engine was, and how sure the estimate is."""
+        """The bottleneck, how busy each engine was, and how uncertain the estimate is."""
         return self._summary
 
     @cached_property
@@ -103,7 +103,7 @@ class Run:
         return summarize(self.timeline)
 
     def report(self, path: str | Path) -> Path:
-        """Write the run's HTML page to `path` and return where it lies."""
+        """Write the run's HTML report to `path`, which is returned."""
         from trnsim.profile.formats.stored import report_of  # noqa: PLC0415  as above
         from trnsim.profile.report import write_page  # noqa: PLC0415  as above
 
@@ -120,23 +120,24 @@ def run(
     kernel_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Run:
-    """Run `kernel` on an emulated NeuronCore: its values, its instructions and its time.
+    """Run `kernel` on an emulated NeuronCore: compute its outputs and estimate its time.
 
     Args:
         kernel: an `@nki.jit` kernel.
         *args: its arguments; numpy and torch arrays become tensors in HBM.
         target: the chip, a name of `arch.TARGETS`: "trn2".
-        numerics: False for the same instructions and times without values.
-        races: "raise", or "warn" to report data races between two cores as warnings.
-        capacity: "raise", or "warn" to report as warnings what SBUF or PSUM has no room for. AWS's
-            compiler moves it to HBM and back (memory-hierarchy-overview.rst); the time of that is
-            not estimated.
-        kernel_kwargs: keyword arguments whose names `run` itself uses.
+        numerics: False to get instructions and times without computing values.
+        races: "raise" an error on a data race between two cores, or "warn" and go on.
+        capacity: "raise" an error where tensors exceed SBUF or PSUM, or "warn" and go on. AWS's
+            compiler spills them to HBM (memory-hierarchy-overview.rst); the time of that is not
+            estimated.
+        kernel_kwargs: keyword arguments of the kernel whose names clash with those of `run`.
         **kwargs: the kernel's other keyword arguments.
 
     Raises:
-        BadInput: for another word than these, and for kernel[2] on a chip without logical cores.
-        EmulatorError: what the chip or its compiler would refuse, at the kernel's own line.
+        BadInput: for any other `races` or `capacity`, or for kernel[2] on a chip without logical
+            cores.
+        EmulatorError: where the chip or its compiler would refuse the kernel; names its line.
     """
     if not isinstance(kernel, Launchable):
         raise BadInput(
@@ -160,7 +161,7 @@ def launch(
     capacity: str = "raise",
     capture: Capture | None = None,
 ) -> Run:
-    """`run` on a chip; a `capture` keeps the instructions to execute them again."""
+    """As `run`, on a `Target`; a `capture` keeps the instructions so that they can run again."""
     _check_strictness(races=races, capacity=capacity)
     core = chip.core if kernel.cores == 1 else arch.paired(chip)
     schedulers = [Scheduler(core) for _ in range(kernel.cores)]
@@ -178,7 +179,7 @@ def launch(
     if call is not None and isinstance(call.outcome, Run):
         return replace(call.outcome, outputs=outputs, carried=carried)
     programs = [context.program for context in team.contexts]
-    if len(programs) > 1:  # only now is it known when each core comes to where they meet
+    if len(programs) > 1:  # when each core reaches a meeting is known only now
         schedulers = replay_together(programs, core)
     is_strict = capacity == "raise"
     overfull = tuple(str(e) for p in programs for e in check_capacity(p, is_strict=is_strict))
@@ -192,7 +193,7 @@ def launch(
 
 
 def _check_strictness(**given: object) -> None:
-    """Refuse another word than "raise" or "warn" for what a run may be less strict about."""
+    """Raise `BadInput` unless each argument is "raise" or "warn"."""
     for name, word in given.items():
         if word not in _HOW_STRICT:
             raise BadInput(
@@ -206,14 +207,14 @@ _watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", de
 
 
 def _progress(title: str) -> Callable[[int], None] | None:
-    """Says how many instructions have been issued, where someone wants to know."""
+    """A callback that reports how many instructions were issued; None if nobody is `watching`."""
     tell = _watch.get()
     return None if tell is None else lambda issued: tell(f"{title}: {issued:,} instructions")
 
 
 @contextmanager
 def watching(tell: Callable[[str], None]) -> Generator[None]:
-    """Calls `tell` every thousand instructions of the runs inside, with how far they are."""
+    """Report the progress of runs in this block: `tell` is called every thousand instructions."""
     token = _watch.set(tell)
     try:
         yield
@@ -225,7 +226,7 @@ _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=Non
 
 
 def collected(run: Run) -> Run:
-    """The run, which whoever collects runs has now."""
+    """`run`, after it has been added to the list of a surrounding `collecting` block."""
     collector = _collector.get()
     if collector is not None:
         collector.append(run)
@@ -234,7 +235,7 @@ def collected(run: Run) -> Run:
 
 @contextmanager
 def collecting() -> Generator[list[Run]]:
-    """Every run that happens inside, in order."""
+    """A list that receives every run made in this block, in order."""
     runs: list[Run] = []
     token = _collector.set(runs)
     try:

@@ -25,7 +25,7 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def listed(words: Sequence[str], last: str) -> str:
-    """Words in a sentence: "a, b or c", with `last` before the last one."""
+    """`words` as one phrase, with `last` before the last word: "a, b or c"."""
     *first, end = words
     return f"{', '.join(first)} {last} {end}" if first else end
 
@@ -34,7 +34,7 @@ def number(given: str) -> float:
     """A number as Python and JSON write it: 8000, 8000.5, 8e3, 8_000.
 
     Raises:
-        ValueError: anything else, and what some read as thousands: 8,000 and 8.000.
+        ValueError: for anything else, and for 8,000 and 8.000, which some read as thousands.
     """
     if re.fullmatch(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", given.strip()):
         raise ValueError(f"{given!r} may have a separator of thousands; write 8000, 8.0 or 8e3")
@@ -50,7 +50,7 @@ def whole(given: str) -> int:
     """A whole number as Python writes it: 8000, 8_000.
 
     Raises:
-        ValueError: anything else.
+        ValueError: for anything else.
     """
     try:
         return int(given)

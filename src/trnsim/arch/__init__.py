@@ -1,4 +1,4 @@
-"""What each generation is: NeuronCores, chips, instances and prices as frozen data."""
+"""Hardware as frozen data: NeuronCores, chips, instances and prices, every number sourced."""
 
 from trnsim.arch.features import Features
 from trnsim.arch.neuroncore import NeuronCore

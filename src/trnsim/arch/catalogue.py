@@ -78,13 +78,13 @@ class Accelerator:
 
     @property
     def is_neuron(self) -> bool:
-        """Whether AWS designed it."""
+        """Whether it is an AWS chip (Trainium or Inferentia)."""
         return self.cores > 0
 
 
 @dataclass(frozen=True)
 class Announced:
-    """A chip that exists as multiples of another one, and its derived figures."""
+    """An announced chip: figures derived as multiples of another chip's."""
 
     name: str
     of: str
@@ -118,9 +118,9 @@ class Price:
     """One dated price of one way of buying one instance.
 
     Attributes:
-        kind: on_demand, capacity_block, spot, ri_1y, ...
-        usd_per_hour: of the whole instance, or None: AWS publishes none.
-        first_seen: earliest day for which the row is known to hold.
+        kind: the purchase option: on_demand, capacity_block, spot, ri_1y, ...
+        usd_per_hour: of the whole instance; None where AWS publishes no price.
+        first_seen: earliest day on which the price is known to hold.
         last_seen: latest such day.
         as_of: the date as the source gives it.
     """
@@ -138,7 +138,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Release:
-    """A release of the Neuron SDK, and the versions that it supports."""
+    """A release of the Neuron SDK, and the versions of PyTorch, JAX and Python it supports."""
 
     version: str
     released: date
@@ -147,7 +147,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All rows. `chips` are AWS's, `gpus` everybody else's.
+    """All rows of the catalogue; `chips` are AWS's, `gpus` everybody else's.
 
     Attributes:
         generated: day on which the rows were collected.
@@ -201,7 +201,7 @@ def catalogue() -> Catalogue:
 
 
 def read_rows() -> dict[str, Any]:
-    """The rows as stored: a fresh copy that a caller may edit and `parse`."""
+    """The stored rows, as a fresh copy that a caller may edit and `parse`."""
     text = (resources.files("trnsim.arch") / "catalogue.json").read_text(encoding="utf-8")
     rows: dict[str, Any] = json.loads(text)
     return rows
@@ -330,7 +330,7 @@ def _release(row: Row) -> Release:
 
 
 def seen(as_of: str) -> tuple[date, date]:
-    """First and last day that a source's date covers.
+    """First and last day covered by a date as a source writes it.
 
     A month counts from its first day and a year from January, so that age is never understated.
     Words around a date ("until", "file since") are ignored; ``A..B`` is a range.

@@ -91,7 +91,7 @@ class NeuronCore:
 
     @property
     def version(self) -> str:
-        """The short form of its name: "v3"."""
+        """The last part of its name: "v3"."""
         return self.name.rpartition("-")[2]
 
     def paired(self) -> NeuronCore:
@@ -108,7 +108,7 @@ class NeuronCore:
     def sampled(self, draw: int) -> NeuronCore:
         """The same core with every rate drawn from a lognormal around its value.
 
-        A fact's draws depend on its name and on `draw` alone, so that a new fact moves no other's.
+        A fact's factor depends only on its name and on `draw`: adding a fact changes no other.
         """
         drawn: dict[str, Any] = {
             name: Rate(fact * _factor(draw, name, fact.provenance.kind.spread), fact.provenance)

@@ -1,7 +1,7 @@
 """How true is it? The provenance of every number here: engine by engine, memory by memory.
 
-`how_true` is the page docs/how-true.md. It counts the facts of each kind and names those that are
-assumed, with the reason for each; what it says follows from the facts alone.
+`how_true` generates the page docs/how-true.md from the facts alone: it counts the facts of each
+kind and lists the assumed ones with their reasons.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _spreads() -> str:
 
 
 def _counted(facts: Sequence[Fact]) -> tuple[str, ...]:
-    """How many of each kind."""
+    """The number of facts of each kind, as cells of a table row."""
     counts = Counter(fact.provenance.kind for fact in facts)
     return tuple(str(counts[kind] or "-") for kind in _KINDS)
 
@@ -171,7 +171,7 @@ def _assumed_of_cores() -> str:
 
 
 def _every_fact() -> str:
-    """A row for each fact, or several where the generations differ in it."""
+    """A row for each fact and each of its distinct values."""
     rows = [
         (f"`{name}`", ", ".join(cores), f"{fact:g}", fact.provenance.kind.value, source)
         for names in PARTS.values()
@@ -182,7 +182,7 @@ def _every_fact() -> str:
 
 
 def _every_feature() -> str:
-    """A row for each feature, or several where the generations differ in it."""
+    """A row for each feature and each of its distinct values."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for core in cores():
         for name, fact in core.features.facts().items():
@@ -201,7 +201,7 @@ def _shown(fact: Flag | Names | Fact) -> str:
 
 
 def _by_value(name: str) -> list[tuple[list[str], Fact, str]]:
-    """The cores that share a fact, the fact, and its source."""
+    """(names of the cores that share a value, the fact, its source), for each distinct value."""
     found: dict[tuple[float, str], tuple[list[str], Fact, str]] = {}
     for core in cores():
         fact = core.facts()[name]
@@ -229,7 +229,7 @@ def _assumed_of_catalogue() -> str:
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Fact]]:
-    """Every fact within a row of the catalogue, with its path."""
+    """(path, fact) for every fact in a row of the catalogue."""
     if isinstance(value, Count | Rate):
         yield name, value
     elif isinstance(value, Mapping):

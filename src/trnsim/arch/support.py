@@ -1,4 +1,4 @@
-"""Who has what: which targets have a feature, and how an error says so."""
+"""Which targets have a feature, and the wording of errors about it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from trnsim.errors import BadInput
 from trnsim.text import listed
 
 Has = Callable[[NeuronCore], object]
-"""A question to a core, answered by a true value: ``lambda core: core.features.mx``."""
+"""A predicate on a core; any true value means yes: ``lambda core: core.features.mx``."""
 
 _PAIR = 2
 
 
 def having(has: Has) -> tuple[Target, ...]:
-    """The targets whose cores have it."""
+    """The targets whose cores satisfy `has`."""
     return tuple(chip for chip in TARGETS.values() if has(chip.core))
 
 
 def where(has: Has) -> str:
-    """Which NeuronCores have it, after the word "legal".
+    """The NeuronCores that satisfy `has`, worded to follow "legal" in an error.
 
-    "from NeuronCore-v3 on" where all later ones have it, else their names.
+    "from NeuronCore-v3 on" if that one and all later ones do, else a list of names.
     """
     known = cores()
     found = [core for core in known if has(core)]
@@ -35,7 +35,7 @@ def where(has: Has) -> str:
 
 
 def advised(fix: str, has: Has) -> str:
-    """`fix` with the first target that has it for ``{target}``, and its core for ``{core}``."""
+    """`fix` with ``{target}`` and ``{core}`` filled in: the first target that satisfies `has`."""
     found = having(has)
     if not found:
         return "no target has it" if "{" in fix else fix
@@ -43,7 +43,7 @@ def advised(fix: str, has: Has) -> str:
 
 
 def has_dtype(name: str) -> Has:
-    """Whether a core has the number format of that name."""
+    """The predicate "the core has the number format `name`"."""
     return lambda core: name in core.features.dtypes
 
 
@@ -51,7 +51,7 @@ def paired(chip: Target) -> NeuronCore:
     """The chip's core as one of the two of a logical core (LNC=2).
 
     Raises:
-        BadInput: for a core that has no logical cores of two.
+        BadInput: for a chip whose cores cannot be paired.
     """
     if chip.core.logical_core_max < _PAIR:
         others = listed([one.name for one in having(makes_pairs)], "or")
@@ -65,5 +65,5 @@ def paired(chip: Target) -> NeuronCore:
 
 
 def makes_pairs(core: NeuronCore) -> bool:
-    """Whether two of the cores make a logical core (logical-neuroncore-config.rst)."""
+    """Whether two such cores can form a logical core (logical-neuroncore-config.rst)."""
     return core.logical_core_max >= _PAIR

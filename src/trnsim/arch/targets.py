@@ -1,8 +1,8 @@
 """Targets: the chips that a kernel can be run for, and the NeuronCores that they are made of.
 
-A chip is data: the numbers of its core, the core's features, and one entry of `TARGETS`. Whatever
-lists chips (commands, reports, plans, the words of errors) walks that table. Constants that AWS
-gives for v2 alone are marked *assumed* for v3 and v4.
+A chip is data: the numbers of its core, the core's features, and one entry of `TARGETS`. Code that
+lists chips (commands, reports, plans, error messages) walks that table. Constants that AWS gives
+only for v2 are marked *assumed* for v3 and v4.
 """
 
 from __future__ import annotations
@@ -280,11 +280,11 @@ class Target:
         chip: the chip's catalogue key ("trainium2").
         core: the NeuronCore that it is made of.
         validated: whether published measurements of the chip exist to compare with.
-        generation_name: the name of the core's generation ("gen3"), if it stands for this chip.
-        instance: what plans take for the chip: a catalogue name of an instance or UltraServer.
-        is_for_training: whether plans compare it for training.
-        is_fitted: whether the efficiencies of plans were fitted to published rows of this chip.
-        plan_note: what a reader must know before believing a plan for it.
+        generation_name: the name of the core's generation ("gen3"), if that name selects this chip.
+        instance: the instance or UltraServer (catalogue name) that plans use for this chip.
+        is_for_training: whether training plans include it.
+        is_fitted: whether the efficiencies of plans were fitted to published results of this chip.
+        plan_note: a caveat shown with every plan for it.
         link_doubt: why its published chip-to-chip bandwidth is doubtful, or "".
     """
 
@@ -346,7 +346,7 @@ TARGETS: Final = {
 
 
 def target(name: str) -> Target:
-    """The target of that name, or of that name of a generation.
+    """The target called `name`, which may also be the name of a generation ("gen3").
 
     Raises:
         BadInput: for any other name.

@@ -1,7 +1,7 @@
-"""Formats and rounding: pure functions on arrays, no memory and no instruction.
+"""Number formats and rounding: pure functions on arrays, without memories or instructions.
 
-`formats` names them, `rounding` converts them (through the tables of `conversion`), `stochastic`
-rounds by chance; `packed`, `mx`, `cfp8` and `sparsity` are what numbers are stored as beside that.
+`formats` declares the formats, `rounding` converts between them (with tables in `conversion`),
+`stochastic` rounds stochastically; `packed`, `mx`, `cfp8` and `sparsity` are special encodings.
 """
 
 from trnsim.dtypes.cfp8 import Cfp8, cfp8_decode, cfp8_encode

@@ -47,9 +47,9 @@ class Cfp8:
     Attributes:
         exponent_bits: 2 to 6.
         mantissa_bits: the other bits beside the sign, ``7 - exponent_bits``.
-        bias: what the exponent field exceeds the exponent by.
+        bias: the exponent field less the exponent.
         is_finite: False as in IEEE 754 (the largest exponent field means infinity and NaN), True
-            where only the code of all ones is NaN, and overflow becomes it.
+            where only the code of all ones is NaN and there is no infinity.
     """
 
     exponent_bits: int
@@ -92,7 +92,7 @@ class Cfp8:
 
     @property
     def overflow_code(self) -> int:
-        """What a magnitude beyond the largest finite value becomes: infinity, or NaN."""
+        """The code to which overflow rounds: infinity, or NaN in a finite format."""
         infinity = ((1 << self.exponent_bits) - 1) << self.mantissa_bits
         return self.nan_code if self.is_finite else infinity
 
@@ -105,11 +105,11 @@ class Cfp8:
 
 
 def cfp8_encode(values: Array, form: Cfp8) -> UInt8Array:
-    """`values`, in float32, rounded to nearest even in the codes of `form`."""
+    """The codes in `form` of float32 `values`, rounded to nearest even."""
     given = to_float32(values)
     if form.unit_exponent > _FLOAT32_MIN_NORMAL_EXPONENT:
         return _encode_table(form).take(round_to_odd(given), mode="wrap").reshape(given.shape)
-    return _encode(given, form)  # where float32 is subnormal, 16 bits of it are too few
+    return _encode(given, form)  # 16 bits do not suffice for subnormal float32
 
 
 def _encode(given: Float32Array, form: Cfp8) -> UInt8Array:

@@ -6,7 +6,7 @@ ml_dtypes 0.6 on one core: float32 to FP8 50 instead of 410, FP8 to float32 20 i
 float32 to float16 65 instead of 105 (4,600 where the results are subnormal), float16 to float32
 35 instead of 85.  bfloat16 has no path here: its cast by ml_dtypes is the fastest.
 
-Tables are built from ml_dtypes when first asked for.
+Tables are built with ml_dtypes at their first use.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _FLOAT16_SMALLEST_NORMAL = _power(-14)
 _FLOAT16_OVERFLOW = _power(16)
 # Added to an exponent field: the power of two whose unit in the last place is float16's.
 _TO_UNIT = _power(13) - _power(0)
-# Taken from the field of that power: what leaves float16's exponent field, less the implicit bit.
+# Subtracted from that exponent field: leaves float16's exponent field, less the implicit bit.
 _UNIT_REBIAS = _FLOAT16_SMALLEST_NORMAL + _TO_UNIT
 
 
 def encode_byte(values: Float32Array, stored: np.dtype[Any]) -> Array:
-    """`values` rounded to nearest even in a float format of one byte.
+    """The codes of `values` in a one-byte float format, rounded to nearest even.
 
     A format with at most 5 bits of mantissa rounds the 16 bits of `round_to_odd` as it rounds the
-    float32 itself, so a table of 65,536 answers gives them all.
+    float32 itself, so a table of 65,536 entries suffices.
     """
     # Every index lies in the table; "wrap" is the mode that numpy checks fastest.
     encoded = _encode_table(stored).take(round_to_odd(values), mode="wrap")
@@ -63,7 +63,7 @@ def encode_byte(values: Float32Array, stored: np.dtype[Any]) -> Array:
 
 
 def round_to_odd(values: Float32Array) -> npt.NDArray[np.uint32]:
-    """The upper 16 bits of each float32, the last of them set where any lower bit is.
+    """The upper 16 bits of each float32, the last of them set if any lower bit is set.
 
     That is a float32 with 6 bits of mantissa and a sticky bit that tells ties from what lies
     beside them.
@@ -77,12 +77,12 @@ def round_to_odd(values: Float32Array) -> npt.NDArray[np.uint32]:
 
 
 def upper_halves() -> Float32Array:
-    """The float32 of each 16 upper bits, in order."""
+    """The 65,536 float32 values whose lower 16 bits are zero, in the order of their upper bits."""
     return (np.arange(_HALVES, dtype=np.uint32) << _HALF_BITS).view(np.float32)
 
 
 def decode_byte(stored: Array) -> Float32Array:
-    """The float32 values of a float format of one byte, looked up two at a time."""
+    """The float32 values of a one-byte float format, by a table of byte pairs."""
     flat = np.ascontiguousarray(stored).view(np.uint8).reshape(-1)
     if flat.size % 2:
         return _decode_table(stored.dtype).take(flat).reshape(stored.shape)
@@ -119,34 +119,34 @@ def encode_float16(values: Float32Array) -> npt.NDArray[np.float16]:
 
 
 def decode_float16(stored: npt.NDArray[np.float16]) -> Float32Array:
-    """The float32 values of float16, looked up."""
+    """The float32 values of float16, by a table."""
     flat = np.ascontiguousarray(stored).view(np.uint16)
     return _float16_table().take(flat, mode="wrap").reshape(stored.shape)
 
 
 @cache
 def _encode_table(stored: np.dtype[Any]) -> UInt8Array:
-    """For each upper half of a float32, the byte to which it rounds."""
+    """Table: upper half of a float32 -> the byte to which it rounds."""
     with np.errstate(all="ignore"):
         return upper_halves().astype(stored).view(np.uint8)
 
 
 @cache
 def _decode_table(stored: np.dtype[Any]) -> Float32Array:
-    """For each byte, its value."""
+    """Table: byte -> its value."""
     with np.errstate(all="ignore"):
         return np.arange(_BYTES, dtype=np.uint8).view(stored).astype(np.float32)
 
 
 @cache
 def _decode_pairs(stored: np.dtype[Any]) -> npt.NDArray[np.uint64]:
-    """For each two bytes, their two values side by side."""
+    """Table: two bytes -> their two values side by side."""
     pairs = np.arange(_HALVES, dtype=np.uint16).view(np.uint8)
     return _decode_table(stored).take(pairs).view(np.uint64)
 
 
 @cache
 def _float16_table() -> Float32Array:
-    """For each float16, its value."""
+    """Table: bits of a float16 -> its value."""
     with np.errstate(all="ignore"):
         return np.arange(_HALVES, dtype=np.uint16).view(np.float16).astype(np.float32)

@@ -3,12 +3,12 @@
 A `Dtype` prints as its bare name, compares equal to the numpy dtype that stores it, works as a
 dictionary key, and is accepted by numpy wherever a dtype is (through its attribute ``dtype``).
 
-Two formats are not NKI names, and are stored all the same: float8_e3m4, the third of the
-configurable FP8 formats (data-types.rst, Trn1 / Inf2), and float4_e2m1fn, the element of MXFP4
-(mxfp-matmul.rst); tools that look at data need them.
+Two formats have no NKI name but are included for tools that inspect data: float8_e3m4, the third
+of the configurable FP8 formats (data-types.rst, Trn1 / Inf2), and float4_e2m1fn, the element of
+MXFP4 (mxfp-matmul.rst).
 
-Source: nki.api.shared.rst, Supported Data Types by NKI; data-types.rst, neuron-core-v4.rst. Which
-NeuronCore has which: `trnsim.arch.Features.dtypes`.
+Source: nki.api.shared.rst, Supported Data Types by NKI; data-types.rst, neuron-core-v4.rst.
+`trnsim.arch.Features.dtypes` lists the formats of each NeuronCore.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Family = Literal["float", "signed", "unsigned", "bool", "packed"]
 
 
 class Dtype:
-    """A number format: one object each, which a copy and a pickle are too.
+    """A number format: one object per format, preserved by `copy` and `pickle`.
 
-    It is no dataclass, so that `dataclasses.asdict` of what holds one leaves it as it is.
+    Not a dataclass, so that `dataclasses.asdict` keeps it as it is.
 
     Attributes:
         name: Neuron's name ("bfloat16").
-        dtype: the numpy dtype of its bytes.
+        dtype: the numpy dtype that stores it.
         family: float, signed, unsigned, bool or packed.
         mantissa_bits: explicit mantissa bits of a float, else 0.
-        element: of a packed format, the format of which it holds four; else None.
+        element: the format of the four elements of a packed format, else None.
     """
 
     __slots__ = ("dtype", "element", "family", "mantissa_bits", "name")
@@ -64,7 +64,7 @@ class Dtype:
             object.__setattr__(self, field, value)
 
     def __setattr__(self, field: str, value: object) -> NoReturn:
-        """A number format is a constant.
+        """Refused: a number format is a constant.
 
         Raises:
             AttributeError: always.
@@ -87,12 +87,12 @@ class Dtype:
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is whole numbers, of which bitvec operators take the bits; also booleans."""
+        """Whether bitvec operators accept it: integers and booleans."""
         return self.family in {"signed", "unsigned", "bool"}
 
     @property
     def is_packed(self) -> bool:
-        """Whether it is bytes that hold four numbers, with no arithmetic of its own."""
+        """Whether one element packs four numbers; such a format has no arithmetic."""
         return self.element is not None
 
     @property
@@ -116,7 +116,7 @@ class Dtype:
 
 
 class FloatRange(NamedTuple):
-    """What the finite values of a float format span."""
+    """The range of the finite values of a float format."""
 
     smallest_normal: float
     largest: float
@@ -127,7 +127,7 @@ def _float(name: str, scalar: type, mantissa_bits: int) -> Dtype:
 
 
 def _packed(element: Dtype, storage: type) -> Dtype:
-    # The one field's name is what tells two packed formats of one width apart.
+    # The field's name distinguishes packed formats of equal width.
     name = f"{element.name}_x4"
     return Dtype(name, np.dtype([(name, storage)]), "packed", 0, element)
 
@@ -154,7 +154,7 @@ UINT16: Final = Dtype("uint16", np.dtype(np.uint16), "unsigned")
 UINT32: Final = Dtype("uint32", np.dtype(np.uint32), "unsigned")
 BOOL: Final = Dtype("bool_", np.dtype(np.bool_), "bool")
 
-# The formats of single numbers with which every engine computes.
+# The formats with which engines compute.
 ALL: Final = (
     FLOAT32,
     TFLOAT32,
@@ -174,7 +174,7 @@ ALL: Final = (
 # data-types.rst, Trn1 / Inf2: the configurable FP8 formats.
 CFP8: Final = (FLOAT8_E5M2, FLOAT8_E4M3, FLOAT8_E3M4)
 PACKED: Final = (FLOAT8_E5M2_X4, FLOAT8_E4M3FN_X4, FLOAT4_E2M1FN_X4)
-# What NKI names, and what is stored without an NKI name.
+# The formats that NKI names.
 BY_NAME: Final = {d.name: d for d in (*ALL, FLOAT8_E8M0FNU, *PACKED)} | {"bool": BOOL}
 _BY_ANY_NAME: Final = BY_NAME | {d.name: d for d in (FLOAT8_E3M4, FLOAT4_E2M1FN)}
 # tfloat32 is stored as float32, and numpy's float32 means float32; packed types share numpy.void.
@@ -203,7 +203,7 @@ def as_dtype(given: object) -> Dtype:
     """The `Dtype` that `given` names: a Dtype, a name, or a numpy, ml_dtypes or torch dtype.
 
     Raises:
-        IllegalInstruction: where NeuronCores have no such format.
+        IllegalInstruction: if NeuronCores have no such format.
     """
     if isinstance(given, Dtype):
         return given

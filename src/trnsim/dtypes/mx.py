@@ -1,4 +1,4 @@
-"""Microscaling (MX): blocks of 32 elements that share a scale, a power of two in float8_e8m0fnu.
+"""Microscaling (MX): blocks of 32 elements with a shared power-of-two scale in float8_e8m0fnu.
 
 ``value = element * scale``.  The scale X of a block whose largest magnitude is a, in an element
 format whose largest exponent is Emax (8 for float8_e4m3fn, 15 for float8_e5m2, 2 for
@@ -67,7 +67,7 @@ class MxBlocks(NamedTuple):
 
 
 def mx_quantize(values: Array, element: Dtype, rule: ScaleRule = "aws") -> MxBlocks:
-    """Blocks ``[..., 32]`` of `values` as elements and scales, by the scale rule that is named.
+    """Quantize ``values [..., 32]``: elements and scales, by the scale rule `rule`.
 
     Raises:
         IllegalInstruction: where the last axis is not 32, or `element` is no MX element format.
@@ -87,7 +87,7 @@ def mx_quantize(values: Array, element: Dtype, rule: ScaleRule = "aws") -> MxBlo
     exponent = floor_log2 - (_ELEMENT_MAX_EXPONENT[element] - _RESERVED_EXPONENTS[rule])
     exponent = np.where(largest > 0, exponent, -_SCALE_BIAS)
     exponent = np.clip(exponent, -_SCALE_BIAS, _SCALE_BIAS)
-    inverse = np.ldexp(np.float32(1), -exponent)  # exact, and so is the product with it
+    inverse = np.ldexp(np.float32(1), -exponent)  # exact, as is the product with it
     limit = np.float32(float_range(element).largest)
     scaled = np.clip(given * inverse[..., np.newaxis], -limit, limit)
     scales = (exponent + _SCALE_BIAS).astype(np.uint8).view(FLOAT8_E8M0FNU.dtype)

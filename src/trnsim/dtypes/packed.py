@@ -23,7 +23,7 @@ def pack_x4(values: Array) -> Array:
     """``[..., F]`` elements of an MX format as ``[..., F / 4]`` of its packed format.
 
     Raises:
-        BadInput: where no packed format holds such elements, or F is no multiple of four.
+        BadInput: if no packed format has such elements, or F is not a multiple of four.
     """
     packed = next((d for d in PACKED if d.element == values.dtype), None)
     if packed is None:
@@ -43,11 +43,11 @@ def pack_x4(values: Array) -> Array:
 def unpack_x4(stored: Array, dtype: Dtype) -> Array:
     """``[..., F]`` of packed `dtype` as ``[..., 4 * F]`` of its elements.
 
-    `stored` may be the packed format itself or any integers whose bytes are it: frameworks without
-    packed formats carry them as uint8, uint16 or uint32.
+    `stored` may have the packed dtype itself or be any integers with the same bytes, as frameworks
+    without packed formats carry them (uint8, uint16 or uint32).
 
     Raises:
-        BadInput: where `dtype` is not packed, or the last axis does not end with an element.
+        BadInput: if `dtype` is not packed, or the last axis is not a whole number of its elements.
     """
     if dtype.element is None:
         raise BadInput(

@@ -1,9 +1,9 @@
-"""Conversion between stored formats and the float32 in which engines compute.
+"""Conversion between stored formats and float32, the format in which engines compute.
 
 Engines cast inputs to float32, compute in float32 and cast once on write: floats round to nearest
-even, integers round to nearest even and saturate.  What AWS does not document: a NaN that becomes
-an integer (here 0), and an FP8 overflow (here what ml_dtypes does: infinity where the format has
-one, NaN in float8_e4m3fn, the largest value in float4_e2m1fn).
+even, integers round to nearest even and saturate.  AWS does not document the integer that a NaN
+becomes (here 0), nor FP8 overflow (here as in ml_dtypes: infinity where the format has one, NaN
+in float8_e4m3fn, the largest value in float4_e2m1fn).
 
 Source: nki.isa.tensor_tensor, Data types; data-types.rst, Rounding Modes; release notes of NKI
 0.6.0, Bug Fixes ("fp32-to-integer casts match hardware (round to nearest, ties to even; saturate
@@ -35,10 +35,10 @@ _BFLOAT16 = BFLOAT16.dtype
 
 
 def to_float32(stored: Array) -> Float32Array:
-    """The float32 values of a stored array; the array itself where it is float32 already.
+    """The float32 values of a stored array; the array itself if it is float32 already.
 
     Raises:
-        IllegalInstruction: of a packed format, which has no values of its own.
+        IllegalInstruction: for a packed format, which has no values of its own.
     """
     kind = stored.dtype
     if kind is _FLOAT32:  # nearly always the same object
@@ -58,7 +58,7 @@ def round_to(values: Array, dtype: Dtype) -> Array:
     """`values` rounded once to `dtype`, in the numpy dtype that stores it.
 
     Raises:
-        IllegalInstruction: where `dtype` is packed and `values` are numbers other than zero.
+        IllegalInstruction: if `dtype` is packed and `values` are numbers other than zero.
     """
     if dtype is TFLOAT32:
         return _round_mantissa(to_float32(values), _TF32_DROPPED_BITS)
@@ -76,14 +76,14 @@ def round_to(values: Array, dtype: Dtype) -> Array:
 
 
 def _widen(values: Array) -> Array:
-    """float64 as it is, which a compile-time constant may need; anything else in float32."""
+    """float64 unchanged, as compile-time constants may need it; anything else as float32."""
     return values if values.dtype == np.float64 else to_float32(values)
 
 
 def _round_float(values: Array, dtype: Dtype) -> Array:
-    # Overflow to infinity is what a cast does; numpy would warn of it.
+    # Overflow to infinity is correct here; numpy would warn of it.
     with np.errstate(over="ignore", invalid="ignore"):
-        wide = to_float32(values)  # what engines hold, and what rounds
+        wide = to_float32(values)  # the engine's result, before it is rounded
         if dtype.itemsize == 1:
             return encode_byte(wide, dtype.dtype)
         if dtype is FLOAT16:

@@ -1,10 +1,10 @@
 """Structured sparsity M:N: of every N values along an axis, at most M are not zero.
 
-A sparse matrix is stored as the M values of each block and a tag for each: its index within the
-block, 4 bits being enough for the longest block of 16.  How tags are packed, four in a uint16, is
-the instruction's business, as is the axis: here it is the last one.
+A sparse matrix is stored as the M values of each block and a tag for each value: its index within
+the block, in 4 bits.  The axis is the last one here; the instruction chooses the real axis and
+packs four tags into a uint16.
 
-AWS's sources disagree on which patterns there are: the hardware pages list seven, the (unpublished)
+AWS's sources disagree on the legal patterns: the hardware pages list seven, the (unpublished)
 section of the NKI guide "currently supports" 4:8, 4:12 and 4:16, and its sample writes 4:16 as
 (16, 4) and "16:4".  All seven are here, named M:N.
 
@@ -25,10 +25,10 @@ from trnsim.errors import IllegalInstruction
 
 
 class SparsityPattern(NamedTuple):
-    """At most `kept` values of every `block` are not zero.
+    """A pattern M:N: at most `kept` of every `block` values are not zero.
 
     Attributes:
-        kept: M, values that are stored of each block.
+        kept: M, the values stored per block.
         block: N, consecutive values of the dense matrix.
     """
 
@@ -37,7 +37,7 @@ class SparsityPattern(NamedTuple):
 
     @property
     def compression(self) -> int:
-        """How many times shorter the stored axis is: N / M."""
+        """N / M: the length of the dense axis over that of the stored one."""
         return self.block // self.kept
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class SparseValues(NamedTuple):
 
     Attributes:
         kept: ``[..., K * M / N]`` values.
-        tags: of each, its index within its block of N, ascending within a block.
+        tags: the index of each value within its block of N, ascending within a block.
     """
 
     kept: Array
@@ -71,13 +71,13 @@ class SparseValues(NamedTuple):
 
 
 def compress(values: Array, pattern: str) -> SparseValues:
-    """The M values of largest magnitude of each N of ``values [..., K]``, and their tags.
+    """The M values of largest magnitude in each block of N of ``values [..., K]``, and their tags.
 
     Of equal magnitudes the one with the lower index is kept, and a NaN counts as the largest. A
     block with more than M non-zero values loses the smallest.
 
     Raises:
-        IllegalInstruction: where there is no such pattern, or K is no multiple of N.
+        IllegalInstruction: if there is no such pattern, or K is not a multiple of N.
     """
     form = _pattern(pattern)
     blocks = _blocks(values, form.block, f"values, for {pattern}")
@@ -96,8 +96,8 @@ def expand(kept: Array, tags: npt.NDArray[np.integer], pattern: str) -> Float32A
     moving value would.
 
     Raises:
-        IllegalInstruction: where there is no such pattern, the shapes disagree or do not end with
-            a block, or a tag lies outside its block.
+        IllegalInstruction: if there is no such pattern, the shapes disagree, the last axis is not a
+            whole number of blocks, or a tag lies outside its block.
     """
     form = _pattern(pattern)
     if kept.shape != tags.shape:

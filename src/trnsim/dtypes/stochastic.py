@@ -1,8 +1,8 @@
 """Stochastic rounding: up or down, with a probability proportional to the distance.
 
 ``P(up) = (x - below) / (above - below)``, so the expectation is x (to within 2**-53 of the distance
-between neighbours); an exact value stays.  Beyond the largest finite value it does what rounding to
-nearest does.  The random numbers are the caller's: the same generator state gives the same result.
+between neighbours); an exact value is unchanged, and overflow is as in rounding to nearest.  The
+caller supplies the random numbers: the same generator state gives the same result.
 How the hardware draws them is not documented, so single results differ from a chip's.
 
 Source: rounding-modes.rst, Stochastic Rounding (SR); from NeuronCore-v2 on.
@@ -23,12 +23,12 @@ _FLOAT32_EXPONENT: Final = np.uint32(0x7F800000)
 
 
 def round_stochastically(values: Array, dtype: Dtype, generator: np.random.Generator) -> Array:
-    """`values`, in float32, rounded once to float `dtype`, up or down by chance.
+    """Float32 `values` rounded stochastically, once, to the float format `dtype`.
 
-    Draws one number of `generator` for each value, in C order.
+    Draws one number from `generator` for each value, in C order.
 
     Raises:
-        Unspecified: where `dtype` is not a float with a sign and a mantissa.
+        Unspecified: if `dtype` is not a float format with a sign and a mantissa.
     """
     if not dtype.is_float or dtype is FLOAT8_E8M0FNU:
         raise Unspecified(

@@ -1,4 +1,4 @@
-"""HBM, SBUF and PSUM as bytes: storages, access patterns, tiles, what has been written."""
+"""HBM, SBUF and PSUM: storages, access patterns, tiles, and the bytes written so far."""
 
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.allocation import CoreMemory, SharedTensors

@@ -1,8 +1,8 @@
-"""Access patterns: which bytes of a storage a view covers, as pure integer arithmetic.
+"""Access patterns: the bytes of a storage that a view covers, as pure integer arithmetic.
 
 A pattern is a shape with one byte stride a dimension and a byte offset, up to five dimensions, as
 an engine's access pattern is. Every view of a tensor (slice, select, permute, reshape ...) makes a
-new pattern and moves no data. Wrong requests raise `IllegalInstruction`.
+new pattern and moves no data. An impossible view raises `IllegalInstruction`.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class AccessPattern(NamedTuple):
 
     @property
     def free_dimensions(self) -> int:
-        """How many loops step through it behind dimension 0: those that follow each other merge."""
+        """Number of loops behind dimension 0, once dimensions that follow each other are merged."""
         return len(_merge(self.shape[1:], self.strides_bytes[1:]))
 
     def axis(self, dim: int) -> int:
-        """`dim` as a non-negative index."""
+        """`dim` as a non-negative index; refused where there is no such dimension."""
         ndim = len(self.shape)
         if not -ndim <= dim < ndim:
             _refuse(
@@ -78,7 +78,7 @@ class AccessPattern(NamedTuple):
         )
 
     def select(self, dim: int, index: int) -> AccessPattern:
-        """Element `index` of dimension `dim`, which goes away."""
+        """Element `index` of dimension `dim`, which is dropped."""
         dim = self.axis(dim)
         length = self.shape[dim]
         if not 0 <= index < length:
@@ -96,7 +96,7 @@ class AccessPattern(NamedTuple):
     def cut(self, spans: Sequence[tuple[int, int, int, bool]]) -> AccessPattern:
         """Each dimension cut to (start, end, step), and dropped where the fourth is False.
 
-        A span that ends where it starts leaves nothing, which no instruction takes.
+        An empty span gives an empty pattern, which no instruction accepts.
         """
         shape: list[int] = []
         strides: list[int] = []
@@ -202,7 +202,7 @@ class AccessPattern(NamedTuple):
         )
 
     def reshape(self, shape: tuple[int, ...]) -> AccessPattern:
-        """The same elements in row-major order under another shape, where no copy is needed."""
+        """The same elements in row-major order in another shape; refused if that needs a copy."""
         shape = _infer(shape, self.elements)
         runs = _merge(self.shape, self.strides_bytes) or [(1, self.strides_bytes[-1])]
         strides: list[int] = []
@@ -240,7 +240,7 @@ class AccessPattern(NamedTuple):
         )
 
     def runs(self, itemsize: int) -> tuple[AccessPattern, int]:
-        """The same bytes in as few elements as possible, and the size of one: contiguous runs."""
+        """The pattern's maximal contiguous runs as elements, and the bytes of one run."""
         kept = len(self.shape)
         while kept and (self.shape[kept - 1] == 1 or self.strides_bytes[kept - 1] == itemsize):
             kept -= 1
@@ -249,7 +249,7 @@ class AccessPattern(NamedTuple):
         return runs, itemsize
 
     def is_packed(self, itemsize: int) -> bool:
-        """Whether its elements, in some order of dimensions, lie side by side without overlap."""
+        """Whether its elements are dense and disjoint in some order of dimensions."""
         step = itemsize
         for stride, length in sorted(zip(self.strides_bytes, self.shape, strict=True)):
             if length != 1 and stride != step:
@@ -258,7 +258,7 @@ class AccessPattern(NamedTuple):
         return True
 
     def is_contiguous(self, itemsize: int, first_dim: int = 0) -> bool:
-        """Whether dimensions `first_dim` on lie row-major without gaps."""
+        """Whether the dimensions from `first_dim` on are row-major without gaps."""
         step = itemsize
         for length, stride in zip(
             reversed(self.shape[first_dim:]), reversed(self.strides_bytes[first_dim:]), strict=True
@@ -283,7 +283,7 @@ def _infer(lengths: tuple[int, ...], total: int) -> tuple[int, ...]:
 
 
 def _merge(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
-    """(length, stride) runs of dimensions that follow each other in memory, without length 1."""
+    """(length, stride) of each loop left after merging adjacent dimensions, without length 1."""
     runs: list[tuple[int, int]] = []
     for length, stride in zip(shape, strides, strict=True):
         if length == 1:

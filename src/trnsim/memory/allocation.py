@@ -1,4 +1,4 @@
-"""Allocation: storages of the right size in HBM, SBUF and PSUM of one NeuronCore."""
+"""Allocation of storages in the HBM, SBUF and PSUM of one NeuronCore."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NDARRAY = "nki.language.ndarray"
 
 
 class SharedTensors:
-    """Tensors in shared HBM: the n-th that each core allocates is the same one."""
+    """Tensors in shared HBM: the n-th allocation of each core is the same tensor."""
 
     def __init__(self) -> None:
         self._made: list[tuple[Storage, Layout, Dtype]] = []
@@ -37,10 +37,10 @@ class SharedTensors:
         dtype: Dtype,
         make: Callable[[], tuple[Storage, Layout]],
     ) -> tuple[Storage, Layout]:
-        """Tensor `number`, made by the core that comes first.
+        """Tensor `number`, made by the first core that asks for it.
 
         Raises:
-            IllegalInstruction: where the cores ask for different tensors.
+            IllegalInstruction: if the cores ask for different shapes or dtypes.
         """
         if number == len(self._made):
             storage, layout = make()
@@ -60,9 +60,9 @@ class SharedTensors:
 class CoreMemory:
     """The memories of one NeuronCore.
 
-    Tensors without an address get a storage of their own, and `program.liveness` judges from the
-    recorded program whether they fit together. Tensors with an address share one storage per
-    memory, so that overlapping addresses overlap.
+    Tensors without an address get a storage of their own, and `program.liveness` checks afterwards,
+    on the recorded program, that they fit together. Tensors with an address share one storage per
+    memory, so that tensors at overlapping addresses share bytes.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class CoreMemory:
         self._sizes: dict[tuple[object, ...], tuple[int, int, Layout]] = {}
 
     def capacity_bytes(self, memory: Memory) -> int:
-        """Bytes of a partition on chip, bytes of the logical core's HBM."""
+        """Bytes per partition of an on-chip memory; bytes of the logical core's HBM."""
         if memory is Memory.SBUF:
             return int(self._core.sbuf_partition_bytes)
         if memory is Memory.PSUM:
@@ -93,12 +93,12 @@ class CoreMemory:
         name: str = "",
         address: tuple[int, int] | None = None,
     ) -> tuple[Storage, Layout]:
-        """A storage for a tensor of `shape`, and how the tensor lies within it.
+        """A storage for a tensor of `shape`, and the tensor's layout within it.
 
         Args:
             shape: lengths; on chip the first is the number of partitions.
             dtype: format of the elements.
-            memory: where.
+            memory: HBM, SBUF or PSUM.
             name: the user's name for it.
             address: (first partition, byte offset within the partition) on chip.
 
@@ -123,7 +123,7 @@ class CoreMemory:
     def _size(
         self, shape: tuple[int, ...], dtype: Dtype, memory: Memory
     ) -> tuple[int, int, Layout]:
-        """Bytes of a legal tensor, bytes of one of its rows, and its layout."""
+        """Bytes of the tensor, bytes of one of its rows, and its layout; refuses illegal shapes."""
         self._check(shape, dtype, memory)
         row_bytes = prod(shape[1:]) * dtype.itemsize if memory.is_on_chip else 0
         pitch = row_bytes or shape[-1] * dtype.itemsize
@@ -137,7 +137,7 @@ class CoreMemory:
     def allocate_shared(
         self, shape: tuple[int, ...], dtype: Dtype, *, name: str = ""
     ) -> tuple[Storage, Layout]:
-        """A tensor in HBM that every core of the launch sees; on one core a tensor like others."""
+        """A tensor in HBM shared by all cores of the launch; on one core an ordinary tensor."""
 
         def make() -> tuple[Storage, Layout]:
             return self.allocate(shape, dtype, Memory.HBM, name=name)
@@ -149,7 +149,7 @@ class CoreMemory:
         return self._shared.take(number, shape, dtype, make)
 
     def adopt(self, array: Array, name: str, dtype: Dtype) -> tuple[Storage, AccessPattern]:
-        """An HBM storage over the user's own contiguous array of `dtype`, written already."""
+        """An HBM storage backed by the user's own contiguous array of `dtype`, fully written."""
         data = array.reshape(-1).view(np.uint8) if self._has_values else None
         shape = array.shape or (1,)
         storage = Storage(
@@ -212,7 +212,7 @@ class CoreMemory:
         return storage, Tile(storage, dtype, pattern).layout
 
     def _root(self, memory: Memory, capacity: int) -> Storage:
-        """The storage of a whole on-chip memory, which tensors with an address share."""
+        """The storage of a whole on-chip memory, shared by the tensors with an address."""
         if memory not in self._roots:
             nbytes = int(self._core.partitions) * capacity
             data = np.empty(nbytes, np.uint8) if self._has_values else None

@@ -1,4 +1,4 @@
-"""Boxes: rectangles of rows and bytes, the coarse shape of what a tile touches."""
+"""Boxes: bounding rectangles (rows x bytes) of tiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Box(NamedTuple):
-    """The smallest rectangle of a storage that holds a tile: rows, and bytes within a row."""
+    """Bounding rectangle of a tile in its storage: rows, and bytes within a row."""
 
     first_row: int
     last_row: int
@@ -17,7 +17,7 @@ class Box(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its rows together."""
+        """Number of bytes in the rectangle."""
         rows = self.last_row - self.first_row + 1
         return rows * (self.last_byte - self.first_byte + 1)
 
@@ -31,7 +31,7 @@ class Box(NamedTuple):
         )
 
     def contains(self, other: Box) -> bool:
-        """Whether `other` lies within."""
+        """Whether `other` lies within it."""
         return (
             self.first_row <= other.first_row
             and other.last_row <= self.last_row
@@ -40,7 +40,7 @@ class Box(NamedTuple):
         )
 
     def within(self, other: Box) -> Box:
-        """What the two rectangles share, where they overlap."""
+        """The intersection with `other`, which must overlap it."""
         return Box(
             max(self.first_row, other.first_row),
             min(self.last_row, other.last_row),
@@ -49,7 +49,7 @@ class Box(NamedTuple):
         )
 
     def without(self, other: Box) -> list[Box]:
-        """What remains of it outside `other`: at most four rectangles."""
+        """The difference ``self - other``, as at most four rectangles."""
         if not self.overlaps(other):
             return [self]
         first_row, last_row, first_byte, last_byte = self
@@ -63,9 +63,9 @@ class Box(NamedTuple):
         return [b for b in rest if b.first_row <= b.last_row and b.first_byte <= b.last_byte]
 
     def without_all(self, others: Iterable[Box]) -> list[Box]:
-        """What remains of it outside all of `others`, which lie in it and share no byte.
+        """The difference ``self - others``; `others` lie in it and are disjoint.
 
-        Rows are walked once: between two rows at which a box begins or ends nothing changes.
+        A sweep over the rows at which some box begins or ends.
         """
         waiting = sorted(others, reverse=True)
         begins = {self.first_row, *(box.first_row for box in waiting)}
@@ -85,7 +85,7 @@ class Box(NamedTuple):
         return rest
 
     def _gaps(self, others: list[Box]) -> list[tuple[int, int]]:
-        """The bytes of a row that no other box has, from and to."""
+        """[start, end) of each byte range of a row that `others` leave free."""
         found: list[tuple[int, int]] = []
         first_byte = self.first_byte
         for other in sorted(others, key=lambda box: box.first_byte):

@@ -1,7 +1,7 @@
-"""Per-byte bookkeeping of a storage: a value, or membership of a set, for each byte.
+"""Bookkeeping per byte of a storage: a value for each byte, or a set of bytes.
 
-Flags are kept at the grain at which the storage is accessed, so that a float32 tensor costs one
-flag an element, and get finer when a smaller access comes.
+Flags are kept at the granularity of the accesses, so that a float32 tensor costs one flag per
+element; a smaller access refines them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ByteMap:
         self.values: Array | None = None
 
     def view(self, pattern: AccessPattern, itemsize: int) -> Array:
-        """The values of `pattern`, with a last axis for the grains of an element."""
+        """The values of `pattern`; the last axis runs over the grains of an element."""
         grain = gcd(itemsize, pattern.offset_bytes, *pattern.strides_bytes, self._nbytes)
         if self.values is None:
             self._grain_bytes = grain
@@ -53,10 +53,10 @@ class ByteMap:
 class ByteMask:
     """A set of bytes of a storage.
 
-    Most tensors are written as a whole, so nothing and everything need no array.
+    Most tensors are written as a whole, so the empty and the full set need no array.
 
     Attributes:
-        nbytes: how many bytes there are.
+        nbytes: bytes of the storage.
         is_full: whether every byte is known to be in the set.
     """
 
@@ -70,15 +70,15 @@ class ByteMask:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has been added."""
+        """Whether the set is empty."""
         return not self.is_full and self._map is None
 
     def clear(self) -> None:
-        """Nothing is in the set."""
+        """Remove all bytes."""
         self.is_full, self._map, self._added_bytes = False, None, 0
 
     def add(self, pattern: AccessPattern, itemsize: int) -> None:
-        """The bytes of `pattern` are in the set."""
+        """Add the bytes of `pattern`."""
         if self.is_full:
             return
         nbytes = itemsize * pattern.elements
@@ -91,11 +91,11 @@ class ByteMask:
             self._recount()
 
     def fill(self) -> None:
-        """Every byte is in the set."""
+        """Add every byte of the storage."""
         self.is_full, self._map = True, None
 
     def _recount(self) -> None:
-        """As much has been added as there is: everything, unless some of it came twice."""
+        """Find whether the set is full, once enough bytes were added (some maybe twice)."""
         flags = self._map.values if self._map is not None else None
         if flags is not None:
             self._added_bytes = int(np.count_nonzero(flags)) * (self.nbytes // flags.size)
@@ -103,12 +103,12 @@ class ByteMask:
                 self.fill()
 
     def mark(self, pattern: AccessPattern, itemsize: int, places: Any) -> None:
-        """The elements of `pattern` that numpy finds at `places` are in the set."""
+        """Add the elements of `pattern` at `places`, a numpy index."""
         if not self.is_full:
             self._view(pattern, itemsize)[places] = True
 
     def discard(self, pattern: AccessPattern, itemsize: int, places: Any = ...) -> None:
-        """The bytes of `pattern`, or those at `places`, are no longer in the set."""
+        """Remove the bytes of `pattern`, or of its elements at `places`."""
         if not self.is_full and self._map is None:
             return
         view = self._view(pattern, itemsize)
@@ -132,7 +132,7 @@ class ByteMask:
         return not self._view(pattern, itemsize).any()
 
     def of(self, pattern: AccessPattern, itemsize: int) -> Array:
-        """One boolean an element of `pattern`: whether its bytes are in the set."""
+        """One boolean per element of `pattern`: whether its bytes are in the set."""
         if self.is_full or self._map is None:
             return np.full(pattern.shape, self.is_full)
         return np.asarray(self._view(pattern, itemsize).all(axis=-1))

@@ -1,7 +1,7 @@
-"""Dynamic addressing: where in a storage a tile lies is known only when an instruction runs.
+"""Dynamic addressing: tiles whose address is computed when the instruction runs.
 
-A scalar index shifts a whole tile, a vector index gives each row of a DMA its own place, a snake
-index (tensor indirection, NeuronCore-v4) picks columns on chip.
+A scalar index shifts a whole tile, a vector index gives each row of a DMA its own address, a
+snake index (tensor indirection, NeuronCore-v4) picks columns on chip.
 
 Source: nki.isa.dma_copy, Indirect addressing; nki.language.NkiTensor.ap and .indirect.
 """
@@ -23,11 +23,11 @@ Indices = npt.NDArray[np.int64]
 
 @runtime_checkable
 class Register(Protocol):
-    """Something that holds an integer when an instruction runs.
+    """A register: holds an integer when an instruction runs.
 
     Attributes:
-        origins: the instructions that what it holds comes from, each as the first serial number of
-            its program and its place there.
+        origins: the instructions that its value comes from, each as (first serial number of the
+            program, index in the program).
     """
 
     origins: tuple[tuple[int, int], ...]
@@ -45,7 +45,7 @@ class ScalarIndex:
     Attributes:
         source: a tile of one element, or a register.
         stride_bytes: bytes of one step of the indexed dimension.
-        limit: number of legal indices.
+        limit: exclusive upper bound of legal indices.
     """
 
     source: Tile | Register
@@ -54,7 +54,7 @@ class ScalarIndex:
 
     @property
     def value(self) -> int:
-        """The index now."""
+        """The current value of the index."""
         if isinstance(self.source, Register):
             return int(self.source.value)
         return int(self.source.array.reshape(-1)[0])
@@ -67,7 +67,7 @@ class VectorIndex:
     Attributes:
         source: the indices, read column by column ([P, 1], or [P, N] for N * P rows).
         stride_bytes: bytes of one step of the indexed dimension.
-        limit: number of legal indices.
+        limit: exclusive upper bound of legal indices.
     """
 
     source: Tile
@@ -75,7 +75,7 @@ class VectorIndex:
     limit: int
 
     def rows(self, count: int) -> Indices:
-        """The first `count` indices, columns of the source one after the other."""
+        """The first `count` indices; `source` is read column by column."""
         return self.source.array.astype(np.int64).T.reshape(-1)[:count]
 
 
@@ -85,7 +85,7 @@ class SnakeIndex:
 
     Attributes:
         source: column offsets [P, K], as many partitions as the tile.
-        limit: number of legal columns.
+        limit: exclusive upper bound of legal columns.
         count: elements of a partition.
         group_partitions: partitions G that share offsets: 16, for the Tensor Engine 32.
     """
@@ -109,6 +109,6 @@ Index = ScalarIndex | VectorIndex | SnakeIndex
 
 
 def legal(indices: Indices, limit: int) -> Array:
-    """Which indices lie in [0, limit)."""
+    """One boolean per index: whether it lies in [0, limit)."""
     result: Any = (indices >= 0) & (indices < limit)
     return np.asarray(result)

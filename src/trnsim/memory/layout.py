@@ -1,6 +1,6 @@
-"""Layouts: what a tile's place in its storage implies, found once for all tiles that lie alike.
+"""Layouts: properties derived from a tile's place in its storage, cached.
 
-A kernel makes a tile for each instruction, and most of them lie as an earlier one did.
+A kernel makes a tile for each instruction, and most of them lie where an earlier one did.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _CUTS_KEPT = 1 << 12
 
 
 class Layout(NamedTuple):
-    """What a place implies.
+    """Properties derived from a tile's place.
 
     Attributes:
-        pattern: which bytes of its storage it covers.
-        box: the smallest rectangle of the storage that holds the tile.
-        runs: the tile's bytes in as few elements as possible, and the size of one in bytes.
-        signature: the same object where every rule and every cost is the same, equal to nothing
-            else; in HBM no rule asks for the offset.
+        pattern: the bytes of the storage that the tile covers.
+        box: the tile's bounding rectangle.
+        runs: the pattern's contiguous runs and the bytes of one (`AccessPattern.runs`).
+        signature: one object for all layouts that every rule and cost treats alike, equal to
+            nothing else; in HBM it ignores the offset.
         nbytes: bytes of all elements of the tile.
-        is_whole: whether these are all bytes of the storage.
-        buckets: the box cut where another 128 rows begin, each with the number of its 128 rows.
-        cuts: the layouts to which tiles that lie so have been cut, by index.
+        is_whole: whether they are all bytes of the storage.
+        buckets: the box cut at multiples of 128 rows, each part with the number of its 128 rows.
+        cuts: cache: index -> layout of the tile cut by it.
     """
 
     pattern: AccessPattern
@@ -46,7 +46,7 @@ class Layout(NamedTuple):
     cuts: dict[object, Layout]
 
     def keep_cut(self, key: object, layout: Layout) -> None:
-        """Remember that index `key` cuts a tile to `layout`."""
+        """Cache `layout` as the result of indexing with `key`."""
         if len(self.cuts) >= _CUTS_KEPT:
             self.cuts.clear()
         self.cuts[key] = layout
@@ -64,17 +64,17 @@ def layout_of(
     *,
     is_moved: bool = False,
 ) -> Layout | None:
-    """The layout of a tile; None where it leaves its storage or, on chip, its partition.
+    """The layout of a tile; None if it leaves its storage or, on chip, its partition.
 
     Args:
         memory: where the storage lives.
         nbytes: size of the storage.
         pitch_bytes: bytes from one of its rows (partitions) to the next.
         start_partition: partition of its first row, on chip.
-        name: name of the format of the elements.
-        dtype: the numpy dtype of their bytes.
-        pattern: which bytes they are.
-        is_moved: whether an index moves them within the storage, so that they may lie anywhere.
+        name: name of the elements' format.
+        dtype: numpy dtype that stores it.
+        pattern: the bytes that the tile covers.
+        is_moved: whether an index moves the tile, so that it may lie anywhere in the storage.
     """
     on_chip = memory.is_on_chip
     box: Box | None = Box(0, (nbytes - 1) // pitch_bytes, 0, pitch_bytes - 1)
@@ -109,19 +109,19 @@ def _buckets(box: Box) -> tuple[tuple[int, Box], ...]:
 
 @lru_cache(maxsize=_KEPT)
 def _signature(*_what: object) -> object:
-    """An object of its own for each combination of arguments."""
+    """A unique object for each combination of arguments (cached)."""
     return object()
 
 
 def _box_of(
     pattern: AccessPattern, itemsize: int, nbytes: int, pitch: int, *, on_chip: bool
 ) -> Box | None:
-    # An empty pattern lies where one element of it would.
+    # An empty pattern counts as one element.
     shape, strides = [max(length, 1) for length in pattern.shape], pattern.strides_bytes
     row, first = divmod(pattern.offset_bytes, pitch)
     rows, span = 0, itemsize - 1
     for dim, stride in enumerate(strides):
-        # On chip only the partition axis goes from row to row.
+        # On chip only the partition axis may cross rows.
         if stride % pitch or (on_chip and dim):
             span += (shape[dim] - 1) * stride
         else:

@@ -1,7 +1,7 @@
-"""Places: boxes of an on-chip memory that tensors with an address share, and who wrote there last.
+"""Places: boxes of an on-chip memory shared by tensors with an address, and their last writers.
 
-Kernels that rotate buffers allocate thousands of tensors at a few addresses. They are kept by box,
-so that a new tensor costs a look-up and a write costs as many steps as there are boxes about it.
+Kernels that rotate buffers allocate thousands of tensors at a few addresses. They are kept by
+box, so a new tensor costs a look-up and a write costs one step per neighbouring box.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _clock = count()
 
 
 class _Write(NamedTuple):
-    """A write of `writer` into `box`, at a moment of the clock of all places."""
+    """A write of `writer` into `box`, numbered by the memory's write counter."""
 
     box: Box
     writer: Storage
@@ -25,11 +25,11 @@ class _Write(NamedTuple):
 
 
 class Place:
-    """A box that one tensor or several occupy.
+    """A box occupied by one or several tensors.
 
     Attributes:
         box: its rows and bytes in the memory.
-        neighbours: the places that share a byte with it, itself included.
+        neighbours: the places that share bytes with it, itself included.
     """
 
     __slots__ = ("_writes", "box", "neighbours")
@@ -40,13 +40,13 @@ class Place:
         self._writes: list[_Write] = []
 
     def note_write(self, writer: Storage, box: Box) -> None:
-        """`writer`, a tensor of this place, writes `box`."""
+        """Record that `writer`, a tensor of this place, writes `box`."""
         write = _Write(box, writer, next(_clock))
         for place in self.neighbours:
             place.keep(write)
 
     def keep(self, write: _Write) -> None:
-        """Remember a write, and forget those that it covers, as they can be asked for no longer."""
+        """Record a write, and drop earlier ones that it covers entirely."""
         box = write.box
         if box.contains(self.box):
             self._writes = [write]
@@ -55,7 +55,7 @@ class Place:
             self._writes.append(write)
 
     def overwritten_by(self, reader: Storage, since: int, box: Box) -> Storage | None:
-        """The other tensor that wrote into `box` after `reader` did, if one has since `since`."""
+        """The other tensor that wrote into `box` after `since` and after `reader` did, if any."""
         rest = [box]
         for write in reversed(self._writes):
             if write.moment < since or not rest:
@@ -74,7 +74,7 @@ class Places:
         self._by_box: dict[Box, Place] = {}
 
     def take(self, box: Box) -> tuple[Place, int]:
-        """The place of `box`, and the moment from which its new tensor's writes count."""
+        """The place of `box`, and the write number from which its new tensor's life starts."""
         place = self._by_box.get(box)
         if place is None:
             place = Place(box)

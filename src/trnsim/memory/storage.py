@@ -1,4 +1,4 @@
-"""Storages: the bytes behind tensors, and which of them have been written.
+"""Storages: the bytes behind tensors, with flags for those that have been written.
 
 A storage is one allocation in HBM, SBUF or PSUM. On chip its rows are partitions, `pitch_bytes`
 apart; in HBM its rows are those of the tensor that was allocated. In shape-only mode it has no
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class Memory(Enum):
-    """Where a storage lives."""
+    """A memory: HBM, SBUF or PSUM."""
 
     HBM = "HBM"
     SBUF = "SBUF"
     PSUM = "PSUM"
 
-    # Memories key the dictionaries of the issue path; Enum's own hash is Python code.
+    # Members are dictionary keys on the hot issue path; Enum's own hash is slow Python code.
     __hash__ = object.__hash__
 
     def __init__(self, label: str) -> None:
-        """Note whether dimension 0 of a tensor here is the partition axis."""
+        """On chip, dimension 0 of a tensor is the partition axis."""
         self.is_on_chip = label != "HBM"
 
 
@@ -41,30 +41,30 @@ _serial = count()
 
 
 def next_serial() -> int:
-    """A number between those of the storages that exist and of those to come."""
+    """The next serial number: above those of all existing storages, below all later ones."""
     return next(_serial)
 
 
 class Storage:
-    """One allocation, at whatever address the compiler will give it.
+    """One allocation; its address is left to the compiler.
 
     Attributes:
         memory: where it lives.
         nbytes: its size.
-        pitch_bytes: bytes from one row (partition) to the next.
+        pitch_bytes: bytes from one row (on chip: partition) to the next.
         data: its bytes, or None in shape-only mode.
         name: the user's name for it, or "".
         line: the line that allocated it.
-        start_partition: partition of its first row, on chip.
+        start_partition: partition of its first row (on chip).
         is_placed: whether the kernel fixed its address.
         is_shared: whether several cores see it.
-        written: the bytes that something wrote.
-        changed: of a copy that goes back to where it came from, the bytes that instructions wrote.
-        serial: a number of its own, in order of allocation.
-        root_serial: the serial number of the storage whose bytes it shares: its own.
-        origin_bytes: where it begins within that storage.
-        whole: the format and the pattern of the tensor that it was made for.
-        accesses: what who follows accesses to it keeps for each of its parts, as long as it lives.
+        written: the bytes that have been written.
+        changed: in a copy of the user's data that is written back, the bytes to write back.
+        serial: unique number, in order of allocation.
+        root_serial: serial number of the storage whose bytes it shares; here its own.
+        origin_bytes: its offset within that storage.
+        whole: format and pattern of the tensor that it was allocated for.
+        accesses: data of access trackers about its parts, kept here to live as long as it.
     """
 
     __slots__ = (
@@ -119,7 +119,7 @@ class Storage:
         self._set_since: ByteMask | None = None
 
     def bare(self) -> Self:
-        """One like it, written everywhere, whose bytes are to come."""
+        """A twin without bytes yet, marked as fully written."""
         twin = copy(self)
         twin.data = None
         twin.written = ByteMask(self.nbytes, full=True)
@@ -130,46 +130,46 @@ class Storage:
         return twin
 
     def holding(self, data: Array) -> Self:
-        """One like it, written everywhere, with these bytes."""
+        """A twin with the bytes `data`, marked as fully written."""
         twin = self.bare()
         twin.data = data
         return twin
 
     def restart(self) -> None:
-        """No matmul has written it."""
+        """Forget all accumulation: as if no matmul had written it."""
         self._accumulating = self._set_since = None
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one of its own rows, in which patterns count."""
+        """Bytes of one of the tensor's own rows, the unit of its patterns."""
         return self.pitch_bytes
 
     @property
     def accumulating(self) -> ByteMask:
-        """The bytes of its own (see `started`) that a matmul onto it wrote (PSUM)."""
+        """The own bytes (see `started`) that a matmul has written (PSUM)."""
         if self._accumulating is None:
             self._accumulating = ByteMask(self.nbytes)
         return self._accumulating
 
     @property
     def is_accumulated(self) -> bool:
-        """Whether a matmul may have written any of it (PSUM)."""
+        """Whether a matmul may have written any byte of it (PSUM)."""
         return self._accumulating is not None
 
     @property
     def is_set_since(self) -> bool:
-        """Whether another instruction may have set any of what a matmul wrote."""
+        """Whether another instruction may have overwritten any byte that a matmul wrote."""
         return self._set_since is not None and not self._set_since.is_empty
 
     @property
     def set_since(self) -> ByteMask:
-        """Of these, the bytes that another instruction has set since (see `started`)."""
+        """The bytes of `accumulating` that another instruction has overwritten since."""
         if self._set_since is None:
             self._set_since = ByteMask(self.accumulating.nbytes)
         return self._set_since
 
     def placed_bytes(self, own_bytes: int) -> int:
-        """A distance within the tensor's own dense rows, as one between its rows where they lie."""
+        """A distance in the tensor's own dense bytes, converted to one in its storage."""
         return own_bytes
 
     def own_bytes(self, placed_bytes: int) -> int:
@@ -177,24 +177,24 @@ class Storage:
         return placed_bytes
 
     def started(self, pattern: AccessPattern) -> AccessPattern:
-        """`pattern` within the tensor's own dense bytes, where `accumulating` keeps its flags.
+        """`pattern` converted to the tensor's own dense bytes, which index `accumulating`.
 
-        Tensors at one address share bytes; which of them a matmul has started they do not.
+        Tensors at one address share bytes, but each has its own accumulation state.
         """
         return pattern
 
     def note_write(self, box: Box) -> None:
-        """A tile of this storage writes `box`: its own again, and lost to what overlaps it."""
+        """Record a write into `box`, which overwrites the data of overlapping tensors."""
 
     def overwritten_by(self, box: Box) -> Storage | None:  # noqa: ARG002
-        """The storage at an overlapping address that wrote into `box` last, if one did."""
+        """The storage at an overlapping address that was the last to write into `box`, if any."""
         return None
 
 
 class PlacedStorage(Storage):
-    """A tensor at an address that the kernel fixed: a part of the storage of a whole memory.
+    """A tensor at an address fixed by the kernel: a part of the storage of a whole memory.
 
-    Its rows lie a whole partition apart, but patterns count in its own dense rows.
+    Its rows lie a whole partition apart; `own_bytes` converts distances to its own dense rows.
     """
 
     __slots__ = ("_own_row_bytes", "_place", "_since", "origin_bytes")
@@ -212,7 +212,7 @@ class PlacedStorage(Storage):
         name: str = "",
         line: SourceLine | None = None,
     ) -> None:
-        """A part of `root`, which others at `place` may have written until the moment `since`."""
+        """A part of `root`; writes by others at `place` count from write number `since` on."""
         super().__init__(
             root.memory, root.nbytes, root.pitch_bytes, name=name, line=line, data=root.data
         )
@@ -227,7 +227,7 @@ class PlacedStorage(Storage):
         self._accumulating = ByteMask(rows * row_bytes)
 
     def restart(self) -> None:
-        """No matmul has written it, and no other tensor its bytes."""
+        """Forget all accumulation, and all writes by other tensors."""
         self._place = Place(self._place.box)
         self._set_since = None
         if self._accumulating is not None:
@@ -235,11 +235,11 @@ class PlacedStorage(Storage):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one of its own rows, in which patterns count."""
+        """Bytes of one of the tensor's own rows, the unit of its patterns."""
         return self._own_row_bytes
 
     def placed_bytes(self, own_bytes: int) -> int:
-        """A distance within the tensor's own dense rows, as one between its rows where they lie."""
+        """A distance in the tensor's own dense bytes, converted to one in its storage."""
         rows, rest = divmod(own_bytes, self.row_bytes)
         return rows * self.pitch_bytes + rest
 
@@ -250,7 +250,7 @@ class PlacedStorage(Storage):
         return distance if placed_bytes >= 0 else -distance
 
     def started(self, pattern: AccessPattern) -> AccessPattern:
-        """`pattern` within the tensor's own dense bytes, where `accumulating` keeps its flags."""
+        """`pattern` converted to the tensor's own dense bytes, which index `accumulating`."""
         return AccessPattern(
             pattern.shape,
             tuple(self.own_bytes(stride) for stride in pattern.strides_bytes),
@@ -258,9 +258,9 @@ class PlacedStorage(Storage):
         )
 
     def note_write(self, box: Box) -> None:
-        """A tile of this storage writes `box`: its own again, and lost to what overlaps it."""
+        """Record a write into `box`, which overwrites the data of overlapping tensors."""
         self._place.note_write(self, box)
 
     def overwritten_by(self, box: Box) -> Storage | None:
-        """The storage at an overlapping address that wrote into `box` last, if one did."""
+        """The storage at an overlapping address that was the last to write into `box`, if any."""
         return self._place.overwritten_by(self, self._since, box)

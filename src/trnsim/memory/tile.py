@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 class Tile:
     """A view of a storage: on chip, axis 0 is the partition axis and the rest is the free axis.
 
-    With an `index`, where it lies is known only when an instruction runs: `bits` and `load` gather,
-    `put` and `store` scatter, and `footprint` is all that the tile may touch.
+    With an `index` its address is known only when an instruction runs: `bits` and `load` gather,
+    `put` and `store` scatter, and `footprint` covers all that the tile may touch.
     """
 
     __slots__ = ("_array", "dtype", "index", "layout", "pattern", "storage")
 
     layout: Layout
-    """What its place in its storage implies; found when first asked for (`__getattr__`)."""
+    """Properties of its place in its storage, computed at first use (`__getattr__`)."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Tile:
         self._array: Array | None = None
 
     def __deepcopy__(self, memo: object) -> Self:
-        """Itself: a tile is a place, and a copy of what names it names the same place."""
+        """The tile itself: a copied object that refers to it must refer to the same memory."""
         return self
 
     @property
@@ -54,7 +54,7 @@ class Tile:
 
     @property
     def memory(self) -> Memory:
-        """Where the tile lives."""
+        """The memory that holds the tile."""
         return self.storage.memory
 
     @property
@@ -74,10 +74,10 @@ class Tile:
 
     @property
     def array(self) -> Array:
-        """The elements of the footprint as numpy sees them: a view, never a copy.
+        """The elements of the footprint as a numpy view, never a copy.
 
         Raises:
-            IllegalInstruction: where the pattern leaves its storage.
+            IllegalInstruction: if the pattern leaves its storage.
         """
         if self._array is None:
             data = self.storage.data
@@ -97,17 +97,17 @@ class Tile:
         return self._array
 
     def forget_array(self) -> None:
-        """Its storage has other bytes than when `array` was asked for last."""
+        """Drop the cached `array`: the storage was given other bytes."""
         self._array = None
 
     def bits(self, rows: Array | None = None) -> Array:
-        """The elements as stored: a view, or a copy of what an index or `rows` picks.
+        """The elements as stored: a view, or with an index or `rows` a copy.
 
         Args:
-            rows: which rows (a boolean for each), or None for all.
+            rows: a boolean per row: which ones; None for all.
 
         Raises:
-            IllegalInstruction: where an index is out of bounds.
+            IllegalInstruction: if an index is out of bounds.
         """
         if self.index is None and rows is None:
             return self.array
@@ -115,7 +115,7 @@ class Tile:
         return picked
 
     def put(self, bits: Array, rows: Array | None = None) -> None:
-        """Write elements as stored, reshaped to the tile's shape (or to that of its `rows`)."""
+        """Write elements as stored; `bits` is reshaped to the tile (or to its `rows`)."""
         array = self.array
         if self.index is None and rows is None:
             array[...] = bits if bits.shape == array.shape else bits.reshape(array.shape)
@@ -124,7 +124,7 @@ class Tile:
         array[self._places(rows)] = bits.reshape(shape)
 
     def fill(self, value: Array) -> None:
-        """Write one element as stored everywhere."""
+        """Write `value`, one element as stored, to every element."""
         self.array[self.touched()] = value
 
     def load(self) -> Float32Array:
@@ -142,13 +142,13 @@ class Tile:
             self.put(round_to(values, self.dtype))
 
     def output(self, *inputs: Array) -> Float32Array | None:
-        """Where a float32 result of the tile's shape may be computed at once, to be stored next.
+        """The tile's own buffer, if a float32 result may be computed into it directly; else None.
 
-        Only a plain float32 tile takes results directly. It takes those of an input of another
-        shape, or of one that is read again after the first result, only where they share nothing.
+        Only a plain float32 tile qualifies. It must not share memory with an input of another
+        shape, or with one that is read again after the first element of the result is written.
 
         Args:
-            *inputs: the array that gives the result its shape, and those that are read later.
+            *inputs: the array with the result's shape, then those that are read later.
         """
         if self.dtype is not FLOAT32 or self.index is not None:
             return None
@@ -160,15 +160,15 @@ class Tile:
                 return None
         return array
 
-    # What has been written
+    # Written flags
 
     def index_tiles(self) -> tuple[Tile, ...]:
-        """The tile that holds its indices, if there is one."""
+        """The tile that holds its indices, if any."""
         source = self.index.source if self.index is not None else None
         return (source,) if isinstance(source, Tile) else ()
 
     def is_written(self) -> bool:
-        """Whether every element has been written; rows that an index leaves out do not count."""
+        """Whether every element has been written; rows skipped by an index do not count."""
         written, itemsize = self.storage.written, self.dtype.itemsize
         if self.index is None:
             return written.covers(*self.layout.runs)
@@ -178,7 +178,7 @@ class Tile:
         return bool(flags[self._places(self.legal_rows())].all())
 
     def mark_written(self) -> None:
-        """Every element has been written now."""
+        """Record that every element has been written."""
         storage = self.storage
         if storage.is_placed:
             storage.note_write(self.layout.box)
@@ -187,7 +187,7 @@ class Tile:
             self._add_to(storage.changed)
 
     def _add_to(self, mask: ByteMask) -> None:
-        """Its bytes are in `mask`; without values nobody knows which bytes an index picks."""
+        """Add its bytes to `mask`; without values, those behind an index are unknown: left out."""
         layout = self.layout
         if self.index is not None:
             if self.storage.data is not None:
@@ -199,11 +199,11 @@ class Tile:
             mask.add(*layout.runs)
 
     def mark_set(self, *, by_matmul: bool, places: Any = None) -> None:
-        """A matmul, or another instruction, has written the elements (of PSUM).
+        """Record a write to PSUM, by a matmul or by another instruction.
 
         Args:
-            by_matmul: whether the Tensor Engine did.
-            places: where in the footprint, as numpy indexes it; None for all of its elements.
+            by_matmul: whether a matmul wrote it.
+            places: numpy index of the written elements in the footprint; None for all.
         """
         storage = self.storage
         where = self.touched() if places is None else places
@@ -214,11 +214,11 @@ class Tile:
             storage.set_since.mark(pattern, itemsize, where)
 
     def written_flags(self) -> Array:
-        """One boolean an element: whether it has been written."""
+        """One boolean per element: whether it has been written."""
         return self.storage.written.of(self.pattern, self.dtype.itemsize)
 
     def mark_written_where(self, flags: Array) -> None:
-        """These elements have been written now, and no others: unwritten ones came over them."""
+        """Record a write that copied unwritten elements too: `flags` are the written ones."""
         written, itemsize = self.storage.written, self.dtype.itemsize
         self.storage.note_write(self.box)
         written.discard(self.pattern, itemsize)
@@ -242,14 +242,14 @@ class Tile:
         return pattern
 
     def touched(self) -> Any:
-        """Where in its footprint the elements lie, as numpy indexes it."""
+        """Numpy index of the elements in the footprint."""
         return ... if self.index is None else self._places(self.legal_rows())
 
     def resolved(self) -> Tile:
-        """The tile with a scalar index applied; itself where it has none.
+        """The tile with its scalar index applied; the tile itself if it has none.
 
         Raises:
-            IllegalInstruction: where the index is out of bounds.
+            IllegalInstruction: if the index is out of bounds.
         """
         index = self.index
         if not isinstance(index, ScalarIndex):
@@ -261,14 +261,14 @@ class Tile:
         return Tile(self.storage, self.dtype, self.pattern._replace(offset_bytes=offset))
 
     def legal_rows(self) -> Array | None:
-        """Which rows a vector index addresses within bounds; None where all are."""
+        """One boolean per row: whether its index is in bounds; None if all are."""
         if not isinstance(self.index, VectorIndex):
             return None
         mask = legal(self.index.rows(self.shape[0]), self.index.limit)
         return None if mask.all() else mask
 
     def _places(self, rows: Array | None) -> Any:
-        """Where in `array` the elements lie, as numpy indexes it."""
+        """Numpy index of the elements in `array`."""
         index = self.index
         if index is None:
             return rows
@@ -294,13 +294,13 @@ class Tile:
             source="nki.isa.dma_copy, Indirect addressing",
         )
 
-    if not TYPE_CHECKING:  # to a type checker, `layout` is always there
+    if not TYPE_CHECKING:  # type checkers see `layout` as a plain attribute
 
         def __getattr__(self, name: str) -> Layout:
-            """The layout, the first time; a slot that is set is found without this.
+            """Compute `layout` at its first use; once the slot is set, Python does not call this.
 
             Raises:
-                IllegalInstruction: where the pattern leaves its storage or, on chip, its partition.
+                IllegalInstruction: if the pattern leaves its storage or, on chip, its partition.
             """
             if name != "layout":
                 raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
@@ -311,15 +311,15 @@ class Tile:
         """Refuse a tile that leaves its storage.
 
         Raises:
-            IllegalInstruction: where the pattern leaves its storage or, on chip, its partition.
+            IllegalInstruction: if the pattern leaves its storage or, on chip, its partition.
         """
         _ = self.layout
 
     def require_intact(self, reader: str) -> None:
-        """Refuse that `reader` uses bytes which a tensor at an overlapping address has overwritten.
+        """Raise if `reader` would read bytes that a tensor at an overlapping address overwrote.
 
         Raises:
-            UninitializedRead: with the lines that allocated both tensors.
+            UninitializedRead: names the lines that allocated both tensors.
         """
         culprit = self.storage.overwritten_by(self.box)
         if culprit is not None:
@@ -348,10 +348,10 @@ class Tile:
 
     @property
     def box(self) -> Box:
-        """The smallest rectangle of the storage that holds the tile.
+        """The bounding rectangle of the tile.
 
         Raises:
-            IllegalInstruction: where the pattern leaves its storage or, on chip, its partition.
+            IllegalInstruction: if the pattern leaves its storage or, on chip, its partition.
         """
         return self.layout.box
 
@@ -366,9 +366,9 @@ class Tile:
 
     @property
     def signature(self) -> object:
-        """All that a rule or a cost may depend on: memory, dtype, shape, strides, place.
+        """A key of all that a rule or a cost may depend on: memory, dtype, shape, strides, place.
 
-        Of an index a rule may ask its kind, its tile, and whether the kernel placed them.
+        Of an index it has its kind, its tile, and whether the kernel fixed their addresses.
         """
         if self.index is None:
             return self.layout.signature
