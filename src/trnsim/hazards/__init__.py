@@ -1,4 +1,4 @@
-"""What goes wrong between instructions: races between cores, dependences that a loop denies."""
+"""Hazards: data races between cores, and dependences between iterations of parallel loops."""
 
 from trnsim.hazards.loops import LoopWatcher
 from trnsim.hazards.races import RaceDetector

@@ -1,10 +1,11 @@
-"""Loop-carried dependences that `nl.affine_range` denies.
+"""Loop-carried dependences in `nl.affine_range` loops, which promise to have none.
 
-An iteration that reads what an earlier iteration of the same loop wrote depends on the order of the
-iterations. NKI's compiler unrolls the loop in order today, so such a kernel runs, and is warned of.
+An iteration that reads what an earlier iteration of the same loop wrote depends on the order of
+the iterations. NKI's compiler today unrolls the loop in order, so such a kernel runs, with a
+warning.
 
-Not a dependence in this sense are associative reductions: an instruction that reads what it writes,
-such as a sum kept in a tile, and matmuls that accumulate in PSUM.
+Associative reductions do not count as dependences: an instruction that reads what it writes, such
+as a sum kept in a tile, and matmuls that accumulate in PSUM.
 
 Source: nki-dynamic-loops.rst ("formerly for parallel iterations with no loop-carried dependency");
 matrix_multiplication.rst ("associative reductions are not considered loop carried dependencies").
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Write(NamedTuple):
-    """A write inside a loop: the how manyth it was, where, and by which line."""
+    """A write inside a loop: its number, its place, and its source line."""
 
     number: int
     layout: Layout
@@ -35,16 +36,16 @@ class _Write(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Whether it fills its bounding box."""
+        """Whether it fills its whole bounding box."""
         first_row, last_row, first_byte, last_byte = self.layout.box
         return self.layout.nbytes == (last_row - first_row + 1) * (last_byte - first_byte + 1)
 
 
 @dataclass(slots=True, eq=False)
 class _Loop:
-    """A running loop: the number of the first write in it, and of that in this iteration.
+    """A running loop: the numbers of the first write in it and of the first in this iteration.
 
-    Two loops that have written nothing yet are still two.
+    Compared by identity: two loops that have written nothing yet are still different.
     """
 
     first: int
@@ -55,7 +56,7 @@ class LoopWatcher:
     """Watches the accesses of one core while it runs loops whose iterations should be independent.
 
     Attributes:
-        found: a sentence for each pair of lines that depend on each other.
+        found: a message for each pair of lines that depend on each other.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,7 @@ class LoopWatcher:
 
     @contextmanager
     def loop(self) -> Generator[_Loop]:
-        """A loop runs."""
+        """A running loop, as a context."""
         running = _Loop(self._count, self._count)
         self._loops.append(running)
         try:
@@ -76,14 +77,14 @@ class LoopWatcher:
             self._loops.remove(running)
 
     def iterate(self, loop: _Loop) -> None:
-        """The next iteration of `loop` begins."""
+        """Start the next iteration of `loop`."""
         loop.iteration_first = self._count
 
     def accessed(self, reads: list[Tile], writes: list[Tile], line: SourceLine | None) -> None:
-        """An instruction at `line` has read and written these tiles."""
+        """Record the accesses of an instruction at `line`, and check what it reads."""
         if not self._loops:
             return
-        # Where an index tensor points is not looked at.
+        # The addresses in an index tensor are not followed.
         for tile in reads:
             earlier: list[_Write] | None = tile.storage.accesses.get(self._key)
             if earlier is None or tile.index is not None:
@@ -95,7 +96,7 @@ class LoopWatcher:
                 self._note(tile, line)
 
     def _note(self, tile: Tile, line: SourceLine | None) -> None:
-        """Remember a write where it lies, so that it is forgotten with the storage."""
+        """Record a write in its storage, so that it is freed with the storage."""
         write = _Write(self._count, tile.layout, line)
         self._count += 1
         accesses = tile.storage.accesses
@@ -108,7 +109,7 @@ class LoopWatcher:
         earlier.append(write)
 
     def _check(self, tile: Tile, writes: list[_Write], line: SourceLine | None) -> None:
-        """Report `tile` if a byte of it comes from an earlier iteration."""
+        """Report `tile` if a byte of it was written by an earlier iteration."""
         candidates: list[_Write] = []
         box = tile.layout.box
         for write in reversed(writes):
@@ -118,16 +119,16 @@ class LoopWatcher:
                     break
         if not any(self._is_carried(write) for write in candidates):
             return
-        # Boxes overlap; only now look which bytes do.
+        # The bounding boxes overlap; now compare the bytes, which is slower.
         found = _last_writes(tile, reversed(candidates))
         for write in candidates:
             if write.number in found and self._is_carried(write):
                 self._report(tile, line, write)
 
     def _may_be_carried(self, writes: list[_Write]) -> bool:
-        """Whether some of the writes, oldest first, may lie in an earlier iteration of a loop."""
+        """Whether any of the writes, oldest first, may be from an earlier iteration of a loop."""
         first, last = writes[0].number, writes[-1].number
-        if first >= self._loops[-1].iteration_first:  # of inner loops, iterations begin later
+        if first >= self._loops[-1].iteration_first:  # outer iterations began earlier
             return False
         return any(loop.first <= last and first < loop.iteration_first for loop in self._loops)
 
@@ -147,7 +148,7 @@ class LoopWatcher:
 
 
 def _is_reduction(tile: Tile, writes: Iterable[Tile]) -> bool:
-    """Whether the instruction writes what it reads."""
+    """Whether the instruction that reads `tile` also writes it: an accumulation."""
     place = tile.storage.root_serial, tile.layout.box
     return any(
         place == (other.storage.root_serial, other.layout.box)
@@ -157,7 +158,7 @@ def _is_reduction(tile: Tile, writes: Iterable[Tile]) -> bool:
 
 
 def _last_writes(tile: Tile, writes: Iterable[_Write]) -> set[int]:
-    """The numbers of the writes, oldest first, whose bytes `tile` finds."""
+    """The numbers of the writes whose bytes are now in `tile`."""
     numbers = ByteMap(tile.storage.nbytes, np.int64)
     for write in writes:
         pattern = write.layout.pattern

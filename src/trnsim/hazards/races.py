@@ -1,10 +1,10 @@
 """Data races between cores: two accesses to the same bytes, one a write, that nothing orders.
 
-Two writes of the same bytes are in doubt: a kernel that does not divide its work leaves the same
-bytes whichever core comes last, one that is wrong may do so for these inputs. Without values nobody
-knows. What reads while another core writes is a race whatever the values.
+Two unordered writes of equal bytes are only doubtful: in a kernel that does not divide its work all
+cores write the same, while a wrong kernel may do so by chance for these inputs. In a run without
+values the two cannot be told apart. A read unordered with a write is a race whatever the values.
 
-Source: nki.isa.core_barrier: it synchronizes on its data; nki.isa.sendrecv.
+Source: nki.isa.core_barrier (it synchronizes on its data); nki.isa.sendrecv.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NOT_JUDGED = ": whether the bytes are equal could not be judged, as the run has
 
 
 class _Shadow:
-    """For each byte of a storage and each core: the ticks of its last read and write, and what."""
+    """Per byte of a storage and core: ticks of the last read and write, and the byte written."""
 
     def __init__(self, nbytes: int, cores: int) -> None:
         self.reads = [ByteMap(nbytes, np.int32) for _ in range(cores)]
@@ -37,7 +37,7 @@ class _Shadow:
         self._values: list[Array | None] = [None] * cores
 
     def keep(self, core: int, tile: Tile) -> None:
-        """`core` has written `tile`, with the values that it has now."""
+        """Keep the bytes that `core` has just written to `tile`."""
         data = tile.storage.data
         if data is None:
             return
@@ -47,7 +47,7 @@ class _Shadow:
         _bytes_of(tile, values)[tile.touched()] = _bytes_of(tile, data)[tile.touched()]
 
     def differs(self, core: int, tile: Tile) -> Array:
-        """Where the elements of `tile` are not those that `core` wrote there last."""
+        """One boolean per element of `tile`: whether it differs from the last write by `core`."""
         data, values = tile.storage.data, self._values[core]
         if data is None or values is None:
             return np.zeros(1, np.bool_)
@@ -57,7 +57,7 @@ class _Shadow:
 
 
 def _bytes_of(tile: Tile, buffer: Array) -> Array:
-    """Where `tile` lies in the bytes of its storage, with a last axis for those of an element."""
+    """The bytes of `tile` in `buffer`; the last axis runs over the bytes of an element."""
     pattern, itemsize = tile.footprint, tile.dtype.itemsize
     return np.ndarray(
         (*pattern.shape, itemsize),
@@ -71,14 +71,14 @@ def _bytes_of(tile: Tile, buffer: Array) -> Array:
 class RaceDetector:
     """Watches the accesses of several cores to the HBM that they share.
 
-    A barrier orders the accesses of its group to the tensor that it names: those of the others
-    before it, and what these knew of by then, come before one's own after it. Everything else is
-    ordered only through instructions that wait for each other: from a later one back over what it
-    waits for, across barriers and exchanges, to an earlier one of the other core.
+    A barrier orders the accesses of its group to the tensor that it names: those that other cores
+    made before it, or knew of by then, come before a core's own accesses after it. All other order
+    comes from dependences: a chain from the later instruction back through what it waits for,
+    across barriers and exchanges, to the earlier instruction of the other core.
 
     Attributes:
-        races: what was found, where `is_strict` is False.
-        doubtful: writes of two cores that wrote the same bytes, or of which nobody knows.
+        races: the races found, if `is_strict` is False.
+        doubtful: unordered writes of two cores that wrote equal bytes, or unknown ones.
     """
 
     def __init__(self, cores: int, *, is_strict: bool = True) -> None:
@@ -89,17 +89,17 @@ class RaceDetector:
         self._waits: list[list[Sequence[int]]] = [[] for _ in range(cores)]
         self._lines: list[list[SourceLine | None]] = [[] for _ in range(cores)]
         self._group_at: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        # By tensor and core: up to which tick a core knows of the accesses of each.
+        # (tensor, core) -> for each other core, the last tick whose accesses are ordered before.
         self._guarded: dict[tuple[int, int], list[int]] = {}
         self._shadows: dict[int, _Shadow] = {}
         self._reported: set[tuple[SourceLine | None, SourceLine | None, bool]] = set()
 
     def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
-        """The next instructions of a group of cores start together.
+        """Record that the next instructions of a group of cores start together.
 
         Args:
             group: the cores.
-            data: the tensors whose accesses they order, for a barrier.
+            data: for a barrier, the tensors to which it orders accesses.
         """
         places = [(core, len(self._waits[core])) for core in group]
         self._group_at.update(dict.fromkeys(places, places))
@@ -112,7 +112,7 @@ class RaceDetector:
                 self._guarded[serial, core] = joined
 
     def _known(self, serial: int, core: int) -> list[int]:
-        """Up to which tick `core` knows of each core's accesses to a tensor, by its barriers."""
+        """The last tick of each core whose accesses to a tensor barriers order before `core`."""
         return self._guarded.get((serial, core), [0] * self._cores)
 
     def accessed(
@@ -123,17 +123,17 @@ class RaceDetector:
         line: SourceLine | None,
         waits_for: Sequence[int] = (),
     ) -> None:
-        """Core `core` issued an instruction that reads and writes these tiles of shared HBM.
+        """Record an instruction's accesses to shared HBM, and check them for races.
 
         Args:
-            core: its number.
-            reads: what it reads there.
-            writes: what it writes there.
+            core: the core that issued it.
+            reads: the tiles that it reads there.
+            writes: the tiles that it writes there.
             line: the user's line.
-            waits_for: the earlier instructions of the core that it comes after, by number.
+            waits_for: numbers of the core's earlier instructions that it waits for.
 
         Raises:
-            DataRace: naming both lines, where `is_strict`.
+            DataRace: if `is_strict`; names both lines.
         """
         self._waits[core].append(waits_for)
         self._lines[core].append(line)
@@ -148,7 +148,7 @@ class RaceDetector:
         return self._shadows[storage.serial]
 
     def _check(self, core: int, tile: Tile, line: SourceLine | None, *, writes: bool) -> None:
-        """Compare an access with those of the other cores; ticks are instructions from 1 on."""
+        """Compare an access with those of the other cores; a tick is an instruction's index + 1."""
         shadow = self._shadow(tile.storage)
         pattern, itemsize, touched = tile.footprint, tile.dtype.itemsize, tile.touched()
         known = self._known(tile.storage.serial, core)
@@ -171,9 +171,9 @@ class RaceDetector:
             shadow.keep(core, tile)
 
     def _unordered(self, core: int, other: int, ticks: Array, known: int) -> list[int]:
-        """Of the other core's instructions after `known`, those that the current one need not see.
+        """The instructions of the other core after `known` that are not ordered before this one.
 
-        A search backwards from the current instruction over what has to come before it.
+        A backward search from the current instruction over all that must come before it.
         """
         wanted = {int(tick) - 1 for tick in np.unique(ticks) if tick > known}
         seen: set[tuple[int, int]] = set()
@@ -200,7 +200,7 @@ class RaceDetector:
         line: SourceLine | None,
         ticks: Array,
     ) -> Array:
-        """The ticks of writes that wrote other bytes; the rest is noted as doubtful."""
+        """The ticks of writes that wrote different bytes; equal ones are noted as doubtful."""
         is_known = tile.storage.data is not None
         differs = shadow.differs(other, tile)[..., None] if is_known else np.zeros(1, np.bool_)
         doubted = int((ticks * ~differs).max(initial=0))
@@ -219,7 +219,7 @@ class RaceDetector:
         tick: int,
         did: str,
     ) -> None:
-        """Raise or keep the race with instruction `tick` of the other core; none where it is 0."""
+        """Raise or keep the race with the other core's instruction at `tick`, unless it is 0."""
         if tick:
             self._note(self.races, (core, other), tile, line, verb, tick, did)
             if self._is_strict:
@@ -236,7 +236,7 @@ class RaceDetector:
         did: str,
         why: str = "",
     ) -> None:
-        """Keep in `found` that two accesses are unordered, once for two lines."""
+        """Add an unordered pair of accesses to `found`, once for each pair of lines."""
         before = self._lines[pair[1]][tick - 1]
         place = (line, before, found is self.races)
         if place in self._reported:

@@ -1,4 +1,4 @@
-"""Issue, execution at issue, and the record of it."""
+"""Programs: issuing instructions, executing them as they are issued, and recording them."""
 
 from trnsim.program.calls import Call, Records
 from trnsim.program.capture import Capture

@@ -1,10 +1,10 @@
-"""Records: what a run issued, so that a later run of the kernel need not find it out again.
+"""Records: the instructions of a kernel's earlier run, which make its next run faster.
 
-A kernel is Python and is always called. As long as each instruction that it issues is the one that
-the record has in that place, on the same tensors and from the same line, all that does not depend
-on values is known already: that it is legal, what it waits for, and when it runs. Values, and what
-they decide, are found anew. At the first difference the run leaves the record: what it has issued
-so far is recorded as if there had been none, and it goes on from there.
+A kernel is Python and is always called. While each instruction that it issues equals the next one
+of the record (same operands on the same tensors, same source line), everything that does not
+depend on values is taken from the record: legality, dependences and times. Values, and whatever
+they decide, are computed anew. At the first difference the run leaves the record: the instructions
+so far are recorded as if there had been no record, and the run goes on from there.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from trnsim.program.recording import Program
 
 MAX_STEPS: Final = 50_000
-"""Instructions of a program that is kept; a longer one is traced each time."""
+"""Instructions of the longest program that is kept; longer ones are traced at every call."""
 
 MAX_RECORDS: Final = 16
-"""Records of one kernel; the one used least recently is forgotten."""
+"""Number of records per kernel; the least recently used one is dropped."""
 
 
 class Touch(NamedTuple):
-    """A tile of an instruction: on the how manyth storage of the run, and where there."""
+    """A tile of a recorded instruction: the number of its storage, and its place there."""
 
     number: int
     layout: Layout
@@ -44,16 +44,16 @@ class Touch(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An instruction of a record.
+    """One instruction of a record.
 
     Attributes:
-        known: what it shares with those like it.
+        known: the properties of its signature.
         line: the user's line that issued it.
-        touches: the tiles that it reads (those of indices included), that it writes, and that it
-            names without touching them.
-        reads: how many it reads.
-        writes: how many it writes.
-        awaited: the instructions that filled the registers which it reads.
+        touches: the tiles that it reads (indices included), then those that it writes, then those
+            that it names without accessing them.
+        reads: number of tiles that it reads.
+        writes: number of tiles that it writes.
+        awaited: the instructions that filled the registers it reads.
     """
 
     known: Known
@@ -66,16 +66,16 @@ class Step(NamedTuple):
 
 @dataclass
 class Record:
-    """What a run issued, in order.
+    """The instructions of one run of a kernel, in order.
 
     Attributes:
         program: its program.
-        known: what it knew of instructions, by their signatures.
+        known: signature -> properties of the instructions with it.
         steps: its instructions.
-        storages: the storages that it used, without bytes, inputs first, then by their first use.
-        natures: what its program or its errors tell of each.
-        inputs: how many of these are inputs.
-        outcome: what was concluded of the program: its timeline and warnings.
+        storages: the storages that it used, without bytes: inputs first, then by first use.
+        natures: for each storage, the properties that a program or an error message shows.
+        inputs: number of storages that are inputs.
+        outcome: results derived from the program: its timeline and warnings.
     """
 
     program: Program
@@ -88,10 +88,10 @@ class Record:
 
 
 class Recorder:
-    """Makes the record of a run as it goes on.
+    """Builds the record of a run while it issues instructions.
 
     Attributes:
-        record: so far; None once the program is too long to be kept.
+        record: the record so far; None once the program is too long to be kept.
     """
 
     def __init__(self, record: Record, inputs: Sequence[Storage]) -> None:
@@ -109,7 +109,7 @@ class Recorder:
         named: list[Tile],
         awaited: tuple[int, ...],
     ) -> None:
-        """The run has issued an instruction."""
+        """Add an issued instruction to the record."""
         if self.record is None:
             return
         if len(self.record.steps) == MAX_STEPS:
@@ -130,15 +130,15 @@ class Recorder:
 
 
 class Follower:
-    """Compares a run with a record as it goes on.
+    """Compares a run with a record while it issues instructions.
 
     Attributes:
-        record: what it is compared with.
-        position: how many instructions have been the same.
+        record: the record to compare with.
+        position: number of instructions that have agreed so far.
     """
 
     def __init__(self, record: Record, inputs: Sequence[Storage], first_serial: int) -> None:
-        """A run whose storages have serial numbers from `first_serial` on."""
+        """Follow a run whose storages have serial numbers from `first_serial` on."""
         self.record = record
         self.position = 0
         self._first_serial = first_serial
@@ -158,7 +158,7 @@ class Follower:
         named: list[Tile],
         awaited: tuple[int, ...],
     ) -> bool:
-        """Whether the record has this instruction next; if so it has been passed."""
+        """Whether this is the record's next instruction; if so, advance past it."""
         steps, position = self.record.steps, self.position
         if position == len(steps) or not self._are_inputs_alike:
             return False
@@ -181,13 +181,13 @@ class Follower:
         return True
 
     def is_through(self) -> bool:
-        """Whether the run has issued all that the record has."""
+        """Whether the run has issued the whole record."""
         return self._are_inputs_alike and self.position == len(self.record.steps)
 
     def passed(self) -> Iterator[tuple[Step, list[Tile], list[Tile], list[Tile]]]:
-        """The instructions that were the same, with tiles on the storages of this run.
+        """(step, reads, writes, named) of each instruction that agreed, on this run's storages.
 
-        A storage that is gone has a twin in its place: nothing of the run will touch it again.
+        A storage that is gone is replaced by a twin: the run will not touch it again.
         """
         storages = [self._stand_in(number) for number in range(len(self._storages))]
         for step in self.record.steps[: self.position]:
@@ -196,11 +196,11 @@ class Follower:
             yield step, tiles[: step.reads], tiles[step.reads : named], tiles[named:]
 
     def _meets(self, storage: Storage, number: int) -> bool:
-        """Whether a storage that is used for the first time may be the record's `number`."""
+        """Whether a storage that is used for the first time may stand for the record's `number`."""
         natures = self.record.natures
         if number != len(self._storages) or number >= len(natures):
             return False
-        if storage.serial < self._first_serial:  # of an earlier run, which is refused
+        if storage.serial < self._first_serial:  # from an earlier run: an error elsewhere
             return False
         if _nature(storage) != natures[number]:
             return False
@@ -214,14 +214,14 @@ class Follower:
         storage = self._storages[number]()
         if storage is None:
             storage = self.record.storages[number].bare()
-            storage.serial = next_serial()  # it stands for one of this run
-            if storage.is_placed:  # its bytes are still those of a memory that others use
+            storage.serial = next_serial()  # it stands for a storage of this run
+            if storage.is_placed:  # its bytes belong to a memory that others use
                 storage.accesses = self._accesses[storage.memory]
         return storage
 
 
 def _nature(storage: Storage) -> tuple[object, ...]:
-    """All of a storage that its program or its errors tell."""
+    """The properties of a storage that a program or an error message shows."""
     return (
         storage.memory,
         storage.nbytes,
@@ -241,16 +241,16 @@ def _tile(storage: Storage, touch: Touch) -> Tile:
 
 @dataclass
 class _Calls:
-    """Calls that look alike: how many were traced since the last record, and that record."""
+    """Calls with equal keys: the number traced since the last record, and that record."""
 
     traced: int = 0
     record: Record | None = None
 
 
 class Records:
-    """The records of one kernel, by what its calls look like.
+    """The records of one kernel, by a key of the call's arguments.
 
-    Which record a call is compared with decides how fast it is, never what it gives.
+    The choice of record affects the speed of a call, never its results.
     """
 
     def __init__(self) -> None:
@@ -258,7 +258,7 @@ class Records:
         self._lock = Lock()
 
     def find(self, key: Hashable) -> Record | None:
-        """The record to compare a call with."""
+        """The record to compare a call with, if there is one."""
         with self._lock:
             calls = self._calls.get(key)
             if calls is None:
@@ -267,9 +267,9 @@ class Records:
             return calls.record
 
     def wants(self, key: Hashable) -> bool:
-        """Whether a call that is traced should be recorded: from the second one on.
+        """Whether to record a call that is traced: true from the second one on.
 
-        Most kernels of a test are called once, and a record takes time and memory.
+        Most kernels in tests are called once, and a record costs time and memory.
         """
         with self._lock:
             calls = self._calls.setdefault(key, _Calls())
@@ -280,12 +280,12 @@ class Records:
             return calls.traced > 1
 
     def keep(self, key: Hashable, record: Record) -> None:
-        """A call has been recorded."""
+        """Store the record of a call."""
         with self._lock:
             self._calls[key] = _Calls(record=record)
 
     def forget(self, key: Hashable) -> None:
-        """A call has left its record: the next one is traced, and the one after it recorded."""
+        """Drop a record that a call has left: the next call is traced, the second one recorded."""
         with self._lock:
             self._calls.pop(key, None)
 
@@ -294,11 +294,11 @@ class Call:
     """One call of a kernel whose records are kept.
 
     Attributes:
-        outcome: what is known of its program from a record that it agreed with to the end.
+        outcome: the stored outcome of a record that it agreed with to the end, else None.
     """
 
     def __init__(self, records: Records, conditions: Hashable) -> None:
-        """A call under conditions on which the outcome of a program depends."""
+        """A call under `conditions`, the settings on which the outcome of a program depends."""
         self.outcome: object = None
         self._records = records
         self._conditions = conditions
@@ -306,7 +306,7 @@ class Call:
         self._made: Record | None = None
 
     def begin(self, context: CoreContext, inputs: Sequence[Storage]) -> None:
-        """The kernel is about to be called on `inputs`: compare it with a record, or make one."""
+        """Start, before the kernel is called on `inputs`: follow a record, or make one."""
         looks = tuple((s.nbytes, s.pitch_bytes, s.name, s.line) for s in inputs)
         self._key = self._conditions, looks
         record = self._records.find(self._key)
@@ -316,7 +316,7 @@ class Call:
             context.record(inputs)
 
     def end(self, context: CoreContext) -> None:
-        """The kernel has returned."""
+        """Finish, after the kernel has returned."""
         followed, self._made = context.end()
         if followed is not None:
             self.outcome = followed.outcome
@@ -324,7 +324,7 @@ class Call:
             self._records.forget(self._key)
 
     def conclude(self, outcome: object) -> None:
-        """Keep the record, if one was made, and what was concluded of its program."""
+        """Store the record, if one was made, with the `outcome` derived from its program."""
         if self._made is not None:
             self._made.outcome = outcome
             self._records.keep(self._key, self._made)

@@ -1,10 +1,10 @@
 """Capture: the instructions of a run with their operands, so that they can be executed again.
 
-A program keeps distinct instructions and who follows whom, not where each operand lies. A capture
-does, on storages like those of the run without their bytes; `Executable` gives them bytes.
+A program keeps distinct instructions and their dependences, not the place of each operand. A
+capture keeps the places, on twins of the run's storages without bytes; `Executable` gives them
 
-What the instructions are must not depend on values: a capture refuses the first instruction that
-could be another one, or could leave other elements written, with other values.
+bytes. The instruction stream must not depend on values: a capture refuses the first instruction
+that with other values could be another one, or could leave other elements written.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 class Capture:
-    """What a run has executed so far.
+    """The instructions that a run has executed so far, with their operands.
 
     Attributes:
-        instructions: on storages of its own, in order.
+        instructions: the instructions in order, on the capture's own storages.
         places: the index of each in the program.
-        storages: storages of its own, by the serials of the run's.
-        given: the bytes of those that held values before the program touched them.
+        storages: serial of a storage of the run -> its twin in the capture.
+        given: the bytes of storages that held values before the program touched them, by serial.
         entered: the kernel's inputs, once it has returned.
-        result: what the kernel returned.
-        is_broken: whether an instruction raised an error, after which only the kernel knows more.
+        result: the kernel's return value.
+        is_broken: whether an instruction raised an error; what the kernel did about it is unknown.
     """
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ class Capture:
     def execute(
         self, place: int, instruction: Instruction, reads: Sequence[Tile], machine: Machine
     ) -> None:
-        """Execute instruction `place` of the program, and keep it.
+        """Execute instruction `place` of the program and keep it.
 
         Raises:
-            BadInput: where it depends on values.
-            EmulatorError: whatever it raises; the kernel may go on from there, a capture cannot.
+            BadInput: if the instruction depends on values.
+            EmulatorError: whatever the instruction raises; it breaks the capture, not the kernel.
         """
         reason = _dependence_on_values(instruction, reads)
         if reason:
@@ -67,7 +67,7 @@ class Capture:
             raise
 
     def _bare(self, tile: Tile) -> Tile:
-        """The tile on a storage of the capture's own."""
+        """The tile on the capture's twin of its storage."""
         index = tile.index
         if index is not None and not isinstance(index, ScalarIndex):
             index = replace(index, source=self._bare(index.source))
@@ -85,7 +85,7 @@ class Capture:
 
 
 def refuse(reason: str) -> NoReturn:
-    """Raise `BadInput` at the kernel's line, which cannot be recorded."""
+    """Raise `BadInput` at the kernel's line: the kernel cannot be recorded."""
     raise BadInput(
         f"a kernel cannot be recorded where {reason}: with other values it does something else",
         fix="call the kernel by trnsim.run, which calls its Python each time",
@@ -93,7 +93,7 @@ def refuse(reason: str) -> NoReturn:
 
 
 def _dependence_on_values(instruction: Instruction, reads: Sequence[Tile]) -> str:
-    """Why what it does, or leaves written, could be something else another time; or ""."""
+    """Why its effect or the elements it leaves written depend on values; "" if they do not."""
     if instruction.registers_read() or instruction.registers_written():
         return f"{instruction.opcode} uses a register"
     tiles = [tile for _, tile in instruction.tiles()]

@@ -1,7 +1,7 @@
-"""Core contexts: where instructions are issued, checked, executed and recorded.
+"""Core contexts: each issues, checks, executes and records the instructions of one core.
 
-Execution happens at issue, so a kernel can be printed from and stepped through. The current
-context is a context variable, so that each thread has its own.
+An instruction executes as it is issued, so kernels can print values and be stepped through in a
+debugger. The current context is a context variable, so that each thread has its own.
 """
 
 from __future__ import annotations
@@ -37,38 +37,38 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """What walks a program while it is issued: timing, hazards."""
+    """Observer of a program as it is issued: timing, hazards."""
 
     def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
-        """Instruction `index` has been executed and recorded."""
+        """Called after instruction `index` was executed and recorded."""
 
 
 class IndependentLoops(Protocol):
-    """What watches loops whose iterations should not depend on each other."""
+    """Observer of loops whose iterations should not depend on each other."""
 
     def loop(self) -> AbstractContextManager[Any]:
-        """A loop runs: what it gives is passed to `iterate`."""
+        """A running loop, as a context; its value is passed to `iterate`."""
         ...
 
     def iterate(self, loop: Any) -> None:
-        """The next iteration begins."""
+        """Called when the next iteration begins."""
 
     def accessed(self, reads: list[Tile], writes: list[Tile], line: SourceLine | None) -> None:
-        """An instruction has read and written these tiles."""
+        """Called when an instruction has read and written these tiles."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A core's place among those that run the same kernel (LNC=2).
+    """One core's view of the group of cores that run the same kernel (LNC=2).
 
     Attributes:
-        rank: its number, `nl.program_id(0)`.
-        cores: how many there are.
-        link: barriers and exchanges with the others.
-        hand_over: called after each instruction: the other cores' turn.
-        accessed: called with the shared HBM that an instruction reads and writes, and with the
-            instructions that it comes after.
-        shared: the tensors in shared HBM, which all of them see.
+        rank: the core's number, `nl.program_id(0)`.
+        cores: number of cores.
+        link: barriers and exchanges with the other cores.
+        hand_over: called after each instruction, to let the other cores run.
+        accessed: called with the tiles in shared HBM that an instruction reads and writes, and with
+            the instructions that it comes after.
+        shared: the tensors in shared HBM, common to all cores.
     """
 
     rank: int
@@ -80,19 +80,19 @@ class Peer:
 
 
 class CoreContext:
-    """One emulated NeuronCore at work.
+    """One emulated NeuronCore while it runs a kernel.
 
     Attributes:
-        core: what it is.
+        core: its hardware description.
         memory: its memories.
-        program: what it has been asked to do so far.
+        program: the instructions issued so far.
         has_values: False in shape-only mode.
-        peer: its place among the cores of a logical core, or None on one core.
-        loops: what watches its loops, if anything does.
-        capture: what keeps its instructions to execute them again, if anything does.
-        tell: called now and then with how many instructions came before, if anyone asked.
-        unwritten_shared: reads of shared HBM that nothing had written yet. Where another core
-            writes there later it is a race; where none does, the first is raised at the end.
+        peer: its view of the other cores of a logical core, or None on one core.
+        loops: observer of its loops, or None.
+        capture: keeps its instructions so that they can be executed again, or None.
+        tell: called at intervals with the number of instructions so far, or None.
+        unwritten_shared: reads of shared HBM that nothing had written yet. If another core writes
+            there later, that is a race; otherwise the first of these errors is raised at the end.
     """
 
     def __init__(
@@ -125,16 +125,16 @@ class CoreContext:
         self._recorder: Recorder | None = None
 
     def follow(self, record: Record, inputs: Sequence[Storage]) -> None:
-        """Compare what will be issued on these inputs with a record, as long as they agree."""
+        """From now on, compare the instructions issued with `record`, as long as they agree."""
         self._follower = Follower(record, inputs, self._first_serial)
         self.program, self._known = record.program, record.known
 
     def record(self, inputs: Sequence[Storage]) -> None:
-        """Make a record of what will be issued on these inputs."""
+        """From now on, record the instructions issued."""
         self._recorder = Recorder(Record(self.program, self._known, len(inputs)), inputs)
 
     def end(self) -> tuple[Record | None, Record | None]:
-        """The kernel has returned: the record that it agreed with, and the one that it made."""
+        """The record that the finished run agreed with, and the one that it made."""
         followed = self._follower
         if followed is not None and not followed.is_through():
             self._leave_record()
@@ -148,7 +148,7 @@ class CoreContext:
         """Check, execute and record `instruction`.
 
         Raises:
-            EmulatorError: whatever the instruction violates, with the user's line.
+            EmulatorError: for whatever rule the instruction violates, with the user's line.
         """
         known = self._check(instruction)
         awaited = self._fillers(instruction) if known.reads_registers else ()
@@ -162,26 +162,26 @@ class CoreContext:
                 register.origins = ((self._first_serial, self._issued() - 1),)
 
     def _issued(self) -> int:
-        """How many instructions have been issued."""
+        """Number of instructions issued so far."""
         follower = self._follower
         return len(self.program) if follower is None else follower.position
 
     def _fillers(self, instruction: Instruction) -> tuple[int, ...]:
-        """The instructions that filled the registers which this one reads."""
+        """The instructions that filled the registers that `instruction` reads."""
         origins = chain(*(register.origins for register in instruction.registers_read()))
         return tuple(sorted({place for serial, place in origins if serial == self._first_serial}))
 
     def refuse_capture(self, reason: str) -> None:
-        """Refuse to be captured where the kernel does what its instructions do not tell.
+        """Stop a capture: the kernel has side effects outside its instructions; trace every call.
 
         Raises:
-            BadInput: where the run is captured.
+            BadInput: if the run is being captured.
         """
         if self.capture is not None:
             refuse(reason)
 
     def _issue_indexed(self, instruction: Instruction, awaited: tuple[int, ...]) -> None:
-        """Issue an instruction of which an operand's place is known only now."""
+        """Issue an instruction with an indexed operand, whose address is computed now."""
         reads, writes = instruction.accesses()
         indices = [source for tile in (*reads, *writes) for source in tile.index_tiles()]
         if not self.has_values:
@@ -191,10 +191,10 @@ class CoreContext:
             tile.require_within()
             self._refuse_unreadable(instruction, tile)
         resolved = instruction.resolved()
-        if indices and resolved is not instruction:  # memory decided where its tiles lie
+        if indices and resolved is not instruction:  # its tiles' addresses came from memory
             self.refuse_capture(f"{instruction.opcode} takes an index from memory")
         if resolved is None:
-            # What an index out of bounds skips is issued all the same, and reads its index.
+            # An instruction skipped by an index out of bounds is issued too, and reads its index.
             self._record(self._check(instruction), indices, [], [], awaited)
             return
         reads, writes = resolved.accesses()
@@ -208,7 +208,7 @@ class CoreContext:
         writes: list[Tile],
         awaited: tuple[int, ...],
     ) -> None:
-        """Execute and record a checked instruction whose operands have their places."""
+        """Execute and record a checked instruction whose operands have fixed addresses."""
         if self.has_values:
             self._execute(instruction, known, reads, writes)
         elif instruction.runs_without_values:
@@ -220,7 +220,7 @@ class CoreContext:
     def _execute(
         self, instruction: Instruction, known: Known, reads: list[Tile], writes: list[Tile]
     ) -> None:
-        """Values, and what has been written then."""
+        """Compute the values, and mark the elements written."""
         doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
         partly = self._partly_written(instruction, doubtful) if doubtful else []
         if self.capture is None:
@@ -241,7 +241,7 @@ class CoreContext:
     def _partly_written(
         self, instruction: Instruction, reads: list[Tile]
     ) -> list[tuple[Tile, Array]]:
-        """Refuse what cannot be read; what the instruction leaves written in part, if anything."""
+        """The tiles left partly written, with flags; raises if an input cannot be read."""
         partly: list[tuple[Tile, Array]] = []
         for tile in reads:
             if not tile.storage.written.is_full and tile.index is None and not tile.is_written():
@@ -261,7 +261,7 @@ class CoreContext:
         named: list[Tile],
         awaited: tuple[int, ...],
     ) -> None:
-        """Record an executed instruction, or find that it has been recorded before."""
+        """Record an executed instruction, or advance in the record that has it already."""
         line = user_line(above=len(("_record", "_run", "issue", "its caller")))
         if self.loops is not None:
             self.loops.accessed(reads, writes, line)
@@ -289,9 +289,9 @@ class CoreContext:
         named: list[Tile],
         awaited: tuple[int, ...],
     ) -> list[int]:
-        """Find what an instruction waits for and when it runs, and record it; what it waits for.
+        """Record an instruction with its dependences and schedule; returns the dependences.
 
-        It waits for who filled the registers that it reads, unless its own engine did before.
+        It waits for the instructions that filled its registers, unless they ran on its own engine.
         """
         program, checked = self.program, known.checked
         index = len(program.which)
@@ -308,7 +308,7 @@ class CoreContext:
         return ordered
 
     def _leave_record(self) -> None:
-        """Record what has been issued so far, as if there had been no record to compare it with."""
+        """Stop following the record, and record the instructions issued so far anew."""
         follower, self._follower = self._follower, None
         if follower is None:
             raise InternalError("a run left a record that it did not follow")
@@ -317,7 +317,7 @@ class CoreContext:
             self._append(self._admit(step.known), step.line, reads, writes, named, step.awaited)
 
     def _admit(self, known: Known) -> Known:
-        """What a record knows of an instruction, with its number in this program."""
+        """A recorded signature's properties, renumbered for this program."""
         own = self._known.get(known.signature)
         if own is None:
             own = replace(known, number=len(self.program.checked))
@@ -326,7 +326,7 @@ class CoreContext:
         return own
 
     def _behind(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
-        """What instruction `index` comes after: what it waits for, and its engine's one before."""
+        """The instructions before `index`: its dependences, and the last one of its engine."""
         if checked.engine is Engine.dma:
             return ordered
         before = self._last_on.get(checked.engine)
@@ -341,8 +341,8 @@ class CoreContext:
         line: SourceLine | None,
         waits_for: list[int],
     ) -> None:
-        """The other cores' turn, once it is known what this one did to memory that they share."""
-        # Without values nobody knows which bytes an index picks: those cannot race.
+        """Report accesses to shared memory to the peer, then let the other cores run."""
+        # Without values the bytes behind an index are unknown, and not checked for races.
         seen, changed = (
             [t for t in tiles if t.storage.is_shared and (self.has_values or t.index is None)]
             for tiles in (reads, writes)
@@ -351,7 +351,7 @@ class CoreContext:
         peer.hand_over()
 
     def _refuse_unreadable(self, instruction: Instruction, tile: Tile) -> None:
-        """Raise where a tile holds what nothing wrote, or what another tensor overwrote."""
+        """Raise if a tile has bytes that nothing wrote, or that another tensor overwrote."""
         storage = tile.storage
         if storage.written.is_full and not storage.is_placed:
             return
@@ -368,11 +368,11 @@ class CoreContext:
         tile.require_intact(instruction.opcode)
 
     def _check(self, instruction: Instruction) -> Known:
-        """What is known of instructions like this one; equal ones are checked once."""
+        """The properties of the instruction's signature; each signature is checked once."""
         signature = instruction.signature()
         try:
             known = self._known.get(signature)
-        except TypeError:  # an array or a list where a tile belongs: `verify` says which
+        except TypeError:  # not a tile where one belongs: `verify` says which
             instruction.verify(self.core)
             raise
         if known is None:
@@ -400,7 +400,7 @@ _TOLD_EVERY = 1024
 def _both(
     first: list[tuple[Tile, Array]], second: list[tuple[Tile, Array]]
 ) -> list[tuple[Tile, Array]]:
-    """What is left written by an instruction of which two operands are written in part."""
+    """The elements written in both: the effect of two partly written operands together."""
     if not first:
         return second
     return [(tile, one & other) for (tile, one), (_, other) in zip(first, second, strict=True)]
@@ -435,7 +435,7 @@ def has_current_core() -> bool:
 def issuing_to(context: CoreContext) -> Generator[CoreContext]:
     """Make `context` the current one.
 
-    Infinities and NaN are values to a NeuronCore: inside, numpy does not warn of them.
+    Infinities and NaN are legal values on a NeuronCore, so numpy's warnings are off inside.
     """
     token = _current.set(context)
     try:

@@ -1,15 +1,14 @@
-"""Who must wait for whom: the last writer and the last readers of each part of each storage.
+"""Dependences between instructions, from the last writer and readers of each part of a storage.
 
 An instruction waits for the writers of what it reads, and for the writers and readers of what it
-overwrites, unless they ran before it on the same compute engine, which keeps its order (matmuls
-that accumulate in one PSUM tile stream without a pause). DMA engines work side by side and keep no
-order. Parts are bounding boxes (`memory.Box`) without a byte in common, kept in buckets of rows so
-that a tensor of many tiles is not searched as a whole; a part of which an access touches some is
-divided. A box is a little larger than a strided tile, so a strided access may wait for a neighbour
-that it does not touch.
+overwrites, unless they run on the same compute engine, which executes in order (so matmuls that
+accumulate in one PSUM tile stream without a pause). DMA engines run in parallel and keep no order.
+Parts are disjoint bounding boxes (`memory.Box`), kept in buckets of rows so that a tensor of many
+tiles is not searched as a whole; an access that touches a part only partially splits it. A box may
+be larger than a strided tile, so a strided access may wait for a neighbour that it does not touch.
 
-What an engine keeps for itself (`isa.language.declaration.State`) makes nobody wait: the engine's
-order is enough. Who waits for the filler of a register, `program.context` knows.
+State private to an engine (`isa.language.declaration.State`) needs no dependences, as the engine
+executes in order. Dependences through registers are found by `program.context`.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _DMA = Engine.dma
 
 
 class _Part:
-    """A box: who wrote it, on which engine, and who has read it since, by engine.
+    """A box with its last writer, that one's engine, and its readers since, by engine.
 
-    A compute engine reads in order, so its last reader stands for all; DMAs are all kept.
+    A compute engine executes in order, so only its last reader is kept; of DMAs all are kept.
     """
 
     __slots__ = ("box", "engine", "readers", "writer")
@@ -43,7 +42,7 @@ class _Part:
         self.readers: dict[Engine, list[int]] = {}
 
     def narrow(self, box: Box) -> list[_Part]:
-        """Keep what lies within `box`; the rest as parts with the same history."""
+        """Shrink this part to `box`; returns the rest as parts with the same history."""
         rest = [_Part(piece, self.writer, self.engine) for piece in self.box.without(box)]
         for part in rest:
             part.readers = {engine: indices[:] for engine, indices in self.readers.items()}
@@ -51,7 +50,7 @@ class _Part:
         return rest
 
     def wait_for_all(self, engine: Engine, found: set[int]) -> None:
-        """Adds the writer and the readers that an overwriting instruction waits for."""
+        """Add to `found` the writer and the readers that an overwriting instruction waits for."""
         if self.engine is not engine or engine is _DMA:
             found.add(self.writer)
         for reader, indices in self.readers.items():
@@ -63,9 +62,9 @@ class _Bucket:
     """The parts of some rows of a storage.
 
     Attributes:
-        parts: them, by their boxes, no two of which share a byte.
-        read_across: boxes that were read although no part has them, with the parts that cover
-            them, as long as the parts stay the same.
+        parts: box -> part; the boxes are disjoint.
+        read_across: cache for boxes that were read and are no part: box -> the parts that cover it;
+            dropped when the parts change.
     """
 
     __slots__ = ("parts", "read_across")
@@ -75,7 +74,7 @@ class _Bucket:
         self.read_across: dict[Box, list[_Part]] = {}
 
     def divide(self, box: Box) -> list[_Part]:
-        """The parts that share bytes with `box`, divided where they reach beyond it."""
+        """The parts that overlap `box`, split where they reach beyond it."""
         self.read_across.clear()
         inside = [part for part in self.parts.values() if part.box.overlaps(box)]
         for part in inside:
@@ -86,7 +85,7 @@ class _Bucket:
         return inside
 
     def covering(self, box: Box, engine: Engine) -> list[_Part]:
-        """The parts that make up `box`, which is the box of none."""
+        """The parts that make up `box`, which is not itself the box of a part."""
         found = self.read_across.get(box)
         if found is not None:
             return found
@@ -102,7 +101,7 @@ class _Bucket:
 class DependencyTable:
     """Finds the predecessors of each instruction as it is issued.
 
-    What it knows of a storage it keeps there, so that it ends with the storage.
+    Its data about a storage is kept in the storage, and so freed with it.
     """
 
     def predecessors(
@@ -151,7 +150,7 @@ class DependencyTable:
                 same.readers = {}
 
     def _write_across(self, engine: Engine, bucket: _Bucket, box: Box, found: set[int]) -> None:
-        """A write of what lies otherwise than earlier accesses did: it takes their place."""
+        """A write to a box that no earlier access had: it replaces the parts it covers."""
         for part in bucket.divide(box):
             part.wait_for_all(engine, found)
             del bucket.parts[part.box]

@@ -1,11 +1,11 @@
-"""Executables: a captured program with bytes of its own, ready to be executed on other inputs.
+"""Executables: captured programs with bytes of their own, to be executed on other inputs.
 
-Legality, capacity, definedness, races and time of a program do not depend on values, and a capture
-has none that does: what was checked once holds each time. What values decide (an index out of
-bounds, an accumulator that nothing reset) the instructions themselves check as they execute.
+Legality, capacity, definedness, races and time of a captured program do not depend on values, so
+they are checked once. What does (an index out of bounds, an accumulator that nothing reset) is
+checked by the instructions as they execute. Tensors without an address share buffers with others
 
-Tensors without an address share buffers with those of their size that live before and after them,
-as the memory of a chip is shared; inputs and results are bound to the caller's bytes at each call.
+of their size whose lives do not overlap; inputs and results are bound to the caller's bytes at
+each call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Life:
-    """A storage of the program: its tiles, and the first and the last instruction on it."""
+    """The live range of a storage: its tiles, and its first and last instruction."""
 
     storage: Storage
     first: int
@@ -44,7 +44,7 @@ class _Life:
 
 
 class Executable:
-    """A program that runs again without its kernel, on bytes of inputs."""
+    """A captured program that runs without its kernel, on the bytes of new inputs."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class Executable:
         """The executable of a captured run.
 
         Args:
-            program: the run's record.
-            capture: its instructions.
-            given: the serials of its input storages, in the order in which `execute` takes bytes.
-            results: the serials of the storages that it returns, where they are no inputs.
+            program: the run's program.
+            capture: its captured instructions.
+            given: serials of the input storages, in the order of the arrays that `execute` takes.
+            results: serials of the returned storages that are not inputs.
 
         Raises:
-            BadInput: where the kernel handled an error, wrote a constant, or returned one.
+            BadInput: if the kernel handled an error, wrote to a constant, or returned one.
         """
         if capture.is_broken:
             refuse("it goes on after an error")
@@ -96,14 +96,14 @@ class Executable:
     def execute(
         self, given: Sequence[Array], changed: Sequence[ByteMask | None] = ()
     ) -> list[Array]:
-        """The results' bytes for the inputs' bytes; one thread at a time.
+        """The bytes of the results for the bytes of the inputs; one thread at a time.
 
         Args:
-            given: the bytes of each input, which instructions may write.
-            changed: where it should be noted which of them they wrote, or None, for each.
+            given: the bytes of each input; instructions may write to them.
+            changed: for each input a mask that receives the bytes written, or None.
 
         Raises:
-            EmulatorError: what the values make undefined or illegal, at the kernel's own line.
+            EmulatorError: if values make an instruction undefined or illegal; names the line.
         """
         with self._lock:
             place = 0
@@ -113,7 +113,7 @@ class Executable:
                     storage.restart()
                 machine = Machine(self._program.core)
                 with np.errstate(all="ignore"):
-                    for place, step in enumerate(self._steps):  # noqa: B007  the error's place
+                    for place, step in enumerate(self._steps):  # noqa: B007  for the error
                         step(machine)
             except EmulatorError as error:
                 error.line = self._program.line(self._places[place])
@@ -126,7 +126,7 @@ class Executable:
         return results
 
     def _bind(self, given: Sequence[Array], changed: Sequence[ByteMask | None]) -> list[Array]:
-        """Inputs and new results in their places."""
+        """Bind the storages of inputs and results to arrays; returns the results' arrays."""
         results = [np.empty(nbytes, np.uint8) for nbytes in self._result_bytes]
         for life, data in zip(self._bound, (*given, *results), strict=True):
             if life is not None:
@@ -138,14 +138,14 @@ class Executable:
 
 
 def _put(life: _Life, data: Array | None) -> None:
-    """The storage has these bytes now."""
+    """Give the storage of `life` the bytes `data`."""
     life.storage.data = data
     for tile in life.tiles:
         tile.forget_array()
 
 
 def _step(instruction: Instruction, inputs: Collection[int]) -> Callable[[Machine], None]:
-    """Executes an instruction, and notes which bytes of an input it wrote."""
+    """A function that executes `instruction` and records the bytes of inputs that it wrote."""
     written = [tile for tile in instruction.written_tiles() if tile.storage.serial in inputs]
     if not written:
         return instruction.execute
@@ -159,7 +159,7 @@ def _step(instruction: Instruction, inputs: Collection[int]) -> Callable[[Machin
 
 
 def _touched(instruction: Instruction) -> Iterator[tuple[Tile, bool]]:
-    """Each tile of an instruction, its indices included, and whether it may be written."""
+    """(tile, may be written) for each tile of an instruction, its indices included."""
     for operand, tile in instruction.tiles():
         yield tile, operand.access in CHANGES
         for source in tile.index_tiles():
@@ -167,7 +167,7 @@ def _touched(instruction: Instruction) -> Iterator[tuple[Tile, bool]]:
 
 
 def _lives(instructions: Sequence[Instruction]) -> dict[int, _Life]:
-    """The life of each storage, by serial."""
+    """Serial -> live range of each storage."""
     lives: dict[int, _Life] = {}
     for place, instruction in enumerate(instructions):
         for tile, is_written in _touched(instruction):
@@ -180,7 +180,7 @@ def _lives(instructions: Sequence[Instruction]) -> dict[int, _Life]:
 
 
 def _give_bytes(lives: Sequence[_Life], count: int) -> None:
-    """Buffers for storages, shared where their lives allow it."""
+    """Allocate buffers for storages; those with disjoint live ranges share one."""
     free: defaultdict[int, list[Array]] = defaultdict(list)
     begins: defaultdict[int, list[_Life]] = defaultdict(list)
     ends: defaultdict[int, list[_Life]] = defaultdict(list)
@@ -199,7 +199,7 @@ def _give_bytes(lives: Sequence[_Life], count: int) -> None:
 
 
 def _give_places(lives: Iterable[_Life]) -> None:
-    """To tensors with an address the bytes of their whole memory."""
+    """Give tensors with an address the bytes of their whole memory."""
     whole: dict[Memory, Array] = {}
     for life in lives:
         storage = life.storage

@@ -1,4 +1,4 @@
-"""What instructions with equal signatures share, found once: legality, price, operands."""
+"""Properties common to all instructions of one signature, found once: legality, price, operands."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What instructions with equal signatures share.
+    """The properties common to all instructions of one signature.
 
     Attributes:
-        signature: that they share.
-        number: their number among the distinct ones.
-        checked: what the program records of them.
-        has_index: whether an operand's place is known only when the instruction runs.
-        writes_all: whether it leaves every written operand written.
-        canonical: values of its fields that it may be given as another type.
-        read: the operands that it reads, where each of them is one tile; else None.
-        written: likewise the operands that it writes.
-        reads_registers: whether it may read registers.
-        writes_registers: whether it fills any.
+        signature: the common signature.
+        number: its number among the program's distinct signatures.
+        checked: the program's entry for these instructions.
+        has_index: whether an operand's address is computed when the instruction runs.
+        writes_all: whether every element of every written operand is written.
+        canonical: field -> value in the declared type, where it was given as another legal type.
+        read: names of the operands that are read, if each is a single tile; else None.
+        written: likewise of the operands that are written.
+        reads_registers: whether the instructions may read registers.
+        writes_registers: whether they fill any.
     """
 
     signature: tuple[object, ...]
@@ -42,7 +42,7 @@ class Known:
     writes_registers: bool
 
     def accesses(self, instruction: Instruction) -> tuple[list[Tile], list[Tile]]:
-        """The tiles that an instruction of this signature reads and writes."""
+        """The tiles that `instruction`, which has this signature, reads and writes."""
         if self.read is None:
             return instruction.accesses()
         operands = instruction.__dict__
@@ -57,7 +57,7 @@ def known_of(
     instruction: Instruction,
     values: dict[str, Any],
 ) -> Known:
-    """What is known of `instruction`, the first of its signature."""
+    """The properties of `signature`, found from `instruction`, the first that has it."""
     made, operands = type(instruction), instruction.__dict__
     plan = [step for step in made.access_plan if operands[step[0]].__class__ is not tuple]
     is_plain = made.accesses is Instruction.accesses and len(plan) == len(made.access_plan)

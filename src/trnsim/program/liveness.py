@@ -1,7 +1,7 @@
-"""Capacity by liveness: what SBUF and PSUM hold at each moment of a recorded program.
+"""Capacity check: the tensors of a program that are live at the same time must fit.
 
-A tensor without an address lives from its first write to its last use, as a compiler would allocate
-it. What lives together must fit; a Python variable that merely keeps a tensor is not a use.
+A tensor without an address is live from its first write to its last use, as a compiler would
+allocate it; a Python variable that merely refers to a tensor is not a use.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The fullest moment of a memory.
+    """The moment at which most bytes of a memory are live.
 
     Attributes:
-        bytes_per_partition: what lives then.
-        index: the instruction at which it does.
-        live: the storages, largest first.
+        bytes_per_partition: live bytes at that moment.
+        index: the instruction that is issued then.
+        live: the storages live then, largest first.
     """
 
     bytes_per_partition: int
@@ -34,11 +34,11 @@ class Peak:
 
 
 def peak(program: Program, memory: Memory) -> Peak:
-    """The fullest moment of `memory` in `program`."""
+    """The moment of `program` at which most bytes of `memory` are live."""
     uses = [use for use in program.uses.values() if use.memory is memory]
     changes = sorted(
         [(use.first_write, 1, use.row_bytes) for use in uses]
-        # A storage is free after its last use: at the same instruction, starts come first.
+        # A storage is freed after its last use: at one instruction, starts come before ends.
         + [(use.last_use, 2, -use.row_bytes) for use in uses]
     )
     level, highest, at = 0, 0, 0
@@ -52,10 +52,10 @@ def peak(program: Program, memory: Memory) -> Peak:
 
 
 def check_capacity(program: Program, is_strict: bool = True) -> list[OutOfMemory]:
-    """What exceeds SBUF or PSUM: what is live at the fullest moment, and the lines it is from.
+    """An error for each of SBUF and PSUM that is exceeded; it lists what is live, with its lines.
 
     Raises:
-        OutOfMemory: the first of it, where `is_strict`.
+        OutOfMemory: the first of them, if `is_strict`.
     """
     found: list[OutOfMemory] = []
     core = program.core

@@ -1,9 +1,9 @@
-"""Several NeuronCores run one kernel, in deterministic lockstep.
+"""Lockstep execution: several NeuronCores run one kernel, deterministically interleaved.
 
-Each core's program runs in a greenlet of its own and hands over after every instruction, so a run
-repeats exactly, whatever the host does. A core that waits for its group (a barrier, an exchange)
-hands over until the group is complete, while cores of other groups go on; when all that still run
-wait, that is a deadlock, and an error says who waits for whom.
+Each core's program runs in its own greenlet and yields after every instruction, so runs repeat
+exactly, whatever the host does. A core that waits for its group (a barrier, an exchange) yields
+until the group is complete, while cores of other groups go on. If every core still running waits,
+that is a deadlock, and the error says who waits for whom.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NOTHING: Final = np.empty(0, np.void)
 
 
 class Lockstep:
-    """Runs one function a core, an instruction at a time in turn."""
+    """Runs one function per core, switching between them after every instruction."""
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
@@ -38,10 +38,10 @@ class Lockstep:
         self._waits: dict[int, Wait] = {}
 
     def run(self, bodies: list[Callable[[], object]]) -> list[object]:
-        """The results of `bodies`, one a core.
+        """Run `bodies`, one per core; returns their results.
 
         Raises:
-            Deadlock: when every core waits for another.
+            Deadlock: if every core waits for another.
         """
         self._hub = getcurrent()
         self._turns = [greenlet(body) for body in bodies]
@@ -60,19 +60,19 @@ class Lockstep:
         return results
 
     def _unwind(self) -> None:
-        """End the cores that still run after another failed; what they raise then is no news."""
+        """Stop the cores that still run after another failed, ignoring what they raise."""
         for turn in self._turns:
             if not turn.dead:
                 with suppress(Exception):
                     turn.throw()
 
     def hand_over(self) -> None:
-        """Let the other cores take their turn."""
+        """Yield to the other cores."""
         if self._hub is not None:
             self._hub.switch()
 
     def wait_until(self, core: int, happened: Callable[[], bool], what: Callable[[], str]) -> None:
-        """Hand over until `happened`; `what` says in an error what the core waits for."""
+        """Yield until `happened()`; `what()` describes the wait in an error."""
         if not happened():
             self._waits[core] = (what, user_line())
             while not happened():
@@ -83,7 +83,7 @@ class Lockstep:
         return [core for core, turn in enumerate(self._turns) if not turn.dead]
 
     def _refuse_deadlock(self, alive: list[int], waiting_before: dict[int, Wait]) -> None:
-        """Every core that still runs has waited for the whole of a round."""
+        """Raise `Deadlock` if every running core has waited for a whole round."""
         if any(
             core not in self._waits or self._waits[core] is not waiting_before.get(core)
             for core in alive
@@ -102,7 +102,7 @@ class Lockstep:
 
 
 class Meetings:
-    """Where the cores of a launch wait for their groups; `met` hears of each that is complete."""
+    """The meetings of a launch's cores; `met` is called for each group that is complete."""
 
     def __init__(
         self, lockstep: Lockstep, met: Callable[[Sequence[int], Sequence[Tile]], None]
@@ -115,11 +115,11 @@ class Meetings:
         self._received: dict[int, Array] = {}
 
     def link(self, core: int) -> Link:
-        """The other cores as `core` sees them."""
+        """The link of `core` to the other cores."""
         return Link(self, core, self._lockstep.cores)
 
     def meet(self, core: int, meeting: Meeting, sent: Array, data: Tile | None) -> Array:
-        """Wait until all of the group of `core` have come; what the core before it sent."""
+        """Wait until the whole group of `core` has come; returns what the core before it sent."""
         self._waiting[core], self._sent[core] = meeting, sent
         if data is not None:
             self._data[core] = data
@@ -130,14 +130,14 @@ class Meetings:
         return self._received.pop(core)
 
     def _complete(self, group: Sequence[int]) -> None:
-        """All of a group have come, and wait no longer."""
+        """Release a group of which all cores have come."""
         self._met(group, [self._data.pop(core) for core in group if core in self._data])
         previous = {core: self._waiting.pop(core).previous for core in group}
         sent = {core: self._sent.pop(core) for core in group}
         self._received.update({core: sent[previous[core]] for core in group})
 
     def _why(self, core: int) -> str:
-        """Whom a core waits for, and in what."""
+        """The core that `core` waits for, and the instruction, in words."""
         return f"for core {group_of(core, self._waiting)[1]} in {self._waiting[core].at}"
 
 
@@ -150,5 +150,5 @@ class Link:
         self._meetings = meetings
 
     def meet(self, meeting: Meeting, sent: Array = _NOTHING, data: Tile | None = None) -> Array:
-        """Wait until all of the group have come; what the core before this one sent."""
+        """Wait until the whole group has come; returns what the core before this one sent."""
         return self._meetings.meet(self.rank, meeting, sent, data)

@@ -1,8 +1,8 @@
 """Programs: the recorded instruction stream of one NeuronCore, in columns.
 
-What instructions share is stored once (`Checked`: equal operands up to their place in memory), so
-that a record is a few integers an instruction and a program can be timed again, for this core or
-for another set of constants, without its values.
+Instructions that are equal up to the addresses of their operands share one `Checked`, so each
+instruction costs a few integers, and a program can be timed again without its values, for this
+core or for another set of constants.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _HBM = Memory.HBM
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An instruction that passed every check, without its bytes.
+    """An instruction that passed every check, without its data.
 
     Attributes:
-        instruction: operands without storage, enough to price it again.
+        instruction: with operands without bytes, enough to price it again.
         dims: its axis lengths.
-        engine: who executes it.
+        engine: the engine that executes it.
         cost: its price on the core that it was checked for.
     """
 
@@ -49,26 +49,26 @@ class Checked:
         return self.instruction.opcode
 
     def describe(self) -> str:
-        """Operands in a line, as a profiler shows them."""
+        """The operands on one line, as a profiler shows them."""
         instruction = self.instruction
         return ", ".join(f"{name}={getattr(instruction, name)}" for name in instruction.operands)
 
 
 @dataclass(slots=True)
 class StorageUse:
-    """A storage's life in the program: from its first write to its last use.
+    """The live range of a storage in the program, and its traffic.
 
     Attributes:
-        memory: where it lies.
+        memory: the memory that holds it.
         row_bytes: bytes of a partition on chip, of a row in HBM.
-        nbytes: all its bytes.
+        nbytes: its size.
         name: the user's name for it, or "".
         line: the line that allocated it.
-        first_write: the instruction that wrote it first, or -1 for what was there before.
-        last_use: the instruction that touched it last.
-        reads: instructions that read it, in HBM; on chip they are not counted.
-        read_bytes: what these read.
-        written_bytes: what instructions wrote to it, in HBM.
+        first_write: the instruction that wrote it first, or -1 if it was read before that.
+        last_use: the last instruction that accessed it.
+        reads: number of instructions that read it (HBM only; not counted on chip).
+        read_bytes: bytes that these read.
+        written_bytes: bytes that instructions wrote to it (HBM only).
     """
 
     memory: Memory
@@ -88,12 +88,12 @@ class Program:
     """The instructions of one NeuronCore in issue order.
 
     Attributes:
-        core: the core that they were checked for.
-        checked: distinct instructions; `which[i]` is the one of instruction i.
-        lines: distinct source lines; `line_of[i]` is the one of instruction i, or -1.
-        uses: what became of each storage that the kernel did not place itself, by its serial.
+        core: the core that the instructions were checked for.
+        checked: distinct instructions; instruction i is `checked[which[i]]`.
+        lines: distinct source lines; instruction i is from `lines[line_of[i]]`, or -1 for none.
+        uses: serial -> use of each storage whose address the kernel did not fix.
         tensor_of: the serial of the HBM tensor that instruction i moves, or -1.
-        first_serial: what its own storages are numbered from.
+        first_serial: lower bound of the serials of its own storages.
     """
 
     core: NeuronCore
@@ -112,7 +112,7 @@ class Program:
         return len(self.which)
 
     def append(self, which: int, predecessors: Iterable[int], line: SourceLine | None) -> None:
-        """Record one more instruction."""
+        """Append one instruction."""
         self.which.append(which)
         self._waits_for.extend(predecessors)
         self._waits_start.append(len(self._waits_for))
@@ -124,7 +124,7 @@ class Program:
         self.line_of.append(index)
 
     def instruction(self, index: int) -> Checked:
-        """What instruction `index` is."""
+        """The distinct instruction that instruction `index` is one of."""
         return self.checked[self.which[index]]
 
     def line(self, index: int) -> SourceLine | None:
@@ -137,7 +137,7 @@ class Program:
         return self._waits_for[self._waits_start[index] : self._waits_start[index + 1]]
 
     def note_use(self, index: int, reads: Iterable[Tile], writes: Iterable[Tile]) -> None:
-        """Extend the lives of the storages that instruction `index` touches."""
+        """Extend the live ranges of the storages that instruction `index` accesses."""
         uses, tensor = self.uses, -1
         for tile in writes:
             storage = tile.storage
@@ -167,7 +167,7 @@ class Program:
         self.tensor_of.append(tensor)
 
     def _refuse_earlier(self, tile: Tile) -> None:
-        """Refuse a tile that was there before the program was."""
+        """Refuse a tile from before this program: of an earlier run."""
         storage = tile.storage
         if storage.serial < self.first_serial:
             raise IllegalInstruction(

@@ -1,4 +1,4 @@
-"""Teams: the NeuronCores that run one kernel, one core or several in lockstep (LNC=2)."""
+"""Teams: the NeuronCores that run one kernel, one alone or several in lockstep (LNC=2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Watcher(Protocol):
-    """What watches the accesses of several cores to shared HBM: a race detector."""
+    """Observer of the accesses of several cores to shared HBM: a race detector."""
 
     def accessed(
         self,
@@ -27,17 +27,17 @@ class Watcher(Protocol):
         line: SourceLine | None,
         waits_for: Sequence[int],
     ) -> None:
-        """The next instruction of `core`: what it reads, writes, and comes after."""
+        """Called for each instruction of `core`: what it reads, writes, and comes after."""
 
     def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
-        """The next instructions of a group of cores start together; `data` is what they order."""
+        """Called when a group of cores meets; a barrier orders the accesses to `data`."""
 
 
 class Team:
     """The cores that run one kernel together.
 
     Attributes:
-        contexts: one a core, by rank.
+        contexts: the context of each core, by rank.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Team:
         loops: Sequence[IndependentLoops] | None = None,
         call: Call | None = None,
     ) -> None:
-        """A core for each observer, and its watcher of loops; more than one need a `watcher`.
+        """One core per observer, each with its loop watcher; several cores need a `watcher`.
 
-        One core may have a `call`, to be compared with the records of earlier ones.
+        A single core may have a `call`, to follow the record of an earlier one.
         """
         loops_of: Sequence[IndependentLoops | None] = loops or (None,) * len(observers)
         self._lockstep = Lockstep(len(observers))
@@ -85,14 +85,14 @@ class Team:
             self.contexts.append(context)
 
     def run(self, body: Callable[[], object], inputs: Sequence[Storage] = ()) -> list[object]:
-        """`body` on every core, in lockstep where there are several; the results by rank.
+        """Run `body` on every core, in lockstep if there are several; returns the results by rank.
 
         Args:
-            body: what issues the instructions.
+            body: a function that issues the instructions.
             inputs: the storages that `body` is given.
 
         Raises:
-            UninitializedRead: a read of shared HBM that no core ever wrote.
+            UninitializedRead: for a read of shared HBM that no core ever wrote.
         """
         if len(self.contexts) == 1:
             return [self._run_alone(self.contexts[0], body, inputs)]
@@ -113,7 +113,7 @@ class Team:
     def _run_alone(
         self, context: CoreContext, body: Callable[[], object], inputs: Sequence[Storage]
     ) -> object:
-        """`body` on the only core."""
+        """Run `body` on the only core."""
         if self._call is not None:
             self._call.begin(context, inputs)
         with issuing_to(context):

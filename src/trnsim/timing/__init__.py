@@ -1,4 +1,4 @@
-"""Program -> timeline: engines, dependencies, intervals."""
+"""Estimated time: from a program to its timeline, with an uncertainty interval."""
 
 from trnsim.timing.policy import Policy
 from trnsim.timing.schedule import Scheduler, replay, replay_together

@@ -1,4 +1,4 @@
-"""What a timeline says as arrays: columns of all spans, the critical path in steps, memory in use.
+"""A timeline as arrays: columns of its spans, steps of its critical path, memory in use.
 
 Times are seconds from the first instruction, without the launch.
 """
@@ -21,13 +21,13 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """All spans of a timeline, one array a property, in issue order.
+    """All spans of a timeline in issue order, one array per property.
 
     Attributes:
         start_s: when each instruction started.
         busy_until_s: when its engine was free again.
         end_s: when its result could be read.
-        waited_for: the instruction that it waited for last, or -1.
+        waited_for: the last instruction that it waited for, or -1.
         which: its number among the distinct instructions, `program.checked`.
         line_of: the number of its source line in `program.lines`, or -1.
     """
@@ -59,8 +59,8 @@ class Steps:
 
     Attributes:
         index: the instructions on it, first to last.
-        busy_s: for how long each one kept its engine, within its step.
-        waiting_s: the rest of its step: latency and semaphore until the next one starts.
+        busy_s: for each step, the time in which the instruction occupied its engine.
+        waiting_s: the rest of the step: latency and semaphore until the next one starts.
     """
 
     index: Integers
@@ -82,18 +82,18 @@ def critical_steps(timeline: Timeline) -> Steps:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Bytes of a partition in use over time, as steps: `level_bytes[i]` from `time_s[i]` on."""
+    """Bytes per partition in use over time: `level_bytes[i]` from `time_s[i]` on."""
 
     time_s: Seconds
     level_bytes: Integers
 
 
 def occupancy(timeline: Timeline, memory: Memory) -> Occupancy:
-    """Bytes a partition in use in `memory` over time.
+    """Bytes per partition in use in `memory` over time.
 
-    A tensor occupies its bytes from the start of its first write to the end of its last use. Its
-    maximum may exceed `program.peak`, which counts by issue order: engines overlap in time.
-    Tensors that the kernel placed at an address are not counted.
+    A tensor occupies its bytes from the start of its first write to the end of its last use. As
+    engines overlap in time, the maximum may exceed `program.peak`, which follows the issue order.
+    Tensors at addresses fixed by the kernel are not counted.
     """
     spans = columns(timeline)
     uses = [use for use in timeline.program.uses.values() if use.memory is memory]
@@ -102,7 +102,7 @@ def occupancy(timeline: Timeline, memory: Memory) -> Occupancy:
     row_bytes = np.array([use.row_bytes for use in uses], np.int64)
     time_s = np.concatenate([spans.start_s[first], spans.end_s[last]])
     change = np.concatenate([row_bytes, -row_bytes])
-    # What ends at the very moment makes room for what starts.
+    # At equal times, ends come before starts.
     order = np.lexsort((change, time_s))
     time_s, level = time_s[order], np.cumsum(change[order])
     is_last = np.append(time_s[1:] != time_s[:-1], True) if len(time_s) else np.zeros(0, np.bool_)

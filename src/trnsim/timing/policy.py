@@ -1,7 +1,7 @@
-"""What the compiler would decide, as one object: which choices the schedule makes in its place.
+"""The choices that the schedule makes in the place of AWS's compiler.
 
-AWS's compiler orders the instructions of an engine, places buffers and picks DMA queues. None of it
-is public, so the schedule makes these choices:
+The compiler orders the instructions of an engine, places buffers and picks DMA queues. How it does
+so is not public, so the schedule makes these choices:
 
 - Each compute engine takes its instructions in the order in which the kernel issues them.
 - A tensor without an address lies alone: no transfer waits for a buffer that another tensor left.
@@ -16,7 +16,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Policy:
-    """The choices that can be made otherwise.
+    """The choices that a caller can change.
 
     Attributes:
         transfers_overtake: whether a transfer that is ready starts before earlier-issued ones that

@@ -5,11 +5,11 @@ free and its predecessors' results can be read; a predecessor on another engine 
 top. The engine is busy for the initiation interval; the result can be read a latency later.
 
 The 16 DMA engines are one resource with their joint bandwidth. A transfer that is ready takes the
-first gap that is long enough, whatever was issued before it. `policy` lists what the compiler would
-decide.
+first gap that is long enough, whatever was issued before it. `policy` lists the choices that the
+compiler would make.
 
-Cores that run one kernel have a schedule each, which meet where groups of cores meet: core_barrier
-and sendrecv start on all of a group when all of it are ready (`replay_together`).
+Cores that run one kernel have a schedule each, synchronized at meetings: core_barrier and sendrecv
+start on all cores of a group when the last of them is ready (`replay_together`).
 
 The Tensor Engine runs slower after a pause (`throttle`). Before v3 two engines that share a port to
 a memory take turns.
@@ -42,7 +42,7 @@ WAITED_FOR_NOTHING = -1
 
 
 class SharedBandwidth:
-    """A resource whose users take turns, each in the first gap that is long enough."""
+    """A resource used by one user at a time, each in the first gap that is long enough."""
 
     def __init__(self) -> None:
         self._starts_s: list[float] = []
@@ -51,10 +51,10 @@ class SharedBandwidth:
         self._without_gap_s: dict[float, tuple[float, float]] = {}
 
     def reserve(self, ready_s: float, length_s: float, user: int) -> tuple[float, int]:
-        """When `user` starts, not before `ready_s`, and who kept it waiting (-1: nobody)."""
+        """Start time of `user`, not before `ready_s`, and the user that delayed it (-1: none)."""
         starts_s, ends_s = self._starts_s, self._ends_s
         start_s, waited_for = ready_s, WAITED_FOR_NOTHING
-        # Gaps never grow, so what one search has ruled out no later one looks at again.
+        # Gaps never grow, so later searches skip what an earlier one has ruled out.
         since_s, until_s = self._without_gap_s.get(length_s, (ready_s, ready_s))
         is_ruled_out = since_s <= ready_s < until_s
         if is_ruled_out:
@@ -71,7 +71,7 @@ class SharedBandwidth:
         return start_s, waited_for
 
     def _insert(self, place: int, start_s: float, end_s: float, user: int) -> None:
-        """Add a busy interval, as one with its neighbour where they touch."""
+        """Insert a busy interval, merged with a neighbour that it touches."""
         if place and self._ends_s[place - 1] == start_s:
             self._ends_s[place - 1] = end_s
             self._users[place - 1] = user
@@ -82,13 +82,13 @@ class SharedBandwidth:
 
 
 class Scheduler:
-    """Places instructions on the timeline as they are issued (a `program.Observer`).
+    """Gives instructions their times as they are issued (a `program.Observer`).
 
     Attributes:
         start_s: when each instruction started.
         busy_until_s: when its engine was free again.
         end_s: when its result could be read.
-        waited_for: the instruction that each one waited for last, or -1.
+        waited_for: the last instruction that each one waited for, or -1.
         limit: the Tensor Engine's utilization limit.
     """
 
@@ -107,7 +107,7 @@ class Scheduler:
         self.limit = UtilizationLimit(core)
 
     def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
-        """Place an instruction at the cost of the core that it was checked for."""
+        """Schedule an instruction at its cost on the core that it was checked for."""
         self.place(index, checked.engine, checked.cost, predecessors)
 
     def place(
@@ -118,7 +118,7 @@ class Scheduler:
         predecessors: Sequence[int],
         not_before_s: float = 0.0,
     ) -> None:
-        """Place instruction `index` after everything it waits for, and not before a moment."""
+        """Schedule instruction `index` after all that it waits for, not before a given time."""
         start_s, waited_for = self.ready(engine, predecessors)
         start_s = max(start_s, not_before_s)
         taken_s = cost.interval_s
@@ -140,7 +140,7 @@ class Scheduler:
         self._last[engine] = index
 
     def ready(self, engine: Engine, predecessors: Sequence[int]) -> tuple[float, int]:
-        """When its engine is free and its predecessors have ended, and which was the last."""
+        """The time when `engine` is free and `predecessors` have ended, and the last of these."""
         start_s, waited_for = 0.0, WAITED_FOR_NOTHING
         if engine in self._last and not (engine is Engine.dma and self._policy.transfers_overtake):
             start_s, waited_for = self._free_s[engine], self._last[engine]
@@ -153,7 +153,7 @@ class Scheduler:
         return start_s, waited_for
 
     def _turn(self, index: int, engine: Engine, cost: Cost, ready_s: float) -> tuple[float, int]:
-        """When what the instruction shares with others is its own, and who had it before."""
+        """The time when shared bandwidth and ports are free, and the instruction that held them."""
         if engine is Engine.dma:
             return self._dma.reserve(ready_s, cost.interval_s, index)
         held = [self._port[port] for port in cost.ports if port in self._port]
@@ -161,19 +161,19 @@ class Scheduler:
 
 
 def replay(program: Program, core: NeuronCore) -> Scheduler:
-    """The program's schedule with the constants of `core`, priced anew."""
+    """The program's schedule, priced again with the constants of `core`."""
     (scheduler,) = replay_together([program], core)
     return scheduler
 
 
 def replay_together(programs: Sequence[Program], core: NeuronCore) -> list[Scheduler]:
-    """The schedules of cores that run one kernel, with the constants of `core`, priced anew.
+    """The schedules of cores that run one kernel, priced again with the constants of `core`.
 
-    A core that meets others waits for its group, and for nobody else.
+    At a meeting a core waits for the cores of its group only.
 
     Args:
-        programs: of all cores of the launch, by rank.
-        core: whose constants they are timed with.
+        programs: the programs of all cores of the launch, by rank.
+        core: the NeuronCore whose constants are used.
     """
     walks = [_Walk(program, core, rank) for rank, program in enumerate(programs)]
     waiting: dict[int, Meeting] = {}
@@ -197,10 +197,10 @@ def replay_together(programs: Sequence[Program], core: NeuronCore) -> list[Sched
 
 
 class _Walk:
-    """One core on its way through its program.
+    """The scheduling of one core's program, from meeting to meeting.
 
     Attributes:
-        scheduler: what has been placed so far.
+        scheduler: the instructions scheduled so far.
     """
 
     def __init__(self, program: Program, core: NeuronCore, rank: int) -> None:
@@ -212,7 +212,7 @@ class _Walk:
         self._next = 0
 
     def to_next_meeting(self) -> Meeting | None:
-        """Place what comes before the next meeting, and give that; None at the end."""
+        """Schedule everything before the next meeting, which is returned; None at the end."""
         place, predecessors = self.scheduler.place, self._program.predecessors
         which = self._program.which
         for index in range(self._next, len(which)):
@@ -226,13 +226,13 @@ class _Walk:
         return None
 
     def ready_s(self) -> float:
-        """When this core has come to its meeting."""
+        """The time at which this core is ready for its meeting."""
         index = self._next
         engine = self._engines[self._program.which[index]]
         return self.scheduler.ready(engine, self._program.predecessors(index))[0]
 
     def meet(self, ready_s: float) -> None:
-        """All of its group have come."""
+        """Schedule the meeting: its whole group is ready at `ready_s`."""
         index, self._next = self._next, self._next + 1
         kind = self._program.which[index]
         predecessors = self._program.predecessors(index)

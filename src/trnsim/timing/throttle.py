@@ -1,8 +1,8 @@
-"""The Tensor Engine's utilization limit: how much slower it runs after a pause.
+"""The Tensor Engine's utilization limit, which slows it down after a pause.
 
 On Trn2 and Trn3 the engine starts at about half of its rate and ramps to full over about 3 us of
-work; a window of that length of which it was busy for less than the start's share brings the limit
-back. Power, heat and peak-current limits act besides and are not modelled.
+work; the limit returns after a window of that length in which the engine was busy for less than
+the initial share. Further limits (power, heat, peak current) are not modelled.
 
 Source: aws-neuron-sdk tools/neuron-explorer/overview-summary-page.rst, Understanding throttling.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class UtilizationLimit:
-    """The limit over time, for work that is reported in order.
+    """The limit over time; work must be reported in order.
 
     Between the start of a ramp and its end the limit rises linearly from `tensor_ramp_start` to 1.
     """
@@ -45,7 +45,7 @@ class UtilizationLimit:
         return taken_s
 
     def at(self, time_s: float) -> float:
-        """The limit at a moment, from `tensor_ramp_start` to 1."""
+        """The limit at `time_s`, from `tensor_ramp_start` to 1."""
         if self._ramp_began_s is None:
             return self._floor
         return min(1.0, self._floor + self._slope_per_s * (time_s - self._ramp_began_s))
@@ -53,7 +53,7 @@ class UtilizationLimit:
     def _restart_after_pause(self, now_s: float) -> None:
         began_s = self._ramp_began_s
         if began_s is not None and now_s - began_s < self._window_s:
-            return  # still in its first window, of which some lies before the work
+            return  # its first window is not over
         since_s = now_s - self._window_s
         while self._busy and self._busy[0][1] <= since_s:
             self._busy.popleft()
@@ -63,7 +63,7 @@ class UtilizationLimit:
             self._ramps_s.append(now_s)
 
     def steps(self, parts: int) -> list[tuple[float, float, float]]:
-        """Each ramp in `parts` of equal length: when one begins, its length, its mean limit."""
+        """(start, length, mean limit) of each ramp, divided into `parts` of equal length."""
         length_s = self._window_s / parts
         rise = (1 - self._floor) / parts
         return [
@@ -73,7 +73,7 @@ class UtilizationLimit:
         ]
 
     def _stretched(self, limit: float, length_s: float) -> float:
-        """The time in which a rate that rises from `limit` does `length_s` of work."""
+        """The time that `length_s` of work takes at a rate that rises from `limit`."""
         slope = self._slope_per_s
         to_full_s = (1 - limit) / slope
         done_s = (limit + 1) / 2 * to_full_s

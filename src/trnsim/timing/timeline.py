@@ -1,4 +1,4 @@
-"""Timelines: spans on engines, why each one waited, and the time of the whole with its interval."""
+"""Timelines: spans on engines, what each one waited for, and the total time with its interval."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Span:
     Attributes:
         index: its place in the program.
         opcode: its name in nki.isa.
-        engine: who executed it.
+        engine: the engine that executed it.
         start_s: when it started.
         busy_until_s: when its engine was free again.
         end_s: when its result could be read.
         line: the user's line that issued it.
         operands: its operands in words.
-        waited_for: the instruction that it waited for last, or None.
+        waited_for: the last instruction that it waited for, or None.
     """
 
     index: int
@@ -50,10 +50,10 @@ class Span:
 
 
 class Timeline:
-    """When everything happened in one program."""
+    """The times of all instructions of one program."""
 
     def __init__(self, program: Program, schedule: Scheduler, team: Sequence[Program] = ()) -> None:
-        """The schedule of `program`, which ran beside the others of `team` if it has any."""
+        """The timeline of `program`; `team` has the programs of all cores that ran with it."""
         self.program = program
         self._schedule = schedule
         self._team = team or (program,)
@@ -73,7 +73,7 @@ class Timeline:
 
     @property
     def total_time_s(self) -> float:
-        """Launch and execution."""
+        """`launch_s` + `device_time_s`."""
         return self.launch_s + self.device_time_s
 
     def span(self, index: int) -> Span:
@@ -98,7 +98,7 @@ class Timeline:
         return (self.span(index) for index in range(len(self)))
 
     def busy_s(self) -> dict[Engine, float]:
-        """Time for which each engine that worked was busy."""
+        """Busy time of each engine that worked."""
         busy: dict[Engine, float] = {}
         schedule = self._schedule
         for index, which in enumerate(self.program.which):
@@ -108,14 +108,14 @@ class Timeline:
         return busy
 
     def throttled(self, parts: int) -> list[tuple[float, float, float]]:
-        """While the Tensor Engine is held back: start, duration (seconds) and mean limit (below 1).
+        """(start, duration, mean limit below 1) of each throttled period of the Tensor Engine.
 
-        Each of its ramps is divided in `parts`.
+        Times are seconds; each ramp is divided into `parts`.
         """
         return self._schedule.limit.steps(parts)
 
     def critical_path(self) -> list[int]:
-        """From the first instruction to the last result, each waiting for the one before."""
+        """The critical path: instructions that each waited for the one before, first to last."""
         if not len(self):
             return []
         index = int(np.argmax(np.asarray(self._schedule.end_s)))
@@ -128,8 +128,8 @@ class Timeline:
         """P10, P50 and P90 of the total time, from the spread of every rate of the core.
 
         The program is scheduled again with rates drawn from a lognormal around each fact (seeded;
-        33 draws, fewer for long programs), which says how far the inputs can move the result; the
-        core's `unmodelled_factor` stands for what the model leaves out.
+        33 draws, fewer for long programs): the spread due to the inputs. The core's
+        `unmodelled_factor` adds the spread due to what the model leaves out.
         """
         program = self.program
         rank = next(rank for rank, other in enumerate(self._team) if other is program)
@@ -144,7 +144,7 @@ class Timeline:
         return Interval(float(p10), float(p50), float(p90))
 
     def facts(self) -> dict[Kind, list[tuple[str, Fact]]]:
-        """The core's facts by kind: what the estimate rests on."""
+        """The facts on which the estimate rests: those of the core, by kind."""
         by_kind: dict[Kind, list[tuple[str, Fact]]] = {kind: [] for kind in Kind}
         for name, fact in self.program.core.facts().items():
             by_kind[fact.provenance.kind].append((name, fact))
