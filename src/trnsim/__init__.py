@@ -39,5 +39,5 @@ if not TYPE_CHECKING:  # for a checker, what is not listed above does not exist
 
 
 def __dir__() -> list[str]:
-    """What the package has, names that are not imported yet included."""
+    """The names of the package, including those that are not imported yet."""
     return sorted({*globals(), *__all__})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.arch.neuroncore import NEURONCORE_V3
+from trnsim.arch import NEURONCORE_V3
 from trnsim.facts import assumed
 from trnsim.isa import Cost, Engine
 from trnsim.timing import Scheduler

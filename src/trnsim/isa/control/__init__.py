@@ -1,1 +1,1 @@
-"""Registers of the sequencers, and what two cores of a logical core tell each other."""
+"""Registers of the sequencers, and synchronization between the cores of a logical core."""

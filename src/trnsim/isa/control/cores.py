@@ -1,4 +1,4 @@
-"""Between the NeuronCores of a logical core (LNC=2): core_barrier, sendrecv."""
+"""Barriers and exchanges between the NeuronCores of a logical core: core_barrier, sendrecv."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _GPSIMD_DMA_BYTES_PER_ITEMSIZE = 256
 
 
 class DmaEngine(Enum):
-    """Which mechanism moves data between cores. Source: nki.isa.dma_engine."""
+    """The mechanism that moves data between cores. Source: nki.isa.dma_engine."""
 
     dma = 1
     gpsimd_dma = 2
 
 
 class CoreInstruction(Instruction, engines=()):
-    """What the two have in common: generation and launch."""
+    """Common base of core_barrier and sendrecv: checks of the chip and of the launch."""
 
     def _ranks(self, core: NeuronCore) -> tuple[int, ...]:
         """The ranks of a logical core.
 
         Raises:
-            IllegalInstruction: on a chip without logical cores.
+            IllegalInstruction: if the chip has no logical cores.
         """
         check_support(self, core, makes_pairs, "launch on one core, or run with target='{target}'")
         return tuple(range(int(core.logical_core_max)))
 
     def _link(self, machine: Machine, *named: int) -> CoreLink:
-        """The link to the other cores, of which the launch has all that are `named`."""
+        """The link to the other cores; refuses `named` cores that the launch does not have."""
         link = machine.partner(self.opcode)
         if not all(rank < link.cores for rank in named):
             self.refuse(
@@ -59,9 +59,9 @@ class CoreBarrier(
     CoreInstruction,
     engines=(Engine.gpsimd, Engine.vector, Engine.scalar, Engine.tensor, Engine.sync),
 ):
-    """The cores of a group wait for each other; what each did to `data` before is then visible.
+    """The cores of a group wait for each other; then each sees the others' writes to `data`.
 
-    It orders accesses to `data` alone, and what waits for these: see trnsim.hazards.
+    It orders only accesses to `data`, and instructions that wait for these: see trnsim.hazards.
 
     Note:
         AWS publishes no cost; it is assumed.
@@ -90,7 +90,7 @@ class CoreBarrier(
         return meeting_of(cores, rank, f"core_barrier(cores={cores})")
 
     def execute(self, machine: Machine) -> None:
-        """No values; the cores meet."""
+        """No values change; the cores wait for each other."""
         link = self._link(machine, *self.cores)
         if link.rank not in self.cores:
             self.refuse(
@@ -111,9 +111,9 @@ class CoreBarrier(
 
 
 class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
-    """``dst on the other core = src`` and ``dst = src of the other core``, at once.
+    """``dst on the receiving core = src`` and ``dst = src of the sending core``, at once.
 
-    Exchanges of one `pipe_id` go ahead together: all cores of the ring in which each sends to the
+    Exchanges with one `pipe_id` proceed together: all cores of the ring in which each sends to the
     next.
     """
 
@@ -125,7 +125,7 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
     dma_engine: DmaEngine = DmaEngine.dma
 
     def chosen_engine(self, core: NeuronCore) -> Engine:
-        """GpSimd triggers its own DMA; the shared DMA engines do the rest."""
+        """GpSimd for its own DMA (gpsimd_dma), else the shared DMA engines."""
         del core
         return Engine.gpsimd if self.dma_engine is DmaEngine.gpsimd_dma else Engine.dma
 
@@ -134,8 +134,8 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
 
         - Ranks are 0 or 1, the cores of the logical core.
         - src and dst have one dtype, and one shape on both cores.
-        - By gpsimd_dma at most 256 elements a partition: 1024 bytes of 32 bits, 512 of 16, 256 of
-          8.
+        - With gpsimd_dma at most 256 elements per partition: 1024 bytes of 32-bit elements, 512 of
+          16-bit, 256 of 8-bit.
         """
         ranks = self._ranks(core)
         for name in ("send_to_rank", "recv_from_rank"):
@@ -157,18 +157,18 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
             )
 
     def meeting(self, rank: int) -> Meeting:
-        """The cores that it receives from and sends to, on its pipe."""
+        """The meeting with the cores that it receives from and sends to, on its pipe."""
         del rank
         at = f"sendrecv(pipe_id={self.pipe_id})"
         return Meeting(at, int(self.recv_from_rank), int(self.send_to_rank))
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """Of dst what is written of src, as the cores run one program."""
+        """The elements of dst whose counterparts in src are written: the cores run one program."""
         del tile
         return [(self.dst, flags)] if flags.any() else None
 
     def execute(self, machine: Machine) -> None:
-        """Bits as they are."""
+        """Bit for bit."""
         link = self._link(machine, int(self.send_to_rank), int(self.recv_from_rank))
         has_values = self.src.storage.data is not None
         sent = self.src.bits().copy() if has_values else np.empty(self.src.shape, np.void)
@@ -183,7 +183,7 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
             self.dst.put(received)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """As a DMA between the two SBUFs, after the cores have met."""
+        """A DMA between the two SBUFs, after the cores have met."""
         nbytes = n.P * n.F * self.src.dtype.itemsize
         return Cost(
             interval_s=nbytes / core.dma_bytes_per_s,

@@ -2,9 +2,9 @@
 
 A register holds an integer of 32 bits. Kernels use registers as dynamic loop bounds, conditions and
 offsets; here their values are known as soon as the instruction that sets them has been issued. An
-instruction that uses a register as an operand or as the place of a tile waits for the instruction
-that filled it. It reads the register as it starts, so a later one may fill it again meanwhile. What
-register_alloc puts there is known when the kernel is compiled: nobody waits for it.
+instruction that uses a register as an operand or as a tile's index waits for the instruction that
+filled it. It reads the register as it starts, so a later one may refill it meanwhile. The value of
+register_alloc is a compile-time constant, so nothing waits for it.
 
 Not modelled: the time that a loop or a condition waits for its registers.
 """
@@ -34,14 +34,14 @@ _LARGEST = int(np.iinfo(np.uint32).max)
 
 
 class UnsupportedOperator(IllegalInstruction, TypeError):
-    """An operator that registers lack: Python's own error of it, and what is legal."""
+    """An operator that registers lack; also the TypeError that Python would raise."""
 
 
 class VirtualRegister:
-    """A register, readable as an integer; arithmetic on it gives new registers.
+    """A register that reads as an integer; arithmetic on it gives new registers.
 
     Attributes:
-        origins: the instructions that what it holds comes from (see `memory.index.Register`).
+        origins: the instructions that its value comes from (see `memory.index.Register`).
     """
 
     def __init__(self, state: int | None = None, frozen: bool = False) -> None:
@@ -51,16 +51,16 @@ class VirtualRegister:
         self.origins: tuple[tuple[int, int], ...] = ()
 
     def __deepcopy__(self, memo: object) -> VirtualRegister:
-        """Itself: a register is a place, and a copy of what names it names the same place."""
+        """The register itself: a copied object that refers to it must refer to the same one."""
         return self
 
     @property
     def value(self) -> int:
-        """What it holds.
+        """The value that it holds.
 
         Raises:
-            UndefinedBehavior: before anything was put there.
-            NotModelled: what a shape-only run loaded from memory.
+            UndefinedBehavior: if nothing has been put there.
+            NotModelled: if a run without values loaded it from memory.
         """
         if self._is_unknown:
             raise NotModelled(
@@ -77,11 +77,11 @@ class VirtualRegister:
 
     @property
     def signature(self) -> type:
-        """All that a rule or a cost may depend on: that it is a register."""
+        """A key of all that a rule or a cost may depend on: only that it is a register."""
         return VirtualRegister
 
     def put(self, value: int) -> None:
-        """Replace what it holds.
+        """Replace its value.
 
         Raises:
             UndefinedBehavior: for the induction register of a loop.
@@ -96,13 +96,13 @@ class VirtualRegister:
         self._is_unknown = False
 
     def copied(self) -> VirtualRegister:
-        """A register of its own that holds the same."""
+        """A new register with the same value."""
         copy = VirtualRegister(self.value)
         copy.origins = self.origins
         return copy
 
     def forget(self) -> None:
-        """It holds what nobody knows: a load in a shape-only run."""
+        """Mark the value as unknown: loaded in a run without values."""
         self._is_unknown = True
 
     def __index__(self) -> int:
@@ -173,7 +173,7 @@ for _name in (
 
 
 class RegisterInstruction(Instruction, engines=()):
-    """What the four have in common: their engine and their price."""
+    """Common base of the register instructions: their engine and their price."""
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """One step of a sequencer."""
@@ -218,7 +218,7 @@ class RegisterAlloc(RegisterInstruction, engines=(Engine.sync,)):
         self._check_width(self.x)
 
     def execute(self, machine: Machine) -> None:
-        """Nothing but the register itself, which `result` makes."""
+        """No values change; `result` makes the register."""
 
     def result(self) -> VirtualRegister:
         """The new register."""

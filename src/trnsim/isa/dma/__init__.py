@@ -1,1 +1,1 @@
-"""Instructions of the DMA engines: copies, transposes and sums on the way."""
+"""Instructions of the DMA engines: copies, transposes, and sums during a transfer."""

@@ -43,9 +43,10 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         """Sums of up to 16 sources.
 
         - `reduce_op` is add, and every scale 1.0.
-        - All tensors have as many elements; addresses are known at compile time; no packed dtypes.
+        - All tensors have equally many elements; addresses are known at compile time; no packed
+          dtypes.
         - With a vector_offset: two sources, one of them dst, of which one side is indexed in HBM
-          and the other in SBUF; each index once.
+          and the other in SBUF; indices are distinct.
         - oob_mode skip needs a vector_offset.
         """
         del n
@@ -78,7 +79,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
             )
 
     def execute(self, machine: Machine) -> None:
-        """One float32 sum after another, rounded on write."""
+        """Sums in float32, in order of the sources, rounded once on write."""
         del machine
         if self._is_indexed():
             self._check_pairing()
@@ -90,12 +91,12 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         self.dst.put(round_to(total, self.dst.dtype), rows)
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """Element by element."""
+        """The elements that are written in every source."""
         del tile
         return [(self.dst, flags)] if flags.any() and not self._is_indexed() else None
 
     def resolved(self) -> Instruction | None:
-        """No scalar index is legal here, so there is none to apply."""
+        """The instruction itself: no scalar index is legal here."""
         for tile in filter(are_tiles, (self.dst, *self.srcs)):
             self._check_addressing(tile)
         return super().resolved()
@@ -169,7 +170,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         self._check_pairing()
 
     def _check_pairing(self) -> None:
-        """One source is dst; of dst and the other one is indexed, and the other in SBUF."""
+        """One source is dst; of dst and the other source, one is indexed and one is in SBUF."""
         others = [tile for tile in self.srcs if not _is_same(tile, self.dst)]
         ends = [self.dst, *others]
         indexed = [tile for tile in ends if isinstance(tile.index, VectorIndex)]
@@ -201,7 +202,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
 
 
 def _is_same(tile: Tile, other: Tile) -> bool:
-    """Whether both are the same elements, found by the same indices."""
+    """Whether both are the same elements, addressed by the same indices."""
     if tile.storage is not other.storage or tile.pattern != other.pattern:
         return False
     index, other_index = tile.index, other.index

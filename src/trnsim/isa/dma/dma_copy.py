@@ -1,4 +1,4 @@
-"""Data movement by the DMA engines: dma_copy, and what the other DMA instructions share."""
+"""DMA copies: dma_copy, and checks and costs shared by the DMA instructions."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
     engine: Engine = Engine.unknown
 
     def chosen_engine(self, core: NeuronCore) -> Engine:
-        """Always the DMA engines; the field `engine` names who makes the descriptors."""
+        """Always the DMA engines; the field `engine` names the generator of the descriptors."""
         del core
         return Engine.dma
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """As many elements in src as in dst.
+        """Equally many elements in src and dst.
 
         - dge_mode hwdge: from v3 on, and with equal dtypes; packed dtypes are never cast.
         - `priority` is 0 to 3, from v4 on.
@@ -77,7 +77,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         check_rows(self, self.oob_mode, self.dst, self.src)
 
     def execute(self, machine: Machine) -> None:
-        """Bits as they are where the dtypes agree."""
+        """Bit for bit where the dtypes agree, else a cast."""
         del machine
         rows = self._rows()
         bits = self.src.bits(rows)
@@ -95,7 +95,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         return [self.dst] if rows is None else rows_of(self.dst, 0, rows)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """Bytes at the sustained rate of the engines used, or descriptors at theirs."""
+        """Bytes at the sustained rate of the engines used, or descriptors at theirs: the longer."""
         del n
         return transfer_cost(
             core,
@@ -107,7 +107,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         )
 
     def _rows(self) -> Array | None:
-        """The rows that are copied; None for all."""
+        """One boolean per row: whether it is copied; None for all rows."""
         if self.oob_mode is not OobMode.skip:
             return None
         first, second = self.src.legal_rows(), self.dst.legal_rows()
@@ -133,7 +133,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
             )
 
     def _check_engine(self) -> None:
-        """The Sync or the Scalar Engine drives the hardware DGE, GpSimd the software one."""
+        """The Sync and the Scalar Engine drive the hardware DGE, GpSimd the software one."""
         if self.engine is Engine.unknown:
             return
         legal = {
@@ -149,7 +149,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
 
 
 def check_hardware_dge(instruction: Instruction, core: NeuronCore) -> None:
-    """A core with a hardware descriptor engine."""
+    """Refuse a core without hardware descriptor generation."""
     check_support(
         instruction,
         core,
@@ -160,7 +160,7 @@ def check_hardware_dge(instruction: Instruction, core: NeuronCore) -> None:
 
 
 def check_priority(instruction: Instruction, core: NeuronCore, priority: int | None) -> None:
-    """A core with quality of service, in four classes."""
+    """Refuse a priority on a core without quality of service, or other than 0 to 3."""
     if priority is not None:
         check_support(
             instruction,
@@ -176,7 +176,7 @@ def check_priority(instruction: Instruction, core: NeuronCore, priority: int | N
 def check_vector_index(
     instruction: Instruction, core: NeuronCore, name: str, tile: Tile, mode: DgeMode
 ) -> None:
-    """Rows of a tensor in HBM, by indices in SBUF, with descriptors made in software."""
+    """Refuse a vector index unless it picks rows in HBM by indices in SBUF, with a software DGE."""
     index = tile.index
     if not isinstance(index, VectorIndex):
         return
@@ -222,7 +222,7 @@ def _check_software_dge(
 
 
 def check_rows(instruction: Instruction, mode: OobMode, *tiles: Tile) -> None:
-    """Row i of one is row i of the other, where a row may be skipped."""
+    """Refuse tiles with different numbers of rows where an index may skip rows."""
     is_indexed = any(isinstance(tile.index, VectorIndex) for tile in tiles)
     if is_indexed and mode is OobMode.skip and len({tile.shape[0] for tile in tiles}) > 1:
         raise NotModelled(
@@ -245,8 +245,9 @@ def transfer_cost(
 
     Transfers are issued one after the other, however little each moves.
 
-    An engine serves the same 8 partitions always, so `tiles` on few partitions use few engines. A
-    transfer is slower by their ratio, which is latency, as others use the idle engines meanwhile.
+    An engine always serves the same 8 partitions, so `tiles` on few partitions use few engines. The
+    transfer then takes longer by the ratio of engines; the extra time is latency, not interval, as
+    other transfers use the idle engines.
 
     Source: nki-dge.rst, hwdge; nki-dma-overview.rst, Performance Considerations and Example 1.
     """
@@ -271,7 +272,7 @@ def transfer_cost(
 
 
 def rows_of(tile: Tile, dim: int, mask: Array) -> list[Tile]:
-    """The parts of `tile` along `dim` that `mask` picks: a tile for each run of them."""
+    """A tile for each run of consecutive places along `dim` that `mask` picks."""
     edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)).tolist()
     return [
         Tile(tile.storage, tile.dtype, tile.pattern.slice(dim, first, end))
@@ -280,7 +281,7 @@ def rows_of(tile: Tile, dim: int, mask: Array) -> list[Tile]:
 
 
 def count_descriptors(tile: Tile) -> int:
-    """Contiguous runs of bytes: one DMA descriptor element each."""
+    """Number of contiguous runs of bytes: one DMA descriptor element each."""
     shape, strides = tile.pattern.shape, tile.pattern.strides_bytes
     first = 1 if tile.memory.is_on_chip else 0
     run_bytes = tile.dtype.itemsize

@@ -1,4 +1,4 @@
-"""Transposes on the way through the DMA engines: dma_transpose."""
+"""Transposes by the DMA engines: dma_transpose."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
     oob_mode=skip leaves the last-axis elements of dst whose index is out of bounds as they are.
 
     Note:
-        AWS's page leaves dge_mode none out; nki-dge.rst and public kernels have it.
+        AWS's page omits dge_mode none; nki-dge.rst and public kernels have it.
     """
 
     dst: Tile = writes("", SBUF)
@@ -56,7 +56,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
     oob_mode: OobMode = OobMode.error
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """The axes of the rank, one dtype of 2 or 4 bytes, and dst as src transposed.
+        """The axes of src's rank, one dtype of 2 or 4 bytes, and dst in the transposed shape.
 
         - Without indices dge_mode is unknown, none or hwdge.
         - hwdge, from v3 on: 2-byte dtypes; a last dimension of at most 128; a first dimension of
@@ -112,14 +112,14 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         return Movement(self.src, self.dst, lambda array: array.transpose(self._permutation()))
 
     def resolved(self) -> Instruction | None:
-        """As any instruction; once a scalar index is applied, there is nothing left to skip."""
+        """As for any instruction; then with oob_mode error, as no index is left to skip."""
         result = super().resolved()
         if isinstance(result, DmaTranspose) and result is not self:
             return replace(result, oob_mode=OobMode.error)
         return result
 
     def written_tiles(self) -> list[Tile]:
-        """Dst, without what an out-of-bounds index left as it was."""
+        """Dst, without the elements that an out-of-bounds index left as they were."""
         rows = self._rows()
         return [self.dst] if rows is None else rows_of(self.dst, -1, rows)
 
@@ -173,7 +173,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             )
 
     def _check_direct(self, core: NeuronCore) -> None:
-        # The instruction's page leaves `none` out; nki-dge.rst and public kernels have it.
+        # The instruction's page omits `none`; nki-dge.rst and public kernels have it.
         if self.dge_mode is DgeMode.swdge:
             self.refuse(
                 f"dge_mode {self.dge_mode.name}; legal without an index: unknown, hwdge, none",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trnsim.isa.language.machine import Machine
 
 GPSIMD_CORE_PARTITIONS: Final = 16
-"""Partitions to which each of the eight GpSimd cores connects: trainium_inferentia2_arch.rst."""
+"""Partitions served by each of the eight GpSimd cores: trainium_inferentia2_arch.rst."""
 
 _ELEMENTS_PER_INDEX: Final = (1, 2, 4, 8, 16, 32)
 _MAX_INDICES: Final = 4096
@@ -30,12 +30,12 @@ _GROUP_ELEMENTS: Final = 512
 
 
 def free_size(tile: Tile) -> int:
-    """Elements of a partition."""
+    """Elements per partition."""
     return prod(tile.shape[1:])
 
 
 def check_same_dtype(instruction: Instruction, dst: Tile, source: Tile, name: str) -> None:
-    """A gather does not cast."""
+    """Refuse a cast: a gather moves bits."""
     if dst.dtype != source.dtype:
         instruction.refuse(
             f"dst is {dst} but {name} is {source}; legal: equal dtypes",
@@ -44,11 +44,11 @@ def check_same_dtype(instruction: Instruction, dst: Tile, source: Tile, name: st
 
 
 class LocalGather(Instruction, engines=(Engine.gpsimd,)):
-    """``dst[p, i * e + j] = src_buffer[p, indices[i] + j]``, indices of p's 16 partitions.
+    """``dst[p, i * e + j] = src_buffer[p, indices[i] + j]``, with the indices of p's GpSimd core.
 
     dst is [P, n * e], src_buffer [P, F], index [P, I] of uint16, where e is `num_elem_per_idx` and
-    n is `num_valid_indices`, by default 16 * I. Each GpSimd core takes the indices of its own 16
-    partitions, column by column. An index counts elements, not groups of e elements.
+    n is `num_valid_indices`, by default 16 * I. The indices of a GpSimd core are those in its 16
+    partitions of `index`, column by column. An index counts elements, not groups of e elements.
     """
 
     dst: Tile = writes("P N", SBUF)
@@ -63,8 +63,8 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
         - index lies in the partitions of src_buffer.
         - dst has the dtype of src_buffer.
         - `num_elem_per_idx` is 1, 2, 4, 8, 16 or 32.
-        - At most 4096 indices a GpSimd core, and no more than index holds; dst has num_elem_per_idx
-          for each.
+        - At most 4096 indices per GpSimd core, and no more than index holds; dst has
+          num_elem_per_idx elements for each.
         - An index out of bounds is undefined.
         """
         del core
@@ -88,7 +88,7 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
         self.dst.put(self._gathered(self.src_buffer.bits()))
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """What is written of the elements that are gathered; of indices, those in use must be."""
+        """The gathered elements that are written; all indices in use must be written."""
         if tile is self.index:
             known = np.full(self.dst.shape, self._in_use(flags).all())
         else:
@@ -96,7 +96,7 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
         return [(self.dst, known)] if known.any() else None
 
     def _in_use(self, values: Array) -> Array:
-        """A row for each GpSimd core: what the index tile's partitions hold, column by column."""
+        """A row per GpSimd core: the elements of its partitions of the index tile, by column."""
         by_core = values.reshape(-1, GPSIMD_CORE_PARTITIONS, free_size(self.index))
         return by_core.transpose(0, 2, 1).reshape(len(by_core), -1)[:, : self._count()]
 
@@ -154,7 +154,7 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
 
 
 class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
-    """``dst[p, i] = data[p, indices[p, i]]``, the free axes of `data` taken as one.
+    """``dst[p, i] = data[p, indices[p, i]]``, with the free axes of `data` flattened.
 
     dst and indices (uint32) are [P, I], data is [P, F].
     """
@@ -166,7 +166,7 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """`dst` has the dtype of data.
 
-        - Indices are 0 to the elements of a partition of data, less one.
+        - Indices are less than the number of elements per partition of data.
         """
         del core, n
         check_same_dtype(self, self.dst, self.data, "data")
@@ -177,7 +177,7 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
         self.dst.put(self._gathered(self.data.bits()))
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """What is written of the elements that are gathered; the indices must be, all of them."""
+        """The gathered elements that are written; all indices must be written."""
         if tile is self.indices:
             return None
         known = self._gathered(flags)

@@ -25,7 +25,7 @@ PARTITION_REDUCTIONS: Final[dict[str, Callable[..., Array]]] = {
     "bitwise_or": np.bitwise_or.reduce,
     "bitwise_and": np.bitwise_and.reduce,
 }
-"""What `op` may be: a reduction along axis 0."""
+"""Legal `op` -> its reduction along axis 0."""
 
 _BITVEC: Final = ("bitwise_or", "bitwise_and")
 
@@ -33,7 +33,7 @@ _BITVEC: Final = ("bitwise_or", "bitwise_and")
 class TensorPartitionReduce(Instruction, engines=(Engine.gpsimd,)):
     """``dst = reduce(op, data) over the partition axis``.
 
-    dst is [1, F], data [P, F]; both in SBUF, as GpSimd has no way to PSUM. Arithmetic is float32.
+    dst is [1, F], data [P, F]; both in SBUF, as GpSimd cannot access PSUM. Arithmetic is float32.
     """
 
     spread = "elements"
@@ -66,5 +66,5 @@ class TensorPartitionReduce(Instruction, engines=(Engine.gpsimd,)):
         self.dst.store(PARTITION_REDUCTIONS[self.op](data, axis=0))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """150 + F GpSimd Engine cycles: assumed, a row of 16 partitions a cycle and core."""
+        """150 + F GpSimd Engine cycles: assumed, a column of 16 partitions per core and cycle."""
         return lane_cost(core, Engine.gpsimd, core.gpsimd_overhead_cycles + n.F)

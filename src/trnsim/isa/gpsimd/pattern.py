@@ -1,7 +1,7 @@
 """Affine patterns on the GpSimd Engine: iota, affine_select.
 
-A pattern is up to four pairs [step, num], the last of which varies fastest; shorter ones are
-preceded by dimensions of length 1. Its arithmetic is that of int32, which wraps around.
+A pattern is up to four pairs [step, num], the last of which varies fastest; missing leading pairs
+have length 1. Its arithmetic is int32, which wraps around.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _COMPARISONS: Final = {
 
 
 def int32(value: Integer) -> np.int32:
-    """A number, or what a register holds now, in 32 bits."""
+    """A number, or the current value of a register, as int32."""
     return np.int64(int(value)).astype(np.int32)
 
 
 def check_int32(instruction: Instruction, *fields: str) -> None:
-    """Each field is a register, or a whole number within the range of int32."""
+    """Refuse fields that are neither a register nor a whole number in the range of int32."""
     for field in fields:
         value: object = getattr(instruction, field)
         if isinstance(value, int) and _INT32.min <= value <= _INT32.max:
@@ -61,7 +61,7 @@ def check_int32(instruction: Instruction, *fields: str) -> None:
 
 
 def _as_pattern(pattern: Any) -> Any:
-    """The pattern as tuples of plain integers, or as it was given where it is none."""
+    """The pattern as tuples of plain integers; unchanged if it is not a pattern."""
     try:
         return tuple((operator.index(step), operator.index(num)) for step, num in pattern)
     except (TypeError, ValueError):
@@ -69,7 +69,7 @@ def _as_pattern(pattern: Any) -> Any:
 
 
 def _is_pattern(pattern: object) -> bool:
-    """Whether it is one to four pairs of whole numbers, each of some length."""
+    """Whether it is one to four pairs of whole numbers, with positive lengths."""
     if not isinstance(pattern, tuple) or not 1 <= len(pattern) <= _MAX_DIMENSIONS:
         return False
     return all(
@@ -79,7 +79,7 @@ def _is_pattern(pattern: object) -> bool:
 
 
 class PatternInstruction(Instruction, engines=()):
-    """What the two have in common: a pattern that fills `dst`, and the price."""
+    """Common base of iota and affine_select: a pattern over `dst`, and the price."""
 
     dst: Tile = writes("P F", SBUF)
     pattern: Pattern
@@ -88,7 +88,7 @@ class PatternInstruction(Instruction, engines=()):
         self.pattern = _as_pattern(self.pattern)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """A pattern of one to four pairs [step, num], with as many elements as a partition of dst.
+        """A pattern of one to four pairs [step, num], with the elements of a partition of dst.
 
         - `offset` and `channel_multiplier` are whole numbers of 32 bits, or registers.
         """
@@ -131,7 +131,7 @@ class Iota(PatternInstruction, engines=(Engine.gpsimd,)):
     numbers or registers. The int32 values are cast once to the dtype of `dst`.
 
     Note:
-        Beyond 32 bits the numbers wrap around; AWS says only that they are of 32 bits.
+        Values beyond 32 bits wrap around; AWS says only that they have 32 bits.
     """
 
     offset: Integer = reads_register(default=0)
@@ -159,9 +159,9 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
     offset: Integer = reads_register(default=0)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """As iota: one to four pairs [step, num], with as many elements as a partition of dst.
+        """As iota: one to four pairs [step, num], with the elements of a partition of dst.
 
-        - `cmp_op` compares; `on_false_value` is a number.
+        - `cmp_op` is a comparison; `on_false_value` is a number.
         - `offset` and `channel_multiplier` are whole numbers of 32 bits, or registers.
         """
         super().check(core, n)
@@ -176,7 +176,7 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
             )
 
     def execute(self, machine: Machine) -> None:
-        """The predicate is an integer comparison; nothing is computed on the data."""
+        """The predicate is an integer comparison; the data is only copied."""
         del machine
         source, dtype = self.on_true_tile, self.dst.dtype
         selected = self._selected()
@@ -185,10 +185,10 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
         self.dst.put(np.where(selected, on_true.reshape(self.dst.shape), on_false))
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """As elsewhere, but nothing comes of what the predicate leaves out."""
+        """As usual, but elements where the predicate is false need not be written."""
         return super().leaves_written(tile, flags | ~self._selected().reshape(flags.shape))
 
     def _selected(self) -> Array:
-        """Where the predicate holds, in the shape of dst."""
+        """One boolean per element of dst: whether the predicate holds."""
         values = self.values(self.offset, self.channel_multiplier)
         return np.asarray(_COMPARISONS[self.cmp_op](values, 0)).reshape(self.dst.shape)

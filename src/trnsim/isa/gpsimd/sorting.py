@@ -1,4 +1,4 @@
-"""Order and place on the GpSimd Engine: topk, nonzero_with_count, sequence_bounds."""
+"""Sorting and searching on the GpSimd Engine: topk, nonzero_with_count, sequence_bounds."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _RANK: Final = 2
 
 
 def _first_columns(tile: Tile, columns: int) -> Tile:
-    """The first columns of a tile with two dimensions; of another, all of it."""
+    """The first `columns` of a two-dimensional tile; any other tile unchanged."""
     if len(tile.shape) != _RANK or not 0 < columns < tile.shape[1]:
         return tile
     return Tile(tile.storage, tile.dtype, tile.pattern.slice(1, 0, columns), tile.index)
 
 
 def _partitions(tile: Tile) -> list[Tile]:
-    """Each partition of `tile` as a tile."""
+    """A tile for each partition of `tile`."""
     return [
         Tile(tile.storage, tile.dtype, tile.pattern.slice(0, row, row + 1))
         for row in range(tile.partitions)
@@ -46,22 +46,22 @@ def _partitions(tile: Tile) -> list[Tile]:
 
 
 def _first_of_cores(tile: Tile) -> Tile:
-    """The first of the 16 partitions of each GpSimd core."""
+    """The first of each GpSimd core's 16 partitions."""
     pattern = tile.pattern.slice(0, 0, tile.partitions, _CORE)
     return Tile(tile.storage, tile.dtype, pattern, tile.index)
 
 
 class Topk(Instruction, engines=(Engine.gpsimd,)):
-    """``val_dst = the K largest of n values, ascending``, and their places in `idx_dst`.
+    """``val_dst = the K largest of n values, ascending``; `idx_dst` has their indices.
 
-    val_dst and idx_dst are [P, K], src is [P, F]. Each GpSimd core reads a snake of its own 16
-    partitions: value i lies in partition i % 16, column i // 16. All 16 partitions receive the same
-    result.
+    val_dst and idx_dst are [P, K], src is [P, F]. Each GpSimd core reads its 16 partitions column
+    by column: value i lies in partition i % 16, column i // 16. All 16 partitions receive the
+    same result.
 
     Note:
-        Open in AWS's document and decided here: which partitions of a core receive the result, and
-        that of equal values the one with the lower index counts as larger. Where NaN is sorted is
-        not documented, and refused.
+        AWS does not say which partitions of a core receive the result (here all), nor how equal
+        values are ordered (here the one with the lower index counts as larger). The order of NaN is
+        not documented; NaN is refused.
     """
 
     val_dst: Tile = writes("P K", SBUF, dtypes=(BFLOAT16,))
@@ -102,7 +102,7 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
         return [_first_columns(tile, -(-self.n // _CORE)) for tile in looked], changed
 
     def execute(self, machine: Machine) -> None:
-        """Values are compared as they are; NaN has no documented place among them."""
+        """Values are compared as stored; NaN is refused, as its order is not documented."""
         del machine
         partitions = self.src.partitions
         snakes = self.src.load().reshape(partitions // _CORE, _CORE, -1)
@@ -127,9 +127,9 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
 
 
 class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
-    """``dst = places of the nonzero elements of src + index_offset, padding, and their number``.
+    """``dst = indices of the nonzero elements of src + index_offset, padding, and their number``.
 
-    src is [P, T], dst [P, T + 1]. Only partitions 0, 16, 32, ... are read and written: a GpSimd
+    src is [P, T], dst [P, T + 1]. Only partitions 0, 16, 32, ... are read and written: each GpSimd
     core works on the first of its 16.
     """
 
@@ -141,7 +141,7 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """From NeuronCore-v3 on.
 
-        - dst has one element more a partition than src.
+        - dst has one element more per partition than src.
         - `index_offset` and `padding_val` are whole numbers of 32 bits, or registers.
         """
         check_support(
@@ -159,10 +159,10 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
         check_int32(self, "index_offset", "padding_val")
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
-        """Every 16th partition of dst, and of src where anything of it has been written.
+        """Every 16th partition of dst, and those of src of which anything has been written.
 
-        Public kernels use as many of the eight cores as they have columns for; what the others
-        count is of no use, and no harm.
+        Public kernels use only as many of the eight cores as they need; the results of the others
+        are not read.
         """
         if not are_tiles(self.dst, self.src):  # `verify` says so
             return super().accesses()
@@ -175,7 +175,7 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
         return [_first_of_cores(self.dst)]
 
     def execute(self, machine: Machine) -> None:
-        """Integers; places wrap around in int32."""
+        """Integers; indices wrap around in int32."""
         del machine
         dst, src = _first_of_cores(self.dst), _first_of_cores(self.src)
         rows = src.bits().reshape(src.partitions, -1)
@@ -194,9 +194,9 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
 class SequenceBounds(Instruction, engines=(Engine.gpsimd,)):
     """``dst[0, 0, i], dst[0, 1, i] = start, end of the segment of element i``.
 
-    segment_ids is [1, F], dst [1, 2, F]. A segment is a run of equal ids. Its end is exclusive, so
-    that a range [start, end) is what nisa.range_select compares with. Padding, where the id is 0,
-    has F as its start and -1 as its end: an empty range.
+    segment_ids is [1, F], dst [1, 2, F]. A segment is a run of equal ids. Its end is exclusive:
+    nisa.range_select takes such ranges [start, end). Padding (id 0) has F as its start and -1 as
+    its end: an empty range.
     """
 
     dst: Tile = writes("1 D", SBUF, dtypes=(FLOAT32, INT32))
@@ -214,7 +214,7 @@ class SequenceBounds(Instruction, engines=(Engine.gpsimd,)):
             )
 
     def execute(self, machine: Machine) -> None:
-        """Places within the row; ids must be whole and not negative."""
+        """Indices within the row; ids must be whole and not negative."""
         del machine
         ids: Array = self.segment_ids.load().reshape(-1)
         wrong = ids[~((ids >= 0) & np.isfinite(ids) & (ids == np.floor(ids)))]
@@ -231,5 +231,5 @@ class SequenceBounds(Instruction, engines=(Engine.gpsimd,)):
         self.dst.store(np.stack((starts, ends)))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """150 + 2F GpSimd Engine cycles: assumed, a pass for each bound; AWS publishes none."""
+        """150 + 2F GpSimd Engine cycles: assumed, one pass per bound; AWS publishes none."""
         return lane_cost(core, Engine.gpsimd, core.gpsimd_overhead_cycles + _BOUNDS * n.F)

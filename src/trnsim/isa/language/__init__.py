@@ -1,1 +1,1 @@
-"""The language in which an instruction is declared: operands, fields, operators, engines."""
+"""The language for declaring instructions: operands, fields, operators, engines."""

@@ -1,4 +1,4 @@
-"""What an instruction reads and writes, as it declares it: tiles, registers, hidden state.
+"""Declarations of what an instruction reads and writes: tiles, registers, hidden state.
 
 dst: Tile = writes("P F", SBUF, PSUM)
 scale: Tile | float = vector_or_number("P 1", SBUF, PSUM, default=1.0)
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a tile operand promises.
+    """The declaration of a tile operand.
 
     Attributes:
-        access: "read", "write", "update" (reads what it does not overwrite), or "name" (neither).
+        access: "read", "write", "update" (partial write, keeps the rest), or "name" (no access).
         axes: letters for the partition axis and the flattened free axis ("P F"), "1" for a length
-            of one; an empty string binds nothing.
+            of one; an empty string constrains nothing.
         memories: where the tile may live.
-        dtypes: what it may hold; empty means anything.
+        dtypes: legal dtypes; empty means any.
         is_immediate: whether a plain number may stand for the tile.
-        is_many: whether it is a tuple of tiles.
+        is_many: whether the operand is a tuple of tiles.
     """
 
     access: str
@@ -40,11 +40,10 @@ class Operand:
 
 
 class State(Enum):
-    """What instructions leave for later ones beside tiles and registers.
+    """Hidden state: what instructions leave for later ones besides tiles and registers.
 
-    The first two are an engine's own. Only the instructions that it executes touch them, and it
-    executes these in order, so that nobody waits for anybody because of them. The third is kept
-    with each tensor in PSUM, and is ordered as the tensor is.
+    The first two are private to an engine, which executes its instructions in order, so they need
+    no dependences. The third is kept with each tensor in PSUM and ordered with it.
     """
 
     accumulators = "the accumulator registers of its engine"
@@ -54,10 +53,10 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StateUse:
-    """What an instruction may do with a state: whether it does, its parameters decide.
+    """An access to hidden state that an instruction may make, depending on its parameters.
 
     Attributes:
-        state: which one.
+        state: the state accessed.
         access: "read", "write" or "update" (both).
     """
 
@@ -87,19 +86,19 @@ def reads(
 def writes(
     axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
 ) -> Any:
-    """A tile that the instruction writes as a whole."""
+    """A tile of which the instruction writes every element."""
     return _operand(Operand("write", tuple(axes.split()), memories, dtypes), default)
 
 
 def updates(
     axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
 ) -> Any:
-    """A tile that the instruction changes in part: what it held before must have been written."""
+    """A tile of which the instruction writes a part; its old contents must have been written."""
     return _operand(Operand("update", tuple(axes.split()), memories, dtypes), default)
 
 
 def names(axes: str, *memories: Memory) -> Any:
-    """A tile that the instruction does not touch; accesses to it stay on their side of it."""
+    """A tile that the instruction does not access, but orders: no access moves across it."""
     return _operand(Operand("name", tuple(axes.split()), memories, ()), _REQUIRED)
 
 
@@ -114,7 +113,7 @@ def vector_or_number(axes: str, *memories: Memory, default: Any = _REQUIRED) -> 
 
 
 def reads_register(default: Any = _REQUIRED) -> Any:
-    """A register that the instruction reads, or a number that stands for one."""
+    """A register that the instruction reads, or a number in its place."""
     return _register("read", default)
 
 

@@ -1,7 +1,7 @@
-"""The fields of an instruction that are not operands: whether each holds what its type says.
+"""Type checks of an instruction's fields other than operands.
 
-Operands have their own rules (`Instruction.verify`); so has the meaning of a legal type's value
-(`Instruction.check`). What is refused here would else end in an error of Python's own.
+Operands are checked by `Instruction.verify`, the meaning of well-typed values by
+`Instruction.check`. Without this check, wrong types would end in Python's own errors.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _WORDS: dict[Any, str] = {
 
 
 def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
-    """The name, the value and what is legal of a field of the wrong type; None where all fit."""
+    """(name, value, legal type) of a field whose value has the wrong type; None if all fit."""
     for name, hint in _hints(type(instruction)):
         value = getattr(instruction, name)
-        # Of `None` for an operator, `check` knows which instruction takes it.
+        # None for an operator passes here: `check` knows which instructions accept it.
         if not _fits(value, hint) and not (hint is str and value is None):
             return name, repr(value), _described(hint)
     return None
 
 
 def canonical(instruction: Instruction) -> dict[str, Any]:
-    """The fields that hold a legal value as another type than their own, and that value.
+    """Field -> value in the declared type, for fields given as another legal type.
 
-    Rules and values then know False and True alone where 0, 1 and numpy's booleans are legal, and
-    plain integers where True and numpy's are.
+    Rules and values then see only False and True where 0, 1 and numpy's booleans are legal too,
+    and only plain integers where True and numpy's are.
     """
     found: dict[str, Any] = {}
     for name, hint in _hints(type(instruction)):
@@ -55,12 +55,12 @@ def canonical(instruction: Instruction) -> dict[str, Any]:
 
 
 def are_tiles(*values: object) -> bool:
-    """Whether each is a tile: what looks at operands before `verify` has done so must ask."""
+    """Whether each value is a tile: for code that runs before `verify` has checked operands."""
     return all(isinstance(value, Tile) for value in values)
 
 
 def is_whole(value: object) -> bool:
-    """Whether it is a number that is known when the kernel is compiled, and whole."""
+    """Whether it is a compile-time integer."""
     return isinstance(value, int | np.bool_ | np.integer)
 
 
@@ -89,7 +89,7 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 def _as_its_type(value: Any, hint: Any) -> Any:
-    """A legal value as the type that is declared; itself where it has that type."""
+    """A legal value in the declared type; the value itself if it has that type."""
     options = get_args(hint) if get_origin(hint) is not tuple else ()
     if bool in (hint, *options) and value.__class__ is not bool and is_whole(value):
         return bool(value)

@@ -1,4 +1,4 @@
-"""Tensor indirection: which operands may be gathered or scattered on chip, and where they start.
+"""Tensor indirection: rules for operands that are gathered or scattered on chip.
 
 Source: nki.isa, Tensor indirection (of tensor_scalar, tensor_tensor and others);
 nki.language.NkiTensor.indirect.
@@ -20,13 +20,13 @@ _INDIRECT = "nki.language.NkiTensor.indirect"
 
 
 def check_indirection(instruction: Instruction, core: NeuronCore, written: str, read: str) -> None:
-    """Refuse `.indirect()` views before v4, of operands that take none, or misaligned.
+    """Refuse `.indirect()` views before v4, of operands that do not allow them, or misaligned.
 
-    The Scalar Engine scatters into SBUF alone.
+    The Scalar Engine can scatter only into SBUF.
 
     Args:
-        instruction: whose operands are checked.
-        core: where it runs.
+        instruction: the instruction whose operands are checked.
+        core: the core that runs it.
         written: the operand that may be scattered, or "".
         read: the operand that may be gathered, or "".
     """
@@ -58,11 +58,11 @@ def check_indirection(instruction: Instruction, core: NeuronCore, written: str, 
 
 
 def check_offsets(instruction: Instruction, name: str, tile: Tile) -> None:
-    """Refuse an index that is no tile of integers in SBUF, or has too few of them.
+    """Refuse an index that is not an integer tile in SBUF, or has too few elements.
 
     Raises:
-        IllegalInstruction: also for more elements than the last, shorter group of partitions has
-            offsets for.
+        IllegalInstruction: also if the last, shorter group of partitions has offsets for fewer
+            elements than are accessed.
     """
     index = tile.index
     if not isinstance(index, SnakeIndex):

@@ -1,9 +1,9 @@
-"""The language in which instructions are declared.
+"""The base class of instructions.
 
 An instruction is one class: its operands are fields, its legality is `check`, its meaning is
-`execute`, its price is `cost`. All else (argument checks, hazard sets, timing, profiler labels,
-the reference page) is derived from the class by walking its fields, so that walkers never switch
-on the class.
+`execute`, its price is `cost`. Everything else (argument checks, hazard sets, timing, profiler
+labels, the reference page) is derived from the class by walking its fields, so no code outside
+the class switches on it.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ SBUF: Final = Memory.SBUF
 PSUM: Final = Memory.PSUM
 HBM: Final = Memory.HBM
 ON_PARTITIONS: Final = frozenset({Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd})
-"""Engines whose tiles start at few partitions; the DMA engines start anywhere."""
+"""Engines whose tiles may start only at certain partitions; DMA engines start anywhere."""
 
 FREE_DIMENSIONS: Final = 4
-"""Of an engine's access pattern within a partition. Source: nki-aps.rst, Hardware Capability."""
+"""Most dimensions of a pattern within a partition. Source: nki-aps.rst, Hardware Capability."""
 
 _SHARED_PORTS: Final = {
     SBUF: (Engine.vector, Engine.gpsimd),
@@ -72,14 +72,14 @@ class Dims(dict[str, int]):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an instruction costs.
+    """The price of an instruction.
 
     Attributes:
-        interval_s: initiation interval, the time for which the engine takes nothing else.
-        latency_s: from the end of the interval until the result can be read.
+        interval_s: initiation interval: the time until the engine can start another instruction.
+        latency_s: time from the end of the interval until the result can be read.
         flops: floating-point operations on the Tensor Engine.
         hbm_bytes: bytes that cross the HBM interface.
-        ports: memories of which it keeps another engine away while it runs.
+        ports: memories whose shared port it blocks for another engine while it runs.
     """
 
     interval_s: float
@@ -111,18 +111,18 @@ class Instruction:
     source: ClassVar[str]
     opcode: ClassVar[str]
     is_published: ClassVar[bool]
-    spread: ClassVar[Spread] = ""  # which elements of its operands a result comes of
-    state: ClassVar[tuple[StateUse, ...]] = ()  # what it touches beyond its fields
-    # Operands of which what has been written before decides what it does, or leaves written.
+    spread: ClassVar[Spread] = ""  # operand elements that a result depends on
+    state: ClassVar[tuple[StateUse, ...]] = ()  # hidden state that it accesses
+    # Operands whose written flags affect its effect, or the elements that it leaves written.
     looks_at_written: ClassVar[tuple[str, ...]] = ()
-    # The operand that `.indirect()` may scatter, and the one that it may gather; () where `check`
+    # The operand that may be a scattered `.indirect()` view, and a gathered one; () where `check`
     # has rules of its own.
     indirect: ClassVar[tuple[str, ...]] = ("", "")
     operands: ClassVar[dict[str, Operand]]
     access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]
     named: ClassVar[tuple[str, ...]]
-    registers: ClassVar[dict[str, str]]  # fields that hold registers, and what it does with these
-    runs_without_values: ClassVar[bool]  # registers and meetings steer the program
+    registers: ClassVar[dict[str, str]]  # register field -> "read" or "write"
+    runs_without_values: ClassVar[bool]  # it steers control flow
     registry: ClassVar[dict[str, type[Instruction]]] = {}
 
     def __init_subclass__(
@@ -133,10 +133,10 @@ class Instruction:
         opcode: str = "",
         is_published: bool = True,
     ) -> None:
-        """Declare an instruction; without engines it is the common part of a family.
+        """Declare and register an instruction; without engines, an abstract base of a family.
 
         Args:
-            engines: who can execute it, the default first.
+            engines: the engines that can execute it, the default first.
             source: the document that describes it.
             opcode: AWS's name, where it does not follow from the class's.
             is_published: whether `nki.isa` has it.
@@ -167,18 +167,18 @@ class Instruction:
     # What a family overrides
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Constraints beyond memory, dtype and axis agreement."""
+        """Constraints beyond the declared memories, dtypes and axes."""
 
     def execute(self, machine: Machine) -> None:  # noqa: ARG002
-        """Values: read operands, write results."""
+        """Compute the values: read operands, write results."""
         raise InternalError(f"{self.opcode} declares no values")
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:  # noqa: ARG002
-        """The price; an instruction without one is a defect, never free."""
+        """The price, before shared ports; every instruction must declare one."""
         raise InternalError(f"{self.opcode} declares no cost")
 
     def price(self, core: NeuronCore, n: Dims) -> Cost:
-        """The cost, with what the instruction keeps another engine away from.
+        """The cost, with the ports that the instruction blocks for another engine.
 
         Before v3 the Vector Engine shares its port to SBUF with GpSimd and the one to PSUM with the
         Scalar Engine.
@@ -194,18 +194,18 @@ class Instruction:
         return replace(cost, ports=tuple(ports)) if ports else cost
 
     def chosen_engine(self, core: NeuronCore) -> Engine:  # noqa: ARG002  families need the core
-        """The engine that the kernel named, else the first legal one."""
+        """The engine that the kernel named, else the first one declared."""
         named: Engine = getattr(self, "engine", Engine.unknown)
         return self.engines[0] if named is Engine.unknown else named
 
     def meeting(self, rank: int) -> Meeting | None:  # noqa: ARG002  the cores' instructions need it
-        """Where core `rank` waits for other cores before the instruction starts, if it does."""
+        """The meeting at which core `rank` waits before it starts, if there is one."""
         return None
 
-    # What every instruction has
+    # Derived from the declaration
 
     def tiles(self) -> Iterator[tuple[Operand, Tile]]:
-        """Operand and tile of each operand that is a tile, or several, in this instance."""
+        """(operand, tile) for each tile among the operands of this instance."""
         for name, operand in self.operands.items():
             value = getattr(self, name)
             if isinstance(value, Tile):
@@ -234,7 +234,7 @@ class Instruction:
         return looked, changed
 
     def registers_read(self) -> list[Register]:
-        """The registers that it reads, as operands or for the places of its tiles."""
+        """The registers that it reads, as operands or as indices of its tiles."""
         held = [getattr(self, name) for name, access in self.registers.items() if access == "read"]
         shifts = [tile.index for _, tile in self.tiles() if isinstance(tile.index, ScalarIndex)]
         held += [index.source for index in shifts]
@@ -245,22 +245,22 @@ class Instruction:
         return [getattr(self, name) for name, does in self.registers.items() if does == "write"]
 
     def written_tiles(self) -> Iterable[Tile]:
-        """What it leaves written: every written operand, unless a family knows better."""
+        """The tiles that it leaves fully written: by default every written operand."""
         return self.accesses()[1]
 
     def movement(self) -> Movement | None:
-        """What it merely moves: unwritten elements may travel with written ones."""
+        """The bits that it only moves, so that unwritten elements are allowed, if it is a move."""
         return None
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """What is written afterwards, where the operand `tile` is written only where `flags`.
+        """The elements written afterwards, if operand `tile` is written only where `flags` holds.
 
-        Public kernels move and compute on whole tiles of which they use a part. An element that
-        comes of an unwritten one is unwritten itself; the others are written.
+        Public kernels process whole tiles of which they use a part. A result element that depends
+        on an unwritten element is unwritten itself; the others are written.
 
         Returns:
-            The written operands in order, with a boolean an element; None where the operand cannot
-            be read in part, or nothing comes of what is written of it.
+            The written operands in order, each with a boolean per element; None if the operand must
+            be fully written, or no result would be written.
         """
         movement = self.movement()
         if movement is not None and tile is movement.src:
@@ -270,14 +270,14 @@ class Instruction:
         return left if any(known.any() for _, known in left) else None
 
     def result(self) -> object:
-        """What the function in nki.isa returns: nothing, but for a new register."""
+        """The return value of the function in nki.isa: None, unless it makes a register."""
         return None
 
     def resolved(self) -> Instruction | None:
-        """The instruction with its scalar indices applied; None where it is to be skipped.
+        """The instruction with its scalar indices applied; None if it is to be skipped.
 
         Raises:
-            IllegalInstruction: an index out of bounds, unless `oob_mode` skips it.
+            IllegalInstruction: for an index out of bounds, unless `oob_mode` is skip.
         """
         indices = [t.index for _, t in self.tiles() if isinstance(t.index, ScalarIndex)]
         if not indices:
@@ -288,9 +288,9 @@ class Instruction:
         return self.with_tiles(Tile.resolved)
 
     def signature(self) -> tuple[object, ...]:
-        """All that legality and cost depend on; equal signatures are checked once.
+        """A key of all that legality and cost depend on; equal signatures are checked once.
 
-        Numbers come with their types: 1, 1.0 and True are equal, and not equally legal.
+        It includes the types of numbers: 1, 1.0 and True are equal, but not equally legal.
         """
         return (
             self.__class__,
@@ -307,17 +307,17 @@ class Instruction:
         )
 
     def refuse(self, reason: str, fix: str, source: str = "") -> NoReturn:
-        """Raise `IllegalInstruction` in the instruction's name."""
+        """Raise `IllegalInstruction` with the instruction's name and source."""
         raise IllegalInstruction(f"{self.opcode}: {reason}", fix=fix, source=source or self.source)
 
     def verify(self, core: NeuronCore) -> Dims:
-        """Refuse what the hardware refuses; the axis lengths for `cost`."""
+        """Raise where the hardware or compiler would refuse it; returns the axis lengths."""
         n = Dims()
         for name, operand in self.operands.items():
             self._verify_operand(core, name, operand, n)
         wrong = wrong_field(self)
         try:
-            self._verify_rules(core, n)  # its own words for a wrong field are the better ones
+            self._verify_rules(core, n)  # its messages are better than the general one
         except (AttributeError, TypeError, ValueError):
             if wrong is None:
                 raise
@@ -327,7 +327,7 @@ class Instruction:
         return n
 
     def _verify_rules(self, core: NeuronCore, n: Dims) -> None:
-        """The engine, and what the family checks."""
+        """Check the engine, then the family's own rules."""
         engine = self.chosen_engine(core)
         if engine not in self.engines:
             legal = ", ".join(f"nisa.engine.{e.name}" for e in self.engines)
@@ -338,7 +338,7 @@ class Instruction:
             check_indirection(self, core, *self.indirect)
 
     def outline(self) -> Instruction:
-        """The instruction without its bytes: enough to price it again, on this core or another."""
+        """The instruction without its data: enough to price it again, on this core or another."""
         return self.with_tiles(_without_bytes)
 
     def with_tiles(self, change: Callable[[Tile], Tile]) -> Self:
@@ -424,7 +424,7 @@ class Instruction:
             )
 
     def _verify_pattern(self, name: str, tile: Tile) -> None:
-        """What an engine steps through in a partition has up to four dimensions."""
+        """Refuse an access pattern of more than four dimensions within a partition."""
         steps = tile.pattern.free_dimensions
         if steps > FREE_DIMENSIONS:
             self.refuse(
@@ -449,12 +449,12 @@ class Instruction:
 _ATOMS: Final = frozenset(
     {type(None), bool, str, Engine, DgeMode, OobMode, MatmulPerfMode, ReduceCmd}
 )
-"""Types of values that are their own signatures, and equal to none of another type."""
+"""Types whose values can stand in a signature as they are: equal to no value of another type."""
 _NUMBERS: Final = frozenset({int, float})
 
 
 def _plain(value: object) -> object:
-    """A number with its type, a tile or a register by signature, a tuple item by item."""
+    """A field's part of the signature: a number with its type, a tile's or register's signature."""
     kind = value.__class__
     if kind is float or kind is int:
         return (kind, value) if value == value else (kind, None)  # noqa: PLR0124  NaN is not

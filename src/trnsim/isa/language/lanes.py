@@ -1,4 +1,4 @@
-"""What the lane engines (Vector, Scalar, GpSimd) share: one lane a partition, streaming along F.
+"""The lane engines (Vector, Scalar, GpSimd): costs and broadcasts, one lane per partition.
 
 Costs are initiation intervals in cycles of the executing engine, from the formulas that the ISA
 documents of SDK 2.26 gave (aws-neuron-sdk@0521004c general/nki/api/nki/isa/__init__.py).
@@ -30,19 +30,19 @@ _CLOCKS: Final[dict[Engine, Callable[[NeuronCore], Rate]]] = {
 
 
 def clock_hz(core: NeuronCore, engine: Engine) -> float:
-    """Clock of an engine of `core`."""
+    """Clock frequency of an engine of `core`."""
     return _CLOCKS[engine](core)
 
 
 def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: float = 0.0) -> Cost:
-    """max(MIN_II, cycles) + extra, then the access latency until the result can be read."""
+    """Interval max(MIN_II, cycles) + extra; latency: the engine's access latency."""
     hz = clock_hz(core, engine)
     interval = max(core.minimum_interval_cycles, cycles) + extra_cycles
     return Cost(interval_s=interval / hz, latency_s=core.access_latency_cycles / hz)
 
 
 def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
-    """Performance mode of tensor_copy and tensor_scalar from bfloat16 or float16 to either.
+    """Speedup of tensor_copy and tensor_scalar between 16-bit floats (performance mode), else 1.
 
     On the Vector Engine from v3 on: 4x from SBUF to SBUF with contiguous elements in the innermost
     free dimension, 2x where they are strided, or contiguous with one side in PSUM. From v4 on the
@@ -65,12 +65,12 @@ def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
 
 
 def is_16bit_float(tile: Tile) -> bool:
-    """Whether it is of a dtype with performance modes: bfloat16 or float16."""
+    """Whether its dtype has performance modes: bfloat16 or float16."""
     return tile.dtype.is_float and tile.dtype.itemsize == _PERFORMANCE_MODE_BYTES
 
 
 def _is_dense_innermost(tile: Tile) -> bool:
-    """Whether elements of the innermost free dimension, of those longer than 1, are adjacent."""
+    """Whether the innermost free dimension longer than 1 is contiguous."""
     shape, strides = tile.pattern.shape[1:], tile.pattern.strides_bytes[1:]
     steps = [stride for length, stride in zip(shape, strides, strict=True) if length != 1]
     return not steps or steps[-1] == tile.dtype.itemsize
@@ -80,14 +80,14 @@ _PERFORMANCE_MODE_BYTES = 2
 
 
 def along_free_axis(operand: Tile | float, data: Array) -> Float32Array | float:
-    """A number as it is; a [P, 1] tile shaped to be broadcast along the free axes of `data`."""
+    """A number unchanged; a [P, 1] tile reshaped to broadcast along the free axes of `data`."""
     if isinstance(operand, int | float):
         return operand
     return operand.load().reshape(-1, *[1] * (data.ndim - 1))
 
 
 def bits_along_free_axis(operand: Tile | float | None, data: Array) -> Array:
-    """As `along_free_axis`, as bit patterns of the dtype of `data`."""
+    """As `along_free_axis`, but as bit patterns of the dtype of `data`."""
     if operand is None or isinstance(operand, int | float):
         low_bits = int(operand or 0) & ((1 << 8 * data.dtype.itemsize) - 1)
         return np.asarray(low_bits, f"u{data.dtype.itemsize}").astype(data.dtype)
@@ -95,7 +95,7 @@ def bits_along_free_axis(operand: Tile | float | None, data: Array) -> Array:
 
 
 def same_shape(first: Array, second: Array) -> tuple[Array, Array]:
-    """Both arrays in one shape: tiles of equal free size may divide it differently."""
+    """Both arrays in one shape; tiles of equal free size may have different free dimensions."""
     if first.shape == second.shape:
         return first, second
     return first.reshape(first.shape[0], -1), second.reshape(second.shape[0], -1)

@@ -1,9 +1,9 @@
-"""What instructions touch beyond their operands: the core's facts and its engines' registers.
+"""The machine state outside operands: engine registers, generators, and links to other cores.
 
-Each instruction declares what of it: `declaration.State`, `Instruction.meeting`.
+Each instruction declares what it accesses of it: `declaration.State`, `Instruction.meeting`.
 
-The Scalar and the Vector Engine each have one float32 accumulator register a lane. They keep their
-values between instructions, which is how a reduction spans several tiles.
+The Scalar and the Vector Engine each have one float32 accumulator register per lane. It keeps its
+value between instructions, so that a reduction can span several tiles.
 
 Source: nki.isa.activation, nki.isa.tensor_scalar_reduce: Accumulator behavior.
 """
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class Accumulator:
-    """One float32 register a lane of an engine; undefined until an instruction sets it.
+    """One float32 register per lane of an engine; undefined until an instruction sets it.
 
-    A lane is that of the partition where the engine reads: AWS ties "each partition" to "the
-    corresponding compute lane" (nki.isa.rand_set_state). Assumed for tiles that do not start at
-    partition 0, as the figure Cross-partition connectivity (trainium_inferentia2_arch.rst) can be
-    read otherwise.
+    The lane is that of the partition from which the engine reads: AWS ties "each partition" to
+    "the corresponding compute lane" (nki.isa.rand_set_state). For tiles that do not start at
+    partition 0 this is assumed: the figure Cross-partition connectivity
+    (trainium_inferentia2_arch.rst) can be read otherwise.
     """
 
     def __init__(self, engine: Engine, lanes: int) -> None:
@@ -43,7 +43,7 @@ class Accumulator:
         """The registers of `lanes` partitions from `first` on, as [lanes, 1].
 
         Raises:
-            UndefinedBehavior: where no instruction has reset them since they became undefined.
+            UndefinedBehavior: if no instruction has reset them since they became undefined.
         """
         if not self._is_set[first : first + lanes].all():
             raise UndefinedBehavior(
@@ -55,21 +55,21 @@ class Accumulator:
         return self._values[first : first + lanes]
 
     def write(self, first: int, values: Array) -> None:
-        """Set the registers from partition `first` on to `values` [lanes, 1], and no others."""
+        """Set the registers from partition `first` on to `values` [lanes, 1]."""
         self._values[first : first + len(values)] = values
         self._is_set[first : first + len(values)] = True
 
     def forget(self) -> None:
-        """The contents are undefined from here on."""
+        """Make the contents undefined."""
         self._is_set[:] = False
 
 
 class CoreLink(Protocol):
-    """The other NeuronCores of a launch, as an instruction of one sees them.
+    """The link from one NeuronCore to the others of its launch.
 
     Attributes:
         rank: this core's number.
-        cores: how many there are.
+        cores: number of cores.
     """
 
     rank: int
@@ -79,12 +79,12 @@ class CoreLink(Protocol):
         """Wait until the group is complete.
 
         Args:
-            meeting: the group and where it meets.
-            sent: the bits for the core that follows.
-            data: what all of the group then see.
+            meeting: the group and the point where it meets.
+            sent: the bits for the following core.
+            data: the tensor that is consistent for the whole group afterwards.
 
         Returns:
-            The bits of the core before.
+            The bits sent by the previous core.
         """
         ...
 
@@ -93,7 +93,7 @@ class Machine:
     """One NeuronCore's state outside its memories.
 
     Attributes:
-        core: what the core is.
+        core: the core's hardware description.
         accumulators: the accumulator registers of the Scalar and the Vector Engine.
         random: the pseudo-random generators of the Vector and the GpSimd Engine.
         link: the other cores of the launch, or None on one core.
@@ -132,4 +132,4 @@ IDENTITIES = {
     "abs_max": 0.0,
     "abs_min": np.inf,
 }
-"""What an accumulator holds after a reset, by reduction operator."""
+"""Reduction operator -> value of an accumulator after a reset: the operator's identity."""

@@ -1,9 +1,9 @@
-"""Meetings: where the cores of a group wait until all of them have come.
+"""Meetings: synchronization points where the cores of a group wait for each other.
 
 A group is a ring of cores, each of which names its neighbours: the cores of a barrier in their
-order, or those that pass data on in an exchange. A core is at one meeting at a time and stays until
-its group is complete, so the groups of a launch never share a core, and which of them complete
-does not depend on the order in which their cores come.
+order, or those that pass data on in an exchange. A core waits at one meeting at a time, until its
+group is complete, so groups never share a core, and which groups complete does not depend on the
+order in which cores arrive.
 
 Source: nki.isa.core_barrier, nki.isa.sendrecv (operations of one pipe proceed together).
 """
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Meeting(NamedTuple):
-    """Where one core waits for its group.
+    """One core's side of a meeting.
 
     Attributes:
-        at: the instruction and what it names, as an error says it; equal for all of a group.
+        at: the instruction and what it names, for error messages; equal for the whole group.
         previous: the core before this one in the ring, from which it receives.
         following: the core after this one in the ring, to which it sends.
     """
@@ -31,21 +31,21 @@ class Meeting(NamedTuple):
 
 
 def meeting_of(cores: Sequence[int], rank: int, at: str) -> Meeting:
-    """Where core `rank` waits for all of `cores`, of which it is one."""
+    """The meeting of core `rank` with all of `cores`, which include it."""
     place = cores.index(rank)
     return Meeting(at, cores[place - 1], cores[(place + 1) % len(cores)])
 
 
 def group_of(rank: int, waiting: Mapping[int, Meeting]) -> tuple[list[int], int | None]:
-    """The group of a waiting core as far as it has come, and who is missing next.
+    """The members of a waiting core's group that have come, and the next one missing.
 
     Args:
         rank: the core.
-        waiting: where each core waits that does.
+        waiting: core -> its meeting, for all cores that wait.
 
     Returns:
-        The cores from `rank` on around the ring, and the first one that has not come; None where
-        the ring is closed.
+        The cores from `rank` on around the ring, and the first one that has not come; None if the
+            ring is complete.
     """
     group = [rank]
     while True:

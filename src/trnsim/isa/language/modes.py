@@ -11,7 +11,7 @@ from trnsim.arch import cores
 
 
 class Engine(Enum):
-    """Who executes an instruction."""
+    """An engine: the unit that executes an instruction."""
 
     unknown = 0
     tensor = 1
@@ -21,12 +21,12 @@ class Engine(Enum):
     vector = 5
     sync = 6
 
-    # Modes are part of what the issue path looks up; Enum's own hash is Python code.
+    # Members are dictionary keys on the hot issue path; Enum's own hash is slow Python code.
     __hash__ = object.__hash__
 
     @property
     def label(self) -> str:
-        """The name that people use: "Vector Engine"."""
+        """The full name: "Vector Engine"."""
         return _LABELS[self]
 
 
@@ -42,7 +42,7 @@ _LABELS = {
 
 
 class DgeMode(Enum):
-    """Who makes the descriptors of a DMA."""
+    """The generator of a DMA's descriptors: software, hardware or none."""
 
     unknown = 0
     swdge = 1
@@ -53,7 +53,7 @@ class DgeMode(Enum):
 
 
 class OobMode(Enum):
-    """What an out-of-bounds index does."""
+    """Handling of out-of-bounds indices."""
 
     error = 0
     skip = 1
@@ -71,7 +71,7 @@ class MatmulPerfMode(Enum):
 
 
 class ReduceCmd(Enum):
-    """What an instruction does with its engine's accumulator registers."""
+    """Command to an engine's accumulator registers."""
 
     idle = 0
     reset = 1
@@ -83,16 +83,16 @@ class ReduceCmd(Enum):
 
 
 class NcVersion(IntEnum):
-    """NeuronCore generation: an order, so that kernels can ask for "gen3 and later".
+    """NeuronCore generation, ordered so that kernels can ask for "gen3 and later".
 
-    A member for each core of the table of targets: gen2, gen3, gen4.
+    It has a member for each core in the table of targets: gen2, gen3, gen4.
     """
 
     vars().update({f"gen{core.generation}": core.generation for core in cores()})
 
     @classmethod
     def _missing_(cls, value: object) -> NcVersion | None:
-        """The generation of a target that has joined the table since."""
+        """The generation of a target that was added to the table later."""
         generations = {core.generation for core in cores()}
         if not isinstance(value, int) or value not in generations:
             return None

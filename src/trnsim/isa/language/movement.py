@@ -1,4 +1,4 @@
-"""What an instruction moves without looking at it, and what of a tile has been written then."""
+"""Which elements of a result are written when an operand is written only in part."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Bits that an instruction moves without looking at them.
+    """A pure data movement: bits that an instruction moves without using their values.
 
     Attributes:
-        src: where they come from.
-        dst: where they go.
-        arrange: the rearrangement, of an array of src's shape into one of dst's size.
+        src: the tile that they come from.
+        dst: the tile that they go to.
+        arrange: the rearrangement: array of src's shape -> array of dst's size.
     """
 
     src: Tile
@@ -31,21 +31,21 @@ class Movement:
 
 
 Spread = Literal["", "elements", "prefixes", "rows"]
-"""Which elements of an operand a result needs, where their axes have the same letters: those of its
-own place, all before it in its row too, or its whole row. "" is for what cannot be read in part."""
+"""The elements of an operand on which a result element depends: the one at its own place, that and
+all before it in the row, or the whole row. "": the operand must be written as a whole."""
 
 
 def reached(flags: Array, axes: tuple[str, ...], result: tuple[str, ...], spread: Spread) -> Array:
-    """Which elements of a result come of written ones, in a shape that broadcasts to [P, F].
+    """Flags of the result elements that depend only on written ones; broadcasts to [P, F].
 
-    An axis that the result has not was reduced, and needs all; one that the operand has not was
-    broadcast.
+    An axis that only the operand has is reduced: all of its elements must be written. An axis that
+    only the result has is broadcast.
 
     Args:
-        flags: whether each element of the operand is written.
-        axes: the operand's letters.
-        result: the result's letters.
-        spread: how the instruction's elements depend on each other.
+        flags: one boolean per element of the operand: whether it is written.
+        axes: the operand's axis letters.
+        result: the result's axis letters.
+        spread: the instruction's declared `Spread`.
     """
     known: Array = flags.reshape(len(flags), -1)
     if spread == "prefixes":
@@ -64,11 +64,11 @@ def reached(flags: Array, axes: tuple[str, ...], result: tuple[str, ...], spread
 def spread_over_results(
     instruction: Instruction, tile: Tile, flags: Array
 ) -> list[tuple[Tile, Array]]:
-    """What an instruction's `spread` says of its results where `tile` is written where `flags`.
+    """The written elements of each result, by `spread`, if `tile` is written only where `flags`.
 
     Returns:
-        Each written operand with a boolean an element; nothing without a `spread`, and where an
-        index decides where a result lies.
+        Each written operand with a boolean per element; empty without a `spread`, or if an index
+        decides where a result lies.
     """
     operands = instruction.operands
     held = {name: getattr(instruction, name) for name in operands}
@@ -87,7 +87,7 @@ def spread_over_results(
 
 
 def as_it_is(array: Array) -> Array:
-    """No rearrangement."""
+    """The identity rearrangement."""
     return array
 
 

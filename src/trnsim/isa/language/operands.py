@@ -1,6 +1,6 @@
-"""Operators and their operands, as the Vector Engine's instructions name them.
+"""Operators of instructions and their operands: look-up, checks and application.
 
-Arithmetic operators take a number or a float32 vector beside the tile, bitvec operators a whole
+Besides the tile, arithmetic operators take a number or a float32 vector, bitvec operators a whole
 number or an integer vector, unary operators nothing.
 """
 
@@ -25,7 +25,7 @@ TABLE: Final = "nki.api.shared.rst, Supported Math Operators for NKI ISA"
 UNARY: Final = 1
 BINARY: Final = 2
 BYPASS: Final = ALU["bypass"]
-"""No operator, named `None` or `nl.bypass`: the data passes through (nki.language.bypass)."""
+"""No operator (`None` or `nl.bypass`): the data passes through (nki.language.bypass)."""
 
 
 def is_bypass(name: str | None) -> bool:
@@ -36,7 +36,7 @@ def is_bypass(name: str | None) -> bool:
 def operator_of(
     instruction: Instruction, field: str, core: NeuronCore, *, may_bypass: bool = False
 ) -> AluOperator:
-    """The ALU operator that `field` names; `None` is no operator where there may be none.
+    """The ALU operator that `field` names; with `may_bypass`, `None` stands for bypass.
 
     The MX path of nki-library's mlp_tkg passes op0=None.
     """
@@ -66,7 +66,7 @@ def arithmetic(
     arity: int = 0,
     may_bypass: bool = False,
 ) -> AluOperator:
-    """As `operator_of`, refusing bitvec operators and those of another `arity` than the given."""
+    """As `operator_of`, refusing bitvec operators and any of another `arity` (0: any arity)."""
     operator = operator_of(instruction, field, core, may_bypass=may_bypass)
     if operator.is_bitvec:
         instruction.refuse(
@@ -83,7 +83,7 @@ def arithmetic(
 
 
 def check_operand(instruction: Instruction, field: str, operator: AluOperator) -> None:
-    """Refuse an operand in `field` that `operator` cannot take along the free axis."""
+    """Refuse an operand in `field` that `operator` cannot take."""
     operand: Tile | float | None = getattr(instruction, field)
     if operator.arity == UNARY:
         if operand not in (None, 0):
@@ -108,12 +108,12 @@ def check_operand(instruction: Instruction, field: str, operator: AluOperator) -
 
 
 def is_number(value: object) -> bool:
-    """Whether a kernel passed a plain number."""
+    """Whether it is a plain Python number."""
     return isinstance(value, int | float)
 
 
 def check_float32(instruction: Instruction, field: str) -> None:
-    """Refuse a tile in `field` that is not float32; numbers are."""
+    """Refuse a tile in `field` that is not float32; numbers are legal."""
     operand = getattr(instruction, field)
     if isinstance(operand, Tile) and operand.dtype != FLOAT32:
         instruction.refuse(
@@ -123,7 +123,7 @@ def check_float32(instruction: Instruction, field: str) -> None:
 
 
 def check_one_in_psum(instruction: Instruction, first: str, second: str) -> None:
-    """Refuse two operands of which both are in PSUM."""
+    """Refuse two operands that are both in PSUM."""
     tiles = (getattr(instruction, first), getattr(instruction, second))
     if all(isinstance(tile, Tile) and tile.memory is PSUM for tile in tiles):
         instruction.refuse(
@@ -140,7 +140,7 @@ def apply(
     reverse: bool = False,
     out: Array | None = None,
 ) -> Array:
-    """``data <op> operand``, or ``operand <op> data``, or ``<op> data``; in `out` if it can be."""
+    """``data <op> operand``, ``operand <op> data`` or ``<op> data``; in `out` if possible."""
     function = operator.apply
     if operator.arity == UNARY:
         operands: tuple[Any, ...] = (data,)
@@ -160,7 +160,7 @@ def apply_along(
     reverse: bool = False,
     out: Array | None = None,
 ) -> Array:
-    """As `apply`, of float32 data with an operand that is broadcast along the free axis."""
+    """As `apply`, on float32 data, with `operand` broadcast along the free axis."""
     value = 0.0 if operand is None else along_free_axis(operand, data)
     return apply(operator, data, value, reverse=reverse, out=out)
 

@@ -1,12 +1,12 @@
 """ALU operators and activation functions as tables.
 
-Operators work on float32 arrays (bitvec operators on integers as they are stored), and take and
-give numpy arrays. Activation functions are what the Scalar Engine approximates by piecewise
-polynomials; here they are evaluated in float32, so they differ from the chip's by its
-approximation error, which AWS does not publish.
+Operators map numpy arrays of float32 (bitvec operators: integers as stored) to numpy arrays. The
+Scalar Engine approximates activation functions by piecewise polynomials; here they are evaluated
+in float32, so results differ from the chip's by its approximation error, which AWS does not
+publish.
 
-Functions of `nki.language` that no instruction takes as its operator (divide, mod, floor, cos, ...)
-are not here; `average` is an operator of tensor_partition_reduce alone.
+Functions of `nki.language` that no instruction accepts as an operator (divide, mod, floor, cos,
+...) are not here; `average` is an operator of tensor_partition_reduce only.
 
 Source: nki.api.shared.rst, Supported Math Operators for NKI ISA; Supported Activation Functions.
 """
@@ -30,16 +30,16 @@ _PI: Final = float(np.pi)
 
 @dataclass(frozen=True, slots=True)
 class AluOperator:
-    """An operator of the Vector, GpSimd and (some of them) Scalar Engine.
+    """An ALU operator of the Vector, GpSimd and, for some, Scalar Engine.
 
     Attributes:
         name: its name in `nki.language`.
         apply: the function, of one array or of two.
-        reduce: the same along the last axes, or None where AWS lists no reduction.
+        reduce: the reduction along the last axes, or None if AWS lists none.
         arity: number of operands.
         is_bitvec: whether it treats elements as bit patterns.
-        engines: who has it, by the table of SDK 2.26 and the release notes since; the table of
-            today names no engines. Exact 32-bit integers are GpSimd's for every operator.
+        engines: the engines that have it, by the table of SDK 2.26 and the release notes since;
+            today's table names none. Exact 32-bit integers are GpSimd's for every operator.
     """
 
     name: str
@@ -84,7 +84,7 @@ def _sum(x: Array, axis: int) -> Array:
 
 
 def _power(x: Any, y: Any) -> Array:
-    """Integers by way of float64, as a negative exponent is legal for them too."""
+    """``x ** y``; integers in float64, as a negative exponent is legal for them too."""
     is_integer = np.result_type(x, y).kind in "iu"
     return np.asarray(np.trunc(np.power(x, y, dtype=np.float64)) if is_integer else np.power(x, y))
 
@@ -163,20 +163,20 @@ ALU: Final = {operator.name: operator for operator in _ALU}
 class ActivationFunction:
     """A function of the Scalar Engine.
 
-    AWS's table gives six functions a limited range of valid inputs, beyond which their results are
-    invalid. What lies in the range or on its limits is legal; so is the exact zero of sqrt, whose
-    root needs no approximation. All else, NaN included, is not: log(0) and rsqrt(0) lie outside
-    their ranges. AWS gives no result for them; it does for sin, which goes on as a cubic.
+    AWS's table limits the valid inputs of six functions; results outside the range are invalid.
+    Inputs in the range or at its limits are legal, and so is sqrt(0), which needs no approximation.
+    Anything else, NaN included, is refused: log(0) and rsqrt(0) lie outside their ranges. Only for
+    sin does AWS document results outside: it continues as a cubic.
 
     Attributes:
         name: its name in `nki.language`.
         apply: float32 array -> float32 array; with `relu_param` as a second argument for prelu.
         low: smallest valid input.
         high: largest valid input.
-        uses_magnitude: whether the range is of the absolute value.
-        allows_zero: whether zero is legal although the range leaves it out.
+        uses_magnitude: whether the range limits the absolute value.
+        allows_zero: whether zero is legal although it is outside the range.
         extrapolates: whether its results beyond the range are documented.
-        takes_relu_param: whether it has a slope for negative inputs (of activate2).
+        takes_relu_param: whether it takes a slope for negative inputs (activate2's `relu_param`).
     """
 
     name: str
@@ -190,11 +190,11 @@ class ActivationFunction:
 
     @property
     def is_total(self) -> bool:
-        """Whether it takes any input."""
+        """Whether every input is legal."""
         return self.low == -np.inf and self.high == np.inf
 
     def is_legal(self, values: Array) -> bool:
-        """Whether the function's results of all values are documented."""
+        """Whether the results for all `values` are documented."""
         if self.extrapolates or (self.low == -np.inf and self.high == np.inf):
             return True
         inputs = np.abs(values) if self.uses_magnitude else values

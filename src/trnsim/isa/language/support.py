@@ -1,4 +1,4 @@
-"""What a core has not: refused in the same words by every instruction."""
+"""The refusal of features that a core lacks, in the same words for every instruction."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def check_support(
     given: str = "",
     source: str = "",
 ) -> None:
-    """Refuse what `core` has not, naming the NeuronCores that have it.
+    """Refuse a feature that `core` lacks, naming the NeuronCores that have it.
 
     Args:
-        instruction: in whose name it is refused.
-        core: where it would run.
-        has: whether a core has it.
+        instruction: the instruction that needs the feature.
+        core: the core that would run it.
+        has: predicate: whether a core has the feature.
         fix: what to do instead; ``{target}`` stands for the first target that has it.
-        given: what was asked for and on which core, if it is not the instruction as such.
-        source: the document, if it is not the instruction's.
+        given: what was asked for and on which core, if not the instruction as a whole.
+        source: the document, if not the instruction's own.
     """
     if has(core):
         return

@@ -1,1 +1,1 @@
-"""Functions and generators of the engines that numpy does not have, on arrays."""
+"""Functions and random generators of the engines that numpy lacks, on arrays."""

@@ -1,4 +1,4 @@
-"""The functions of the Scalar Engine that numpy does not have, on float32 arrays.
+"""Activation functions of the Scalar Engine that numpy lacks, on float32 arrays.
 
 The chip approximates each by piecewise polynomials that AWS does not publish; these are accurate to
 float32. Infinite inputs give the function's limit.
@@ -85,17 +85,17 @@ def sigmoid(x: Float32Array) -> Float32Array:
 
 
 def _gated(x: Float32Array, gate: Float32Array) -> Float32Array:
-    """``x * gate``; a closed gate passes nothing, not even an infinity."""
+    """``x * gate``, and 0 where the gate is 0, even for an infinite x."""
     return np.where(gate == 0, gate, x * gate)
 
 
 def _normal(x: Float32Array) -> Float32Array:
-    """The density of the standard normal distribution."""
+    """The standard normal density at x."""
     return np.asarray(_NORMAL_PEAK * np.exp(-_HALF * x * x))
 
 
 def _normal_below(x: Float32Array) -> Float32Array:
-    """The probability of a standard normal variable below x."""
+    """The standard normal distribution function at x."""
     tail = _HALF * _erfc_of_magnitude(x.astype(np.float64) / _SQRT_2)
     return np.where(x < 0, tail, 1 - tail).astype(np.float32)
 
@@ -159,15 +159,15 @@ def mish(x: Float32Array) -> Float32Array:
 
 @_saturating()
 def prelu(x: Float32Array, relu_param: Float32Array | float = 0.0) -> Float32Array:
-    """`relu_param` times x where negative, else x."""
+    """``relu_param * x`` where x < 0, else ``x``."""
     return np.where(x < 0, _gated(x, np.asarray(relu_param, np.float32)), x)
 
 
 @_saturating()
 def sine(x: Float32Array) -> Float32Array:
-    """sin(x) within [-pi, pi]; outside, the cubic that has its value and derivatives at the end.
+    """sin(x) in [-pi, pi]; outside, the cubic with its value and derivatives at the end point.
 
-    The Scalar Engine reduces no argument: it extrapolates, so that the sine of 9 is 27.65.
+    The Scalar Engine does no range reduction: it extrapolates, so that the sine of 9 is 27.65.
 
     Source: nki.api.shared.rst, Supported Activation Functions, note on sin.
     """

@@ -1,18 +1,18 @@
 """XORWOW pseudo-random numbers: the generators of the Vector and the GpSimd Engine.
 
-AWS names the algorithm (Marsaglia, Xorshift RNGs, 2003) and the sizes of the state: 6 words a lane
-on the GpSimd Engine, and on the Vector Engine of NeuronCore-v4 four generators, thus 24. What it
-leaves open is decided here:
+AWS names the algorithm (Marsaglia, Xorshift RNGs, 2003) and the size of the state: 6 words per lane
+on the GpSimd Engine, and four generators, thus 24 words, on the Vector Engine of NeuronCore-v4. Our
+choices where AWS is silent:
 
 - The words of a generator are Marsaglia's x, y, z, w, v, d in this order; the Vector Engine's four
   generators follow each other.
-- Element i of a lane comes from generator i modulo the number of generators; all of them advance
-  together, so a number of elements that is not a multiple leaves the last ones unused.
-- A lane is the partition that is written.
+- Element i of a lane comes from generator i modulo the number of generators. All generators advance
+  together, so if the number of elements is not a multiple of theirs, the last numbers are unused.
+- The lane of an element is that of the partition that is written.
 - A 32-bit seed becomes the words of all lanes by numpy's SeedSequence of (seed, engine). Engines
   start as if seeded with 0, so that a run repeats exactly; a chip's start is not documented.
-- Before v4 the Vector Engine has a shift register of which AWS says no more (trainium3_arch.rst,
-  XORWOW-based PRNG). Here it is XORWOW too: its distribution holds on the chip, its bits do not.
+- Before v4 the Vector Engine has a shift register that AWS does not describe (trainium3_arch.rst,
+  XORWOW-based PRNG). Here it is XORWOW too: the distribution is the chip's, the bits are not.
 
 Source: trainium3_arch.rst, XORWOW-based PRNG; nki.isa.rand_set_state.
 """
@@ -39,11 +39,11 @@ _LEFT_NEW: Final = np.uint32(4)
 
 
 def advance(states: Words, steps: int) -> tuple[Words, Words]:
-    """`steps` numbers of each generator, [steps, n], and the states afterwards, [n, 6]."""
+    """The next `steps` numbers of each generator, [steps, n], and the new states, [n, 6]."""
     history = np.empty((steps + _SHIFTED_WORDS, len(states)), np.uint32)
     history[:_SHIFTED_WORDS] = states[:, :_SHIFTED_WORDS].T
     for first in range(0, steps, _SHIFTED_WORDS):
-        # The oldest words of five steps are known together; the newest follow one by one.
+        # The oldest words of five steps are known at once; the newest depends on the step before.
         block = history[first : first + min(_SHIFTED_WORDS, steps - first)]
         mixed = block ^ (block >> _RIGHT)
         mixed ^= mixed << _LEFT_OLD
@@ -59,11 +59,11 @@ def advance(states: Words, steps: int) -> tuple[Words, Words]:
 
 
 class RandomState:
-    """The generators of one engine, one set a lane.
+    """The generators of one engine, one set per lane.
 
     Attributes:
         lanes: number of lanes.
-        generators: generators a lane.
+        generators: generators per lane.
     """
 
     def __init__(self, engine: Engine, lanes: int) -> None:
@@ -80,7 +80,7 @@ class RandomState:
         return self._states
 
     def seed(self, seed: int) -> Words:
-        """Replace the states of all lanes by what follows from a 32-bit seed."""
+        """Set the states of all lanes from a 32-bit seed, and return them."""
         shape = (self.lanes, self.generators, STATE_WORDS)
         sequence = np.random.SeedSequence((seed, self._engine.value))
         words = sequence.generate_state(int(np.prod(shape)), np.uint32)
@@ -98,7 +98,7 @@ class RandomState:
         self.states[first_lane : first_lane + len(states)] = states
 
     def draw(self, first_lane: int, lanes: int, count: int) -> Words:
-        """`count` numbers of 32 random bits for each of some lanes, [lanes, count]."""
+        """`count` random 32-bit numbers for each of `lanes` lanes, [lanes, count]."""
         steps = -(-count // self.generators)
         words = self.states[first_lane : first_lane + lanes].reshape(-1, STATE_WORDS)
         numbers, after = advance(words, steps)

@@ -1,1 +1,1 @@
-"""The reference of the instruction set: a page each, with typical instances and their price."""
+"""The instruction set reference: a page per instruction, with typical instances and prices."""

@@ -1,6 +1,6 @@
-"""The reference of the instruction set as a whole: a page each, an index, the operators.
+"""The instruction set reference as a whole: instruction pages, an index, the operators.
 
-`pages` is what lies in docs/isa.
+`pages` generates the files of docs/isa.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _FUNCTIONS: Final = (
 
 
 def pages() -> dict[str, str]:
-    """File name in docs/isa -> what it holds."""
+    """File name in docs/isa -> its text."""
     instructions = {f"{opcode}.md": page(made) for opcode, made in Instruction.registry.items()}
     return {**instructions, "index.md": index_page(), "operators.md": operators_page()}
 
 
 def index_page() -> str:
-    """Every instruction by family and by engine, and where AWS's documents leave room."""
+    """The index: instructions by family and by engine, and open points of AWS's documents."""
     parts = [
         "# The instruction set",
         _INTRODUCTION.format(count=len(Instruction.registry)),
@@ -75,7 +75,7 @@ def _link(opcode: str) -> str:
 
 
 def _families() -> list[str]:
-    """A table for each file of the room, under the first line of its docstring."""
+    """A table for each source file, under the first line of its docstring."""
     families: dict[str, list[type[Instruction]]] = {}
     for made in Instruction.registry.values():
         families.setdefault(made.__module__, []).append(made)
@@ -88,12 +88,12 @@ def _families() -> list[str]:
 
 
 def _flat(text: str) -> str:
-    """One line of a table."""
+    """`text` on one line of a table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def _where(made: type[Instruction]) -> str:
-    """The first generation that has it."""
+    """The first generation that has the instruction."""
     having = [core for found in support(made).values() for core in found]
     return next(core for core in cores() if core in having).version
 
@@ -108,7 +108,7 @@ def _by_engine() -> list[str]:
 
 
 def operators_page() -> str:
-    """What `op` parameters name: the ALU's operators, the Scalar Engine's functions."""
+    """The page of operators: legal values of `op` parameters (ALU operators, functions)."""
     alu = [_operator_row(operator) for operator in ALU.values()]
     functions = [_function_row(function) for function in ACTIVATIONS.values()]
     alu_header = ("operator", "operands", "works on", "reduces", "engines", "from")

@@ -1,8 +1,8 @@
-"""Typical instances of each instruction: shapes and parameters for its page, its engines and price.
+"""Typical instances of each instruction, from which its page, engines and prices are derived.
 
-What a declaration leaves open is filled in: an axis by its usual length, a dtype by bfloat16 where
-that is legal, a memory by the first legal one. `_CASES` holds what that does not answer. Tiles
-have no bytes: an instance can be verified and priced, not executed.
+Defaults fill in what a declaration leaves open: an axis gets its usual length, a dtype is bfloat16
+where legal, a memory the first legal one; `_CASES` has the rest. Tiles have no bytes: an instance
+can be verified and priced, not executed.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ _PARAMETERS: Final[dict[str, object]] = {
 """The usual value of each parameter without a default."""
 
 _NUMBER: Final = 0.0
-"""What stands for a vector that may be a number."""
+"""The default for an operand that may be a number or a vector."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """What a case says of a tile: None leaves it to the declaration."""
+    """A tile in a case; None means the default for the declaration."""
 
     shape: tuple[int, ...] | None = None
     memory: Memory | None = None
@@ -144,13 +144,13 @@ _CASES: Final[dict[str, tuple[Mapping[str, object], ...]]] = {
     "tensor_tensor": ({}, {"data2": Tensor(memory=PSUM)}, {"op": "power"}),
     "topk": ({"K": _TOP, "F": _VALUES // 16, "n": _VALUES},),
 }
-"""By opcode: lengths of axes, tiles of operands and values of parameters, the usual case first."""
+"""Opcode -> cases (axis lengths, tiles of operands, values of parameters), the usual one first."""
 
 
 def examples(declared: type[Instruction]) -> Iterator[Instruction]:
     """Instances of an instruction: each case, on each engine that the kernel may name.
 
-    Not each is legal on each core: `verify` says which.
+    Not every instance is legal on every core: `verify` decides.
     """
     for case in _CASES.get(declared.opcode, ({},)):
         made = _made(declared, case)
@@ -168,7 +168,7 @@ def on_engine(instance: Instruction, engine: Engine) -> Instruction:
 
 
 def example(declared: type[Instruction], **changes: object) -> Instruction:
-    """The usual instance of an instruction, but for what is changed.
+    """The usual instance of an instruction, with `changes`.
 
     A change is the length of an axis by its letter, a `Tensor` or a tile by its operand, or the
     value of a parameter.
@@ -190,7 +190,7 @@ def _made(declared: type[Instruction], case: Mapping[str, object]) -> Instructio
 
 
 def _parameter(field: Field[Any], operand: Operand | None) -> object:
-    """What a field holds unless a case says otherwise; MISSING keeps its default."""
+    """The default value of a field in a case; MISSING keeps the declaration's default."""
     if field.default is not MISSING:
         return MISSING
     if operand is None or operand.is_immediate:
@@ -199,7 +199,7 @@ def _parameter(field: Field[Any], operand: Operand | None) -> object:
 
 
 def _filled(operand: Operand, given: object, case: Mapping[str, object]) -> object:
-    """A tile for a `Tensor`, tiles for several; a number as it is."""
+    """A tile for a `Tensor`, tiles for a tuple; a number unchanged."""
     if isinstance(given, tuple):
         return tuple(_filled(operand, item, case) for item in given)
     if not isinstance(given, Tensor):
@@ -224,7 +224,7 @@ def _usual(legal: tuple[Dtype, ...], memories: tuple[Memory, ...]) -> Dtype:
 
 
 def tile(shape: tuple[int, ...], dtype: Dtype, memory: Memory) -> Tile:
-    """A tile of an allocation of its own, without bytes."""
+    """A tile with a storage of its own, without bytes."""
     pitch_bytes = prod(shape[1:]) * dtype.itemsize
     storage = Storage(memory, shape[0] * pitch_bytes, pitch_bytes)
     return Tile(storage, dtype, AccessPattern.dense(shape, dtype.itemsize, pitch_bytes))

@@ -1,8 +1,8 @@
 """The reference page of an instruction, derived from its class: fields, docstrings, `cost`.
 
 Every page has the same parts in the same order: summary, call, operands, parameters, state,
-engines, constraints, values, cost, open points, source. Nothing on it is written for the page
-alone: what reads poorly there is to be mended in the class.
+engines, constraints, values, cost, open points, source. All its text comes from the class: what
+reads poorly on the page must be improved there.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def page(declared: type[Instruction]) -> str:
 
 
 def call(declared: type[Instruction]) -> str:
-    """How a kernel calls the instruction, with its defaults, on as many lines as it takes."""
+    """The call of the instruction in a kernel, with its defaults, wrapped."""
     room = "nisa" if declared.is_published else "trnsim.isa"
     name = f"{room}.{declared.opcode}"
     arguments = [_argument(field) for field in fields(declared)]
@@ -80,17 +80,17 @@ def summary(declared: type[Instruction]) -> str:
 
 
 def note(declared: type[Instruction]) -> str:
-    """What the docstring says is approximate, open or contradictory; or nothing."""
+    """The docstring's `Note`: what is approximate, undocumented or contradictory; or ""."""
     return _Docstring(declared.__doc__ or "").note
 
 
 def support(declared: type[Instruction]) -> dict[Engine, list[NeuronCore]]:
-    """Each engine that may run it, with the cores on which one of its typical instances does."""
+    """Engine -> the cores on which it can run a typical instance of the instruction."""
     return _support(declared, list(examples(declared)))
 
 
 class _Docstring:
-    """A docstring in parts: summary, body, and the sections `Note` and `Source`."""
+    """A docstring split into summary, body, and the sections `Note` and `Source`."""
 
     def __init__(self, text: str) -> None:
         sections = re.split(rf"^({_NOTE}|{_SOURCE})", inspect.cleandoc(text), flags=re.MULTILINE)
@@ -104,7 +104,7 @@ class _Docstring:
 
 
 def _plain(text: str) -> str:
-    """Markdown of a docstring: code between single backticks."""
+    """A docstring as Markdown: code in single backticks."""
     return re.sub(r"`+([^`]+)`+", r"`\1`", text).strip()
 
 
@@ -121,7 +121,7 @@ def _argument(field: Field[Any]) -> str:
 
 
 def _value(value: object) -> str:
-    """A parameter's value as a kernel writes it; text names an operator."""
+    """A parameter's value as a kernel writes it; a string names an operator."""
     if isinstance(value, Enum):
         return f"{_enum_name(type(value))}.{value.name}"
     if isinstance(value, str):
@@ -168,7 +168,7 @@ def _parameters(declared: type[Instruction]) -> str:
 
 
 def _state(declared: type[Instruction]) -> str:
-    """What it touches beside its tiles: registers, state that later instructions find, cores."""
+    """The section on accesses beside tiles: registers, hidden state, other cores."""
     rows = [
         (f"`{name}`, where it is a register", _ACCESS[access])
         for name, access in declared.registers.items()
@@ -191,7 +191,7 @@ def _legal_values(declared: type[Instruction], field: Field[Any]) -> str:
 
 
 def _may_name(declared: type[Instruction], engine: Engine) -> bool:
-    """Whether a kernel may name that engine, in some case on some core."""
+    """Whether some case on some core is legal with that engine named."""
     instances = [on_engine(instance, engine) for instance in examples(declared)]
     is_named = engine is not Engine.unknown
     return is_named and any(priced(i, core) for i in instances for core in cores())
@@ -218,7 +218,7 @@ def _support(
 
 
 def priced(instance: Instruction, core: NeuronCore) -> Cost | None:
-    """What the instance costs on a core; None where it is illegal there."""
+    """The cost of the instance on a core; None if it is illegal there."""
     try:
         return instance.cost(core, instance.verify(core))
     except IllegalInstruction:
@@ -226,7 +226,7 @@ def priced(instance: Instruction, core: NeuronCore) -> Cost | None:
 
 
 def _constraints(declared: type[Instruction]) -> str:
-    """What `check` says of itself, after what the operands' declarations say."""
+    """The section on constraints: those of the declarations, then the docstring of `check`."""
     is_own = declared.check is not Instruction.check
     own = _Docstring((declared.check.__doc__ or "") if is_own else "")
     axes = [axis for operand in declared.operands.values() for axis in operand.axes]
@@ -256,7 +256,7 @@ def _values(declared: type[Instruction], text: _Docstring) -> str:
 
 
 def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
-    """The formula, then what each typical instance costs, then the facts behind it."""
+    """The section on cost: the formula, the cost of each typical instance, the facts used."""
     formula = _Docstring(declared.cost.__doc__ or "")
     legal = [i for i in instances if any(priced(i, core) for core in cores())]
     cases = list(dict.fromkeys(map(described, legal)))
@@ -306,12 +306,12 @@ def _tiles(value: Any) -> str:
 
 
 def _is_telling(field: Field[Any], value: object) -> bool:
-    """Whether a parameter differs from its default, and from no engine named."""
+    """Whether a parameter is worth showing: set, not the default, and not an engine."""
     return value is not None and value != field.default and not isinstance(value, Engine)
 
 
 def _short(value: object) -> str:
-    """A value as a kernel writes it, cut where it is long."""
+    """A value as a kernel writes it, shortened if it is long."""
     text = _value(value)
     return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."
 
@@ -337,13 +337,13 @@ def facts_read(instance: Instruction) -> set[str]:
             n = instance.verify(core)
         except IllegalInstruction:
             continue
-        watched: Any = _Watched(core, read)
+        watched: Any = _RecordingCore(core, read)
         instance.cost(watched, n)
     return read
 
 
-class _Watched:
-    """A core that notes which of its facts are read."""
+class _RecordingCore:
+    """A proxy of a core that records which of its facts are read."""
 
     def __init__(self, core: NeuronCore, read: set[str]) -> None:
         self._core = core

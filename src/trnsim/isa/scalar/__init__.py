@@ -1,1 +1,1 @@
-"""Instructions of the Scalar Engine: activation functions."""
+"""Instructions of the Scalar Engine: activation functions and their reductions."""

@@ -1,4 +1,4 @@
-"""The Scalar Engine of NeuronCore-v4: activate2."""
+"""The activation instruction of NeuronCore-v4: activate2."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
     """``dst = op((data <op0> imm0) <op1> imm1)``, reduced along the free axis into the accumulator.
 
     `imm0`, `imm1` and `relu_param` are numbers or [P, 1] tiles; `reverse0` and `reverse1` swap the
-    two sides of an operator; nl.bypass leaves a stage out. The accumulator is that of `activation`,
-    reset to the identity of `reduce_op`.
+    two sides of an operator; nl.bypass skips a stage. The accumulator is that of `activation`; a
+    reset sets it to the identity of `reduce_op`.
 
     Note:
-        Functions are evaluated in float32, where the chip approximates them by polynomials that AWS
-        does not publish. The order in which a lane reduces is not documented.
+        Functions are evaluated in float32; the chip approximates them by polynomials that AWS does
+        not publish. The order in which a lane reduces is not documented.
     """
 
     state = (StateUse(State.accumulators, "update"),)
@@ -75,8 +75,7 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
           bypass), (subtract, bypass), (bypass, bypass).
         - `reverse0` needs an op0 and `reverse1` an op1.
         - `imm0` and `imm1` have one dtype where both are tiles.
-        - `reduce_op` is add, maximum, minimum, abs_max or abs_min; `reduce_cmd` anything but
-          load_reduce.
+        - `reduce_op` is add, maximum, minimum, abs_max or abs_min; `reduce_cmd` is not load_reduce.
         - Inputs of sin, arctan, log, sqrt, rsqrt and reciprocal lie in their range.
         """
         del n
@@ -143,7 +142,7 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
 def _stage(
     op: str | None, operand: Tile | float, values: Float32Array, *, reverse: bool
 ) -> Float32Array:
-    """``values <op> operand``, or the other way round; `values` themselves for bypass."""
+    """``values <op> operand``, reversed with `reverse`; `values` unchanged for bypass."""
     if op in (None, _BYPASS):
         return values
     other = along_free_axis(operand, values)

@@ -1,4 +1,4 @@
-"""The Scalar Engine: activation, activation_reduce, and the accumulator that activate2 shares."""
+"""Activation functions: activation, activation_reduce, and the accumulator shared by activate2."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _REDUCES = (ReduceCmd.reduce, ReduceCmd.reset_reduce)
 
 
 class Activation(Instruction, engines=(Engine.scalar,)):
-    """``dst = op(data * scale + bias)``, and its sum along the free axis into the accumulator.
+    """``dst = op(data * scale + bias)``; sums along the free axis go to the accumulator.
 
     `scale` and `bias` are numbers or [P, 1] tiles; on v2 `bias` must be a tile. The Scalar Engine
-    keeps one float32 sum a lane between instructions: reduce_cmd sets it to zero (reset), adds to
-    it (reduce), does both (reset_reduce) or neither (idle), and `reduce_res` [P, 1] reads it.
+    keeps one float32 sum per lane between instructions: reduce_cmd sets it to zero (reset), adds to
+    it (reduce), does both (reset_reduce) or neither (idle); `reduce_res` [P, 1] receives its value.
 
     Note:
         AWS's pseudo code adds the old sum twice in `reduce`; its prose, followed here, adds it
-        once. Functions are evaluated in float32, where the chip approximates them by polynomials
-        that AWS does not publish. The order in which a lane adds is not documented.
+        once. Functions are evaluated in float32; the chip approximates them by polynomials that AWS
+        does not publish. The order in which a lane adds is not documented.
     """
 
     state = (StateUse(State.accumulators, "update"),)
@@ -63,9 +63,9 @@ class Activation(Instruction, engines=(Engine.scalar,)):
     reduce_cmd: ReduceCmd = ReduceCmd.idle
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """A known function within its range, and sums.
+        """A known function with inputs in its range, and sums only.
 
-        - `op` is a function of the Scalar Engine; prelu has no operand for its slope here.
+        - `op` is a function of the Scalar Engine, not prelu, for whose slope there is no operand.
         - `scale` is float32; `bias` is not tfloat32, and on v2 a tile.
         - `reduce_op` is add; `reduce_cmd` is idle, reset, reduce or reset_reduce.
         - reciprocal takes no bias on v2.
@@ -81,7 +81,7 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         function = named_function(self, self.op)
         values = self.data.load()
         vectors = [tile.bits() for tile in (self.scale, self.bias) if isinstance(tile, Tile)]
-        # What may yet be refused is computed elsewhere, so that it leaves dst as it was.
+        # A function that may still refuse its inputs must leave dst as it was.
         out = self.dst.output(values, *vectors) if function.is_total else None
         if not (isinstance(self.scale, int | float) and self.scale == 1):
             values = np.multiply(values, along_free_axis(self.scale, values), out=out)
@@ -105,11 +105,11 @@ class Activation(Instruction, engines=(Engine.scalar,)):
 class ActivationReduce(Instruction, engines=(Engine.scalar,)):
     """``dst = op(data * scale + bias); reduce_res = sum(dst)``: activation with reset_reduce.
 
-    With reduce_res=None the sum stays in the accumulator, where `activation` finds it.
+    With reduce_res=None the sum stays in the accumulator, for a later `activation`.
 
     Note:
-        AWS requires nl.add on v2 and does not say what later generations take; another operator is
-        refused there too, as unspecified.
+        AWS requires nl.add on v2 and does not say which operators later generations accept; others
+        are refused there too, as unspecified.
     """
 
     state = (StateUse(State.accumulators, "update"),)
@@ -152,7 +152,7 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
         return self._activation().cost(core, n)
 
     def _verify_number(self, name: str, operand: Operand, value: object) -> None:
-        """As for any operand, but reduce_res is required and may be None."""
+        """As for any operand, but reduce_res may be None although it has no default."""
         if name != "reduce_res" or value is not None:
             super()._verify_number(name, operand, value)
 
@@ -178,7 +178,7 @@ def named_function(instruction: Instruction, op: str) -> ActivationFunction:
 
 
 def check_scaled(instruction: Activation | ActivationReduce, core: NeuronCore) -> None:
-    """A function with a documented slope, and a scale and a bias that the core takes."""
+    """Refuse a function that needs a slope, and scales and biases that the core lacks."""
     op, scale, bias = instruction.op, instruction.scale, instruction.bias
     if named_function(instruction, op).takes_relu_param:
         raise Unspecified(
@@ -213,7 +213,7 @@ def _check_sum(instruction: Instruction, reduce_op: str | None) -> None:
 
 
 def check_command(instruction: Instruction, command: ReduceCmd) -> None:
-    """A command that the Scalar Engine has."""
+    """Refuse a command that the Scalar Engine lacks."""
     if command not in _COMMANDS:
         instruction.refuse(
             f"reduce_cmd {command.name}; legal: {', '.join(legal.name for legal in _COMMANDS)}",
@@ -222,10 +222,10 @@ def check_command(instruction: Instruction, command: ReduceCmd) -> None:
 
 
 def check_values(instruction: Instruction, function: ActivationFunction, values: Array) -> None:
-    """Inputs of which the function's results are documented.
+    """Refuse inputs for which the function's results are not documented.
 
     Raises:
-        UndefinedBehavior: outside the valid range.
+        UndefinedBehavior: if an input is outside the valid range.
     """
     if not function.is_legal(values):
         raise UndefinedBehavior(
@@ -242,10 +242,10 @@ def accumulate(
     instruction: Activation | Activate2,
     result: Float32Array,
 ) -> None:
-    """What `reduce_cmd` does with the lanes of `data`: reset, reduce, both or neither; the sum.
+    """Execute `reduce_cmd` on the lanes of `data`, and write the accumulator to `reduce_res`.
 
     Raises:
-        UndefinedBehavior: where the sum continues what nothing started.
+        UndefinedBehavior: if a reduce continues an accumulator that nothing reset.
     """
     name, command = instruction.reduce_op or "add", instruction.reduce_cmd
     registers = machine.accumulators[Engine.scalar]
@@ -260,13 +260,13 @@ def accumulate(
 
 
 def activation_cost(core: NeuronCore, n: Dims, reduce_res: Tile | None) -> Cost:
-    """max(MIN_II, F), and the instruction that reads the accumulator."""
+    """max(MIN_II, F), plus the time to read the accumulator if `reduce_res` is given."""
     extra = core.accumulator_read_cycles if reduce_res is not None else 0.0
     return lane_cost(core, Engine.scalar, n.F, extra)
 
 
 def reduced_along_free_axes(name: str, values: Float32Array) -> Float32Array:
-    """`values` [P, ...] reduced to [P, 1] by the ALU operator `name`, one element after another."""
+    """`values` [P, ...] reduced to [P, 1] by the ALU operator `name`, from first to last."""
     flat = values.reshape(len(values), -1)
     operator = ALU[name]
     if operator.reduce is not None:

@@ -1,1 +1,1 @@
-"""Instructions of the Tensor Engine: products and transposes through the systolic array."""
+"""Instructions of the Tensor Engine: matmuls and transposes through the systolic array."""

@@ -1,4 +1,4 @@
-"""Tensor indirection on the Tensor Engine: stationary, moving and dst, each on its own.
+"""Tensor indirection on the Tensor Engine: rules for stationary, moving and dst.
 
 Source: nki.isa.nc_matmul and nki.isa.nc_matmul_mx, Tensor indirection.
 """
@@ -20,14 +20,14 @@ _GROUP_PARTITIONS = 32  # nki.language.NkiTensor.indirect
 
 
 def index_of(tile: object) -> SnakeIndex | None:
-    """The index of a view made by `.indirect()`, else None."""
+    """The index of an `.indirect()` view, else None."""
     if isinstance(tile, Tile) and isinstance(tile.index, SnakeIndex):
         return tile.index
     return None
 
 
 def share_by_quadrant(instruction: Instruction, *names: str) -> None:
-    """The Tensor Engine's indices: 32 partitions share their offsets, not 16."""
+    """Make 32 partitions share their offsets, as on the Tensor Engine, instead of 16."""
     for name in names:
         tile, index = getattr(instruction, name), index_of(getattr(instruction, name))
         if index is not None and index.group_partitions != _GROUP_PARTITIONS:
@@ -41,11 +41,11 @@ def check_array_indirection(
     partners: dict[str, str],
     position: tuple[int, ...] | None,
 ) -> None:
-    """On a core that has it, without tiling, and with each index at the partition that AWS names.
+    """Refuse indirection on cores without it, with tiling, or with a misplaced index.
 
     Args:
-        instruction: what is checked.
-        core: where it runs.
+        instruction: the instruction to check.
+        core: the core that runs it.
         partners: indirect operand -> the operand with which its index must start, or "".
         position: the instruction's tile_position.
     """
@@ -86,7 +86,7 @@ def _check_start(instruction: Instruction, core: NeuronCore, name: str, index: T
 
 
 def _check_partner(instruction: Instruction, name: str, index: Tile, partner_name: str) -> None:
-    """The two start on one partition, where the kernel placed both."""
+    """Refuse different start partitions, if the kernel fixed both addresses."""
     partner: Tile = getattr(instruction, partner_name)
     is_placed = index.storage.is_placed and partner.storage.is_placed
     if is_placed and index.start_partition != partner.start_partition:

@@ -1,4 +1,4 @@
-"""The Tensor Engine's nc_matmul. A systolic array reads SBUF and writes PSUM."""
+"""Matrix multiplication: nc_matmul, from SBUF through the systolic array to PSUM."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
     """``dst (+)= stationary.T @ moving``, accumulated in float32.
 
     The stationary tile [K, M] is loaded into the array, the moving tile [K, N] streams through it.
-    With accumulate=None the first matmul on each element of dst overwrites and later ones add.
+    With accumulate=None the first matmul onto each element of dst overwrites it, later ones add.
     With perf_mode=double_row (FP8) the tiles are [K, 2, M] and [K, 2, N], contracted over both
     K and 2. With is_transpose=True the moving tile is an identity matrix, and from v3 on
     ``dst = stationary.T`` bit for bit.
 
     Note:
-        AWS's page describes column tiles and then says of the parameters that the column is 0 and
-        its size 128; column tiles are legal here. What is_transpose with another matrix or with
-        accumulate=True gives is not documented, and refused. The order in which the array adds is
-        not documented.
+        AWS's page describes column tiles, but then restricts the parameters to column 0 and size
+        128; column tiles are legal here. The result of is_transpose with another matrix or with
+        accumulate=True is not documented, so both are refused. The order in which the array adds
+        is not documented.
     """
 
     state = (StateUse(State.accumulation, "update"),)
@@ -84,7 +84,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
     perf_mode: MatmulPerfMode = MatmulPerfMode.none
 
     def __post_init__(self) -> None:
-        """An index as the Tensor Engine reads it."""
+        """Set the number of partitions that share an index's offsets."""
         share_by_quadrant(self, *_INDEX_PARTNERS)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
@@ -99,10 +99,10 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
           is_transpose.
         - is_transpose: dst has the dtype of stationary or is float32; FP8 from v3 on into elements
           of two bytes; moving is an identity matrix.
-        - `.indirect()` views: from v4 on, of stationary, moving and dst, at tile_position (0, 0),
-          of bfloat16, float16 or FP8.
-        - accumulate=True: onto what a matmul has started, on v4 onto anything written.
-        - Before v4 nothing but matmuls may have written what accumulates, since it started.
+        - `.indirect()` views: from v4 on, for stationary, moving and dst, at tile_position (0, 0),
+          in bfloat16, float16 or FP8.
+        - accumulate=True: onto elements that a matmul has written; on v4 onto any written ones.
+        - Before v4 only matmuls may have written to an accumulation since it started.
         """
         self._check_dtypes(core)
         self._check_double_row(core)
@@ -125,8 +125,8 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(N, min(64, M)) Tensor Engine cycles a pass; float32 takes four passes.
 
-        Half as many where a float32 input holds ones and zeros alone, or in transpose mode from v3
-        on; v4 runs a transpose in the background of the next instruction.
+        Two passes if a float32 input has only ones and zeros, or in transpose mode from v3 on; v4
+        runs a transpose in the background of the next instruction.
         """
         passes: float = core.fp32_passes if self.moving.dtype == FLOAT32 else 1
         if passes > 1 and self.is_transpose and core.fp32_transpose_speedup > 1:
@@ -139,18 +139,18 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         return array_cost(core, cycles, 2.0 * n.K * self._pairs * n.M * n.N, self.tile_size)
 
     def movement(self) -> Movement | None:
-        """In transpose mode the stationary tile's rows become columns."""
+        """In transpose mode: the transpose of the stationary tile."""
         if not self.is_transpose:
             return None
         return Movement(self.stationary, self.dst, transposed_rows)
 
     def written_tiles(self) -> list[Tile]:
-        """Dst, with the zero bytes that an FP8 transpose puts above each element."""
+        """Dst, with the zero bytes that an FP8 transpose adds to each element."""
         return [transposed_dst(self.dst)] if self.is_transpose else [self.dst]
 
     @property
     def _pairs(self) -> int:
-        """Elements of the contraction that a processing element takes at once."""
+        """Contraction elements that a processing element takes at once."""
         return _ROWS if self.perf_mode is MatmulPerfMode.double_row else 1
 
     def _bind(self, name: str, axes: tuple[str, ...], tile: Tile, n: Dims) -> None:
@@ -256,7 +256,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
                 )
 
     def _transpose(self) -> None:
-        """Each column of the moving tile picks a row of the stationary one, as bits."""
+        """Each column of the moving tile picks a row of the stationary one, bit for bit."""
         if self.accumulate:
             raise Unspecified(
                 "nc_matmul: is_transpose=True with accumulate=True; AWS documents transposes that "

@@ -1,4 +1,4 @@
-"""Microscaling on NeuronCore-v4: quantize_mx, nc_matmul_mx. `mx_layout` says where scales lie."""
+"""Microscaling on NeuronCore-v4: quantize_mx, nc_matmul_mx."""
 
 from __future__ import annotations
 
@@ -67,15 +67,15 @@ _SCALE_LAYOUT = "mxfp-matmul.rst, Scale Tensor; Packing Scale Values"
 
 
 class MxInstruction(Instruction, engines=()):
-    """What the two have in common: the feature, and where scales lie."""
+    """Common base of quantize_mx and nc_matmul_mx: the feature check and the place of scales."""
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
-        """What it reads and writes: of a scale tile, the rows that hold its data's scales."""
+        """As usual, but only the rows of a scale tile that hold the scales of its data."""
         looked, changed = super().accesses()
         return self._in_use(looked), self._in_use(changed)
 
     def written_tiles(self) -> list[Tile]:
-        """As it writes: the other rows of a scale tile stay as they are."""
+        """The tiles that it writes, without the other rows of a scale tile."""
         return self.accesses()[1]
 
     def _in_use(self, tiles: list[Tile]) -> list[Tile]:
@@ -92,7 +92,7 @@ class MxInstruction(Instruction, engines=()):
         return used
 
     def _scaled(self) -> dict[str, Tile]:
-        """Scale operand -> the tile whose scales it holds."""
+        """Name of scale operand -> the tile whose scales it holds."""
         raise InternalError(f"{self.opcode} declares no scales")
 
     def _check_mx(self, core: NeuronCore, partitions: int) -> None:
@@ -146,16 +146,16 @@ class MxInstruction(Instruction, engines=()):
 
 
 class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
-    """``dst, dst_scale = MXFP8(src)``, a scale for each 8 partitions x 4 elements of src [P, F].
+    """``dst, dst_scale = MXFP8(src)``, one scale per 8 partitions x 4 elements of src [P, F].
 
-    The scale is ``2**(floor(log2(largest magnitude)) - (Emax - 1))``, 2**-127 for zeros, and dst
-    [P, F / 4] packs four elements in one. Rows of dst_scale between the scales keep what they held,
-    so that further scales can be packed there, and are zero where nothing had been written
-    (nki-library, test_quantize_to_mx.py: zero padding).
+    The scale is ``2**(floor(log2(largest magnitude)) - (Emax - 1))``, or 2**-127 if all are zero;
+    dst [P, F / 4] packs four elements into one. Rows of dst_scale between the scales keep their
+    contents, so that further scales can be packed there, or become zero if unwritten (nki-library,
+    test_quantize_to_mx.py: zero padding).
 
     Note:
-        The block scale is twice that of the OCP text, as AWS documents. Groups that hold an
-        infinity or NaN are not documented, and refused.
+        The block scale is twice that of the OCP text, as AWS documents. Groups with an infinity or
+        NaN are not documented, so they are refused.
     """
 
     looks_at_written = ("dst_scale",)
@@ -167,9 +167,10 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """From NeuronCore-v4 on.
 
-        - P is a multiple of 32, at most 128; src has four elements for one of dst and of dst_scale.
-        - dst_scale has a row for each group up to the last: 4 in each quadrant of 32, in the
-          quadrant of src, from partition 0, 4, 8 or 12 of it.
+        - P is a multiple of 32, at most 128; src has four elements per element of dst and of
+          dst_scale.
+        - dst_scale has all rows up to the last scale. Scales take 4 rows in each quadrant of 32,
+          the quadrant of their data, from its partition 0, 4, 8 or 12.
         """
         self._check_mx(core, n.P)
         scales = self.dst_scale.pattern.elements // self.dst_scale.partitions
@@ -182,7 +183,7 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
             )
 
     def execute(self, machine: Machine) -> None:
-        """Each group divided by its scale, rounded and packed."""
+        """Each group is divided by its scale, rounded and packed."""
         del machine
         element = self.dst.dtype.element
         if element is None:
@@ -200,11 +201,11 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
             part.put(codes[first : first + QUADRANT_GROUPS])
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F / 4): four elements a partition and cycle."""
+        """max(MIN_II, F / 4): four elements per partition and cycle."""
         return lane_cost(core, Engine.vector, n.F / core.vector_quantize_elements_per_cycle)
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """Groups of which every element is written, and their scales."""
+        """The groups of which every element is written, and their scales."""
         del tile
         groups = np.asarray(grouped(flags.reshape(len(flags), -1)).all(axis=-1))
         if not groups.any():
@@ -217,7 +218,7 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
         ]
 
     def _pad_scales(self) -> None:
-        """Zero where nothing wrote; scales that were packed there before stay."""
+        """Write zero to unwritten rows; scales that were packed there before stay."""
         scale = self.dst_scale
         if scale.index is None:
             scale.array.view(np.uint8)[~scale.written_flags()] = 0
@@ -228,10 +229,10 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
 
 
 class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
-    """``dst (+)= (stationary * scale).T @ (moving * scale)``, contracted over K and x4.
+    """``dst (+)= (stationary * scale).T @ (moving * scale)``, contracted over 4 K elements.
 
-    Stationary [K, M] and moving [K, N] hold four FP8 or FP4 elements in each packed element; their
-    scales lie as quantize_mx writes them. Accumulation is as in nc_matmul.
+    Stationary [K, M] and moving [K, N] have packed elements of four FP8 or FP4 numbers; scales are
+    laid out as by quantize_mx. Accumulation is as in nc_matmul.
     """
 
     state = (StateUse(State.accumulation, "update"),)
@@ -254,10 +255,10 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
         """From NeuronCore-v4 on: K a multiple of 32 up to 128, M even up to 128, N up to 4096.
 
         - N is up to 8192 with a bfloat16 dst.
-        - Tiles are of rows alone: 128, 64 or 32, from a multiple of their length.
-        - Scales have one element for each of the data, in the quadrant of the data.
-        - `.indirect()` views: dst, and each input together with its scales by the same index, at
-          tile_position (0, 0).
+        - Only row tiles of the array: of length 128, 64 or 32, starting at a multiple of it.
+        - Scales have one element per packed element, in the quadrant of their data.
+        - `.indirect()` views: for dst, and for an input together with its scales by the same index,
+          at tile_position (0, 0).
         """
         self._check_mx(core, n.K)
         if n.M % 2:
@@ -286,7 +287,7 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
         self._check_indirect(core)
 
     def execute(self, machine: Machine) -> None:
-        """Dequantized in float32; each element of dst is overwritten or added to."""
+        """Inputs are dequantized to float32; each element of dst is overwritten or added to."""
         for name, data in self._scaled().items():
             index, own = index_of(data), index_of(getattr(self, name))
             if (
@@ -304,7 +305,7 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
         multiply_onto(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(N, min(64, M)): four times the contraction of bfloat16 in the same time."""
+        """max(N, min(64, M)): the time of bfloat16 for four times its contraction length."""
         cycles = streaming_cycles(core, n.N, n.M)
         return array_cost(core, cycles, 2.0 * PACKED_ELEMENTS * n.K * n.M * n.N, self.tile_size)
 

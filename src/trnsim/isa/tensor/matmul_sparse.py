@@ -1,7 +1,7 @@
 """Structured sparsity on the Tensor Engine: the sparse matmul of the Trainium2 guide.
 
-AWS publishes no name for it in `nki.isa`: the section of the guide is commented out, and what it
-leaves open is decided here and said in the class.
+`nki.isa` has no such instruction and the section of the guide is commented out; our choices where
+it is silent are listed in the class.
 
 Source: trainium2_arch.rst, M:N Structured Sparsity.
 """
@@ -51,16 +51,16 @@ _MOVING_AXES = 3
 
 
 class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_published=False):
-    """``dst (+)= expand(stationary, tag).T @ moving``: a sparse stationary tile, R times as long.
+    """``dst (+)= expand(stationary, tag).T @ moving``, with a stationary tile of M:N sparsity.
 
-    Stationary [K, M] holds `kept` of every R * `kept` values along the contraction, R being
-    `compress_ratio`; moving is [K, R, N], element (k, r) being number ``k * R + r`` of the
-    contraction; tag [K, M / 4] in uint16 holds the place of each value within its block in 4 bits,
-    four to an element, the first in the lowest bits.
+    Stationary [K, M] holds `kept` of every R * `kept` values along the contraction, where R is
+    `compress_ratio`. Moving is [K, R, N]; its element (k, r) is number ``k * R + r`` of the
+    contraction. Tag [K, M / 4] of uint16 holds the index of each value within its block, 4 bits
+    each, four per element, the first in the lowest bits.
 
     Note:
-        AWS documents shapes and sizes. The order of a block's elements and of the tags is ours: its
-        sample maps tags by a function (`squeeze_tags`) that it does not show.
+        AWS documents shapes and sizes. The order of a block's elements and of the tags is our
+        choice: AWS's sample packs tags by a function (`squeeze_tags`) that it does not show.
     """
 
     state = (StateUse(State.accumulation, "update"),)
@@ -76,8 +76,7 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_p
     def check(self, core: NeuronCore, n: Dims) -> None:
         """From NeuronCore-v3 on.
 
-        - The pattern `kept` of `kept * compress_ratio` is one that the array has, and K a multiple
-          of kept.
+        - `kept`:`kept * compress_ratio` is a pattern of the array, and K a multiple of kept.
         - moving is [K, compress_ratio, N]; tag has a quarter of the free size of stationary.
         - K and M up to 128, N up to 512, within one PSUM bank before v4.
         - dst is float32, from v4 on also bfloat16; both inputs are tfloat32, or neither.
@@ -108,7 +107,7 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_p
         multiply_onto(self, machine.core, self.dst, dense, moving, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(N, min(64, M)), as a dense matmul of [K, M]; the zeros left out are no operations."""
+        """max(N, min(64, M)), as a dense matmul of [K, M]; the zeros take no time."""
         cycles = streaming_cycles(core, n.N, n.M)
         return array_cost(core, cycles, 2.0 * n.K * n.M * n.N)
 
@@ -164,4 +163,4 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_p
 
 
 nc_matmul_sparse = NcMatmulSparse
-"""The instruction under the name that the guide gives it."""
+"""The instruction under the guide's name."""

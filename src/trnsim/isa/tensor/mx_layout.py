@@ -1,9 +1,9 @@
-"""Where microscaling groups and their scales lie in SBUF.
+"""Layout of microscaling groups and their scales in SBUF.
 
-A scaling group is 8 partitions x 4 elements, and one 8-bit scale holds for it. Data of P partitions
-has P / 8 rows of scales, which lie in the quadrant of their data: the four groups of quadrant q
-have their scales in rows 32q to 32q + 3 of the scale tile, whose other rows belong to whoever
-packs further scales there.
+A scaling group is 8 partitions x 4 elements and shares one 8-bit scale. Data of P partitions has
+P / 8 rows of scales, in the quadrant of their data: the four groups of quadrant q have their
+scales in rows 32q to 32q + 3 of the scale tile. Its other rows are free for the scales of other
+tensors.
 
 Source: trainium3_arch.rst, Quad-MXFP8/MXFP4 Matmul Performance; mxfp-matmul.rst, Scale Tensor and
 Packing Scale Values.
@@ -28,12 +28,12 @@ QUADRANT_GROUPS: Final = QUADRANT // GROUP_PARTITIONS
 
 
 def scale_rows(partitions: int) -> int:
-    """The rows of a scale tile up to its last scale: 4 in each quadrant of 32."""
+    """Number of rows of a scale tile up to its last scale: 4 in each quadrant of 32."""
     return (partitions // QUADRANT - 1) * QUADRANT + QUADRANT_GROUPS
 
 
 def scale_tiles(scale: Tile, partitions: int) -> list[Tile]:
-    """The rows that hold the scales of data of `partitions`: a tile of four for each quadrant."""
+    """The rows with the scales of `partitions` of data: a tile of four rows per quadrant."""
     return [
         _rows(scale, first, first + QUADRANT_GROUPS) for first in range(0, partitions, QUADRANT)
     ]
@@ -49,7 +49,7 @@ def _rows(tile: Tile, first: int, end: int) -> Tile:
 
 
 def grouped(flat: Array) -> Array:
-    """[P, 4 F] as [P / 8, F, 32]: the values that share a scale along the last axis."""
+    """[P, 4 F] as [P / 8, F, 32]; the values along the last axis share a scale."""
     split = flat.reshape(len(flat) // GROUP_PARTITIONS, GROUP_PARTITIONS, -1, PACKED_ELEMENTS)
     return split.transpose(0, 2, 1, 3).reshape(len(split), -1, MX_BLOCK)
 

@@ -1,4 +1,4 @@
-"""What the Tensor Engine's matmuls share: tiles of its array, PSUM banks, accumulation, price."""
+"""Common parts of the matmuls: tiles of the array, PSUM banks, accumulation, price."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _PAIR = 2
 
 
 def moving_free_max(core: NeuronCore, dst: Tile) -> int:
-    """Columns that one matmul may stream: as many elements of `dst` as its PSUM room holds."""
+    """Most columns of one matmul: as many elements of dst's dtype as it may write to PSUM."""
     is_short = dst.dtype == BFLOAT16
     return int(core.features.matmul_bfloat16_columns_max if is_short else core.moving_free_max)
 
 
 def dst_dtypes(core: NeuronCore) -> tuple[Dtype, ...]:
-    """What a matmul may write to PSUM."""
+    """The dtypes that a matmul may write to PSUM."""
     return tuple(d for d in (FLOAT32, BFLOAT16) if d.name in core.features.matmul_dst_dtypes)
 
 
 def check_limits(instruction: Instruction, core: NeuronCore, n: Dims, dst: Tile) -> None:
-    """K, M and N that the array and PSUM hold, and PSUM banks."""
+    """Refuse K, M or N beyond the array and PSUM, and dst across PSUM banks."""
     limits = {"K": core.pe_rows, "M": core.pe_columns, "N": moving_free_max(core, dst)}
     if any(n[axis] > limit for axis, limit in limits.items()):
         instruction.refuse(
@@ -49,7 +49,7 @@ def check_limits(instruction: Instruction, core: NeuronCore, n: Dims, dst: Tile)
 
 
 def check_bank(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
-    """Within one PSUM bank, unless the core's matmuls reach across."""
+    """Refuse a dst across PSUM banks, unless the core's matmuls can write to several."""
     bank_bytes = int(core.psum_bank_bytes)
     first, last = (byte // bank_bytes for byte in dst.box[2:])
     if first != last and not core.features.matmul_across_banks:
@@ -62,7 +62,7 @@ def check_bank(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
 
 
 def check_formats(instruction: Instruction, core: NeuronCore, *dtypes: Dtype) -> None:
-    """Every dtype is one that the core has."""
+    """Refuse dtypes that the core lacks."""
     for dtype in dtypes:
         check_support(
             instruction,
@@ -81,7 +81,7 @@ def check_tiling(
     position: tuple[int, ...] | None,
     size: tuple[int, ...] | None,
 ) -> None:
-    """Row and column tiles of the array: sizes, starts, and a stationary tile that fits."""
+    """Refuse tiles of the array with illegal sizes or starts, or too small for stationary."""
     if not position and not size:
         return
     if not position or not size or len(position) != _PAIR or len(size) != _PAIR:
@@ -102,7 +102,7 @@ def check_tiling(
 def _check_edges(
     instruction: Instruction, core: NeuronCore, position: tuple[int, ...], size: tuple[int, ...]
 ) -> None:
-    """Along each edge of the array a legal length, from a multiple of it."""
+    """Refuse a tile without a legal length, or a start that is no multiple of it, along an edge."""
     source = f"{instruction.source}, Tiling mode"
     edges = (int(core.pe_rows), int(core.pe_columns))
     for name, edge, start, length in zip(("row", "column"), edges, position, size, strict=True):
@@ -127,7 +127,7 @@ def _listed(numbers: Iterable[int]) -> str:
 
 
 def tile_sizes(core: NeuronCore, edge: int) -> list[int]:
-    """The lengths into which an edge of the array divides: 128, 64 and, from v3 on, 32."""
+    """The legal tile lengths along an edge of the array: 128, 64 and, from v3 on, 32."""
     halves = (edge, edge // 2, edge // (2 * 2))
     return [length for length in halves if length >= core.pe_tile_minimum]
 
@@ -142,12 +142,12 @@ def multiply_onto(
 ) -> None:
     """``dst (+)= left @ right``, in float32, rounded at each write.
 
-    With accumulate=None each element of dst is overwritten by the first matmul on it since the
-    allocation, and added to by later ones. What other instructions write does not count as the
-    first, and before v4 a matmul cannot add to it.
+    With accumulate=None the first matmul onto each element of dst since its allocation overwrites
+    it, and later ones add. Writes by other instructions do not count as the first, and before v4 a
+    matmul cannot add to them.
 
     Raises:
-        UndefinedBehavior: accumulation onto what no matmul wrote last.
+        UndefinedBehavior: for accumulation onto elements that no matmul wrote last.
     """
     out = dst.output() if dst.shape == (left.shape[0], right.shape[1]) else None
     if accumulate is False or (accumulate is None and _is_fresh(dst)):
@@ -169,7 +169,7 @@ def multiply_onto(
 
 
 def mark_started(dst: Tile) -> None:
-    """A matmul has written every element of `dst` now."""
+    """Record that a matmul has written every element of `dst`."""
     storage = dst.storage
     if isinstance(dst.index, SnakeIndex):
         pattern = storage.started(dst.footprint)
@@ -181,11 +181,11 @@ def mark_started(dst: Tile) -> None:
 def array_cost(
     core: NeuronCore, cycles: float, flops: float = 0.0, size: tuple[int, ...] | None = None
 ) -> Cost:
-    """An interval of `cycles`, and the time in which the last column crosses the array's rows.
+    """Interval: `cycles`; latency: the time in which the last column crosses the array's rows.
 
-    A matmul on a tile of the array leaves the other tiles to its neighbours: it takes its share of
-    the interval, and the rest is latency. LoadStationary is up to four times as fast as the matmul
-    and runs behind the one before, so it is never what bounds the interval.
+    A matmul on a tile of the array leaves the other tiles to others: its interval is its share of
+    the cycles, and the rest is latency. LoadStationary is up to four times as fast as a matmul and
+    overlaps the previous one, so it never bounds the interval.
 
     Source: nki.isa.nc_matmul, Tiling mode; trainium_inferentia2_arch.rst, Background and Fast
     LoadStationary.
@@ -210,7 +210,7 @@ def _places(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
 
 
 def _is_fresh(dst: Tile) -> bool:
-    """Whether no matmul has written any element of `dst`."""
+    """Whether no element of `dst` has been written by a matmul."""
     return dst.storage.accumulating.is_disjoint(*_own_runs(dst))
 
 
@@ -222,24 +222,24 @@ def _is_started(dst: Tile) -> bool:
 
 
 def _own_runs(dst: Tile) -> tuple[AccessPattern, int]:
-    """The tile's contiguous runs within the tensor's own bytes, and the bytes of one."""
+    """The tile's contiguous runs in the tensor's own bytes, and the bytes of one run."""
     runs, run_bytes = dst.layout.runs
     return dst.storage.started(runs), run_bytes
 
 
 def _started(dst: Tile) -> Array:
-    """One boolean an element of `dst`: whether a matmul has written it."""
+    """One boolean per element of `dst`: whether a matmul has written it."""
     return _flags(dst.storage.accumulating, dst)
 
 
 def _flags(mask: ByteMask, dst: Tile) -> Array:
-    """One boolean an element of `dst`: whether it is in a set of the tensor's own bytes."""
+    """One boolean per element of `dst`: whether it is in `mask`, a set of own bytes."""
     flags = mask.of(dst.storage.started(dst.footprint), dst.dtype.itemsize)
     return flags[_places(dst, dst.index)] if isinstance(dst.index, SnakeIndex) else flags
 
 
 def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
-    """accumulate=True needs a started accumulation; on some cores any written value will do."""
+    """Refuse accumulate=True onto elements that no matmul (on some cores: nothing) has written."""
     if _is_started(dst):
         return
     is_written = dst.is_written()
@@ -257,7 +257,7 @@ def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> Non
 
 
 def _check_unset(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
-    """Where a matmul adds to matmuls alone, nothing else wrote what it adds to since they began."""
+    """On cores where matmuls add only to matmuls, refuse dst written by others since the start."""
     storage = dst.storage
     if core.features.matmul_onto_written or not storage.is_set_since:
         return

@@ -1,4 +1,4 @@
-"""Transposes between partitions and the free axis: nc_transpose, and what nc_matmul shares."""
+"""Transposes between partitions and the free axis: nc_transpose, and helpers for nc_matmul."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
     """``dst = data.T`` between the partition axis and the flattened free axes.
 
     The Tensor Engine does up to [128, 128] from SBUF to PSUM, the Vector Engine up to [32, 32].
-    The Tensor Engine of v2 multiplies with an identity matrix, so that one NaN or infinity spreads
-    over its row of dst; everything else moves bits. FP8 elements of dst that lie two bytes apart
-    get a zero byte above on the Tensor Engine from v3 on.
+    The Tensor Engine of v2 multiplies by an identity matrix, so one NaN or infinity spreads over
+    its row of dst; all others move bits. From v3 on the Tensor Engine writes FP8 as 16 bits:
+    elements of dst that lie two bytes apart get a zero upper byte.
     """
 
     dst: Tile = writes("F P", SBUF, PSUM)
@@ -80,7 +80,7 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
             check_bank(self, core, self.dst)
 
     def execute(self, machine: Machine) -> None:
-        """Bits as stored, but for the products of the Tensor Engine of v2."""
+        """Bit for bit, except on the Tensor Engine of v2, which multiplies."""
         data = self.data.bits()
         # A copy first: numpy transposes packed rows in half the time of strided ones.
         flat = np.ascontiguousarray(data.reshape(data.shape[0], -1))
@@ -96,11 +96,11 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
             self.dst.put(flat.T)
 
     def movement(self) -> Movement:
-        """Rows become columns."""
+        """The transpose of data with flattened free axes."""
         return Movement(self.data, self.dst, transposed_rows)
 
     def written_tiles(self) -> list[Tile]:
-        """Dst, with the zero bytes above spaced FP8 elements on the Tensor Engine."""
+        """Dst; on the Tensor Engine with the zero upper bytes of spaced FP8 elements."""
         on_array = self.engine is not Engine.vector and self.dst.memory is PSUM
         return [transposed_dst(self.dst) if on_array else self.dst]
 
@@ -125,9 +125,9 @@ def _has_non_finite(bits: Array, dtype: Dtype) -> bool:
 
 
 def transposed_dtypes(core: NeuronCore, source: Dtype, dst: Tile) -> tuple[Dtype, ...]:
-    """What the transpose of `source` may be written to in PSUM.
+    """The dtypes to which a transpose of dtype `source` may be written in PSUM.
 
-    From v3 on FP8 arrives as 16 bits: an element two bytes wide, or every other byte of `dst`.
+    From v3 on FP8 arrives as 16 bits: as a two-byte element, or in every other byte of `dst`.
     """
     if not core.features.bit_transpose or source.itemsize > 1:
         return (source, FLOAT32)
@@ -135,14 +135,14 @@ def transposed_dtypes(core: NeuronCore, source: Dtype, dst: Tile) -> tuple[Dtype
 
 
 def transposed_dst(dst: Tile) -> Tile:
-    """What a transpose writes: `dst`, with the zero bytes above spaced FP8 elements."""
+    """The tile that a transpose writes: `dst`, with the zero upper bytes of spaced FP8 elements."""
     if dst.dtype.itemsize > 1 or not _is_spaced(dst):
         return dst
     return Tile(dst.storage, UINT16, dst.pattern, dst.index)
 
 
 def put_transposed(dst: Tile, bits: Array) -> None:
-    """Write elements as stored; FP8 becomes 16 bits with zeros above, a wider dst takes values."""
+    """Write `bits` to dst: FP8 as 16 bits with a zero upper byte, a wider dst gets values."""
     target = transposed_dst(dst)
     if bits.dtype.itemsize == 1 and target.dtype.itemsize == _WIDE_BYTES:
         target.put(bits.view(np.uint8).astype(np.uint16).view(target.dtype.dtype))
@@ -153,7 +153,7 @@ def put_transposed(dst: Tile, bits: Array) -> None:
 
 
 def _is_spaced(dst: Tile) -> bool:
-    """Whether one-byte elements lie two bytes apart, the first at an even byte."""
+    """Whether `dst` has one-byte elements two bytes apart, the first at an even byte."""
     pattern = dst.pattern
     axes = zip(pattern.strides_bytes, pattern.shape, strict=True)
     places = [pattern.offset_bytes, pattern.strides_bytes[-1]]

@@ -1,9 +1,9 @@
-"""The accumulator registers of the Vector Engine, and what `reduce_cmd` does with them.
+"""Reductions into the accumulator registers of the Vector Engine, by `reduce_cmd`.
 
 Reductions take the float32 results before they are rounded to the dtype of `dst`: range_select's
 note on stability has -inf in a bfloat16 `dst` beside FP32_MIN in a float32 `reduce_res`. The order
-in which a lane adds is not documented; here it is numpy's. The lanes are those of the partitions
-from which the engine reads its data.
+in which a lane adds is not documented; here it is numpy's. Lanes are those of the partitions that
+the engine reads.
 
 Source: nki.isa.tensor_scalar_reduce, nki.isa.exponential: Accumulator behavior.
 """
@@ -31,7 +31,7 @@ _ACCUMULATES_NOTHING = (ReduceCmd.idle, ReduceCmd.reset)
 def check_command(
     instruction: Instruction, command: ReduceCmd, reduce_res: Tile | None, *legal: ReduceCmd
 ) -> None:
-    """Refuse another command than `legal`, and a `reduce_res` that nothing fills."""
+    """Refuse a command not in `legal`, and a `reduce_res` where the command accumulates nothing."""
     if command not in legal:
         instruction.refuse(
             f"reduce_cmd {getattr(command, 'name', command)}; legal: "
@@ -54,10 +54,10 @@ def starting(
     values: Array,
     initial: Tile | float | None = None,
 ) -> Float32Array:
-    """What the registers hold as `command` starts, [P, 1] for `values` from partition `first` on.
+    """Initial register values for `command`, [P, 1], for `values` from partition `first` on.
 
     Raises:
-        UndefinedBehavior: where `reduce` continues what nothing started.
+        UndefinedBehavior: if `reduce` continues an accumulator that nothing reset.
     """
     lanes = len(values)
     if command is ReduceCmd.reduce:
@@ -79,7 +79,7 @@ def accumulate(
     """Reduce float32 `values` along the free axes into the registers from partition `first` on.
 
     Returns:
-        What the registers hold then, [P, 1]; None where `command` accumulates nothing.
+        The new register values, [P, 1]; None if `command` accumulates nothing.
     """
     registers = machine.accumulators[Engine.vector]
     if command is ReduceCmd.idle:

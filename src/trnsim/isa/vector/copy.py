@@ -29,9 +29,9 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
     engine: Engine = Engine.unknown
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """GpSimd has no way to PSUM, and copies no `.indirect()` view.
+        """GpSimd cannot access PSUM, nor copy `.indirect()` views.
 
-        - The Scalar Engine of v2 copies by `activation` alone.
+        - The Scalar Engine of v2 has no tensor_copy; it copies by `activation`.
         """
         del n
         engine = self.chosen_engine(core)
@@ -55,7 +55,7 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
             )
 
     def execute(self, machine: Machine) -> None:
-        """Bit-accurate where dtypes agree, on the Scalar Engine too from v3 on.
+        """Bit for bit where dtypes agree, on the Scalar Engine too from v3 on.
 
         Source: trainium2_arch.rst, Scalar Engine.
         """
@@ -66,7 +66,7 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
             self.dst.store(self.src.load())
 
     def movement(self) -> Movement:
-        """Element by element."""
+        """Element by element, in order."""
         return Movement(self.src, self.dst, as_it_is)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
@@ -79,8 +79,8 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     """``dst = value`` in every element, rounded once to the dtype of `dst`.
 
     Note:
-        NKI 0.3 refuses a float for an integer tile. A float zero is taken all the same: AWS's own
-        library passes it for scales (nki-library 2.29, gate_up_projection_mx.py).
+        NKI 0.3 refuses a float for an integer tile. A float zero is legal here: AWS's own library
+        passes it for scales (nki-library 2.29, gate_up_projection_mx.py).
     """
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -91,7 +91,7 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         """The value matches the dtype.
 
         - `value` is a number; an int for an integer dtype; 0 for a packed one.
-        - GpSimd has no way to PSUM.
+        - GpSimd cannot access PSUM.
         """
         del n
         if isinstance(self.value, Tile):
@@ -111,13 +111,13 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
             )
 
     def execute(self, machine: Machine) -> None:
-        """The same for every dtype."""
+        """One value in every element."""
         del machine
         value = round_to(np.asarray([self.value], np.float64), self.dst.dtype)
         self.dst.fill(value)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F/2) for zero in 16 bits, else max(MIN_II, F)."""
+        """max(MIN_II, F/2) for zero in a 16-bit dtype, else max(MIN_II, F)."""
         halves = self.value == 0 and self.dst.dtype.is_float and self.dst.dtype.itemsize == _HALF
         return lane_cost(core, self.chosen_engine(core), n.F / (2 if halves else 1))
 

@@ -1,4 +1,4 @@
-"""Element by element: tensor_tensor, tensor_scalar, scalar_tensor_tensor, reciprocal."""
+"""Elementwise arithmetic: tensor_tensor, tensor_scalar, scalar_tensor_tensor, reciprocal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _EXACT_INTEGERS = (INT32, UINT32)
 
 
 def _check_bitvec(instruction: Instruction, operator: AluOperator, *tiles: Tile) -> None:
-    """Bitvec operators work on integers as they are stored."""
+    """Refuse tiles other than integers for bitvec operators."""
     others = [tile for tile in tiles if not tile.dtype.is_integer]
     if operator.is_bitvec and others:
         instruction.refuse(
@@ -52,7 +52,7 @@ def _check_bitvec(instruction: Instruction, operator: AluOperator, *tiles: Tile)
 
 _STREAMED = ("add", "subtract", "multiply")
 _STREAMED_SPEEDUP = 2
-"""For these operators on contiguous bfloat16 in SBUF. Source: nki.isa.tensor_tensor of SDK 2.26."""
+"""Speedup on contiguous bfloat16 in SBUF. Source: nki.isa.tensor_tensor of SDK 2.26."""
 
 
 def _is_dense_bfloat16(tile: Tile) -> bool:
@@ -62,7 +62,7 @@ def _is_dense_bfloat16(tile: Tile) -> bool:
 class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     """``dst = data1 <op> data2``, element by element, computed in float32.
 
-    int32 and uint32 are exact on GpSimd, which is chosen for them unless an operand is in PSUM.
+    int32 and uint32 are exact on GpSimd, the default engine for them unless an operand is in PSUM.
     """
 
     spread = "elements"
@@ -131,7 +131,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         self.dst.store(apply(operator, first, second, out=out))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """F cycles with one input in PSUM, else 2F; halved where all are 16-bit floats (v3 on).
+        """F cycles with one input in PSUM, else 2F; halved for 16-bit floats alone (v3 on).
 
         Before v3 only sums, differences and products of contiguous bfloat16 take F.
         """
@@ -158,12 +158,12 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
     """``dst = (data <op0> operand0) <op1> operand1`` with operands broadcast along the free axis.
 
     Operands are numbers or [P, 1] tiles; arithmetic is float32. `reverse0` and `reverse1` swap the
-    two sides of an operator; an operator that is `None` or `nl.bypass` lets the data pass.
+    two sides of an operator; the operators `None` and `nl.bypass` pass the data through.
 
     Note:
-        AWS states the Scalar Engine's operators for trn2; they are taken to hold on every
-        generation. AWS excludes indirect views where the operator matches an address calculation in
-        integers, and does not say what matches; nothing is refused for it.
+        AWS lists the Scalar Engine's operators for trn2; they are assumed for every generation. AWS
+        excludes indirect views where the operator matches an integer address calculation, without
+        saying which ones do; nothing is refused for that.
     """
 
     spread = "elements"
@@ -190,8 +190,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         - Operands of arithmetic operators are numbers or float32 tiles; a unary operator takes None
           or 0.
         - Bitvec operators take integers as data, dst and operands, on the Vector Engine.
-        - The Scalar Engine has (multiply, add), multiply and add; GpSimd has rsqrt, of what is in
-          SBUF.
+        - The Scalar Engine has (multiply, add), multiply and add; GpSimd has rsqrt, in SBUF only.
         """
         del n
         first, second = (operator_of(self, op, core, may_bypass=True) for op in ("op0", "op1"))
@@ -208,7 +207,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         self._check_engine(core, first, second)
 
     def execute(self, machine: Machine) -> None:
-        """Float32 chain, or integers as stored for bitvec operators."""
+        """Both operators in float32, or on integers as stored for bitvec operators."""
         del machine
         first = (ALU[self.op0 or BYPASS.name], self.operand0, self.reverse0)
         second = (ALU[self.op1 or BYPASS.name], self.operand1, self.reverse1)
@@ -228,7 +227,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         self.dst.store(result)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F) for one operator as for two; the copies' performance modes apply.
+        """max(MIN_II, F) for one or two operators; the performance modes of copies apply.
 
         rsqrt on GpSimd takes four times as long.
         """
@@ -241,7 +240,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         return [tile for _, tile in self.tiles() if tile.memory is PSUM]
 
     def _check_engine(self, core: NeuronCore, first: AluOperator, second: AluOperator) -> None:
-        """The Scalar Engine multiplies and adds; GpSimd takes roots, of what is in SBUF."""
+        """Refuse operators that the engine lacks, and PSUM on GpSimd."""
         engine = self.chosen_engine(core)
         names = (first.name, None if second is BYPASS else second.name)
         if engine is Engine.scalar and names not in _SCALAR_ENGINE_PAIRS:
@@ -300,7 +299,7 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
         self.dst.store(apply(ALU[self.op1], data, second, reverse=self.reverse1, out=out))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """F for bfloat16 data and operand1, subtract then multiply and an even F, else 2F."""
+        """F for bfloat16 data and operand1, subtract then multiply, and an even F; else 2F."""
         is_bfloat16 = self.data.dtype == self.operand1.dtype == BFLOAT16
         is_fast = is_bfloat16 and (self.op0, self.op1) == ("subtract", "multiply") and n.F % 2 == 0
         return lane_cost(core, Engine.vector, n.F * (1 if is_fast else 2))
@@ -315,7 +314,7 @@ class Reciprocal(Instruction, engines=(Engine.vector,)):
     data: Tile = reads("P F", SBUF, PSUM)
 
     def execute(self, machine: Machine) -> None:
-        """More precise than the Scalar Engine's approximation; exact division here."""
+        """Float32 division; the hardware is more precise than the Scalar Engine's approximation."""
         del machine
         self.dst.store(ALU["reciprocal"].apply(self.data.load()))
 

@@ -39,14 +39,14 @@ _INTEGERS = (INT8, INT16, INT32, UINT8, UINT16)
 
 
 class Exponential(Instruction, engines=(Engine.vector,)):
-    """``dst = exp(src - max_value)``, and its sum along the free axes into `reduce_res`.
+    """``dst = exp(src - max_value)``; ``reduce_res = sum(dst)`` along the free axes.
 
-    `max_value` is a number or a float32 [P, 1] tile. The sum is of the float32 results, before
-    `dst` rounds them. Without `reduce_res` it stays in the accumulator registers.
+    `max_value` is a number or a float32 [P, 1] tile. The sum is of the float32 results, before they
+    are rounded to dst. Without `reduce_res` it stays in the accumulator registers.
 
     Note:
-        The sum is of the float32 results, before they are rounded; AWS does not say which, nor the
-        order in which a lane adds. idle leaves the registers undefined.
+        AWS does not say that the sum is taken before rounding, nor the order in which a lane adds.
+        idle leaves the registers undefined.
     """
 
     state = (StateUse(State.accumulators, "update"),)
@@ -66,8 +66,8 @@ class Exponential(Instruction, engines=(Engine.vector,)):
         - src and dst have up to 4 dimensions.
         - `max_value` and `reduce_init` are numbers or float32 tiles; reduce_init is 0 without
           load_reduce.
-        - `reduce_cmd` is idle, reset_reduce, reduce or load_reduce; `reduce_res` needs one that
-          accumulates.
+        - `reduce_cmd` is idle, reset_reduce, reduce or load_reduce; `reduce_res` needs one of the
+          last three.
         """
         del n
         check_support(

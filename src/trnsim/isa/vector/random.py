@@ -1,6 +1,6 @@
-"""Pseudo-random numbers: rng, rand2, dropout, and the state that they draw from.
+"""Pseudo-random numbers: rng, rand2, dropout, and the state of their generators.
 
-What AWS leaves open of the generators is decided in `trnsim.isa.numerics.xorwow`.
+`trnsim.isa.numerics.xorwow` has our choices where AWS does not describe the generators.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _INTEGERS: Final = (INT8, INT16, INT32, UINT8, UINT16, UINT32)
 _FLOATS: Final = (FLOAT8_E4M3, FLOAT8_E5M2, FLOAT16, BFLOAT16, FLOAT32, TFLOAT32)
 _SEED_BYTES: Final = 4
 _RANK: Final = 2
-# float32 has 24 bits of mantissa, so that these fractions of [0, 1) are exact.
+# float32 has a 24-bit significand, so these fractions in [0, 1) are exact.
 _LOW_BITS: Final = np.uint32(8)
 _FRACTION: Final = np.float32(2.0**-24)
 _WORD_FRACTION: Final = 2.0**-32
 
 
 def _check_engine(instruction: Instruction, core: NeuronCore, has: Has) -> None:
-    """The core's engine has the instruction, and GpSimd stays out of PSUM."""
+    """Refuse an engine that lacks the instruction on this core, and PSUM on GpSimd."""
     engine = instruction.chosen_engine(core)
     check_support(
         instruction,
@@ -65,25 +65,25 @@ def _check_engine(instruction: Instruction, core: NeuronCore, has: Has) -> None:
 
 
 def _random_cost(core: NeuronCore, engine: Engine, elements: int) -> Cost:
-    """F, or F/4 on the Vector Engine of v4; on GpSimd 150 + F, assumed as iota."""
+    """F, or F/4 on the Vector Engine of v4; on GpSimd 150 + F (assumed, as for iota)."""
     if engine is Engine.gpsimd:
         return lane_cost(core, engine, core.gpsimd_overhead_cycles + elements)
     return lane_cost(core, engine, elements / core.vector_random_values_per_cycle)
 
 
 def _draw(machine: Machine, engine: Engine, tile: Tile) -> Array:
-    """32 random bits for each element of `tile`, in its shape."""
+    """Random 32-bit numbers in the shape of `tile`."""
     count = tile.pattern.elements // tile.partitions
     bits = machine.random[engine].draw(tile.start_partition, tile.partitions, count)
     return bits.reshape(tile.shape)
 
 
 class Rng(Instruction, engines=(Engine.vector, Engine.gpsimd)):
-    """``dst = 32 random bits an element``, of which a smaller integer keeps the low ones.
+    """``dst = 32 random bits per element``; smaller integers keep the low bits.
 
     Note:
-        The distribution is that of the chip, the bits are not: `trnsim.isa.numerics.xorwow` says
-        what AWS leaves open of the generators.
+        The distribution is the chip's, the bits are not: `trnsim.isa.numerics.xorwow` lists what
+        AWS leaves open.
     """
 
     state = (StateUse(State.generators, "update"),)
@@ -94,14 +94,14 @@ class Rng(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """GpSimd from NeuronCore-v3 on.
 
-        - GpSimd has no way to PSUM.
+        - GpSimd cannot access PSUM.
         """
         del n
         engine = self.chosen_engine(core)
         _check_engine(self, core, lambda core: engine.name in core.features.rng_engines)
 
     def execute(self, machine: Machine) -> None:
-        """The next numbers of the engine's generators."""
+        """The next numbers from the engine's generators."""
         bits = _draw(machine, self.chosen_engine(machine.core), self.dst)
         dtype = self.dst.dtype.dtype
         self.dst.put(bits.astype(f"u{dtype.itemsize}").view(dtype))
@@ -114,11 +114,11 @@ class Rng(Instruction, engines=(Engine.vector, Engine.gpsimd)):
 class Rand2(Instruction, engines=(Engine.vector,)):
     """``dst = min + u * (max - min)``, u uniform in [0, 1), in float32.
 
-    `min` and `max` are numbers or [P, 1] tiles; integers are rounded to nearest even on write.
+    `min` and `max` are numbers or [P, 1] tiles; an integer dst is rounded to nearest even.
 
     Note:
-        The distribution is that of the chip, the bits are not: `trnsim.isa.numerics.xorwow` says
-        what AWS leaves open of the generators.
+        The distribution is the chip's, the bits are not: `trnsim.isa.numerics.xorwow` lists what
+        AWS leaves open.
     """
 
     state = (StateUse(State.generators, "update"),)
@@ -140,7 +140,7 @@ class Rand2(Instruction, engines=(Engine.vector,)):
             self._check_range(self.min, self.max, is_legal=self.min < self.max)
 
     def execute(self, machine: Machine) -> None:
-        """The upper 24 bits of each number as a fraction; never beyond `max`."""
+        """The upper 24 bits of a random number as a fraction u; results do not exceed `max`."""
         bits = _draw(machine, Engine.vector, self.dst)
         low, high = (np.asarray(along_free_axis(x, bits), np.float32) for x in (self.min, self.max))
         self._check_range(low.max(), high.min(), is_legal=bool((low < high).all()))
@@ -162,8 +162,8 @@ class Dropout(Instruction, engines=(Engine.vector,)):
     `prob` is a number in [0, 1] or a [P, 1] tile; elements are copied bit for bit.
 
     Note:
-        The distribution is that of the chip, the bits are not: `trnsim.isa.numerics.xorwow` says
-        what AWS leaves open of the generators.
+        The distribution is the chip's, the bits are not: `trnsim.isa.numerics.xorwow` lists what
+        AWS leaves open.
     """
 
     state = (StateUse(State.generators, "update"),)
@@ -194,7 +194,7 @@ class Dropout(Instruction, engines=(Engine.vector,)):
             self.refuse(f"prob is {self.prob}; legal: {legal}", "cast prob with nisa.tensor_copy")
 
     def execute(self, machine: Machine) -> None:
-        """Dropped where a uniform number of [0, 1) is below the probability."""
+        """An element is dropped if a uniform number in [0, 1) is below the probability."""
         bits = _draw(machine, Engine.vector, self.dst)
         dropped = bits * _WORD_FRACTION < along_free_axis(self.prob, bits)
         data = self.data.bits().reshape(self.dst.shape)
@@ -206,7 +206,7 @@ class Dropout(Instruction, engines=(Engine.vector,)):
 
 
 class SetRngSeed(Instruction, engines=(Engine.vector,)):
-    """``Vector Engine's generators = seed``: a [1, 1] tile of 32 bits seeds all lanes."""
+    """``Vector Engine's generators = seed``; a [1, 1] tile of 32 bits seeds all lanes."""
 
     state = (StateUse(State.generators, "write"),)
 
@@ -232,7 +232,7 @@ class SetRngSeed(Instruction, engines=(Engine.vector,)):
 
 
 class _RandomStateInstruction(Instruction, engines=()):
-    """What the two have in common: states of [P, 6] words (GpSimd), [P, 24] (Vector Engine)."""
+    """Common base of the state instructions: [P, 6] words (GpSimd), [P, 24] (Vector Engine)."""
 
     def _check_state(self, core: NeuronCore, tile: Tile) -> None:
         engine = self.chosen_engine(core)
@@ -252,7 +252,7 @@ class _RandomStateInstruction(Instruction, engines=()):
 
 
 class RandSetState(_RandomStateInstruction, engines=(Engine.gpsimd, Engine.vector)):
-    """``the generators of an engine's lanes = src_seeds``, one partition a lane.
+    """``generator states of an engine's lanes = src_seeds``, one partition per lane.
 
     src_seeds is [P, 6] for GpSimd, [P, 24] for the Vector Engine.
     """
@@ -265,20 +265,20 @@ class RandSetState(_RandomStateInstruction, engines=(Engine.gpsimd, Engine.vecto
     def check(self, core: NeuronCore, n: Dims) -> None:
         """GpSimd from NeuronCore-v3 on, the Vector Engine from v4 on.
 
-        - 6 words a partition for GpSimd, 24 for the Vector Engine.
+        - 6 words per partition for GpSimd, 24 for the Vector Engine.
         """
         del n
         self._check_state(core, self.src_seeds)
 
     def execute(self, machine: Machine) -> None:
-        """Word for word; the next numbers follow from them."""
+        """Word for word; the next numbers are drawn from these states."""
         tile = self.src_seeds
         state = machine.random[self.chosen_engine(machine.core)]
         state.put(tile.start_partition, tile.bits())
 
 
 class RandGetState(_RandomStateInstruction, engines=(Engine.gpsimd, Engine.vector)):
-    """``dst = the generators of an engine's lanes``, one partition a lane.
+    """``dst = generator states of an engine's lanes``, one partition per lane.
 
     dst is [P, 6] for GpSimd, [P, 24] for the Vector Engine.
     """
@@ -291,13 +291,13 @@ class RandGetState(_RandomStateInstruction, engines=(Engine.gpsimd, Engine.vecto
     def check(self, core: NeuronCore, n: Dims) -> None:
         """GpSimd from NeuronCore-v3 on, the Vector Engine from v4 on.
 
-        - 6 words a partition for GpSimd, 24 for the Vector Engine.
-        - GpSimd has no way to PSUM.
+        - 6 words per partition for GpSimd, 24 for the Vector Engine.
+        - GpSimd cannot access PSUM.
         """
         del n
         self._check_state(core, self.dst)
 
     def execute(self, machine: Machine) -> None:
-        """Word for word: what nisa.rand_set_state takes back."""
+        """Word for word, as nisa.rand_set_state takes them."""
         state = machine.random[self.chosen_engine(machine.core)]
         self.dst.put(state.words(self.dst.start_partition, self.dst.partitions))

@@ -41,8 +41,8 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """The axes are the last ones, never the partition axis.
 
-        - dst has the partitions of data and the elements that remain.
-        - `op` reduces; bitvec operators take integers, and no negate.
+        - dst has the partitions of data and the remaining elements.
+        - `op` has a reduction; bitvec operators take integers and cannot negate.
         """
         del core, n
         if self.op not in _REDUCTIONS:
@@ -69,14 +69,14 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
         """Float32, or bits as stored for bitvec operators."""
         del machine
         operator = ALU[self.op]
-        assert operator.reduce is not None  # noqa: S101  `check` has seen to it
+        assert operator.reduce is not None  # noqa: S101  ensured by `check`
         data = self.data.bits() if operator.is_bitvec else self.data.load()
         first = self._axes()[0]
         result = operator.reduce(data.reshape(*data.shape[:first], -1), axis=-1)
         self.dst.store(-result if self.negate else result)
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """An element of dst needs all that it is reduced of."""
+        """The elements of dst of which all reduced elements are written."""
         kept = np.asarray(flags.reshape(*tile.shape[: self._axes()[0]], -1).all(axis=-1))
         return [(self.dst, kept)] if kept.any() else None
 
@@ -94,7 +94,7 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
         return sorted(axis + ndim if axis < 0 else axis for axis in axes)
 
     def _check_bitvec(self) -> None:
-        """Bitvec operators reduce integers as they are stored, and do not negate."""
+        """Refuse bitvec operators on other dtypes than integers, and with negate."""
         others = [tile for tile in (self.data, self.dst) if not tile.dtype.is_integer]
         if ALU[self.op].is_bitvec and (others or self.negate):
             what = others[0] if others else "negate=True"

@@ -1,4 +1,4 @@
-"""An operator with a broadcast operand, and a reduction of its results: tensor_scalar_reduce."""
+"""An operator with a broadcast operand, followed by a reduction: tensor_scalar_reduce."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _REDUCTIONS = ("add", "multiply", "maximum", "minimum")
 class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
     """``dst = data <op0> operand0; reduce_res = reduce(reduce_op, dst)`` along all free axes.
 
-    The reduction is of the float32 results, before they are rounded to the dtype of `dst`. Without
-    `reduce_res` it stays in the Vector Engine's accumulator registers, for the next instruction.
+    The reduction is of the float32 results, before they are rounded to dst. Without `reduce_res` it
+    stays in the Vector Engine's accumulator registers, for a later instruction.
 
     Note:
-        That the reduction sees the results before they are rounded is inferred from range_select,
-        whose page has -inf in a bfloat16 dst beside FP32_MIN in a float32 reduce_res. The order in
-        which a lane adds is not documented.
+        That the reduction comes before rounding is inferred from range_select, whose page has -inf
+        in a bfloat16 dst beside FP32_MIN in a float32 reduce_res. The order in which a lane adds is
+        not documented.
     """
 
     state = (StateUse(State.accumulators, "update"),)
@@ -63,8 +63,8 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """An arithmetic operator.
 
-        - `operand0` is a number or a float32 tile; a unary operator takes None or 0. reverse0 is
-          not supported.
+        - `operand0` is a number or a float32 tile, for a unary operator None or 0. reverse0 is not
+          supported.
         - `reduce_op` is add, multiply, maximum or minimum.
         - `reduce_cmd` is reset_reduce, reduce or load_reduce, the last with a `reduce_init` (a
           number or a float32 tile), the others without.
@@ -110,12 +110,12 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
             self.reduce_res.store(-total if self.reduce_res_negate else total)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F), and MIN_II more where the accumulator is read into `reduce_res`."""
+        """max(MIN_II, F), plus MIN_II to read the accumulator into `reduce_res`."""
         extra = core.accumulator_read_cycles if self.reduce_res is not None else 0.0
         return lane_cost(core, Engine.vector, n.F, extra)
 
     def _verify_number(self, name: str, operand: Operand, value: object) -> None:
-        """`operand0` has no default, but is None for a unary operator: `check` knows which."""
+        """As for any operand, but `operand0` may be None, which unary operators take."""
         if name == "operand0" and value is None:
             return
         super()._verify_number(name, operand, value)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from trnsim.dtypes import Array, Float32Array
     from trnsim.isa.language.machine import Machine
 
-# Both sides may be swapped without a change of a bit, so numpy's left-to-right scan is theirs.
+# Bit for bit commutative operators: numpy's left-to-right scan gives their results.
 _RUNNING = {
     "add": np.add.accumulate,
     "multiply": np.multiply.accumulate,
@@ -58,8 +58,8 @@ _CUMULATIVE_DTYPES = (
 class TensorTensorScan(Instruction, engines=(Engine.vector,)):
     """``dst[:, i] = (data0[:, i] <op0> dst[:, i-1]) <op1> data1[:, i]``, in float32.
 
-    `initial`, a number or a [P, 1] tile, stands for ``dst[:, -1]``. What is carried from element
-    to element is the float32 result, not what `dst` rounds it to. `reverse0` makes data0 the right
+    `initial`, a number or a [P, 1] tile, stands for ``dst[:, -1]``. The value carried from element
+    to element is the float32 result before it is rounded to dst. `reverse0` makes data0 the right
     side of op0, `reverse1` makes data1 the left side of op1.
     """
 
@@ -105,7 +105,7 @@ class TensorTensorScan(Instruction, engines=(Engine.vector,)):
     def _step_by_step(
         self, data0: Float32Array, data1: Float32Array, state: Float32Array
     ) -> Float32Array:
-        """Element by element, all lanes at once; the result replaces a copy of data0."""
+        """The scan element by element, for all lanes at once."""
         first, second = ALU[self.op0], ALU[self.op1]
         columns0, columns1 = np.array(data0.T, order="C"), np.ascontiguousarray(data1.T)
         op0, op1 = first.apply, second.apply
@@ -125,12 +125,12 @@ class TensorTensorScan(Instruction, engines=(Engine.vector,)):
 class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
     """``dst[:, i] = reg = (src[:, i] <op0> imm0) <op1> reg``, in float32.
 
-    The register starts as the identity of op1 (reset_reduce), as `imm1` (load_reduce) or as what
-    an earlier instruction left in it (reduce). `imm0` and `imm1` are numbers or [P, 1] tiles.
+    The register starts as the identity of op1 (reset_reduce), as `imm1` (load_reduce) or with the
+    value left by an earlier instruction (reduce). `imm0` and `imm1` are numbers or [P, 1] tiles.
 
     Note:
-        AWS's pseudo code has a reverse0 that the signature lacks. Its subtract takes the register
-        from the value.
+        AWS's pseudo code has a reverse0 that the signature lacks. Its subtract subtracts the
+        register from the value.
     """
 
     state = (StateUse(State.accumulators, "update"),)
@@ -195,7 +195,7 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
 
 
 def _alternating(operator: AluOperator, values: Array, start: Float32Array) -> Float32Array:
-    """``reg = value <op> reg`` element by element: AWS's subtract takes reg from the value."""
+    """``reg = value <op> reg`` for each element, as AWS's subtract: value - reg."""
     columns = np.ascontiguousarray(values.T)
     result = np.empty_like(columns)
     state: Array = start.reshape(-1)

@@ -1,8 +1,8 @@
-"""The eight largest values and where they are: max8, nc_find_index8, nc_match_replace8.
+"""The eight largest values and their indices: max8, nc_find_index8, nc_match_replace8.
 
-Values are compared in float32. A price below MIN_II, which AWS's formulas of max8 and
-nc_find_index8 allow, is not taken: MIN_II is what an instruction costs at least. That of
-nc_match_replace8 reads min(MIN_II, N); it is taken as max(MIN_II, N).
+Values are compared in float32. AWS's formulas of max8 and nc_find_index8 allow prices below
+MIN_II; here MIN_II is the minimum. Its formula of nc_match_replace8, min(MIN_II, N), is taken as
+max(MIN_II, N).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Max8(Instruction, engines=(Engine.vector,)):
     """``dst = the 8 largest values of src, descending``, duplicates kept: [P, 8].
 
     Note:
-        Whether NaN is large is not documented, and refused. The older price is below MIN_II for few
-        elements, which is what an instruction costs at least.
+        The order of NaN is not documented; NaN is refused. AWS's older formula is below MIN_II for
+        few elements; MIN_II is the minimum here.
     """
 
     spread = "elements"
@@ -47,7 +47,7 @@ class Max8(Instruction, engines=(Engine.vector,)):
     src: Tile = reads("P F", SBUF, PSUM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """8 to 16,384 elements a partition, in up to 3 dimensions.
+        """8 to 16,384 elements per partition, in up to 3 dimensions.
 
         - dst is [P, 8].
         """
@@ -77,8 +77,8 @@ class Max8(Instruction, engines=(Engine.vector,)):
 class NcFindIndex8(Instruction, engines=(Engine.vector,)):
     """``dst[:, j] = index of vals[:, j] in data`` along the flattened free axis: [P, 8].
 
-    The k-th of equal values finds the k-th occurrence; what is not found, or no more, gives all
-    ones.
+    The k-th of equal values finds the k-th occurrence. A value that does not occur, or not that
+    often, gives an index of all ones.
     """
 
     spread = "rows"
@@ -88,9 +88,9 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
     vals: Tile = reads("P E", SBUF, PSUM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """`data` has 8 to 16,384 elements a partition, in up to 3 dimensions.
+        """`data` has 8 to 16,384 elements per partition, in up to 3 dimensions.
 
-        - vals has 8 a partition, in up to 3 dimensions; dst is [P, 8].
+        - vals has 8 elements per partition, in up to 3 dimensions; dst is [P, 8].
         """
         _check_length(self, "data", core, n.F, _EIGHT)
         _check_eight(self, "vals", n.E)
@@ -99,7 +99,7 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
         _check_dimensions(self, "vals", _DIMENSIONS)
 
     def execute(self, machine: Machine) -> None:
-        """What has been found is taken out, as NaN, which equals nothing."""
+        """A value found is replaced by NaN, which equals nothing, before the next search."""
         del machine
         found = _find(_rows(self.data).copy(), _rows(self.vals), range(_EIGHT), np.nan)
         stored = self.dst.dtype.dtype
@@ -113,13 +113,13 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
 class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
     """``dst = data with the first occurrence of each of vals replaced by imm``.
 
-    Values are taken from the last to the first, so of equal ones the last finds the first
-    occurrence. ``dst_idx[:, j]`` is the index that vals[:, j] found: [P, 8].
+    Values are searched from the last to the first, so of equal ones the last finds the first
+    occurrence. ``dst_idx[:, j]`` is the index where vals[:, j] was found: [P, 8].
 
     Note:
-        The limits on data and vals, and that the index of a value that is not found is undefined,
-        are those of SDK 2.26; today's page has none. The older price reads min(MIN_II, N) and is
-        taken as max.
+        The limits on data and vals, and that the index of a missing value is undefined, are from
+        SDK 2.26; today's page has neither. The older price reads min(MIN_II, N) and is taken as
+        max(MIN_II, N).
     """
 
     spread = "rows"
@@ -131,9 +131,9 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
     dst_idx: Tile | None = writes("P E", SBUF, PSUM, default=None)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """`vals` has 8 a partition, in up to 3 dimensions.
+        """`vals` has 8 elements per partition, in up to 3 dimensions.
 
-        - data has up to 16,384 elements a partition.
+        - data has up to 16,384 elements per partition.
         - `imm` is a number.
         """
         _check_length(self, "data", core, n.F, 1, _OLDER)
@@ -143,10 +143,10 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
             self.refuse(f"imm is {self.imm}; legal: a number", "pass a float")
 
     def execute(self, machine: Machine) -> None:
-        """Unreplaced elements keep their bits where the dtypes agree."""
+        """Elements that are not replaced keep their bits if the dtypes agree."""
         del machine
         values = _rows(self.data)
-        # A place that was found is found no more, even if imm is one of vals.
+        # NaN marks the places found, so that they are not found again even if imm is in vals.
         found = _find(values.copy(), _rows(self.vals), range(_EIGHT - 1, -1, -1), np.nan)
         if self.dst_idx is not None and (found == _NOT_FOUND).any():
             lane, slot = (int(i[0]) for i in np.nonzero(found == _NOT_FOUND))
@@ -175,12 +175,12 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
 
 
 def _rows(tile: Tile) -> Float32Array:
-    """Float32 values as [P, F]."""
+    """The values of `tile` in float32, as [P, F]."""
     return tile.load().reshape(tile.partitions, -1)
 
 
 def _find(data: Float32Array, values: Float32Array, order: Iterable[int], mark: float) -> Array:
-    """Where each value occurs first, overwriting that place of `data` by `mark`; else -1."""
+    """Index of the first occurrence of each value, or -1; found places of `data` become `mark`."""
     found = np.full(values.shape, _NOT_FOUND)
     lanes = np.arange(len(data))
     for slot in order:

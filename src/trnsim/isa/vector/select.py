@@ -1,4 +1,4 @@
-"""Choosing between elements: tensor_copy_predicated, select_reduce, range_select."""
+"""Selection between elements: tensor_copy_predicated, select_reduce, range_select."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ _COMPARISONS: Final = ("equal", "less", "less_equal", "greater", "greater_equal"
 
 
 def _rows(tile: Tile, values: Array) -> Array:
-    """`values` of a tile as [P, F]: operands of equal free size may divide it differently."""
+    """`values` of a tile as [P, F]; operands of equal free size may have different shapes."""
     return values.reshape(tile.partitions, -1)
 
 
 def _chosen(predicate: Tile, *, reverse: bool) -> Array:
-    """Where the predicate holds, [P, F]."""
+    """One boolean per element, [P, F]: whether the predicate holds."""
     bits = _rows(predicate, predicate.bits())
     return np.equal(bits, 0) if reverse else np.not_equal(bits, 0)
 
 
 def _choose(chosen: Array, these: Array, those: Array) -> Array:
-    """np.where for arrays of one dtype, by bits: its time does not depend on the pattern."""
+    """np.where for arrays of one dtype, by bit masks: faster on irregular patterns."""
     integer = np.dtype(f"i{these.dtype.itemsize}")
     ones, twos = these.view(integer), those.view(integer)
     picked: Array = twos ^ ((twos ^ ones) & -chosen.astype(integer))
@@ -62,7 +62,7 @@ def _choose(chosen: Array, these: Array, those: Array) -> Array:
 
 
 def _selection_cost(core: NeuronCore, inputs: Iterable[object], F: int, extra: float = 0.0) -> Cost:
-    """F cycles where an input is in PSUM or a number, 2F where both are in SBUF."""
+    """F cycles if an input is in PSUM or a number, 2F if both are in SBUF."""
     tiles = [tile for tile in inputs if isinstance(tile, Tile)]
     are_both_in_sbuf = len(tiles) > 1 and all(tile.memory is SBUF for tile in tiles)
     return lane_cost(core, Engine.vector, F * (2 if are_both_in_sbuf else 1), extra)
@@ -72,10 +72,10 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
     """``dst = src where predicate != 0``; elsewhere `dst` keeps what it held.
 
     `src` is a tile of the dtype of `dst`, copied bit for bit, or a number. `reverse_pred` copies
-    where the predicate is 0. What `dst` keeps need not have been written, and stays so.
+    where the predicate is 0. Elements that dst keeps need not have been written.
 
     Note:
-        A predicate of bool_ is not in AWS's list; AWS's own test passes it.
+        A bool_ predicate is not in AWS's list, but AWS's own test passes one.
     """
 
     indirect = ("dst", "predicate")
@@ -118,7 +118,7 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
                 dst.mark_set(by_matmul=False, places=places)
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """What is copied is as written as src; what is kept, and what nobody knows, as before."""
+        """Copied elements are written if src is, kept ones if dst was, where the predicate is."""
         dst = self.dst
         if dst.index is not None:
             return None
@@ -131,7 +131,7 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
         return [(dst, left)] if known.any() else None
 
     def written_tiles(self) -> Iterable[Tile]:
-        """A scattered `dst`; of another, `execute` has marked the elements that it copied."""
+        """A scattered dst; in any other dst, `execute` marks the copied elements itself."""
         return [self.dst] if self.dst.index is not None else []
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
@@ -145,7 +145,7 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
     `on_false` is a number or a [P, 1] tile. `reverse_pred` swaps the two sides.
 
     Note:
-        A predicate of bool_ is not in AWS's list; AWS's own test passes it. idle leaves the
+        A bool_ predicate is not in AWS's list, but AWS's own test passes one. idle leaves the
         registers undefined.
     """
 
@@ -163,11 +163,11 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
     reverse_pred: bool = False
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """on_true is of any dtype but tfloat32, int32 and uint32.
+        """on_true has any dtype but tfloat32, int32 and uint32.
 
         - At most one of on_true and predicate is in PSUM.
         - `reduce_op` is maximum, and `reduce_res` a float tile.
-        - `reduce_cmd` is idle, reset_reduce or reduce; `reduce_res` needs one that accumulates.
+        - `reduce_cmd` is idle, reset_reduce or reduce; `reduce_res` needs one of the last two.
         """
         del core, n
         if self.on_true.dtype in (TFLOAT32, INT32, UINT32):
@@ -203,16 +203,16 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
             self.reduce_res.store(total)
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """As elsewhere, but nothing comes of what the predicate leaves out."""
+        """As usual, but on_true need not be written where it is not selected."""
         if tile is self.on_true:
             chosen = _chosen(self.predicate, reverse=self.reverse_pred)
             flags = flags | ~chosen.reshape(flags.shape)
         return super().leaves_written(tile, flags)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """As tensor_copy_predicated, whose inputs it has; reading the accumulator adds MIN_II.
+        """As tensor_copy_predicated, with the same inputs; reading the accumulator adds MIN_II.
 
-        AWS gives no formula.
+        This is assumed: AWS gives no formula.
         """
         extra = core.accumulator_read_cycles if self.reduce_res is not None else 0.0
         return _selection_cost(core, (self.on_true, self.predicate), n.F, extra)
@@ -222,7 +222,7 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
     """``dst = on_true where (i <comp_op0> bound0) and (i <comp_op1> bound1) else FP32_MIN``.
 
     ``i`` is `range_start` plus the index along the free axis; bounds are float32 [P, 1] tiles.
-    ``reduce_res = max(dst)`` along F, of the float32 values before `dst` rounds them.
+    ``reduce_res = max(dst)`` along F, of the float32 values before they are rounded to dst.
     """
 
     state = (StateUse(State.accumulators, "update"),)
@@ -243,7 +243,7 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """From NeuronCore-v3 on.
 
-        - on_true_tile is of a float dtype.
+        - on_true_tile has a float dtype.
         - `comp_op0` and `comp_op1` are equal, less, less_equal, greater or greater_equal.
         - `range_start` is a whole number, and indices stay within 2^24.
         - `on_false_value` is FP32_MIN; `reduce_op` is maximum; `reduce_res` needs a command that
@@ -289,14 +289,14 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
             self.reduce_res.store(total)
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """As elsewhere, but nothing comes of what lies outside the range."""
+        """As usual, but elements outside the range need not be written."""
         if tile is self.on_true_tile:
             inside = self._inside(prod(flags.shape[1:]))
             flags = flags | ~inside.reshape(flags.shape)
         return super().leaves_written(tile, flags)
 
     def _inside(self, length: int) -> Array:
-        """Which elements of each row of `length` lie in the range, [P, F]."""
+        """One boolean per element, [P, F]: whether it lies in the range; F is `length`."""
         indices = np.arange(self.range_start, self.range_start + length, dtype=np.float32)
         inside = ALU[self.comp_op0].apply(indices, self.bound0.load().reshape(-1, 1)) != 0
         return np.asarray(

@@ -1,4 +1,4 @@
-"""Moving partitions within quadrants: nc_stream_shuffle."""
+"""Permutation of partitions within quadrants: nc_stream_shuffle."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Rows = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """Which rows of dst are written (a boolean each), from which rows of src; both also as runs."""
+    """The rows of dst that are written (as booleans) and their rows of src; both also as runs."""
 
     rows: _Rows
     origins: _Rows
@@ -40,7 +40,7 @@ class _Route:
 class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
     """``dst[q, i] = src[q, shuffle_mask[i]]`` for partition i of each quadrant q of 32.
 
-    A mask of 255 leaves the partition of `dst` as it is. `dst` may be `src`. Only the partitions
+    A mask value of 255 leaves the partition of `dst` as it is. `dst` may be `src`. Only partitions
     that the mask names are read, and only those that it does not keep are written.
     """
 
@@ -56,15 +56,15 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         return _cut(self.src, route.read), _cut(self.dst, route.written)
 
     def written_tiles(self) -> list[Tile]:
-        """All of `dst` but what a mask of 255 keeps."""
+        """All partitions of dst but those that a mask value of 255 keeps."""
         return self.accesses()[1]
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """`src` and dst have one dtype, and as many elements a partition.
+        """`src` and dst have one dtype, and equally many elements per partition.
 
         - `shuffle_mask` is 32 integers, each 0 to 31, or 255 to keep the partition.
-        - With up to 32 partitions in the longer of the two, both start at a multiple of 32, with up
-          to 64 at one of 64, with more at 0.
+        - If the longer of the two has up to 32 partitions, both start at a multiple of 32; with up
+          to 64 at a multiple of 64, with more at 0.
         """
         if self.src.dtype != self.dst.dtype:
             self.refuse(
@@ -90,13 +90,13 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         """Bit for bit."""
         del machine
         route = self._route()
-        assert route is not None  # noqa: S101  `check` has seen to it
+        assert route is not None  # noqa: S101  ensured by `check`
         moved = self.src.bits()[route.origins]
         self.dst.put(moved, None if route.rows.all() else route.rows)
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """What is written of the partitions that move."""
-        del tile, flags  # one of the runs that are read; the route has them all
+        """The written elements of the partitions that move."""
+        del tile, flags  # a part of src; the route covers all parts
         route = self._route()
         written = self.accesses()[1]
         if route is None or self.src.index is not None or self.dst.index is not None:
@@ -111,13 +111,13 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         return lane_cost(core, Engine.vector, n.F)
 
     def _route(self) -> _Route | None:
-        """What goes where; None where an operand is wrong."""
+        """The route of the operands; None if one of them is illegal."""
         if not (_is_mask(self.shuffle_mask) and are_tiles(self.dst, self.src)):
             return None
         return _route(self.shuffle_mask, self.dst.partitions, self.src.partitions)
 
     def _check_starts(self, core: NeuronCore, quadrants: int) -> None:
-        """One active quadrant starts at any, two at every other, three or four at the first."""
+        """Refuse illegal starts: one quadrant starts at any, two at an even one, more at 0."""
         step = _QUADRANT * (quadrants if quadrants in (1, 2) else core.partitions // _QUADRANT)
         for name, tile in (("dst", self.dst), ("src", self.src)):
             if tile.start_partition % step:
@@ -138,7 +138,7 @@ def _is_mask(mask: object) -> bool:
 
 @cache
 def _route(mask: tuple[int, ...], to: int, of: int) -> _Route | None:
-    """The route to `to` partitions from `of`; None where it starts beyond them."""
+    """The route of `mask` to `to` partitions from `of`; None if it reads beyond these."""
     partition = np.arange(to)
     wanted = np.asarray(mask)[partition % _QUADRANT]
     rows = wanted != _KEEP

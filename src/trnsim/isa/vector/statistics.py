@@ -27,8 +27,8 @@ class BnStats(Instruction, engines=(Engine.vector,)):
     Computed in float32.
 
     Note:
-        Of no elements (F = 1 has no odd ones) the three are 0, the only values that leave bn_aggr's
-        result right; AWS does not say.
+        Of no elements (F = 1 has no odd ones) all three are 0, the only values with which bn_aggr's
+        result is right; AWS does not say.
     """
 
     spread = "elements"
@@ -37,9 +37,9 @@ class BnStats(Instruction, engines=(Engine.vector,)):
     data: Tile = reads("P F", SBUF, PSUM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """At most 512 elements a partition.
+        """At most 512 elements per partition.
 
-        - dst has 6 elements a partition.
+        - dst has 6 elements per partition.
         """
         limit = core.bn_stats_free_max
         if limit < n.F:
@@ -55,7 +55,7 @@ class BnStats(Instruction, engines=(Engine.vector,)):
             )
 
     def execute(self, machine: Machine) -> None:
-        """Squared deviations are taken from the mean, as float32."""
+        """Float32; the variance is the mean squared deviation from the mean."""
         del machine
         data = self.data.load().reshape(self.data.partitions, -1)
         stats = np.zeros((len(data), 2 * _TRIPLE), np.float32)
@@ -74,9 +74,10 @@ class BnStats(Instruction, engines=(Engine.vector,)):
 
 
 class BnAggr(Instruction, engines=(Engine.vector,)):
-    """``dst = [mean, variance]`` of the elements behind bn_stats' ``data``: [P, 2].
+    """``dst = [mean, variance]`` of all elements that bn_stats summarized in ``data``: [P, 2].
 
-    `data` is any number of (count, mean, variance * count); the variance is the population's.
+    `data` has any number of triples (count, mean, variance * count); the variance is the
+    population's.
     """
 
     spread = "elements"
@@ -85,9 +86,9 @@ class BnAggr(Instruction, engines=(Engine.vector,)):
     data: Tile = reads("P F", SBUF, PSUM)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """`data` has a multiple of 3 elements a partition.
+        """`data` has a multiple of 3 elements per partition.
 
-        - dst has 2 elements a partition.
+        - dst has 2 elements per partition.
         """
         del core
         if n.F % _TRIPLE:
@@ -102,7 +103,7 @@ class BnAggr(Instruction, engines=(Engine.vector,)):
             )
 
     def execute(self, machine: Machine) -> None:
-        """Float32: the variance within the parts and that between their means."""
+        """Float32: the variance within the parts plus that between their means."""
         del machine
         triples = self.data.load().reshape(self.data.partitions, -1, _TRIPLE)
         count, mean, squares = triples[..., 0], triples[..., 1], triples[..., 2]
