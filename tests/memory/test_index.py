@@ -13,6 +13,7 @@ from trnsim.memory.index import legal
 
 class Register:
     value = 2
+    origins = ()
 
 
 @pytest.fixture(scope="module")
