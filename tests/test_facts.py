@@ -7,8 +7,8 @@ import pytest
 
 from trnsim.facts import (
     Count,
+    Evidence,
     Flag,
-    Kind,
     Names,
     Provenance,
     Rate,
@@ -23,10 +23,10 @@ from trnsim.facts import (
 )
 
 MAKERS = {
-    documented: Kind.DOCUMENTED,
-    measured: Kind.MEASURED,
-    derived: Kind.DERIVED,
-    assumed: Kind.ASSUMED,
+    documented: Evidence.DOCUMENTED,
+    measured: Evidence.MEASURED,
+    derived: Evidence.DERIVED,
+    assumed: Evidence.ASSUMED,
 }
 
 
@@ -39,8 +39,8 @@ def test_each_maker_gives_a_rate_of_its_kind(make):
 
 
 def test_a_count_is_documented_unless_said_otherwise():
-    assert count(128, "page").provenance.kind is Kind.DOCUMENTED
-    assert count(128, "page", Kind.DERIVED).provenance.kind is Kind.DERIVED
+    assert count(128, "page").provenance.kind is Evidence.DOCUMENTED
+    assert count(128, "page", Evidence.DERIVED).provenance.kind is Evidence.DERIVED
 
 
 def test_a_count_stays_an_integer():
@@ -57,7 +57,7 @@ def test_arithmetic_on_facts_gives_plain_numbers(fact):
 
 
 def test_kinds_are_ordered_by_how_far_we_trust_them():
-    spreads = [kind.spread for kind in Kind]
+    spreads = [kind.spread for kind in Evidence]
     assert spreads == sorted(spreads)
     assert 0 < spreads[0] < spreads[-1] < 1
 
@@ -94,5 +94,5 @@ def test_names_are_a_set():
     found = names("page", "b", "a", "a")
     assert isinstance(found, Names)
     assert found == {"a", "b"}
-    assert found.provenance == Provenance(Kind.DOCUMENTED, "page")
+    assert found.provenance == Provenance(Evidence.DOCUMENTED, "page")
     assert not names("page")

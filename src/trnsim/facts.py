@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Self
 
 
-class Kind(Enum):
+class Evidence(Enum):
     """Where a number comes from, and the relative spread (one sigma) that we give it.
 
     The spreads are assumptions of ours: a documented rate is off by the few per cent by which AWS's
@@ -31,14 +31,19 @@ class Kind(Enum):
         return _SPREAD[self]
 
 
-_SPREAD = {Kind.DOCUMENTED: 0.03, Kind.MEASURED: 0.08, Kind.DERIVED: 0.15, Kind.ASSUMED: 0.30}
+_SPREAD = {
+    Evidence.DOCUMENTED: 0.03,
+    Evidence.MEASURED: 0.08,
+    Evidence.DERIVED: 0.15,
+    Evidence.ASSUMED: 0.30,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Kind and source of a fact."""
+    """Evidence and source of a fact."""
 
-    kind: Kind
+    kind: Evidence
     source: str
 
 
@@ -117,41 +122,41 @@ class Interval:
         return Interval(self.p10 * factor, self.p50 * factor, self.p90 * factor)
 
 
-def count(value: int, source: str, kind: Kind = Kind.DOCUMENTED) -> Count:
+def count(value: int, source: str, kind: Evidence = Evidence.DOCUMENTED) -> Count:
     """A count; documented unless `kind` says otherwise."""
     return Count(value, Provenance(kind, source))
 
 
 def has(source: str) -> Flag:
     """The flag of a feature that a document grants."""
-    return Flag(True, Provenance(Kind.DOCUMENTED, source))
+    return Flag(True, Provenance(Evidence.DOCUMENTED, source))
 
 
 def lacks(source: str) -> Flag:
     """The flag of a missing feature: a document grants it to other cores only."""
-    return Flag(False, Provenance(Kind.DOCUMENTED, source))
+    return Flag(False, Provenance(Evidence.DOCUMENTED, source))
 
 
 def names(source: str, *members: str) -> Names:
     """The names that a document lists."""
-    return Names(members, Provenance(Kind.DOCUMENTED, source))
+    return Names(members, Provenance(Evidence.DOCUMENTED, source))
 
 
 def documented(value: float, source: str) -> Rate:
     """A rate that a document states."""
-    return Rate(value, Provenance(Kind.DOCUMENTED, source))
+    return Rate(value, Provenance(Evidence.DOCUMENTED, source))
 
 
 def measured(value: float, source: str) -> Rate:
     """A rate that somebody measured on hardware and published."""
-    return Rate(value, Provenance(Kind.MEASURED, source))
+    return Rate(value, Provenance(Evidence.MEASURED, source))
 
 
 def derived(value: float, source: str) -> Rate:
     """A rate computed from documented or measured ones; `source` says how."""
-    return Rate(value, Provenance(Kind.DERIVED, source))
+    return Rate(value, Provenance(Evidence.DERIVED, source))
 
 
 def assumed(value: float, why: str) -> Rate:
     """A rate that nobody published; `why` says why this value."""
-    return Rate(value, Provenance(Kind.ASSUMED, why))
+    return Rate(value, Provenance(Evidence.ASSUMED, why))

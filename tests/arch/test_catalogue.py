@@ -6,7 +6,7 @@ import pytest
 
 from trnsim.arch.catalogue import catalogue, parse, read_rows, seen
 from trnsim.errors import BadInput
-from trnsim.facts import Kind, Rate
+from trnsim.facts import Evidence, Rate
 
 
 def test_values_are_facts_in_si_units():
@@ -26,7 +26,7 @@ def test_gpu_memory_is_decimal_and_neuron_memory_binary():
 
 @pytest.mark.parametrize(
     ("source", "kind"),
-    [("derived", Kind.DERIVED), ("nv-mem", Kind.ASSUMED), ("semi", Kind.ASSUMED)],
+    [("derived", Evidence.DERIVED), ("nv-mem", Evidence.ASSUMED), ("semi", Evidence.ASSUMED)],
 )
 def test_a_weak_source_is_never_called_documented(source, kind):
     rows = read_rows()
@@ -73,7 +73,7 @@ def test_announced_multiples_agree_with_the_derived_row():
     base = rows.chips[announced.of]
     fp4 = announced.multiples["fp4"] * base.peak_flop_per_s["mxfp4"]
     assert fp4 == announced.derived["fp4"]
-    assert announced.derived["fp4"].provenance.kind is Kind.DERIVED
+    assert announced.derived["fp4"].provenance.kind is Evidence.DERIVED
 
 
 def test_no_public_price_is_a_row_without_a_figure():

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 from trnsim.arch import Features, cores
-from trnsim.facts import Flag, Kind, Names
+from trnsim.facts import Evidence, Flag, Names
 
 # From the pages of nki.isa and the architecture guides: v2, v3, v4.
 FLAGS = {
@@ -78,7 +78,7 @@ def test_v4_adds_the_microscaling_formats():
 def test_every_feature_names_its_document(core):
     for name, fact in core.features.facts().items():
         assert fact.provenance.source, name
-        assert fact.provenance.kind is Kind.DOCUMENTED, name
+        assert fact.provenance.kind is Evidence.DOCUMENTED, name
 
 
 def test_what_nobody_publishes_is_no_fact(core_v3, core_v4):

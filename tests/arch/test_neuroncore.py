@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, asdict
 import numpy as np
 import pytest
 
-from trnsim.facts import Count, Kind, Rate
+from trnsim.facts import Count, Evidence, Rate
 
 KIB = 1024
 # Figures from the architecture guides, the three generations side by side.
@@ -56,7 +56,7 @@ def test_every_number_has_a_provenance_with_a_source(core):
 def test_a_number_that_only_v2_documents_is_assumed_for_later_cores(core_v3, core_v4):
     for core in (core_v3, core_v4):
         for name in ("minimum_interval_cycles", "access_latency_cycles", "gpsimd_overhead_cycles"):
-            assert getattr(core, name).provenance.kind is Kind.ASSUMED
+            assert getattr(core, name).provenance.kind is Evidence.ASSUMED
 
 
 def test_a_core_is_frozen(core):
@@ -81,7 +81,7 @@ def test_sampling_moves_rates_and_leaves_counts(core):
 
 def test_sampling_is_reproducible_and_spread_as_the_kind_says(core_v2, core_v3):
     draws = np.log([core_v2.sampled(draw).launch_s / core_v2.launch_s for draw in range(400)])
-    assert draws.std() == pytest.approx(Kind.ASSUMED.spread, rel=0.15)
+    assert draws.std() == pytest.approx(Evidence.ASSUMED.spread, rel=0.15)
     assert abs(draws.mean()) < 0.06
     first, second = (core_v3.sampled(3) for _ in range(2))
     assert first == second

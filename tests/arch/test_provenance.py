@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.arch.provenance import PARTS, how_true
-from trnsim.facts import Kind
+from trnsim.facts import Evidence
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def test_every_assumed_fact_is_named_with_its_reason(core, page):
     for name, fact in core.facts().items():
         rows = [line for line in assumed.splitlines() if f"`{name}`" in line]
         reasons = [row for row in rows if core.name[-2:] in row.split("|")[3]]
-        if fact.provenance.kind is Kind.ASSUMED:
+        if fact.provenance.kind is Evidence.ASSUMED:
             assert fact.provenance.source in reasons[0]
         else:
             assert not reasons
@@ -35,7 +35,7 @@ def test_the_counts_of_a_core_add_up(core, page):
 
 
 def test_assumed_figures_of_chips_are_named(page):
-    assert catalogue().chips["trainium2"].power_w.provenance.kind is Kind.ASSUMED
+    assert catalogue().chips["trainium2"].power_w.provenance.kind is Evidence.ASSUMED
     assert "| trainium2 power_w " in page
 
 

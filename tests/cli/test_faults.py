@@ -6,7 +6,7 @@ import pytest
 
 from trnsim.cli import faults
 from trnsim.errors import BadInput, SourceLine
-from trnsim.text import number
+from trnsim.formatting import number
 
 
 def raised(source, name="user.py", **given):
@@ -45,7 +45,7 @@ def test_our_frames_stay_where_they_raised():
     error = raised("number('many')", number=number)
     text = faults.users_traceback(error, Path("user.py"))
     assert "user.py" in text
-    assert "text.py" in text
+    assert "formatting.py" in text
 
 
 def test_our_frames_between_the_users_go():
@@ -55,7 +55,7 @@ def test_our_frames_between_the_users_go():
     error = raised("def f():\n    1/0\nthrough(f)", through=space["through"])
     text = faults.users_traceback(error, Path("user.py"))
     assert text.count("  File") == 2
-    assert "text.py" not in text
+    assert "formatting.py" not in text
 
 
 def test_causes_are_cut_as_well():

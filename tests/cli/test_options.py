@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.cli.options import as_number, chip_names
-from trnsim.text import number, whole
+from trnsim.formatting import number, whole
 
 
 @pytest.mark.parametrize("read", [number, whole])

@@ -15,11 +15,11 @@ from runner import check, check_refusal, expected, shrink
 from script import script
 
 from trnsim.dtypes import rounding
-from trnsim.isa.language.operators import ALU
+from trnsim.isa.language.operator_tables import ALU
 from trnsim.isa.numerics import xorwow
 from trnsim.isa.tensor import matmul_mx
 from trnsim.isa.vector import elementwise
-from trnsim.program import calls
+from trnsim.program import records
 
 SEEDS = range(120)
 GROUP = 20
@@ -50,16 +50,16 @@ def test_random_kernels_called_again_on_other_inputs_do_what_fresh_ones_do(first
 
 @pytest.mark.parametrize("trusted", ["line", "tensors"])
 def test_a_record_that_is_followed_too_far_is_found(trusted, monkeypatch):
-    agrees = calls.Follower.agrees
+    agrees = records.Follower.agrees
 
-    def trusting(follower, known, line, reads, writes, named):
+    def trusting(follower, info, line, reads, writes, named, awaited):
         if follower.position < len(follower.record.steps):
             step = follower.record.steps[follower.position]
             line = step.line if trusted == "line" else line
-            if trusted == "tensors" and step.known is known and step.line == line:
+            if trusted == "tensors" and step.info is info and step.line == line:
                 follower.position += 1
                 return True
-        return agrees(follower, known, line, reads, writes, named)
+        return agrees(follower, info, line, reads, writes, named, awaited)
 
     def is_found(seed):
         try:
@@ -67,7 +67,7 @@ def test_a_record_that_is_followed_too_far_is_found(trusted, monkeypatch):
         except IndexError:  # of a tensor that was never compared
             return trusted == "tensors"
 
-    monkeypatch.setattr(calls.Follower, "agrees", trusting)
+    monkeypatch.setattr(records.Follower, "agrees", trusting)
     assert any(map(is_found, range(400)))
 
 

@@ -3,7 +3,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.facts import Kind
+from trnsim.facts import Evidence
 from trnsim.lower.arena import ALIGNMENT_BYTES, Arena, Block, arena
 
 SIZES = st.one_of(st.just(0), st.integers(1, 5000), st.integers(1, 4).map(lambda n: 512 * n))
@@ -78,7 +78,7 @@ def test_an_arena_of_nothing_is_empty():
 
 
 def test_the_alignment_is_called_assumed():
-    assert ALIGNMENT_BYTES.provenance.kind is Kind.ASSUMED
+    assert ALIGNMENT_BYTES.provenance.kind is Evidence.ASSUMED
 
 
 def test_thousands_of_tensors_take_little_more_than_the_least():

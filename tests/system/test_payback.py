@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.facts import Kind
+from trnsim.facts import Evidence
 from trnsim.price import payback_months
 from trnsim.system import payback
 
@@ -17,4 +17,4 @@ def test_a_dearer_migration_needs_a_larger_bill():
 
 def test_the_inputs_admit_that_they_are_assumed():
     facts = (payback.ENGINEER_WEEKS, payback.USD_PER_ENGINEER_WEEK, payback.PAYBACK_LIMIT_MONTHS)
-    assert {fact.provenance.kind for fact in facts} == {Kind.ASSUMED}
+    assert {fact.provenance.kind for fact in facts} == {Evidence.ASSUMED}

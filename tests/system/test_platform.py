@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.arch.catalogue import parse, read_rows
 from trnsim.errors import BadInput
-from trnsim.facts import Kind
+from trnsim.facts import Evidence
 from trnsim.system.platform import compared, platform, platforms
 
 
@@ -32,10 +32,10 @@ def test_an_efficiency_is_assumed_where_nobody_published_one():
         name: platform(name).facts["training efficiency"].provenance.kind for name in compared()
     }
     assert kinds == {
-        "trn1": Kind.DERIVED,
-        "trn2": Kind.ASSUMED,
-        "trn3": Kind.ASSUMED,
-        "p5en": Kind.MEASURED,
+        "trn1": Evidence.DERIVED,
+        "trn2": Evidence.ASSUMED,
+        "trn3": Evidence.ASSUMED,
+        "p5en": Evidence.MEASURED,
     }
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trnsim.facts import Interval, Kind, assumed, documented, measured
+from trnsim.facts import Evidence, Interval, assumed, documented, measured
 from trnsim.system.uncertainty import Inputs, interval
 
 FACTS = {
@@ -14,7 +14,7 @@ FACTS = {
 def test_draws_have_the_facts_median_and_its_kinds_spread():
     draws = Inputs(FACTS).draw("training efficiency")
     assert np.median(draws) == pytest.approx(0.5, rel=0.03)
-    assert draws.std() / draws.mean() == pytest.approx(Kind.ASSUMED.spread, rel=0.1)
+    assert draws.std() / draws.mean() == pytest.approx(Evidence.ASSUMED.spread, rel=0.1)
 
 
 def test_a_weaker_kind_spreads_wider():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trnsim.isa import Activation, Cost, Engine, Memset, TensorCopy
 from trnsim.memory import Memory
 from trnsim.timing import Scheduler, replay
-from trnsim.timing.policy import DEFAULT, Policy
+from trnsim.timing.compiler_policy import DEFAULT, Policy
 from trnsim.timing.schedule import SharedBandwidth
 
 V, S, G, T, DMA = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor, Engine.dma

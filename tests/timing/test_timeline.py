@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trnsim.dtypes import BFLOAT16
-from trnsim.facts import Kind
+from trnsim.facts import Evidence
 from trnsim.isa import DmaCopy, Engine, Memset, NcMatmul, TensorCopy
 from trnsim.memory import Memory
 
@@ -128,7 +128,7 @@ def test_the_facts_of_an_estimate_are_those_of_its_core(bench, core):
     work = bench(core)
     work.issue(Memset(work.empty((4, 4)), 0))
     facts = work.timeline.facts()
-    assert set(facts) == set(Kind)
+    assert set(facts) == set(Evidence)
     assert sum(map(len, facts.values())) == len(core.facts())
     for kind, named in facts.items():
         assert all(fact.provenance.kind is kind for _, fact in named)

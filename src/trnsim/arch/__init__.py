@@ -1,8 +1,8 @@
 """Hardware as frozen data: NeuronCores, chips, instances and prices, every number sourced."""
 
+from trnsim.arch.availability import Has, advised, has_dtype, having, makes_pairs, paired, where
 from trnsim.arch.features import Features
 from trnsim.arch.neuroncore import NeuronCore
-from trnsim.arch.support import Has, advised, has_dtype, having, makes_pairs, paired, where
 from trnsim.arch.targets import (
     NEURONCORE_V2,
     NEURONCORE_V3,

@@ -16,7 +16,7 @@ from importlib import resources
 from typing import Any, Final
 
 from trnsim.errors import BadInput
-from trnsim.facts import Kind, Provenance, Rate
+from trnsim.facts import Evidence, Provenance, Rate
 
 Row = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ _SPELLINGS: Final[Mapping[str, str]] = {
     "GB/s/device": "GB/s",
     "GiB/s/chip": "GiB/s",
 }
-_BEST_FIRST: Final = (Kind.MEASURED, Kind.DOCUMENTED, Kind.DERIVED, Kind.ASSUMED)
+_BEST_FIRST: Final = (Evidence.MEASURED, Evidence.DOCUMENTED, Evidence.DERIVED, Evidence.ASSUMED)
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def parse(rows: Row) -> Catalogue:
 
 def _provenance(keys: list[str], sources: Row, note: str = "") -> Provenance:
     """The best kind among the sources that agree on a value, and all their names."""
-    kinds = {Kind(sources[key]["kind"]) for key in keys}
+    kinds = {Evidence(sources[key]["kind"]) for key in keys}
     best = next(kind for kind in _BEST_FIRST if kind in kinds)
     text = "; ".join(str(sources[key]["text"]) for key in keys)
     return Provenance(best, f"{text} ({note})" if note else text)

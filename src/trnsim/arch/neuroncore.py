@@ -1,6 +1,6 @@
 """A NeuronCore as data: capacities, array sizes, clocks, features, constants of the timing model.
 
-Counts are exact; rates carry a spread (`facts.Kind.spread`) that becomes the P10 to P90 of an
+Counts are exact; rates carry a spread (`facts.Evidence.spread`) that becomes the P10 to P90 of an
 estimate. `trnsim.arch.targets` has the values.
 """
 

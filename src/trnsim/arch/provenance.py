@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.arch.targets import cores
-from trnsim.facts import Count, Fact, Flag, Kind, Names, Rate
-from trnsim.text import markdown
+from trnsim.facts import Count, Evidence, Fact, Flag, Names, Rate
+from trnsim.formatting import markdown
 
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "SBUF": ("partitions", "quadrant_partitions", "sbuf_partition_bytes"),
@@ -98,7 +98,7 @@ _CATALOGUE: Final = (
     "rainier",
     "measurements",
 )
-_KINDS: Final = tuple(Kind)
+_KINDS: Final = tuple(Evidence)
 _INTRODUCTION: Final = (
     "Every number knows where it comes from. *Documented*: AWS (or a maker) states it. "
     "*Measured*: somebody measured it on hardware and published it. *Derived*: it is computed from "
@@ -165,7 +165,7 @@ def _assumed_of_cores() -> str:
         for part, names in PARTS.items()
         for name in names
         for cores, fact, source in _by_value(name)
-        if fact.provenance.kind is Kind.ASSUMED
+        if fact.provenance.kind is Evidence.ASSUMED
     ]
     return markdown(("part", "fact", "cores", "value", "why"), rows)
 
@@ -223,7 +223,7 @@ def _assumed_of_catalogue() -> str:
         (area, name, f"{fact:g}", _cell(fact.provenance.source))
         for area in _CATALOGUE
         for name, fact in _leaves(getattr(catalogue(), area))
-        if fact.provenance.kind is Kind.ASSUMED
+        if fact.provenance.kind is Evidence.ASSUMED
     ]
     return markdown(("area", "figure", "value", "why"), rows)
 

@@ -14,7 +14,7 @@ from trnsim.arch.features import Features
 from trnsim.arch.neuroncore import NeuronCore
 from trnsim.errors import BadInput
 from trnsim.facts import (
-    Kind,
+    Evidence,
     assumed,
     count,
     derived,
@@ -145,7 +145,7 @@ NEURONCORE_V2: Final = NeuronCore(
     sbuf_partition_bytes=count(192 * _KIB, f"{_V2}: 24 MiB, 128 partitions of 192 KiB"),
     psum_banks=count(8, f"{_V2}: each partition of PSUM has 8 banks"),
     psum_bank_bytes=count(2 * _KIB, f"{_V2}: banks of 2 KiB"),
-    hbm_bytes=count(16 * _KIB**3, "trainium.rst: 32 GiB for 2 NeuronCores", Kind.DERIVED),
+    hbm_bytes=count(16 * _KIB**3, "trainium.rst: 32 GiB for 2 NeuronCores", Evidence.DERIVED),
     pe_rows=count(128, f"{_V2}: Tensor Engine is a 128x128 array"),
     pe_columns=count(128, f"{_V2}: Tensor Engine is a 128x128 array"),
     moving_free_max=count(512, f"{_MATMUL}: 512 on v2 and v3"),
@@ -248,7 +248,7 @@ NEURONCORE_V4: Final = replace(
     generation=4,
     features=_FEATURES_V4,
     sbuf_partition_bytes=count(256 * _KIB, f"{_V4}: 32 MiB, 128 partitions of 256 KiB"),
-    hbm_bytes=count(36 * _KIB**3, "trainium3.rst: 144 GiB in 4 banks", Kind.DERIVED),
+    hbm_bytes=count(36 * _KIB**3, "trainium3.rst: 144 GiB in 4 banks", Evidence.DERIVED),
     moving_free_max=count(4096, f"{_MATMUL}: 4096 for a float32 dst on v4"),
     background_transpose_speedup=documented(2, f"{_V4}: Background Transpose, close to double"),
     vector_clock_hz=documented(1.2e9, f"{_V4}: 1.2 GHz"),

@@ -10,10 +10,10 @@ import typer
 from trnsim import files
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
+from trnsim.formatting import aligned, amount, amounts
 from trnsim.system.assess import Assessment
 from trnsim.system.assess import assess as assess_inventory
 from trnsim.system.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
-from trnsim.text import aligned, amount, amounts
 
 if TYPE_CHECKING:
     from trnsim.facts import Rate

@@ -10,8 +10,8 @@ import typer
 from trnsim import arch, files, screen
 from trnsim.cli.options import as_number, chip_names, parser
 from trnsim.errors import BadInput
+from trnsim.formatting import whole
 from trnsim.screen import examples
-from trnsim.text import whole
 
 _ROWS = 512
 _NEXT = "trnsim run YOUR.py, trnsim plan train YOUR.json, trnsim assess YOUR.csv"

@@ -9,9 +9,9 @@ import typer
 
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
+from trnsim.formatting import aligned
 from trnsim.isa import Instruction
 from trnsim.isa.reference.page import page, summary
-from trnsim.text import aligned
 
 app = parser()
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import typer
 
 from trnsim.arch import TARGETS
-from trnsim.text import listed
+from trnsim.formatting import listed
 
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 

@@ -11,10 +11,10 @@ import typer
 
 from trnsim.cli.options import as_number, parser
 from trnsim.errors import BadInput
+from trnsim.formatting import aligned, amount, amounts, durations, listed, number, whole
 from trnsim.system import serving, training
 from trnsim.system.model import ModelShape, read
 from trnsim.system.platform import compared
-from trnsim.text import aligned, amount, amounts, durations, listed, number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,9 @@ import typer
 
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
+from trnsim.formatting import aligned
 from trnsim.profile import compare, load, summary_of, write_page
 from trnsim.profile.words import percent_words, time_words
-from trnsim.text import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

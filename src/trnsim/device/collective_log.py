@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trnsim.formatting import aligned
 from trnsim.profile.words import bytes_words
-from trnsim.text import aligned
 
 _MS: Final = 1e3
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from trnsim.files import write
+from trnsim.formatting import aligned
 from trnsim.lower import Cost, MemoryPlan
 from trnsim.profile.formats.trace_events import Point, TraceEvent, as_json, counter, span
 from trnsim.profile.words import bytes_words, time_words
-from trnsim.text import aligned
 
 _ROWS: Final = 16
 

@@ -21,7 +21,7 @@ from trnsim.isa.gpsimd.sorting import NonzeroWithCount, SequenceBounds, Topk
 from trnsim.isa.language.declaration import Operand
 from trnsim.isa.language.instruction import FREE_DIMENSIONS, Cost, Dims, Instruction
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, NcVersion, OobMode, ReduceCmd
-from trnsim.isa.language.operators import ACTIVATIONS, ALU
+from trnsim.isa.language.operator_tables import ACTIVATIONS, ALU
 from trnsim.isa.scalar.activate2 import Activate2
 from trnsim.isa.scalar.activation import Activation, ActivationReduce
 from trnsim.isa.tensor.matmul import NcMatmul

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from trnsim.facts import Kind, count
+from trnsim.facts import Evidence, count
 
 ALIGNMENT_BYTES: Final = count(
     512,
     "no document gives one for HBM; what PyTorch's allocators of other devices round to",
-    Kind.ASSUMED,
+    Evidence.ASSUMED,
 )
 """Offsets are multiples of this, and sizes are rounded up to it."""
 

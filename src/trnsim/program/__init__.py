@@ -1,6 +1,5 @@
 """Programs: issuing instructions, executing them as they are issued, and recording them."""
 
-from trnsim.program.calls import Call, Records
 from trnsim.program.capture import Capture
 from trnsim.program.context import (
     CoreContext,
@@ -11,7 +10,8 @@ from trnsim.program.context import (
 )
 from trnsim.program.executable import Executable
 from trnsim.program.liveness import Peak, check_capacity, peak
-from trnsim.program.recording import Checked, Program, StorageUse
+from trnsim.program.program import Checked, Program, StorageUse
+from trnsim.program.records import Call, Records
 from trnsim.program.team import Team, Watcher
 
 __all__ = [

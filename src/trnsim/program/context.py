@@ -19,11 +19,11 @@ from trnsim.isa import Engine, Instruction
 from trnsim.isa.language.fields import canonical
 from trnsim.isa.language.machine import Machine
 from trnsim.memory import CoreMemory, Tile
-from trnsim.program.calls import Follower, Record, Recorder
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.dependencies import DependencyTable
-from trnsim.program.known import Known, known_of
-from trnsim.program.recording import Checked, Program
+from trnsim.program.program import Checked, Program
+from trnsim.program.records import Follower, Record, Recorder
+from trnsim.program.signatures import SignatureInfo, signature_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -119,7 +119,7 @@ class CoreContext:
         self._observers = observers
         self._machine = Machine(core, peer.link if peer else None)
         self._dependencies = DependencyTable()
-        self._known: dict[tuple[object, ...], Known] = {}
+        self._signatures: dict[tuple[object, ...], SignatureInfo] = {}
         self._last_on: dict[Engine, int] = {}
         self._follower: Follower | None = None
         self._recorder: Recorder | None = None
@@ -127,11 +127,11 @@ class CoreContext:
     def follow(self, record: Record, inputs: Sequence[Storage]) -> None:
         """From now on, compare the instructions issued with `record`, as long as they agree."""
         self._follower = Follower(record, inputs, self._first_serial)
-        self.program, self._known = record.program, record.known
+        self.program, self._signatures = record.program, record.signatures
 
     def record(self, inputs: Sequence[Storage]) -> None:
         """From now on, record the instructions issued."""
-        self._recorder = Recorder(Record(self.program, self._known, len(inputs)), inputs)
+        self._recorder = Recorder(Record(self.program, self._signatures, len(inputs)), inputs)
 
     def end(self) -> tuple[Record | None, Record | None]:
         """The record that the finished run agreed with, and the one that it made."""
@@ -150,14 +150,14 @@ class CoreContext:
         Raises:
             EmulatorError: for whatever rule the instruction violates, with the user's line.
         """
-        known = self._check(instruction)
-        awaited = self._fillers(instruction) if known.reads_registers else ()
-        if known.has_index:
+        info = self._check(instruction)
+        awaited = self._fillers(instruction) if info.reads_registers else ()
+        if info.has_index:
             self._issue_indexed(instruction, awaited)
         else:
-            reads, writes = known.accesses(instruction)
-            self._run(instruction, known, reads, writes, awaited)
-        if known.writes_registers:
+            reads, writes = info.accesses(instruction)
+            self._run(instruction, info, reads, writes, awaited)
+        if info.writes_registers:
             for register in instruction.registers_written():
                 register.origins = ((self._first_serial, self._issued() - 1),)
 
@@ -203,22 +203,22 @@ class CoreContext:
     def _run(
         self,
         instruction: Instruction,
-        known: Known,
+        info: SignatureInfo,
         reads: list[Tile],
         writes: list[Tile],
         awaited: tuple[int, ...],
     ) -> None:
         """Execute and record a checked instruction whose operands have fixed addresses."""
         if self.has_values:
-            self._execute(instruction, known, reads, writes)
+            self._execute(instruction, info, reads, writes)
         elif instruction.runs_without_values:
             instruction.execute(self._machine)
         names = instruction.named
         named = [getattr(instruction, name) for name in names] if names else []
-        self._record(known, reads, writes, named, awaited)
+        self._record(info, reads, writes, named, awaited)
 
     def _execute(
-        self, instruction: Instruction, known: Known, reads: list[Tile], writes: list[Tile]
+        self, instruction: Instruction, info: SignatureInfo, reads: list[Tile], writes: list[Tile]
     ) -> None:
         """Compute the values, and mark the elements written."""
         doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
@@ -227,12 +227,12 @@ class CoreContext:
             instruction.execute(self._machine)
         else:
             self.capture.execute(len(self.program), instruction, reads, self._machine)
-        for tile in writes if known.writes_all else instruction.written_tiles():
+        for tile in writes if info.writes_all else instruction.written_tiles():
             storage = tile.storage
             if not storage.written.is_full or storage.is_placed or storage.changed is not None:
                 tile.mark_written()
             if storage.is_accumulated:
-                by_matmul = known.checked.engine is Engine.tensor
+                by_matmul = info.checked.engine is Engine.tensor
                 if not by_matmul or storage.is_set_since:
                     tile.mark_set(by_matmul=by_matmul)
         for tile, flags in partly:
@@ -255,7 +255,7 @@ class CoreContext:
 
     def _record(
         self,
-        known: Known,
+        info: SignatureInfo,
         reads: list[Tile],
         writes: list[Tile],
         named: list[Tile],
@@ -268,21 +268,21 @@ class CoreContext:
         follower = self._follower
         index = self._issued()
         if follower is None:
-            ordered = self._append(known, line, reads, writes, named, awaited)
+            ordered = self._append(info, line, reads, writes, named, awaited)
             if self._recorder is not None:
-                self._recorder.note(known, line, reads, writes, named, awaited)
+                self._recorder.note(info, line, reads, writes, named, awaited)
             if self.peer is not None:
-                waits_for = self._behind(index, known.checked, ordered)
+                waits_for = self._behind(index, info.checked, ordered)
                 self._tell_peer(self.peer, reads, writes, line, waits_for)
-        elif not follower.agrees(known, line, reads, writes, named, awaited):
+        elif not follower.agrees(info, line, reads, writes, named, awaited):
             self._leave_record()
-            self._append(self._admit(known), line, reads, writes, named, awaited)
+            self._append(self._admit(info), line, reads, writes, named, awaited)
         if self.tell is not None and index % _TOLD_EVERY == 0:
             self.tell(index)
 
     def _append(
         self,
-        known: Known,
+        info: SignatureInfo,
         line: SourceLine | None,
         reads: list[Tile],
         writes: list[Tile],
@@ -293,7 +293,7 @@ class CoreContext:
 
         It waits for the instructions that filled its registers, unless they ran on its own engine.
         """
-        program, checked = self.program, known.checked
+        program, checked = self.program, info.checked
         index = len(program.which)
         ordered_by = writes + named if named else writes
         predecessors = self._dependencies.predecessors(index, checked.engine, reads, ordered_by)
@@ -301,7 +301,7 @@ class CoreContext:
             elsewhere = (i for i in awaited if program.instruction(i).engine is not checked.engine)
             predecessors.update(elsewhere)
         ordered = sorted(predecessors)
-        program.append(known.number, ordered, line)
+        program.append(info.number, ordered, line)
         program.note_use(index, reads, writes)
         for observer in self._observers:
             observer.issued(index, checked, ordered)
@@ -312,16 +312,16 @@ class CoreContext:
         follower, self._follower = self._follower, None
         if follower is None:
             raise InternalError("a run left a record that it did not follow")
-        self.program, self._known = Program(self.core, first_serial=self._first_serial), {}
+        self.program, self._signatures = Program(self.core, first_serial=self._first_serial), {}
         for step, reads, writes, named in follower.passed():
-            self._append(self._admit(step.known), step.line, reads, writes, named, step.awaited)
+            self._append(self._admit(step.info), step.line, reads, writes, named, step.awaited)
 
-    def _admit(self, known: Known) -> Known:
+    def _admit(self, info: SignatureInfo) -> SignatureInfo:
         """A recorded signature's properties, renumbered for this program."""
-        own = self._known.get(known.signature)
+        own = self._signatures.get(info.signature)
         if own is None:
-            own = replace(known, number=len(self.program.checked))
-            self._known[known.signature] = own
+            own = replace(info, number=len(self.program.checked))
+            self._signatures[info.signature] = own
             self.program.checked.append(own.checked)
         return own
 
@@ -367,15 +367,15 @@ class CoreContext:
             self.unwritten_shared.append(error)
         tile.require_intact(instruction.opcode)
 
-    def _check(self, instruction: Instruction) -> Known:
+    def _check(self, instruction: Instruction) -> SignatureInfo:
         """The properties of the instruction's signature; each signature is checked once."""
         signature = instruction.signature()
         try:
-            known = self._known.get(signature)
+            info = self._signatures.get(signature)
         except TypeError:  # not a tile where one belongs: `verify` says which
             instruction.verify(self.core)
             raise
-        if known is None:
+        if info is None:
             if self._follower is not None:
                 self._leave_record()
             values = canonical(instruction)
@@ -385,13 +385,13 @@ class CoreContext:
             cost = outline.price(self.core, dims)
             engine = outline.chosen_engine(self.core)
             checked = Checked(outline, dims, engine, cost)
-            known = self._known[signature] = known_of(
+            info = self._signatures[signature] = signature_info(
                 signature, len(self.program.checked), checked, instruction, values
             )
             self.program.checked.append(checked)
-        elif known.canonical:
-            instruction.__dict__.update(known.canonical)
-        return known
+        elif info.canonical:
+            instruction.__dict__.update(info.canonical)
+        return info
 
 
 _TOLD_EVERY = 1024

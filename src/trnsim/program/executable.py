@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trnsim.isa import Instruction
     from trnsim.memory import ByteMask, Memory, Storage, Tile
     from trnsim.program.capture import Capture
-    from trnsim.program.recording import Program
+    from trnsim.program.program import Program
 
 
 @dataclass

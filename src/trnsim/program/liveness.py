@@ -13,7 +13,7 @@ from trnsim.errors import OutOfMemory
 from trnsim.memory import Memory
 
 if TYPE_CHECKING:
-    from trnsim.program.recording import Program, StorageUse
+    from trnsim.program.program import Program, StorageUse
 
 _SHOWN = 8
 

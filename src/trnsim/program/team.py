@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.errors import SourceLine
     from trnsim.memory import Storage, Tile
-    from trnsim.program.calls import Call
+    from trnsim.program.records import Call
 
 
 class Watcher(Protocol):

@@ -6,9 +6,9 @@ from datetime import date
 from pathlib import Path
 
 from trnsim.arch.catalogue import Catalogue
+from trnsim.formatting import aligned, amounts, durations
 from trnsim.screen import examples
 from trnsim.system import model, platform, training
-from trnsim.text import aligned, amounts, durations
 
 
 def cost_lines(

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from trnsim import files
 from trnsim.errors import BadInput, EmulatorError, SourceLine
+from trnsim.formatting import number
 from trnsim.price import payback_months
 from trnsim.system import serving, training
 from trnsim.system.model import read as read_model
 from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
 from trnsim.system.platform import compared, platform, trainiums
-from trnsim.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

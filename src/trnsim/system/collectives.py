@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trnsim.facts import Kind, Provenance
+from trnsim.facts import Evidence, Provenance
 from trnsim.system.platform import platform
 
 if TYPE_CHECKING:
@@ -91,12 +91,12 @@ def _every_distance(ranks: int) -> float:
 
 def _documented(algorithm: str) -> Provenance:
     return Provenance(
-        Kind.DOCUMENTED, f"{algorithm} (aws-neuron-sdk, intranode-collective-comm.rst)"
+        Evidence.DOCUMENTED, f"{algorithm} (aws-neuron-sdk, intranode-collective-comm.rst)"
     )
 
 
 def _assumed(how: str) -> Provenance:
-    return Provenance(Kind.ASSUMED, f"{how}; AWS describes no ring for it")
+    return Provenance(Evidence.ASSUMED, f"{how}; AWS describes no ring for it")
 
 
 _GATHER: Final = Form(_once, _once, _documented("ring all-gather: every share goes round once"))

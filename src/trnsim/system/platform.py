@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.errors import BadInput
-from trnsim.facts import Kind, Provenance, Rate, assumed, derived, documented, measured
+from trnsim.facts import Evidence, Provenance, Rate, assumed, derived, documented, measured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,7 +157,7 @@ def _carried(fact: Rate, is_own: bool, origin: str) -> Rate:
     """The fact where it was observed on this chip, an assumption where it was not."""
     if is_own:
         return fact
-    return Rate(fact, Provenance(Kind.ASSUMED, f"{origin}: {fact.provenance.source}"))
+    return Rate(fact, Provenance(Evidence.ASSUMED, f"{origin}: {fact.provenance.source}"))
 
 
 def _link(chip: Accelerator) -> Rate:

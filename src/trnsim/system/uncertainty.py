@@ -1,8 +1,8 @@
 """Intervals: P10, P50 and P90 of a closed form whose inputs are facts.
 
 Each fact is drawn from a lognormal whose median is its value and whose relative deviation is the
-`Kind.spread` of its provenance. The draws of a fact depend on its name and the seed alone, so two
-estimates that share a fact share its draws: their difference is not noise.
+`Evidence.spread` of its provenance. The draws of a fact depend on its name and the seed alone, so
+two estimates that share a fact share its draws: their difference is not noise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trnsim.facts import Interval, Kind, Rate
+from trnsim.facts import Evidence, Interval, Rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,12 +36,12 @@ class Basis:
         validated: whether the fact that decides the estimate was observed on this chip.
     """
 
-    counts: Mapping[Kind, int]
+    counts: Mapping[Evidence, int]
     assumed: tuple[str, ...]
     validated: bool
 
     def __str__(self) -> str:
-        stated = ", ".join(f"{self.counts.get(kind, 0)} {kind.value}" for kind in Kind)
+        stated = ", ".join(f"{self.counts.get(kind, 0)} {kind.value}" for kind in Evidence)
         return f"inputs: {stated}"
 
 
@@ -73,9 +73,9 @@ class Inputs:
         assumed = tuple(
             f"{name} = {fact:.4g}: {fact.provenance.source}"
             for name, fact in self._used.items()
-            if fact.provenance.kind is Kind.ASSUMED
+            if fact.provenance.kind is Evidence.ASSUMED
         )
-        validated = self._facts[decisive].provenance.kind is not Kind.ASSUMED
+        validated = self._facts[decisive].provenance.kind is not Evidence.ASSUMED
         return Basis(dict(kinds), assumed, validated)
 
 

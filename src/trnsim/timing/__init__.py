@@ -1,6 +1,6 @@
 """Estimated time: from a program to its timeline, with an uncertainty interval."""
 
-from trnsim.timing.policy import Policy
+from trnsim.timing.compiler_policy import Policy
 from trnsim.timing.schedule import Scheduler, replay, replay_together
 from trnsim.timing.timeline import Span, Timeline
 

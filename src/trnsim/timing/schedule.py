@@ -5,8 +5,8 @@ free and its predecessors' results can be read; a predecessor on another engine 
 top. The engine is busy for the initiation interval; the result can be read a latency later.
 
 The 16 DMA engines are one resource with their joint bandwidth. A transfer that is ready takes the
-first gap that is long enough, whatever was issued before it. `policy` lists the choices that the
-compiler would make.
+first gap that is long enough, whatever was issued before it. `compiler_policy` lists
+the choices that the compiler would make.
 
 Cores that run one kernel have a schedule each, synchronized at meetings: core_barrier and sendrecv
 start on all cores of a group when the last of them is ready (`replay_together`).
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from trnsim.errors import InternalError
 from trnsim.isa import Cost, Engine
 from trnsim.isa.language.meeting import group_of
-from trnsim.timing.policy import DEFAULT, Policy
+from trnsim.timing.compiler_policy import DEFAULT, Policy
 from trnsim.timing.throttle import UtilizationLimit
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.facts import Interval, Kind
+from trnsim.facts import Evidence, Interval
 from trnsim.isa import Engine
 from trnsim.timing.schedule import WAITED_FOR_NOTHING, Scheduler, replay_together
 
@@ -143,9 +143,9 @@ class Timeline:
         p10, p50, p90 = np.percentile(times, [10, 50, 90])
         return Interval(float(p10), float(p50), float(p90))
 
-    def facts(self) -> dict[Kind, list[tuple[str, Fact]]]:
+    def facts(self) -> dict[Evidence, list[tuple[str, Fact]]]:
         """The facts on which the estimate rests: those of the core, by kind."""
-        by_kind: dict[Kind, list[tuple[str, Fact]]] = {kind: [] for kind in Kind}
+        by_kind: dict[Evidence, list[tuple[str, Fact]]] = {kind: [] for kind in Evidence}
         for name, fact in self.program.core.facts().items():
             by_kind[fact.provenance.kind].append((name, fact))
         return by_kind

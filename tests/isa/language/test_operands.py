@@ -7,7 +7,7 @@ from trnsim.dtypes import BFLOAT16, FLOAT16, INT32, TFLOAT32
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import TensorScalar, TensorTensor
 from trnsim.isa.language.operands import BYPASS, apply, is_bypass, is_number
-from trnsim.isa.language.operators import ALU
+from trnsim.isa.language.operator_tables import ALU
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16, TFLOAT32, INT32])

@@ -10,9 +10,9 @@ import numpy as np
 from trnsim.dtypes import Array, round_to, to_float32
 from trnsim.errors import NotModelled
 from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.definedness import Movement, as_it_is
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
-from trnsim.isa.language.movement import Movement, as_it_is
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile, VectorIndex
 

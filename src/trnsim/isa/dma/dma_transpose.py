@@ -16,9 +16,9 @@ from trnsim.isa.dma.dma_copy import (
     transfer_cost,
 )
 from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.definedness import Movement
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
-from trnsim.isa.language.movement import Movement
 from trnsim.memory import Tile, VectorIndex
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ from trnsim.isa.language.declaration import (
     writes,
     writes_register,
 )
+from trnsim.isa.language.definedness import Movement, Spread, spread_over_results
 from trnsim.isa.language.fields import wrong_field
 from trnsim.isa.language.indirection import check_indirection
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
-from trnsim.isa.language.movement import Movement, Spread, spread_over_results
 from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:

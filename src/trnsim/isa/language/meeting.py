@@ -45,7 +45,7 @@ def group_of(rank: int, waiting: Mapping[int, Meeting]) -> tuple[list[int], int 
 
     Returns:
         The cores from `rank` on around the ring, and the first one that has not come; None if the
-            ring is complete.
+        ring is complete.
     """
     group = [rank]
     while True:

@@ -13,7 +13,7 @@ import numpy as np
 from trnsim.dtypes import FLOAT32
 from trnsim.isa.language.instruction import PSUM, Instruction
 from trnsim.isa.language.lanes import along_free_axis
-from trnsim.isa.language.operators import ALU, AluOperator
+from trnsim.isa.language.operator_tables import ALU, AluOperator
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
 

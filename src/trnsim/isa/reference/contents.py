@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 
 from trnsim.arch import cores
+from trnsim.formatting import markdown
 from trnsim.isa.language.instruction import Instruction
 from trnsim.isa.language.modes import Engine
-from trnsim.isa.language.operators import ACTIVATIONS, ALU, ActivationFunction, AluOperator
+from trnsim.isa.language.operator_tables import ACTIVATIONS, ALU, ActivationFunction, AluOperator
 from trnsim.isa.reference.page import note, page, summary, support
-from trnsim.text import markdown
 
 _ENGINES: Final = (
     Engine.tensor,

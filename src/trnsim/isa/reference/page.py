@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.arch import NeuronCore, cores, where
 from trnsim.errors import IllegalInstruction
 from trnsim.facts import Count, Rate
+from trnsim.formatting import markdown
 from trnsim.isa.language.declaration import Operand
 from trnsim.isa.language.instruction import ON_PARTITIONS, Cost, Instruction
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.reference.example import examples, on_engine
 from trnsim.memory import Tile
-from trnsim.text import markdown
 
 if TYPE_CHECKING:
     from trnsim.facts import Fact
@@ -273,7 +273,7 @@ def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
         formula.body,
         f"Formula: {formula.source}" if formula.source else "",
         _MINIMUM if "MIN_II" in f"{formula.summary} {formula.body}" else "",
-        "Interval, in which the engine takes nothing else, + latency until the result can be read:",
+        "Initiation interval (the engine is busy) + latency until the result can be read:",
         markdown(("case", "engine", *(core.name for core in cores())), rows),
         "\n".join(f"{number}. {case}" for number, case in enumerate(cases, 1)),
         _facts(legal),

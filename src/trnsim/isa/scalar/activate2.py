@@ -10,7 +10,7 @@ from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_nu
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis
 from trnsim.isa.language.modes import Engine, ReduceCmd
-from trnsim.isa.language.operators import ALU
+from trnsim.isa.language.operator_tables import ALU
 from trnsim.isa.language.support import check_support
 from trnsim.isa.scalar.activation import (
     accumulate,

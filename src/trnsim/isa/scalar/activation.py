@@ -21,7 +21,7 @@ from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
 from trnsim.isa.language.machine import IDENTITIES, Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
-from trnsim.isa.language.operators import ACTIVATIONS, ALU, ActivationFunction
+from trnsim.isa.language.operator_tables import ACTIVATIONS, ALU, ActivationFunction
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from trnsim.dtypes import (
 )
 from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import State, StateUse, reads, writes
+from trnsim.isa.language.definedness import Movement, transposed_rows
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.modes import Engine, MatmulPerfMode
-from trnsim.isa.language.movement import Movement, transposed_rows
 from trnsim.isa.language.support import check_support
 from trnsim.isa.tensor.array_indirection import check_array_indirection, index_of, share_by_quadrant
 from trnsim.isa.tensor.tensor_engine import (

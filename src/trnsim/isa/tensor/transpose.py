@@ -8,10 +8,10 @@ import numpy as np
 
 from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, UINT16, to_float32
 from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.definedness import Movement, transposed_rows
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
 from trnsim.isa.language.modes import Engine
-from trnsim.isa.language.movement import Movement, transposed_rows
 from trnsim.isa.tensor.tensor_engine import (
     array_cost,
     check_bank,

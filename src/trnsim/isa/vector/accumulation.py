@@ -19,7 +19,7 @@ from trnsim.isa.language.instruction import Instruction
 from trnsim.isa.language.lanes import along_free_axis
 from trnsim.isa.language.machine import IDENTITIES, Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
-from trnsim.isa.language.operators import ALU
+from trnsim.isa.language.operator_tables import ALU
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:

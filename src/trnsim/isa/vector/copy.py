@@ -8,10 +8,10 @@ import numpy as np
 
 from trnsim.dtypes import round_to
 from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.definedness import Movement, as_it_is
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import copy_speedup, lane_cost
 from trnsim.isa.language.modes import Engine
-from trnsim.isa.language.movement import Movement, as_it_is
 from trnsim.memory import SnakeIndex, Tile
 
 if TYPE_CHECKING:

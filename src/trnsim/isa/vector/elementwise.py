@@ -30,7 +30,7 @@ from trnsim.isa.language.operands import (
     is_bypass,
     operator_of,
 )
-from trnsim.isa.language.operators import ALU, AluOperator
+from trnsim.isa.language.operator_tables import ALU, AluOperator
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
 from trnsim.isa.language.modes import Engine
-from trnsim.isa.language.operators import ALU
+from trnsim.isa.language.operator_tables import ALU
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:

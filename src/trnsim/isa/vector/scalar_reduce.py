@@ -22,7 +22,7 @@ from trnsim.isa.language.operands import (
     check_operand,
     is_bypass,
 )
-from trnsim.isa.language.operators import ALU
+from trnsim.isa.language.operator_tables import ALU
 from trnsim.isa.vector.accumulation import accumulate, check_command
 from trnsim.memory import Tile
 

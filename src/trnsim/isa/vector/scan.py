@@ -32,7 +32,7 @@ from trnsim.isa.language.operands import (
     check_operand,
     is_bypass,
 )
-from trnsim.isa.language.operators import ALU, AluOperator
+from trnsim.isa.language.operator_tables import ALU, AluOperator
 from trnsim.isa.vector.accumulation import check_command, starting
 from trnsim.memory import Tile
 

@@ -25,7 +25,7 @@ from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operands import check_one_in_psum, is_number
-from trnsim.isa.language.operators import ALU
+from trnsim.isa.language.operator_tables import ALU
 from trnsim.isa.language.support import check_support
 from trnsim.isa.vector.accumulation import accumulate, check_command
 from trnsim.memory import Tile

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.formatting import aligned
 from trnsim.profile.words import bytes_words, count_words, percent_words, time_words
-from trnsim.text import aligned
 
 if TYPE_CHECKING:
     from trnsim.profile.analysis.data import Data

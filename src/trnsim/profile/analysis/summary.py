@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.errors import BadInput
-from trnsim.facts import Kind
+from trnsim.facts import Evidence
 from trnsim.isa import Engine
 from trnsim.memory import Memory
 from trnsim.profile.measures.metrics import Value, Values, measure
@@ -167,8 +167,8 @@ def summarize(timeline: Timeline) -> Summary:
         sbuf_bytes=int(core.sbuf_partition_bytes),
         psum_peak_bytes=peak(program, Memory.PSUM).bytes_per_partition,
         psum_bytes=core.psum_banks * core.psum_bank_bytes,
-        facts={kind.value: len(facts[kind]) for kind in Kind},
-        assumed=tuple(name for name, _ in facts[Kind.ASSUMED]),
+        facts={kind.value: len(facts[kind]) for kind in Evidence},
+        assumed=tuple(name for name, _ in facts[Evidence.ASSUMED]),
         metrics=measured.values,
         missing=measured.missing,
     )

@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.facts import Interval
-from trnsim.text import (
+from trnsim.formatting import (
     aligned,
     amount,
     amounts,

@@ -14,23 +14,23 @@ from trnsim.isa import (
 )
 from trnsim.isa.language.fields import canonical
 from trnsim.memory import ScalarIndex, Tile
-from trnsim.program.known import known_of
-from trnsim.program.recording import Checked
+from trnsim.program.program import Checked
+from trnsim.program.signatures import signature_info
 
 
-def known(work, instruction):
-    """What is known of an instruction that is legal."""
+def info_of(work, instruction):
+    """The signature info of a legal instruction."""
     dims = instruction.verify(work.core)
     engine = instruction.chosen_engine(work.core)
     checked = Checked(instruction, dims, engine, instruction.price(work.core, dims))
     signature = instruction.signature()
-    return known_of(signature, 0, checked, instruction, canonical(instruction))
+    return signature_info(signature, 0, checked, instruction, canonical(instruction))
 
 
 def test_plain_operands_are_found_by_name_and_as_the_instruction_gives_them(bench):
     work = bench()
     copy = TensorCopy(work.empty((4, 8)), work.empty((4, 8)))
-    found = known(work, copy)
+    found = info_of(work, copy)
     assert (found.read, found.written) == (("src",), ("dst",))
     assert found.accesses(copy) == copy.accesses() == ([copy.src], [copy.dst])
     assert found.writes_all
@@ -41,7 +41,7 @@ def test_several_tiles_in_one_operand_are_asked_for_each_time(bench):
     work = bench()
     sources = (work.empty((4, 8)), work.empty((4, 8)))
     added = DmaCompute(work.empty((4, 8)), sources, "add")
-    found = known(work, added)
+    found = info_of(work, added)
     assert found.read is None
     assert found.accesses(added) == (list(sources), [added.dst])
 
@@ -57,7 +57,7 @@ def test_several_tiles_in_one_operand_are_asked_for_each_time(bench):
 )
 def test_registers_are_those_that_the_fields_declare(bench, make, reads, writes):
     work = bench()
-    found = known(work, make(work, VirtualRegister(1)))
+    found = info_of(work, make(work, VirtualRegister(1)))
     assert (found.reads_registers, found.writes_registers) == (reads, writes)
 
 
@@ -66,6 +66,6 @@ def test_a_place_that_is_known_later_may_be_a_registers(bench):
     whole = work.empty((8, 8))
     pattern = whole.pattern.slice(1, 0, 4)
     moved = Tile(whole.storage, whole.dtype, pattern, ScalarIndex(VirtualRegister(1), 4, 4))
-    found = known(work, TensorCopy(work.empty((8, 4)), moved))
+    found = info_of(work, TensorCopy(work.empty((8, 4)), moved))
     assert found.has_index
     assert found.reads_registers

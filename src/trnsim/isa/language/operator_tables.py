@@ -22,7 +22,7 @@ import numpy as np
 
 from trnsim.dtypes import Array
 from trnsim.isa.language.modes import Engine
-from trnsim.isa.numerics import functions
+from trnsim.isa.numerics import activation_functions
 
 _Binary = Callable[..., Array]
 _PI: Final = float(np.pi)
@@ -205,24 +205,24 @@ class ActivationFunction:
 _ACTIVATIONS: Final = (
     ActivationFunction("copy", _bypass),
     ActivationFunction("square", np.square),
-    ActivationFunction("sigmoid", functions.sigmoid),
+    ActivationFunction("sigmoid", activation_functions.sigmoid),
     ActivationFunction("relu", _relu),
-    ActivationFunction("prelu", functions.prelu, takes_relu_param=True),
-    ActivationFunction("gelu", functions.gelu),
-    ActivationFunction("gelu_dx", functions.gelu_dx),
-    ActivationFunction("gelu_apprx_tanh", functions.gelu_apprx_tanh),
-    ActivationFunction("gelu_apprx_sigmoid", functions.gelu_apprx_sigmoid),
-    ActivationFunction("gelu_apprx_sigmoid_dx", functions.gelu_apprx_sigmoid_dx),
-    ActivationFunction("silu", functions.silu),
-    ActivationFunction("silu_dx", functions.silu_dx),
+    ActivationFunction("prelu", activation_functions.prelu, takes_relu_param=True),
+    ActivationFunction("gelu", activation_functions.gelu),
+    ActivationFunction("gelu_dx", activation_functions.gelu_dx),
+    ActivationFunction("gelu_apprx_tanh", activation_functions.gelu_apprx_tanh),
+    ActivationFunction("gelu_apprx_sigmoid", activation_functions.gelu_apprx_sigmoid),
+    ActivationFunction("gelu_apprx_sigmoid_dx", activation_functions.gelu_apprx_sigmoid_dx),
+    ActivationFunction("silu", activation_functions.silu),
+    ActivationFunction("silu_dx", activation_functions.silu_dx),
     ActivationFunction("tanh", np.tanh),
-    ActivationFunction("softplus", functions.softplus),
-    ActivationFunction("mish", functions.mish),
-    ActivationFunction("erf", functions.erf),
-    ActivationFunction("erf_dx", functions.erf_dx),
+    ActivationFunction("softplus", activation_functions.softplus),
+    ActivationFunction("mish", activation_functions.mish),
+    ActivationFunction("erf", activation_functions.erf),
+    ActivationFunction("erf_dx", activation_functions.erf_dx),
     ActivationFunction("exp", np.exp),
     ActivationFunction("log", np.log, low=2.0**-64, high=2.0**64),
-    ActivationFunction("sin", functions.sine, low=-_PI, high=_PI, extrapolates=True),
+    ActivationFunction("sin", activation_functions.sine, low=-_PI, high=_PI, extrapolates=True),
     ActivationFunction("arctan", np.arctan, low=-_PI / 2, high=_PI / 2),
     ActivationFunction("sqrt", np.sqrt, low=2.0**-116, high=2.0**118, allows_zero=True),
     ActivationFunction("rsqrt", _rsqrt, low=2.0**-87, high=2.0**97),

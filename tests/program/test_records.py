@@ -18,7 +18,7 @@ from trnsim.errors import EmulatorError, IllegalInstruction, OutOfMemory
 from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
-from trnsim.program import calls
+from trnsim.program import records
 from trnsim.runs import collecting, watching
 
 BF16 = ml_dtypes.bfloat16
@@ -31,9 +31,9 @@ def traced(monkeypatch):
     context = trnsim.program.CoreContext
     append = context._append
 
-    def noting(core, known, *rest):
-        seen.append(known.checked.opcode)
-        append(core, known, *rest)
+    def noting(core, info, *rest):
+        seen.append(info.checked.opcode)
+        append(core, info, *rest)
 
     monkeypatch.setattr(context, "_append", noting)
     return seen
@@ -488,13 +488,13 @@ def test_another_call_is_told_as_a_fresh_one(shape, dtype, options, random):
 
 
 def test_a_long_program_has_no_record(traced, monkeypatch, random):
-    monkeypatch.setattr(calls, "MAX_STEPS", 2)
+    monkeypatch.setattr(records, "MAX_STEPS", 2)
     called(jit(scaled), random((4, 8)), times=4)
     assert len(traced) == 12
 
 
 def test_the_record_used_least_recently_goes(traced, monkeypatch, random):
-    monkeypatch.setattr(calls, "MAX_RECORDS", 2)
+    monkeypatch.setattr(records, "MAX_RECORDS", 2)
     kernel = jit(scaled)
     widths = (8, 8, 16, 16, 24, 24, 16, 8)
     counts = []

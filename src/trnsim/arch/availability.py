@@ -7,7 +7,7 @@ from collections.abc import Callable
 from trnsim.arch.neuroncore import NeuronCore
 from trnsim.arch.targets import TARGETS, Target, cores
 from trnsim.errors import BadInput
-from trnsim.text import listed
+from trnsim.formatting import listed
 
 Has = Callable[[NeuronCore], object]
 """A predicate on a core; any true value means yes: ``lambda core: core.features.mx``."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trnsim.memory import Layout, Tile
 
 
-class _Write(NamedTuple):
+class _LoopWrite(NamedTuple):
     """A write inside a loop: its number, its place, and its source line."""
 
     number: int
@@ -86,7 +86,7 @@ class LoopWatcher:
             return
         # The addresses in an index tensor are not followed.
         for tile in reads:
-            earlier: list[_Write] | None = tile.storage.accesses.get(self._key)
+            earlier: list[_LoopWrite] | None = tile.storage.accesses.get(self._key)
             if earlier is None or tile.index is not None:
                 continue
             if self._may_be_carried(earlier) and not _is_reduction(tile, writes):
@@ -97,10 +97,10 @@ class LoopWatcher:
 
     def _note(self, tile: Tile, line: SourceLine | None) -> None:
         """Record a write in its storage, so that it is freed with the storage."""
-        write = _Write(self._count, tile.layout, line)
+        write = _LoopWrite(self._count, tile.layout, line)
         self._count += 1
         accesses = tile.storage.accesses
-        earlier: list[_Write] | None = accesses.get(self._key)
+        earlier: list[_LoopWrite] | None = accesses.get(self._key)
         if earlier is None:
             accesses[self._key] = [write]
             return
@@ -108,9 +108,9 @@ class LoopWatcher:
             earlier.pop()
         earlier.append(write)
 
-    def _check(self, tile: Tile, writes: list[_Write], line: SourceLine | None) -> None:
+    def _check(self, tile: Tile, writes: list[_LoopWrite], line: SourceLine | None) -> None:
         """Report `tile` if a byte of it was written by an earlier iteration."""
-        candidates: list[_Write] = []
+        candidates: list[_LoopWrite] = []
         box = tile.layout.box
         for write in reversed(writes):
             if write.layout.box.overlaps(box):
@@ -125,17 +125,17 @@ class LoopWatcher:
             if write.number in found and self._is_carried(write):
                 self._report(tile, line, write)
 
-    def _may_be_carried(self, writes: list[_Write]) -> bool:
+    def _may_be_carried(self, writes: list[_LoopWrite]) -> bool:
         """Whether any of the writes, oldest first, may be from an earlier iteration of a loop."""
         first, last = writes[0].number, writes[-1].number
         if first >= self._loops[-1].iteration_first:  # outer iterations began earlier
             return False
         return any(loop.first <= last and first < loop.iteration_first for loop in self._loops)
 
-    def _is_carried(self, write: _Write) -> bool:
+    def _is_carried(self, write: _LoopWrite) -> bool:
         return any(loop.first <= write.number < loop.iteration_first for loop in self._loops)
 
-    def _report(self, tile: Tile, line: SourceLine | None, write: _Write) -> None:
+    def _report(self, tile: Tile, line: SourceLine | None, write: _LoopWrite) -> None:
         if (line, write.line) in self._reported:
             return
         self._reported.add((line, write.line))
@@ -157,7 +157,7 @@ def _is_reduction(tile: Tile, writes: Iterable[Tile]) -> bool:
     )
 
 
-def _last_writes(tile: Tile, writes: Iterable[_Write]) -> set[int]:
+def _last_writes(tile: Tile, writes: Iterable[_LoopWrite]) -> set[int]:
     """The numbers of the writes whose bytes are now in `tile`."""
     numbers = ByteMap(tile.storage.nbytes, np.int64)
     for write in writes:

@@ -38,7 +38,7 @@ from trnsim.isa import (
     TensorTensor,
     TensorTensorScan,
 )
-from trnsim.isa.language.movement import as_it_is, reached, transposed_rows
+from trnsim.isa.language.definedness import as_it_is, reached, transposed_rows
 
 P, F = 32, 16
 

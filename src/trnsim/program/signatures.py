@@ -10,11 +10,11 @@ from trnsim.isa import Instruction
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
-    from trnsim.program.recording import Checked
+    from trnsim.program.program import Checked
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SignatureInfo:
     """The properties common to all instructions of one signature.
 
     Attributes:
@@ -50,20 +50,20 @@ class Known:
         return list(map(find, self.read)), list(map(find, self.written))
 
 
-def known_of(
+def signature_info(
     signature: tuple[object, ...],
     number: int,
     checked: Checked,
     instruction: Instruction,
     values: dict[str, Any],
-) -> Known:
+) -> SignatureInfo:
     """The properties of `signature`, found from `instruction`, the first that has it."""
     made, operands = type(instruction), instruction.__dict__
     plan = [step for step in made.access_plan if operands[step[0]].__class__ is not tuple]
     is_plain = made.accesses is Instruction.accesses and len(plan) == len(made.access_plan)
     tiles = [step for step in plan if isinstance(operands[step[0]], Tile)]
     has_index = any(tile.index is not None for tile in chain(*instruction.accesses()))
-    return Known(
+    return SignatureInfo(
         signature,
         number,
         checked,

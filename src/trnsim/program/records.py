@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from trnsim.errors import SourceLine
     from trnsim.memory import AccessPattern, Layout, Memory, Storage
     from trnsim.program.context import CoreContext
-    from trnsim.program.known import Known
-    from trnsim.program.recording import Program
+    from trnsim.program.program import Program
+    from trnsim.program.signatures import SignatureInfo
 
 MAX_STEPS: Final = 50_000
 """Instructions of the longest program that is kept; longer ones are traced at every call."""
@@ -47,7 +47,7 @@ class Step(NamedTuple):
     """One instruction of a record.
 
     Attributes:
-        known: the properties of its signature.
+        info: the properties of its signature.
         line: the user's line that issued it.
         touches: the tiles that it reads (indices included), then those that it writes, then those
             that it names without accessing them.
@@ -56,7 +56,7 @@ class Step(NamedTuple):
         awaited: the instructions that filled the registers it reads.
     """
 
-    known: Known
+    info: SignatureInfo
     line: SourceLine | None
     touches: tuple[Touch, ...]
     reads: int
@@ -70,7 +70,7 @@ class Record:
 
     Attributes:
         program: its program.
-        known: signature -> properties of the instructions with it.
+        signatures: signature -> properties of the instructions with it.
         steps: its instructions.
         storages: the storages that it used, without bytes: inputs first, then by first use.
         natures: for each storage, the properties that a program or an error message shows.
@@ -79,7 +79,7 @@ class Record:
     """
 
     program: Program
-    known: dict[tuple[object, ...], Known]
+    signatures: dict[tuple[object, ...], SignatureInfo]
     inputs: int
     steps: list[Step] = field(default_factory=list[Step])
     storages: list[Storage] = field(default_factory=list["Storage"])
@@ -102,7 +102,7 @@ class Recorder:
 
     def note(
         self,
-        known: Known,
+        info: SignatureInfo,
         line: SourceLine | None,
         reads: list[Tile],
         writes: list[Tile],
@@ -116,7 +116,7 @@ class Recorder:
             self.record = None
             return
         touches = tuple(map(self._touch, [*reads, *writes, *named]))
-        self.record.steps.append(Step(known, line, touches, len(reads), len(writes), awaited))
+        self.record.steps.append(Step(info, line, touches, len(reads), len(writes), awaited))
 
     def _touch(self, tile: Tile) -> Touch:
         return Touch(self._number(tile.storage), tile.layout, tile.dtype, tile.pattern)
@@ -151,7 +151,7 @@ class Follower:
 
     def agrees(
         self,
-        known: Known,
+        info: SignatureInfo,
         line: SourceLine | None,
         reads: list[Tile],
         writes: list[Tile],
@@ -163,7 +163,7 @@ class Follower:
         if position == len(steps) or not self._are_inputs_alike:
             return False
         step = steps[position]
-        is_alike = step.known is known and step.awaited == awaited
+        is_alike = step.info is info and step.awaited == awaited
         if not is_alike or (step.line is not line and step.line != line):
             return False
         tiles = [*reads, *writes, *named] if named else reads + writes

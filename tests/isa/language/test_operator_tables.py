@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from trnsim.dtypes import FLOAT32
 from trnsim.isa import Activation
-from trnsim.isa.language.operators import ACTIVATIONS, ALU
-from trnsim.isa.numerics import functions
+from trnsim.isa.language.operator_tables import ACTIVATIONS, ALU
+from trnsim.isa.numerics import activation_functions
 
 # nki.api.shared.rst, Supported Math Operators for NKI ISA.
 BITVEC = {"invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"}
@@ -187,8 +187,8 @@ def test_every_published_activation_is_there():
     assert all(function.name == name for name, function in ACTIVATIONS.items())
     assert [name for name, row in ACTIVATIONS.items() if row.takes_relu_param] == ["prelu"]
     for name in IN_FUNCTIONS - {"sin"}:
-        assert ACTIVATIONS[name].apply is getattr(functions, name)
-    assert ACTIVATIONS["sin"].apply is functions.sine
+        assert ACTIVATIONS[name].apply is getattr(activation_functions, name)
+    assert ACTIVATIONS["sin"].apply is activation_functions.sine
 
 
 @pytest.mark.parametrize("name", ACTIVATION_ORACLES)
