@@ -130,10 +130,10 @@ def test_a_path_that_cannot_be_written_is_refused_before_and_then(tmp_path):
         (tmp_path / "none" / "x", errno.ENOENT),
         (tmp_path / "file" / "x", errno.ENOTDIR),
     ):
-        for error in (refusal(files.check, path), refusal(files.write, path, "text")):
+        for error in (refusal(files.check_writable, path), refusal(files.write, path, "text")):
             assert error.reason == f"cannot write {path}: {os.strerror(number)}"
             assert error.fix.startswith("name a file in a folder that exists")
-    files.check(tmp_path / "new")
+    files.check_writable(tmp_path / "new")
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
@@ -142,7 +142,7 @@ def test_a_file_or_folder_without_permission_is_refused(tmp_path, monkeypatch):
     path.write_text("old")
     monkeypatch.setattr(files.os, "access", lambda place, _: place not in closed)
     closed = {path}
-    assert refusal(files.check, path).reason.endswith("Permission denied")
+    assert refusal(files.check_writable, path).reason.endswith("Permission denied")
     closed = {tmp_path}
     assert refusal(files.write, tmp_path / "new", "").reason.endswith("Permission denied")
     assert path.read_text() == "old"
@@ -151,11 +151,11 @@ def test_a_file_or_folder_without_permission_is_refused(tmp_path, monkeypatch):
 def test_a_read_only_file_system_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(files.os, "access", lambda *_: False)
     monkeypatch.setattr(files, "_is_read_only", lambda _: True)
-    assert refusal(files.check, tmp_path / "new").reason.endswith("Read-only file system")
+    assert refusal(files.check_writable, tmp_path / "new").reason.endswith("Read-only file system")
 
 
 def test_the_line_of_a_refusal_is_the_callers(tmp_path):
-    for function in (files.check, files.write):
+    for function in (files.check_writable, files.write):
         error = refusal(function, tmp_path, *(["text"] if function is files.write else []))
         assert error.line.file == __file__
 
@@ -172,16 +172,20 @@ def test_a_folder_whose_place_a_file_has_is_refused(tmp_path):
 # Reading
 
 
-@pytest.mark.parametrize("read", [files.source, files.text, files.data, files.array])
+@pytest.mark.parametrize(
+    "read", [files.read_bytes, files.read_text, files.read_json, files.read_array]
+)
 def test_what_cannot_be_opened_is_named_with_the_reason(read, tmp_path):
     assert refusal(read, tmp_path / "none").reason == (
         f"cannot read {tmp_path / 'none'}: No such file or directory"
     )
     assert "Is a directory" in refusal(read, tmp_path).reason
-    assert "null byte" in refusal(read, "a\0b").reason or read is files.array
+    assert "null byte" in refusal(read, "a\0b").reason or read is files.read_array
 
 
-@pytest.mark.parametrize("read", [files.source, files.text, files.data, files.array])
+@pytest.mark.parametrize(
+    "read", [files.read_bytes, files.read_text, files.read_json, files.read_array]
+)
 def test_a_file_without_permission_is_named(read, tmp_path, monkeypatch):
     def closed(*_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -196,14 +200,14 @@ def test_a_file_without_permission_is_named(read, tmp_path, monkeypatch):
 def test_bytes_that_are_no_utf_8_are_named_with_their_line(tmp_path):
     path = tmp_path / "latin"
     path.write_bytes("eins\nzw\xf6lf".encode("latin-1"))
-    error = refusal(files.text, path)
+    error = refusal(files.read_text, path)
     assert error.reason == f"{path}:2: byte 0xf6 is no UTF-8 text"
     assert str(error.line) == f"{path}:2"
 
 
 def test_a_byte_order_mark_is_dropped(tmp_path):
     (tmp_path / "bom").write_bytes(b"\xef\xbb\xbf[1]")
-    assert files.data(tmp_path / "bom") == [1]
+    assert files.read_json(tmp_path / "bom") == [1]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +224,7 @@ def test_a_byte_order_mark_is_dropped(tmp_path):
 )
 def test_what_is_no_json_is_refused(content, reason, tmp_path):
     (tmp_path / "file").write_text(content)
-    assert reason in refusal(files.data, tmp_path / "file").reason
+    assert reason in refusal(files.read_json, tmp_path / "file").reason
 
 
 # Arrays
@@ -237,19 +241,19 @@ def test_an_array_is_read(tmp_path):
     path = tmp_path / "a.npy"
     for array in (np.arange(6, dtype=np.int16).reshape(2, 3), np.float32(3), np.ones((0, 4))):
         np.save(path, array)
-        read = files.array(path)
+        read = files.read_array(path)
         assert read.dtype == np.asarray(array).dtype
         np.testing.assert_array_equal(read, array)
         assert type(read) is np.ndarray
     path.write_bytes(stored("(2,)", struct.pack("<2f", 1, 2)))
-    assert files.array(path).tolist() == [1, 2]
+    assert files.read_array(path).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("shape", ["(9895604649984,)", "(3,)", "(1 << 40, 4)"])
 def test_a_header_that_claims_more_than_the_file_holds_is_refused(shape, tmp_path):
     path = tmp_path / "a.npy"
     path.write_bytes(stored(shape.replace("1 << 40", str(1 << 40)), bytes(8)))
-    assert refusal(files.array, path).reason == f"{path}: shorter than its own header says"
+    assert refusal(files.read_array, path).reason == f"{path}: shorter than its own header says"
 
 
 @pytest.mark.parametrize(
@@ -269,16 +273,16 @@ def test_a_header_that_claims_more_than_the_file_holds_is_refused(shape, tmp_pat
 def test_what_is_no_array_of_numbers_is_refused_without_advice_to_load_pickles(content, tmp_path):
     path = tmp_path / "a.npy"
     path.write_bytes(content)
-    error = refusal(files.array, path)
+    error = refusal(files.read_array, path)
     assert error.reason == f"{path}: not an array of numbers"
     assert "pickle" not in str(error)
 
 
 def test_an_empty_file_and_an_archive_are_refused(tmp_path):
     (tmp_path / "a.npy").write_bytes(b"")
-    assert "the file is empty" in refusal(files.array, tmp_path / "a.npy").reason
+    assert "the file is empty" in refusal(files.read_array, tmp_path / "a.npy").reason
     np.savez(tmp_path / "a.npz", a=np.ones(3))
-    assert "an archive of arrays" in refusal(files.array, tmp_path / "a.npz").reason
+    assert "an archive of arrays" in refusal(files.read_array, tmp_path / "a.npz").reason
 
 
 def test_no_other_file_of_the_project_writes_by_itself():

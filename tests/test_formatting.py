@@ -2,15 +2,15 @@ import pytest
 
 from trnsim.facts import Interval
 from trnsim.formatting import (
-    aligned,
     amount,
     amounts,
     durations,
-    listed,
-    markdown,
-    number,
+    enumerated,
+    markdown_table,
+    parse_number,
+    parse_whole,
     seconds,
-    whole,
+    text_table,
 )
 
 
@@ -19,39 +19,39 @@ from trnsim.formatting import (
     [("8000", 8e3), ("8_000", 8e3), ("1e3", 1e3), ("-2.5", -2.5), ("0.125", 0.125), ("1.25", 1.25)],
 )
 def test_a_number_is_read_as_python_and_json_write_it(given, expected):
-    assert number(given) == expected
+    assert parse_number(given) == expected
 
 
 @pytest.mark.parametrize("given", ["8,000", "8.000,5", "8k", "", "1 000", "1'000", "x"])
 def test_what_is_no_number_says_how_to_write_it(given):
     with pytest.raises(ValueError, match="is no number; write it without separators or unit: 8000"):
-        number(given)
+        parse_number(given)
 
 
 @pytest.mark.parametrize("given", ["8,000", "8.000", "8000.5", "8k", "", "8e3", "nan", "inf"])
 def test_what_is_no_whole_number_says_how_to_write_it(given):
     with pytest.raises(ValueError, match="is no whole number; write it without separators"):
-        whole(given)
-    assert whole("8_000") == whole(" 8000 ") == 8000
+        parse_whole(given)
+    assert parse_whole("8_000") == parse_whole(" 8000 ") == 8000
 
 
 @pytest.mark.parametrize("given", ["8.000", "-1.234", "12.345.678", "999.000", " 8.000 "])
 def test_what_may_have_a_separator_of_thousands_is_refused(given):
     with pytest.raises(ValueError, match="may have a separator of thousands"):
-        number(given)
+        parse_number(given)
 
 
 def test_columns_are_as_wide_as_their_widest_cell():
-    assert aligned(("a", "b"), [("long", "x"), ("s", "y")]) == "a     b\nlong  x\ns     y"
+    assert text_table(("a", "b"), [("long", "x"), ("s", "y")]) == "a     b\nlong  x\ns     y"
 
 
 def test_a_markdown_table_is_aligned_too():
-    assert markdown(("a", "b"), [("long", "x")]).splitlines() == [
+    assert markdown_table(("a", "b"), [("long", "x")]).splitlines() == [
         "| a    | b |",
         "| ---- | - |",
         "| long | x |",
     ]
-    assert markdown(("a",), []) == "| a |\n| - |"
+    assert markdown_table(("a",), []) == "| a |\n| - |"
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_intervals_put_the_median_first():
     ("words", "text"), [(["a"], "a"), (["a", "b"], "a or b"), (["a", "b", "c"], "a, b or c")]
 )
 def test_words_stand_in_a_sentence(words, text):
-    assert listed(words, "or") == text
+    assert enumerated(words, "or") == text

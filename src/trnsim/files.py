@@ -17,14 +17,24 @@ from numpy.lib.format import open_memmap
 
 from trnsim.errors import BadInput, SourceLine
 
-__all__ = ["Draft", "array", "check", "check_folder", "data", "require", "source", "text", "write"]
+__all__ = [
+    "Draft",
+    "check_folder",
+    "check_readable",
+    "check_writable",
+    "read_array",
+    "read_bytes",
+    "read_json",
+    "read_text",
+    "write",
+]
 
 _ARCHIVE: Final = b"PK"
 _ROOM: Final = "make room on that disk, or name a file on another"
 _WRITABLE: Final = "name a file in a folder that exists and that you may write to"
 
 
-def source(path: Path | str, fix: str = "") -> bytes:
+def read_bytes(path: Path | str, fix: str = "") -> bytes:
     """The bytes of the file at `path`.
 
     Raises:
@@ -36,7 +46,7 @@ def source(path: Path | str, fix: str = "") -> bytes:
         raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
 
 
-def require(path: Path | str, fix: str = "") -> None:
+def check_readable(path: Path | str, fix: str = "") -> None:
     """Raise `BadInput` now if a file that other code will open cannot be opened.
 
     Raises:
@@ -49,13 +59,13 @@ def require(path: Path | str, fix: str = "") -> None:
         raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
 
 
-def text(path: Path | str, fix: str = "") -> str:
+def read_text(path: Path | str, fix: str = "") -> str:
     """The UTF-8 text of the file at `path`, without a byte order mark.
 
     Raises:
         BadInput: it cannot be read, or is not UTF-8 (the message names the line).
     """
-    stored = source(path, fix)
+    stored = read_bytes(path, fix)
     try:
         return stored.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -67,13 +77,13 @@ def text(path: Path | str, fix: str = "") -> str:
         ) from error
 
 
-def data(path: Path | str, fix: str = "") -> Any:
+def read_json(path: Path | str, fix: str = "") -> Any:
     """The content of the JSON file at `path`; NaN and Infinity, which JSON lacks, are refused.
 
     Raises:
         BadInput: it cannot be read, or is not JSON.
     """
-    found = text(path, fix)
+    found = read_text(path, fix)
     if not found.strip():
         raise BadInput(f"{path} is empty", fix=fix)
     try:
@@ -92,7 +102,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def array(path: Path | str) -> npt.NDArray[Any]:
+def read_array(path: Path | str) -> npt.NDArray[Any]:
     """The array of numbers that numpy.save wrote to `path`.
 
     The shape in the header is checked against the size of the file before anything is allocated.
@@ -178,7 +188,7 @@ class Draft:
         self._unfinished.replace(self._target)
 
 
-def check(path: Path | str) -> None:
+def check_writable(path: Path | str) -> None:
     """Raise `BadInput` for a `path` that cannot be written, before work is done for it.
 
     Raises:

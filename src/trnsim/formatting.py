@@ -14,7 +14,7 @@ _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")
 _LARGE = 1000
 
 
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """`header` and `rows` in columns as wide as their widest cell, two spaces apart."""
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
@@ -24,13 +24,13 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def listed(words: Sequence[str], last: str) -> str:
+def enumerated(words: Sequence[str], last: str) -> str:
     """`words` as one phrase, with `last` before the last word: "a, b or c"."""
     *first, end = words
     return f"{', '.join(first)} {last} {end}" if first else end
 
 
-def number(given: str) -> float:
+def parse_number(given: str) -> float:
     """A number as Python and JSON write it: 8000, 8000.5, 8e3, 8_000.
 
     Raises:
@@ -46,7 +46,7 @@ def number(given: str) -> float:
         ) from None
 
 
-def whole(given: str) -> int:
+def parse_whole(given: str) -> int:
     """A whole number as Python writes it: 8000, 8_000.
 
     Raises:
@@ -60,7 +60,7 @@ def whole(given: str) -> int:
         ) from None
 
 
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose columns are aligned, so that it reads without being rendered."""
     widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
     rule = ["-" * width for width in widths]

@@ -58,8 +58,8 @@ def test_a_core_without_pairs_is_refused_and_others_are_named(name):
     with pytest.raises(BadInput) as caught:
         paired(TARGETS[name])
     assert caught.value.reason == (
-        "a kernel launched as kernel[2] on NeuronCore-v2; legal: kernel[1], as it has no logical "
-        "cores of two"
+        "a kernel launched as kernel[2] on NeuronCore-v2; legal: kernel[1], as its cores cannot "
+        "be paired"
     )
     assert caught.value.fix == "launch the kernel without [2], or run it for trn2 or trn3"
     assert "logical-neuroncore-config.rst" in caught.value.source

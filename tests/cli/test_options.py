@@ -1,10 +1,10 @@
 import pytest
 
 from trnsim.cli.options import as_number, chip_names
-from trnsim.formatting import number, whole
+from trnsim.formatting import parse_number, parse_whole
 
 
-@pytest.mark.parametrize("read", [number, whole])
+@pytest.mark.parametrize("read", [parse_number, parse_whole])
 def test_text_is_read_and_a_default_is_taken_as_it_is(read):
     assert as_number(read)("8_000") == 8000
     assert as_number(read)(8) == 8

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from trnsim.arch.neuroncore import NeuronCore
 from trnsim.arch.targets import TARGETS, Target, cores
 from trnsim.errors import BadInput
-from trnsim.formatting import listed
+from trnsim.formatting import enumerated
 
 Has = Callable[[NeuronCore], object]
 """A predicate on a core; any true value means yes: ``lambda core: core.features.mx``."""
@@ -31,7 +31,7 @@ def where(has: Has) -> str:
         return "on no NeuronCore"
     if found == list(known[-len(found) :]):
         return f"from {found[0].name} on"
-    return f"on {listed([core.name for core in found], 'and')}"
+    return f"on {enumerated([core.name for core in found], 'and')}"
 
 
 def advised(fix: str, has: Has) -> str:
@@ -54,10 +54,10 @@ def paired(chip: Target) -> NeuronCore:
         BadInput: for a chip whose cores cannot be paired.
     """
     if chip.core.logical_core_max < _PAIR:
-        others = listed([one.name for one in having(makes_pairs)], "or")
+        others = enumerated([one.name for one in having(makes_pairs)], "or")
         raise BadInput(
-            f"a kernel launched as kernel[2] on {chip.core.name}; legal: kernel[1], as it has no "
-            "logical cores of two",
+            f"a kernel launched as kernel[2] on {chip.core.name}; legal: kernel[1], as its cores "
+            "cannot be paired",
             fix=f"launch the kernel without [2], or run it for {others}",
             source=chip.core.logical_core_max.provenance.source,
         )

@@ -14,7 +14,7 @@ from typing import Any, Final
 from trnsim.arch.catalogue import catalogue
 from trnsim.arch.targets import cores
 from trnsim.facts import Count, Evidence, Fact, Flag, Names, Rate
-from trnsim.formatting import markdown
+from trnsim.formatting import markdown_table
 
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "SBUF": ("partitions", "quadrant_partitions", "sbuf_partition_bytes"),
@@ -130,7 +130,9 @@ def how_true() -> str:
         "## What is assumed of them",
         _assumed_of_catalogue(),
         "## Where primary sources disagree",
-        markdown(("topic", "one", "other"), [tuple(map(_cell, c)) for c in _contradictions()]),
+        markdown_table(
+            ("topic", "one", "other"), [tuple(map(_cell, c)) for c in _contradictions()]
+        ),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -156,7 +158,7 @@ def _cores_table() -> str:
         for core in cores()
     ]
     rows += [("all", core.name, *_counted(list(core.facts().values()))) for core in cores()]
-    return markdown(_header("part", "core"), rows)
+    return markdown_table(_header("part", "core"), rows)
 
 
 def _assumed_of_cores() -> str:
@@ -167,7 +169,7 @@ def _assumed_of_cores() -> str:
         for cores, fact, source in _by_value(name)
         if fact.provenance.kind is Evidence.ASSUMED
     ]
-    return markdown(("part", "fact", "cores", "value", "why"), rows)
+    return markdown_table(("part", "fact", "cores", "value", "why"), rows)
 
 
 def _every_fact() -> str:
@@ -178,7 +180,7 @@ def _every_fact() -> str:
         for name in names
         for cores, fact, source in _by_value(name)
     ]
-    return markdown(("fact", "cores", "value", "kind", "source"), rows)
+    return markdown_table(("fact", "cores", "value", "kind", "source"), rows)
 
 
 def _every_feature() -> str:
@@ -190,7 +192,7 @@ def _every_feature() -> str:
             found.setdefault(row, []).append(core.version)
     by_name = sorted(found.items(), key=lambda item: item[0][0])
     rows = [(name, ", ".join(having), *rest) for (name, *rest), having in by_name]
-    return markdown(("feature", "cores", "value", "source"), rows)
+    return markdown_table(("feature", "cores", "value", "source"), rows)
 
 
 def _shown(fact: Flag | Names | Fact) -> str:
@@ -215,7 +217,7 @@ def _catalogue_table() -> str:
         (area, *_counted([fact for _, fact in _leaves(getattr(catalogue(), area))]))
         for area in _CATALOGUE
     ]
-    return markdown(_header("area"), rows)
+    return markdown_table(_header("area"), rows)
 
 
 def _assumed_of_catalogue() -> str:
@@ -225,7 +227,7 @@ def _assumed_of_catalogue() -> str:
         for name, fact in _leaves(getattr(catalogue(), area))
         if fact.provenance.kind is Evidence.ASSUMED
     ]
-    return markdown(("area", "figure", "value", "why"), rows)
+    return markdown_table(("area", "figure", "value", "why"), rows)
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Fact]]:

@@ -21,7 +21,7 @@ def load(path: Path) -> Array:
     Raises:
         BadInput: the file cannot be read, or holds no array.
     """
-    array = files.array(path)
+    array = files.read_array(path)
     # numpy writes bfloat16, which it does not know, as two raw bytes.
     return array.view(BFLOAT16.dtype) if array.dtype == np.dtype("V2") else array
 

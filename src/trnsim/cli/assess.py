@@ -10,7 +10,7 @@ import typer
 from trnsim import files
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
-from trnsim.formatting import aligned, amount, amounts
+from trnsim.formatting import amount, amounts, text_table
 from trnsim.system.assess import Assessment
 from trnsim.system.assess import assess as assess_inventory
 from trnsim.system.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
@@ -39,7 +39,7 @@ def assess(
     Example: trnsim assess examples/inventory.csv --output assessment.txt
     """
     if output is not None:
-        files.check(output)
+        files.check_writable(output)
     report = "\n\n".join([*map(_section, assess_inventory(inventory, kind=price)), _assumed()])
     if output is None:
         print(report)
@@ -72,7 +72,7 @@ def _section(assessment: Assessment) -> str:
         for option in assessment.options
     ]
     columns = ("instance-hours P50 (P10 to P90)", "USD a month", "saving", "validated", "price")
-    return f"{head}\n{aligned(('  platform', *columns), rows)}"
+    return f"{head}\n{text_table(('  platform', *columns), rows)}"
 
 
 def _assumed() -> str:

@@ -10,7 +10,7 @@ import typer
 from trnsim import arch, files, screen
 from trnsim.cli.options import as_number, chip_names, parser
 from trnsim.errors import BadInput
-from trnsim.formatting import whole
+from trnsim.formatting import parse_whole
 from trnsim.screen import examples
 
 _ROWS = 512
@@ -23,7 +23,8 @@ app = parser()
 def demo(
     on: Annotated[str, typer.Option(help=f"Chip: {chip_names()}.")] = "trn2",
     sequence: Annotated[
-        int, typer.Option(parser=as_number(whole), help="Rows of q, k and v.", metavar="NUMBER")
+        int,
+        typer.Option(parser=as_number(parse_whole), help="Rows of q, k and v.", metavar="NUMBER"),
     ] = 1024,
     report: Annotated[Path, typer.Option(help="Where to write the kernel's HTML page.")] = Path(
         "trnsim-report/attention.html"

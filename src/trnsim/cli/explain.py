@@ -9,7 +9,7 @@ import typer
 
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
-from trnsim.formatting import aligned
+from trnsim.formatting import text_table
 from trnsim.isa import Instruction
 from trnsim.isa.reference.page import page, summary
 
@@ -30,7 +30,7 @@ def explain(
     """
     if not name:
         rows = [(opcode, summary(made)) for opcode, made in sorted(Instruction.registry.items())]
-        print(aligned(("instruction", "values"), [(o, " ".join(s.split())) for o, s in rows]))
+        print(text_table(("instruction", "values"), [(o, " ".join(s.split())) for o, s in rows]))
         return
     print(page(_named(name)), end="")
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import typer
 
 from trnsim.arch import TARGETS
-from trnsim.formatting import listed
+from trnsim.formatting import enumerated
 
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -23,7 +23,7 @@ _Number = TypeVar("_Number", int, float)
 
 def chip_names() -> str:
     """The chips that `--on` may name, in a sentence."""
-    return listed(list(TARGETS), "or")
+    return enumerated(list(TARGETS), "or")
 
 
 def as_number(read: Callable[[str], _Number]) -> Callable[[Any], _Number]:

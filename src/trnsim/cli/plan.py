@@ -11,7 +11,15 @@ import typer
 
 from trnsim.cli.options import as_number, parser
 from trnsim.errors import BadInput
-from trnsim.formatting import aligned, amount, amounts, durations, listed, number, whole
+from trnsim.formatting import (
+    amount,
+    amounts,
+    durations,
+    enumerated,
+    parse_number,
+    parse_whole,
+    text_table,
+)
 from trnsim.system import serving, training
 from trnsim.system.model import ModelShape, read
 from trnsim.system.platform import compared
@@ -32,7 +40,7 @@ Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", meta
 On = Annotated[
     str | None,
     typer.Option(
-        "--on", help=f"Platforms, separated by commas; without, {listed(compared(), 'and')}."
+        "--on", help=f"Platforms, separated by commas; without, {enumerated(compared(), 'and')}."
     ),
 ]
 Kind = Annotated[
@@ -46,20 +54,25 @@ def train(
     config: Config,
     tokens: Annotated[
         float,
-        typer.Option(parser=as_number(number), help="Tokens of the whole run.", metavar="NUMBER"),
+        typer.Option(
+            parser=as_number(parse_number), help="Tokens of the whole run.", metavar="NUMBER"
+        ),
     ] = 1e9,
     sequence: Annotated[
-        int, typer.Option(parser=as_number(whole), help="Tokens per sequence.", metavar="NUMBER")
+        int,
+        typer.Option(parser=as_number(parse_whole), help="Tokens per sequence.", metavar="NUMBER"),
     ] = 8192,
     batch_tokens: Annotated[
         int,
-        typer.Option(parser=as_number(whole), help="Tokens per optimizer step.", metavar="NUMBER"),
+        typer.Option(
+            parser=as_number(parse_whole), help="Tokens per optimizer step.", metavar="NUMBER"
+        ),
     ] = training.BATCH_TOKENS,
     on: On = None,
     instances: Annotated[
         int | None,
         typer.Option(
-            parser=as_number(whole),
+            parser=as_number(parse_whole),
             help="How many; the smallest number that fits unless told.",
             metavar="NUMBER",
         ),
@@ -102,23 +115,26 @@ def serve(
     batch: Annotated[
         int,
         typer.Option(
-            parser=as_number(whole), help="Requests that decode together.", metavar="NUMBER"
+            parser=as_number(parse_whole), help="Requests that decode together.", metavar="NUMBER"
         ),
     ] = 8,
     context: Annotated[
-        int, typer.Option(parser=as_number(whole), help="Tokens of each prompt.", metavar="NUMBER")
+        int,
+        typer.Option(
+            parser=as_number(parse_whole), help="Tokens of each prompt.", metavar="NUMBER"
+        ),
     ] = 2048,
     output_tokens: Annotated[
         int,
         typer.Option(
-            parser=as_number(whole), help="Tokens generated per request.", metavar="NUMBER"
+            parser=as_number(parse_whole), help="Tokens generated per request.", metavar="NUMBER"
         ),
     ] = 256,
     on: On = None,
     chips: Annotated[
         int | None,
         typer.Option(
-            parser=as_number(whole),
+            parser=as_number(parse_whole),
             help="Chips that hold one replica; up to 16 unless told.",
             metavar="NUMBER",
         ),
@@ -182,7 +198,7 @@ def _training_table(estimates: Sequence[training.TrainingEstimate]) -> str:
         )
         for e in estimates
     ]
-    return aligned((*header, "USD P50 (P10 to P90)", "price"), rows)
+    return text_table((*header, "USD P50 (P10 to P90)", "price"), rows)
 
 
 def _serving_table(estimates: Sequence[serving.ServingEstimate]) -> str:
@@ -201,7 +217,7 @@ def _serving_table(estimates: Sequence[serving.ServingEstimate]) -> str:
         for e in estimates
     ]
     columns = (*header, "TPOT P50 (P10 to P90)", "tokens/s", "USD per 1M tokens", "price")
-    return aligned(columns, rows)
+    return text_table(columns, rows)
 
 
 def _footing(estimates: Estimates) -> str:

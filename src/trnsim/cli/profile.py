@@ -10,7 +10,7 @@ import typer
 
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
-from trnsim.formatting import aligned
+from trnsim.formatting import text_table
 from trnsim.profile import compare, load, summary_of, write_page
 from trnsim.profile.words import percent_words, time_words
 
@@ -95,7 +95,7 @@ def side_by_side(summaries: dict[str, Summary]) -> str:
     for name in ("mfu", "mbu"):
         found = [s[f"{name}_estimated_percent"] or 0.0 for s in summaries.values()]
         rows[name.upper()] = [percent_words(value / 100) for value in found]
-    return aligned(["", *summaries], [[name, *cells] for name, cells in rows.items()])
+    return text_table(["", *summaries], [[name, *cells] for name, cells in rows.items()])
 
 
 def _described(profile: Data, *, all_figures: bool) -> str:
@@ -112,7 +112,7 @@ def _described(profile: Data, *, all_figures: bool) -> str:
             [name, "-" if value is None else f"{value:.6g}", missing.get(name, "")]
             for name, value in metrics.items()
         ]
-        parts.append(aligned(["figure", "value", "why unknown"], rows))
+        parts.append(text_table(["figure", "value", "why unknown"], rows))
     return "\n".join(parts)
 
 
@@ -129,7 +129,9 @@ def _line_table(profile: Data) -> str:
         ]
         for row in profile["by_line"][:_LINES]
     ]
-    return aligned(["line", "critical path", "of it waiting", "if free", "instructions", ""], rows)
+    return text_table(
+        ["line", "critical path", "of it waiting", "if free", "instructions", ""], rows
+    )
 
 
 def _place(profile: Data, row: Data) -> str:

@@ -103,7 +103,7 @@ def run_script(
             fix="leave them out, or --input",
         )
     if output is not None:
-        files.check(output)
+        files.check_writable(output)
     files.check_folder(report or _FOLDER)
     typer.echo(f"chip: {', '.join(chip.name for chip in chips)} ({why})")
     with progress() as tell:

@@ -109,7 +109,7 @@ def _names(source: str, option: str) -> bool:
 
 def _text(script: Path) -> str:
     with suppress(BadInput):
-        return files.source(script).decode("utf-8", "replace")
+        return files.read_bytes(script).decode("utf-8", "replace")
     return ""  # whoever runs it says why
 
 
@@ -125,7 +125,7 @@ def checked(script: Path) -> CodeType:
     fix = f"name a Python file, for example {examples.short(examples.path('attention.py'))}"
     if script.is_dir() or not script.exists():
         raise BadInput(f"script {script} is not a file", fix=fix)
-    source = files.source(script, fix)
+    source = files.read_bytes(script, fix)
     try:
         with warnings.catch_warnings(action="ignore"):  # they come again when it runs
             return compile(source, str(script), "exec", dont_inherit=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trnsim.formatting import aligned
+from trnsim.formatting import text_table
 from trnsim.profile.words import bytes_words
 
 _MS: Final = 1e3
@@ -47,7 +47,7 @@ def collectives_text(log: Sequence[Collective], target: str, time_of: Collective
         took = "not timed" if found is None else f"{number * found.time_s * _MS:.3f}"
         origins += [] if found is None else [found.origin]
         rows.append([one.kind, str(number), bytes_words(one.nbytes), str(len(one.ranks)), took])
-    table = aligned(["collective", "calls", "bytes each", "ranks", "ms"], rows)
+    table = text_table(["collective", "calls", "bytes each", "ranks", "ms"], rows)
     return "\n".join([f"collectives of the whole program on {target}", table, *_unique(origins)])
 
 

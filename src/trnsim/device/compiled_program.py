@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trnsim.files import write
-from trnsim.formatting import aligned
+from trnsim.formatting import text_table
 from trnsim.lower import Cost, MemoryPlan
 from trnsim.profile.formats.trace_events import Point, TraceEvent, as_json, counter, span
 from trnsim.profile.words import bytes_words, time_words
@@ -80,7 +80,7 @@ class CompiledProgram:
             [name, str(number[name]), time_words(time_s), f"{100 * time_s / total:.1f}"]
             for name, time_s in longest[:_ROWS]
         ]
-        return aligned(["operations of a kernel", "kernels", "time", "%"], rows)
+        return text_table(["operations of a kernel", "kernels", "time", "%"], rows)
 
     def write(self, folder: Path) -> list[Path]:
         """Write `compile-<chip>.txt`, `.json` and a trace; their paths."""

@@ -246,8 +246,8 @@ class RaceDetector:
             DataRace(
                 f"one core {verb} {tile} at {line} while the other {did} the same bytes at "
                 f"{before}: nothing orders the two{why}",
-                fix=f"put nisa.core_barrier(data, {tuple(sorted(pair))}) between them, of this "
-                "very tensor",
+                fix=f"put nisa.core_barrier(data, {tuple(sorted(pair))}) between them, with "
+                "this tensor as data",
                 source="nki.isa.core_barrier",
                 line=line,
             )

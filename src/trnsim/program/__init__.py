@@ -12,7 +12,7 @@ from trnsim.program.executable import Executable
 from trnsim.program.liveness import Peak, check_capacity, peak
 from trnsim.program.program import Checked, Program, StorageUse
 from trnsim.program.records import Call, Records
-from trnsim.program.team import Team, Watcher
+from trnsim.program.team import SharedMemoryObserver, Team
 
 __all__ = [
     "Call",
@@ -24,9 +24,9 @@ __all__ = [
     "Peak",
     "Program",
     "Records",
+    "SharedMemoryObserver",
     "StorageUse",
     "Team",
-    "Watcher",
     "check_capacity",
     "current_core",
     "has_current_core",

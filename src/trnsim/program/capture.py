@@ -87,7 +87,7 @@ class Capture:
 def refuse(reason: str) -> NoReturn:
     """Raise `BadInput` at the kernel's line: the kernel cannot be recorded."""
     raise BadInput(
-        f"a kernel cannot be recorded where {reason}: with other values it does something else",
+        f"a kernel cannot be recorded where {reason}: with other values it may do something else",
         fix="call the kernel by trnsim.run, which calls its Python each time",
     )
 

@@ -43,7 +43,7 @@ class Observer(Protocol):
         """Called after instruction `index` was executed and recorded."""
 
 
-class IndependentLoops(Protocol):
+class LoopObserver(Protocol):
     """Observer of loops whose iterations should not depend on each other."""
 
     def loop(self) -> AbstractContextManager[Any]:
@@ -102,7 +102,7 @@ class CoreContext:
         has_values: bool = True,
         observers: tuple[Observer, ...] = (),
         peer: Peer | None = None,
-        loops: IndependentLoops | None = None,
+        loops: LoopObserver | None = None,
     ) -> None:
         self.core = core
         self.has_values = has_values
@@ -151,7 +151,7 @@ class CoreContext:
             EmulatorError: for whatever rule the instruction violates, with the user's line.
         """
         info = self._check(instruction)
-        awaited = self._fillers(instruction) if info.reads_registers else ()
+        awaited = self._register_writers(instruction) if info.reads_registers else ()
         if info.has_index:
             self._issue_indexed(instruction, awaited)
         else:
@@ -166,7 +166,7 @@ class CoreContext:
         follower = self._follower
         return len(self.program) if follower is None else follower.position
 
-    def _fillers(self, instruction: Instruction) -> tuple[int, ...]:
+    def _register_writers(self, instruction: Instruction) -> tuple[int, ...]:
         """The instructions that filled the registers that `instruction` reads."""
         origins = chain(*(register.origins for register in instruction.registers_read()))
         return tuple(sorted({place for serial, place in origins if serial == self._first_serial}))
@@ -248,7 +248,7 @@ class CoreContext:
                 left = instruction.leaves_written(tile, tile.written_flags())
                 if left is not None:
                     tile.require_intact(instruction.opcode)
-                    partly = _both(partly, left)
+                    partly = _merged_flags(partly, left)
                     continue
             self._refuse_unreadable(instruction, tile)
         return partly
@@ -272,11 +272,11 @@ class CoreContext:
             if self._recorder is not None:
                 self._recorder.note(info, line, reads, writes, named, awaited)
             if self.peer is not None:
-                waits_for = self._behind(index, info.checked, ordered)
+                waits_for = self._predecessors(index, info.checked, ordered)
                 self._tell_peer(self.peer, reads, writes, line, waits_for)
         elif not follower.agrees(info, line, reads, writes, named, awaited):
             self._leave_record()
-            self._append(self._admit(info), line, reads, writes, named, awaited)
+            self._append(self._renumbered(info), line, reads, writes, named, awaited)
         if self.tell is not None and index % _TOLD_EVERY == 0:
             self.tell(index)
 
@@ -314,9 +314,9 @@ class CoreContext:
             raise InternalError("a run left a record that it did not follow")
         self.program, self._signatures = Program(self.core, first_serial=self._first_serial), {}
         for step, reads, writes, named in follower.passed():
-            self._append(self._admit(step.info), step.line, reads, writes, named, step.awaited)
+            self._append(self._renumbered(step.info), step.line, reads, writes, named, step.awaited)
 
-    def _admit(self, info: SignatureInfo) -> SignatureInfo:
+    def _renumbered(self, info: SignatureInfo) -> SignatureInfo:
         """A recorded signature's properties, renumbered for this program."""
         own = self._signatures.get(info.signature)
         if own is None:
@@ -325,7 +325,7 @@ class CoreContext:
             self.program.checked.append(own.checked)
         return own
 
-    def _behind(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
+    def _predecessors(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
         """The instructions before `index`: its dependences, and the last one of its engine."""
         if checked.engine is Engine.dma:
             return ordered
@@ -357,8 +357,8 @@ class CoreContext:
             return
         if not tile.is_written():
             error = UninitializedRead(
-                f"{instruction.opcode} reads {tile}, of which no instruction has written every "
-                f"element (allocated at {tile.storage.line})",
+                f"{instruction.opcode} reads {tile}, some elements of which no instruction has "
+                f"written (allocated at {tile.storage.line})",
                 fix="write the whole tile first: nisa.dma_copy, nisa.memset or a computation",
                 source="nki_simulator.rst, Uninitialized Memory Detection",
             )
@@ -397,7 +397,7 @@ class CoreContext:
 _TOLD_EVERY = 1024
 
 
-def _both(
+def _merged_flags(
     first: list[tuple[Tile, Array]], second: list[tuple[Tile, Array]]
 ) -> list[tuple[Tile, Array]]:
     """The elements written in both: the effect of two partly written operands together."""
@@ -418,8 +418,8 @@ def current_core() -> CoreContext:
     context = _current.get()
     if context is None:
         raise BadInput(
-            "functions of nki.language and nki.isa work on a NeuronCore, and none runs here: this "
-            "is outside a kernel",
+            "functions of nki.language and nki.isa work only while a kernel runs on a NeuronCore: "
+            "this is outside a kernel",
             fix="call it in a function that is decorated with @nki.jit, and call that with arrays",
             source="nki.jit",
         )

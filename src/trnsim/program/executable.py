@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class _Life:
+class _LiveRange:
     """The live range of a storage: its tiles, and its first and last instruction."""
 
     storage: Storage
@@ -50,8 +50,8 @@ class Executable:
         self,
         program: Program,
         capture: Capture,
-        given: Sequence[_Life | None],
-        results: Sequence[_Life],
+        given: Sequence[_LiveRange | None],
+        results: Sequence[_LiveRange],
     ) -> None:
         self._program = program
         self._places = capture.places
@@ -137,7 +137,7 @@ class Executable:
         return results
 
 
-def _put(life: _Life, data: Array | None) -> None:
+def _put(life: _LiveRange, data: Array | None) -> None:
     """Give the storage of `life` the bytes `data`."""
     life.storage.data = data
     for tile in life.tiles:
@@ -166,24 +166,24 @@ def _touched(instruction: Instruction) -> Iterator[tuple[Tile, bool]]:
             yield source, False
 
 
-def _lives(instructions: Sequence[Instruction]) -> dict[int, _Life]:
+def _lives(instructions: Sequence[Instruction]) -> dict[int, _LiveRange]:
     """Serial -> live range of each storage."""
-    lives: dict[int, _Life] = {}
+    lives: dict[int, _LiveRange] = {}
     for place, instruction in enumerate(instructions):
         for tile, is_written in _touched(instruction):
             storage = tile.storage
-            life = lives.setdefault(storage.serial, _Life(storage, place))
+            life = lives.setdefault(storage.serial, _LiveRange(storage, place))
             life.last = place
             life.tiles.append(tile)
             life.is_written |= is_written
     return lives
 
 
-def _give_bytes(lives: Sequence[_Life], count: int) -> None:
+def _give_bytes(lives: Sequence[_LiveRange], count: int) -> None:
     """Allocate buffers for storages; those with disjoint live ranges share one."""
     free: defaultdict[int, list[Array]] = defaultdict(list)
-    begins: defaultdict[int, list[_Life]] = defaultdict(list)
-    ends: defaultdict[int, list[_Life]] = defaultdict(list)
+    begins: defaultdict[int, list[_LiveRange]] = defaultdict(list)
+    ends: defaultdict[int, list[_LiveRange]] = defaultdict(list)
     _give_places(life for life in lives if life.storage.is_placed)
     for life in lives:
         if not life.storage.is_placed:
@@ -198,7 +198,7 @@ def _give_bytes(lives: Sequence[_Life], count: int) -> None:
                 free[life.storage.nbytes].append(life.storage.data)
 
 
-def _give_places(lives: Iterable[_Life]) -> None:
+def _give_places(lives: Iterable[_LiveRange]) -> None:
     """Give tensors with an address the bytes of their whole memory."""
     whole: dict[Memory, Array] = {}
     for life in lives:

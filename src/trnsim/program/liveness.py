@@ -85,7 +85,7 @@ def _overfull(program: Program, memory: Memory, capacity: int, fullest: Peak) ->
         f"{memory.value} of {program.core.name} holds {capacity} bytes a partition; "
         f"{fullest.bytes_per_partition} are live at {program.line(fullest.index)}:{rows}{rest}",
         fix=f"tile the kernel so that at most {capacity} bytes a partition live at once; with "
-        'capacity="warn" it runs, as if the compiler had spilled the rest to HBM in no time',
+        'capacity="warn" it runs, as if the compiler spilled the rest to HBM in no time',
         source=program.core.sbuf_partition_bytes.provenance.source,
         line=fullest.live[0].line,
     )

@@ -34,7 +34,7 @@ MAX_RECORDS: Final = 16
 """Number of records per kernel; the least recently used one is dropped."""
 
 
-class Touch(NamedTuple):
+class TileRef(NamedTuple):
     """A tile of a recorded instruction: the number of its storage, and its place there."""
 
     number: int
@@ -58,7 +58,7 @@ class Step(NamedTuple):
 
     info: SignatureInfo
     line: SourceLine | None
-    touches: tuple[Touch, ...]
+    touches: tuple[TileRef, ...]
     reads: int
     writes: int
     awaited: tuple[int, ...]
@@ -118,8 +118,8 @@ class Recorder:
         touches = tuple(map(self._touch, [*reads, *writes, *named]))
         self.record.steps.append(Step(info, line, touches, len(reads), len(writes), awaited))
 
-    def _touch(self, tile: Tile) -> Touch:
-        return Touch(self._number(tile.storage), tile.layout, tile.dtype, tile.pattern)
+    def _touch(self, tile: Tile) -> TileRef:
+        return TileRef(self._number(tile.storage), tile.layout, tile.dtype, tile.pattern)
 
     def _number(self, storage: Storage) -> int:
         number = self._numbers.setdefault(storage.serial, len(self._numbers))
@@ -233,14 +233,14 @@ def _nature(storage: Storage) -> tuple[object, ...]:
     )
 
 
-def _tile(storage: Storage, touch: Touch) -> Tile:
+def _tile(storage: Storage, touch: TileRef) -> Tile:
     tile = Tile(storage, touch.dtype, touch.pattern)
     tile.layout = touch.layout
     return tile
 
 
 @dataclass
-class _Calls:
+class _CallHistory:
     """Calls with equal keys: the number traced since the last record, and that record."""
 
     traced: int = 0
@@ -254,7 +254,7 @@ class Records:
     """
 
     def __init__(self) -> None:
-        self._calls: OrderedDict[Hashable, _Calls] = OrderedDict()
+        self._calls: OrderedDict[Hashable, _CallHistory] = OrderedDict()
         self._lock = Lock()
 
     def find(self, key: Hashable) -> Record | None:
@@ -272,7 +272,7 @@ class Records:
         Most kernels in tests are called once, and a record costs time and memory.
         """
         with self._lock:
-            calls = self._calls.setdefault(key, _Calls())
+            calls = self._calls.setdefault(key, _CallHistory())
             self._calls.move_to_end(key)
             if len(self._calls) > MAX_RECORDS:
                 self._calls.popitem(last=False)
@@ -282,7 +282,7 @@ class Records:
     def keep(self, key: Hashable, record: Record) -> None:
         """Store the record of a call."""
         with self._lock:
-            self._calls[key] = _Calls(record=record)
+            self._calls[key] = _CallHistory(record=record)
 
     def forget(self, key: Hashable) -> None:
         """Drop a record that a call has left: the next call is traced, the second one recorded."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from trnsim.memory import SharedTensors
-from trnsim.program.context import CoreContext, IndependentLoops, Observer, Peer, issuing_to
+from trnsim.program.context import CoreContext, LoopObserver, Observer, Peer, issuing_to
 from trnsim.program.lockstep import Lockstep, Meetings
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trnsim.program.records import Call
 
 
-class Watcher(Protocol):
+class SharedMemoryObserver(Protocol):
     """Observer of the accesses of several cores to shared HBM: a race detector."""
 
     def accessed(
@@ -46,15 +46,15 @@ class Team:
         observers: Sequence[Observer],
         *,
         has_values: bool = True,
-        watcher: Watcher | None = None,
-        loops: Sequence[IndependentLoops] | None = None,
+        watcher: SharedMemoryObserver | None = None,
+        loops: Sequence[LoopObserver] | None = None,
         call: Call | None = None,
     ) -> None:
         """One core per observer, each with its loop watcher; several cores need a `watcher`.
 
         A single core may have a `call`, to follow the record of an earlier one.
         """
-        loops_of: Sequence[IndependentLoops | None] = loops or (None,) * len(observers)
+        loops_of: Sequence[LoopObserver | None] = loops or (None,) * len(observers)
         self._lockstep = Lockstep(len(observers))
         self._call = call
         shared = SharedTensors()

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from trnsim.arch.catalogue import Catalogue
-from trnsim.formatting import aligned, amounts, durations
+from trnsim.formatting import amounts, durations, text_table
 from trnsim.screen import examples
 from trnsim.system import model, platform, training
 
@@ -32,4 +32,4 @@ def cost_lines(
         table.append((label, machines, durations(estimate.time_s), usd, str(estimate.quote)))
     header = ("", "instances", "time (P10 to P90)", "USD (P10 to P90)", "price")
     title = f"4 Cost      {shape.name}, {tokens:.3g} tokens"
-    return [title, *[f"            {line}" for line in aligned(header, table).splitlines()]]
+    return [title, *[f"            {line}" for line in text_table(header, table).splitlines()]]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from trnsim import files
 from trnsim.errors import BadInput, EmulatorError, SourceLine
-from trnsim.formatting import number
+from trnsim.formatting import parse_number
 from trnsim.price import payback_months
 from trnsim.system import serving, training
 from trnsim.system.model import read as read_model
@@ -121,7 +121,7 @@ def read_inventory(path: str | Path, rows: Catalogue | None = None) -> list[Work
         BadInput: names file and line, what was given, and what is legal.
     """
     path = Path(path)
-    text = files.text(
+    text = files.read_text(
         path, fix=f"give a CSV file with the columns {', '.join(COLUMNS)} and {VOLUMES[0]}"
     )
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
@@ -207,7 +207,7 @@ class _Line:
     def positive(self, column: str) -> float:
         """The positive number in a cell."""
         try:
-            value = number(self.cell(column))
+            value = parse_number(self.cell(column))
         except ValueError as error:
             raise self.fault(f"{column}: {error}") from None
         if not (value > 0 and math.isfinite(value)):

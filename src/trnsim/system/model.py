@@ -143,7 +143,7 @@ def read(path: str | Path) -> ModelShape:
         BadInput: the file is missing, is not JSON, lacks a key or holds a value that cannot be.
         NotModelled: an architecture other than the decoders listed in `_FAMILIES`.
     """
-    config = files.data(path, fix=_FIX)
+    config = files.read_json(path, fix=_FIX)
     if not isinstance(config, dict):
         raise BadInput(
             f"{path}: a config.json holds an object, not a {type(config).__name__}", fix=_FIX

@@ -88,7 +88,7 @@ def test_continuing_what_nothing_started_is_undefined(bench):
         work.issue(TensorScalarReduce(data, data, "add", 0.0, "add", result, reduce_cmd=KEEP))
     narrow = work.tile(np.ones((2, 2), "f4"))
     work.issue(TensorScalarReduce(narrow, narrow, "add", 0.0, "add"))
-    with pytest.raises(UndefinedBehavior, match="of which no instruction has reset all"):
+    with pytest.raises(UndefinedBehavior, match="not all of which an instruction has reset"):
         work.issue(TensorScalarReduce(data, data, "add", 0.0, "add", result, reduce_cmd=KEEP))
 
 

@@ -48,7 +48,7 @@ class Accumulator:
         if not self._is_set[first : first + lanes].all():
             raise UndefinedBehavior(
                 f"the accumulator registers of the {self._engine.label} are read for {lanes} "
-                f"lanes from partition {first} on, of which no instruction has reset all",
+                f"lanes from partition {first} on, not all of which an instruction has reset",
                 fix="start the reduction with reduce_cmd=nisa.reduce_cmd.reset_reduce",
                 source="nki.isa, Accumulator behavior",
             )

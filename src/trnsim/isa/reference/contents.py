@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from trnsim.arch import cores
-from trnsim.formatting import markdown
+from trnsim.formatting import markdown_table
 from trnsim.isa.language.instruction import Instruction
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operator_tables import ACTIVATIONS, ALU, ActivationFunction, AluOperator
@@ -83,7 +83,7 @@ def _families() -> list[str]:
     for module, members in sorted(families.items()):
         title = (sys.modules[module].__doc__ or module).partition("\n")[0]
         rows = [(_link(m.opcode), _flat(summary(m)), _where(m)) for m in members]
-        parts += [f"## {title}", markdown(("instruction", "values", "from"), rows)]
+        parts += [f"## {title}", markdown_table(("instruction", "values", "from"), rows)]
     return parts
 
 
@@ -117,10 +117,10 @@ def operators_page() -> str:
         _OPERATORS,
         "## Operators of the ALU",
         _ALU,
-        markdown(alu_header, alu),
+        markdown_table(alu_header, alu),
         "## Activation functions of the Scalar Engine",
         _FUNCTIONS,
-        markdown(("function", "valid inputs"), functions),
+        markdown_table(("function", "valid inputs"), functions),
     ]
     return "\n\n".join(parts) + "\n"
 

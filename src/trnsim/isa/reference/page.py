@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.arch import NeuronCore, cores, where
 from trnsim.errors import IllegalInstruction
 from trnsim.facts import Count, Rate
-from trnsim.formatting import markdown
+from trnsim.formatting import markdown_table
 from trnsim.isa.language.declaration import Operand
 from trnsim.isa.language.instruction import ON_PARTITIONS, Cost, Instruction
 from trnsim.isa.language.modes import Engine
@@ -140,7 +140,7 @@ def _operands(declared: type[Instruction]) -> str:
         for name, operand in declared.operands.items()
     ]
     header = ("operand", "access", "axes", "memory", "dtypes")
-    return markdown(header, rows) if rows else "It has none."
+    return markdown_table(header, rows) if rows else "It has none."
 
 
 def _operand(operand: Operand) -> tuple[str, str, str]:
@@ -164,7 +164,7 @@ def _parameters(declared: type[Instruction]) -> str:
         for field in fields(declared)
         if field.name not in declared.operands
     ]
-    return markdown(("parameter", "default", "values"), rows) if rows else ""
+    return markdown_table(("parameter", "default", "values"), rows) if rows else ""
 
 
 def _state(declared: type[Instruction]) -> str:
@@ -176,7 +176,7 @@ def _state(declared: type[Instruction]) -> str:
     rows += [(use.state.value, _ACCESS[use.access]) for use in declared.state]
     if declared.meeting is not Instruction.meeting:
         rows.append(("the other cores of its group", "waits for"))
-    return markdown(("state", "access"), rows) if rows else ""
+    return markdown_table(("state", "access"), rows) if rows else ""
 
 
 def _legal_values(declared: type[Instruction], field: Field[Any]) -> str:
@@ -202,7 +202,7 @@ def _engines(declared: type[Instruction], instances: Sequence[Instruction]) -> s
         (engine.label, *("yes" if core in having else _NONE for core in cores()))
         for engine, having in _support(declared, instances).items()
     ]
-    return markdown(("engine", *(core.name for core in cores())), rows)
+    return markdown_table(("engine", *(core.name for core in cores())), rows)
 
 
 def _support(
@@ -274,7 +274,7 @@ def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
         f"Formula: {formula.source}" if formula.source else "",
         _MINIMUM if "MIN_II" in f"{formula.summary} {formula.body}" else "",
         "Initiation interval (the engine is busy) + latency until the result can be read:",
-        markdown(("case", "engine", *(core.name for core in cores())), rows),
+        markdown_table(("case", "engine", *(core.name for core in cores())), rows),
         "\n".join(f"{number}. {case}" for number, case in enumerate(cases, 1)),
         _facts(legal),
     ]
@@ -322,7 +322,7 @@ def _facts(instances: Iterable[Instruction]) -> str:
     rows = [(f"`{name}`", *(_fact(core.facts()[name]) for core in cores())) for name in used]
     header = ("fact", *(core.name for core in cores()))
     said = "The facts that it rests on; [how true they are](../how-true.md) has their sources:"
-    return f"{said}\n\n{markdown(header, rows)}" if rows else ""
+    return f"{said}\n\n{markdown_table(header, rows)}" if rows else ""
 
 
 def _fact(fact: Fact) -> str:

@@ -266,9 +266,9 @@ def _check_unset(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
     if not (_is_started(dst) or (_started(dst) & _flags(storage.set_since, dst)).any()):
         return
     raise UndefinedBehavior(
-        f"{instruction.opcode}: accumulation onto {dst}, of which another instruction has written "
-        f"elements since a matmul started them; legal on {core.name}: PSUM that matmuls alone have "
-        "written since",
+        f"{instruction.opcode}: accumulation onto {dst}, in which another instruction has "
+        f"written elements since a matmul started them; legal on {core.name}: PSUM that only "
+        "matmuls have written since",
         fix="start again with accumulate=False, and add the old values with nisa.tensor_tensor",
         source=f"{instruction.source}, Accumulation mode",
     )

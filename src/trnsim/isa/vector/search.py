@@ -63,7 +63,7 @@ class Max8(Instruction, engines=(Engine.vector,)):
         largest = np.sort(np.partition(values, -_EIGHT, axis=1)[:, -_EIGHT:], axis=1)[:, ::-1]
         if np.isnan(largest).any():
             raise Unspecified(
-                "max8: src holds NaN, of which AWS does not say whether it is large",
+                "max8: src holds NaN, whose order AWS does not document",
                 fix="replace NaN first",
                 source=self.source,
             )

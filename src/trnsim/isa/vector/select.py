@@ -318,7 +318,7 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
         if not is_number(start) or start != int(start):
             self.refuse(
                 f"range_start {start}; legal: an integer known when the kernel is compiled",
-                "add what is known only at run time to the bounds",
+                "add a run-time offset to the bounds instead",
             )
         if max(abs(start), abs(start + n.F - 1)) > _EXACT_INTEGERS_END:
             raise UndefinedBehavior(

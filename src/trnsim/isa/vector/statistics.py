@@ -110,8 +110,8 @@ class BnAggr(Instruction, engines=(Engine.vector,)):
         total = count.sum(axis=1, keepdims=True)
         if not total.all():
             raise Unspecified(
-                "bn_aggr: the counts of a partition add up to 0; AWS does not say what the mean "
-                "of nothing is",
+                "bn_aggr: the counts of a partition add up to 0; AWS does not document the "
+                "mean of no elements",
                 fix="pass what nisa.bn_stats has written",
                 source=self.source,
             )

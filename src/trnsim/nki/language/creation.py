@@ -220,7 +220,7 @@ def _file(path: str | Path) -> Array:
         BadInput: where there is none.
     """
     try:
-        return files.array(path)
+        return files.read_array(path)
     except BadInput as error:
         raise BadInput(
             f"nl.shared_constant({str(path)!r}): {error.reason}",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.formatting import aligned
+from trnsim.formatting import text_table
 from trnsim.profile.words import bytes_words, count_words, percent_words, time_words
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Diff:
         whole.append(["bound by", *self.bound_by, "=" if len(set(self.bound_by)) == 1 else ""])
         parts = [
             f"before   {self.before}\nafter    {self.after}\n{self.verdict()}",
-            aligned(["", "before", "after", "change"], whole),
+            text_table(["", "before", "after", "change"], whole),
         ]
         tables = {
             "engine, active": self.engines,
@@ -236,7 +236,7 @@ def _table(head: str, changes: Iterable[Change]) -> str:
     if not rows:
         return ""
     more = len(changed) - _SHOWN
-    table = aligned([head, "before", "after", "change", ""], rows)
+    table = text_table([head, "before", "after", "change", ""], rows)
     return f"{table}\nand {more} smaller changes" if more > 0 else table
 
 

@@ -56,7 +56,7 @@ def load(path: Path | str) -> Data:
             another version.
     """
     path = _file(Path(path))
-    found = files.data(path, fix=_RUN)
+    found = files.read_json(path, fix=_RUN)
     report = cast("Data", found) if isinstance(found, dict) else {}
     profiles = report.get("profiles")
     is_list = isinstance(profiles, list) and all(isinstance(one, dict) for one in profiles)

@@ -20,7 +20,7 @@ from trnsim import arch
 from trnsim.device.compiled_program import CompiledProgram
 from trnsim.device.device_core import device_core
 from trnsim.errors import BadInput
-from trnsim.files import require
+from trnsim.files import check_readable
 from trnsim.lower import costs, memory_plan
 from trnsim.profile.words import bytes_words
 from trnsim.torch import pytorch
@@ -54,7 +54,7 @@ def compile_program(path: Path, target: str) -> CompiledProgram:
 
 
 def _loaded(path: Path) -> torch.export.ExportedProgram:
-    require(path, fix=_EXPORT)
+    check_readable(path, fix=_EXPORT)
     if not is_zipfile(path):
         raise BadInput(f"{path} is no exported program", fix=_EXPORT)
     with warnings.catch_warnings():
