@@ -175,7 +175,7 @@ def replay_together(programs: Sequence[Program], core: NeuronCore) -> list[Sched
         programs: the programs of all cores of the launch, by rank.
         core: the NeuronCore whose constants are used.
     """
-    walks = [_Walk(program, core, rank) for rank, program in enumerate(programs)]
+    walks = [_CoreReplay(program, core, rank) for rank, program in enumerate(programs)]
     waiting: dict[int, Meeting] = {}
     going = list(range(len(walks)))
     while going:
@@ -196,7 +196,7 @@ def replay_together(programs: Sequence[Program], core: NeuronCore) -> list[Sched
     return [walk.scheduler for walk in walks]
 
 
-class _Walk:
+class _CoreReplay:
     """The scheduling of one core's program, from meeting to meeting.
 
     Attributes:
