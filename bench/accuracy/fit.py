@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import log
 
-from trnsim.arch.neuroncore import NEURONCORE_V3
+from trnsim.arch import NEURONCORE_V3
 from trnsim.facts import assumed
 from trnsim.timing import replay_together
 

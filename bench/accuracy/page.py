@@ -8,7 +8,7 @@ from collections import defaultdict
 import numpy as np
 from fit import LAUNCH_S, PAIRED_BYTES_PER_S, PAIRED_LAUNCH_S
 
-from trnsim.arch.neuroncore import NEURONCORE_V3
+from trnsim.arch import NEURONCORE_V3
 
 HEAD = """# How far the estimates are from published times
 

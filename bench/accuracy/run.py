@@ -24,7 +24,7 @@ import page
 
 import kernels
 import trnsim
-from trnsim.arch.neuroncore import NEURONCORE_V3
+from trnsim.arch import NEURONCORE_V3
 from trnsim.files import write
 
 HERE = Path(__file__).parent
