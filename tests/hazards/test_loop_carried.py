@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import trnsim
+from trnsim.hazards.loops import LoopWatcher, _Write
+from trnsim.memory import Tile
 
 A = np.arange(8 * 16, dtype=np.float32).reshape(8, 16)
 
@@ -122,6 +124,71 @@ def test_one_common_element_of_two_strides_is_a_dependence():
         nisa.tensor_copy(state[:, i:16:4], tile[:, i:16:4])
 
     assert warnings(body)
+
+
+@pytest.mark.parametrize("columns", [slice(0, 13, 4), slice(0, 16, 5), slice(0, 16, 15)])
+def test_what_a_later_write_leaves_out_is_still_the_earlier_ones(columns):
+    """The later write's box holds the element that is read, its elements do not."""
+
+    def body(i, tile, state):
+        if i == 0:
+            nisa.tensor_copy(state[:, 0:13], tile[:, 0:13])
+        else:
+            nisa.tensor_copy(state[:, columns], tile[:, columns])
+            nl.copy(state[:, 1:2])
+
+    (text,) = warnings(body)
+    assert "reads SBUF [8, 1] float32" in text
+
+
+def test_what_a_later_write_covers_in_part_is_still_the_earlier_ones_elsewhere():
+    def body(i, tile, state):
+        end = 4 if i else 13
+        nisa.tensor_copy(state[:, 0:end], tile[:, 0:end])
+        if i:
+            nl.copy(state[:, 2:8])
+
+    assert len(warnings(body)) == 1
+
+
+def test_what_a_later_write_covers_whole_is_no_longer_the_earlier_ones():
+    def body(_, tile, state):
+        nisa.tensor_copy(state[:, 0:13], tile[:, 0:13])
+        nisa.tensor_copy(state[:, 0:12:2], tile[:, 0:12:2])
+        nisa.tensor_copy(state[:, 1:12:2], tile[:, 1:12:2])
+        nl.copy(state[:, 0:13])
+
+    assert warnings(body) == ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "is_dense"),
+    [
+        (slice(0, 8), slice(0, 16), True),
+        (slice(3, 4), slice(5, 6), True),
+        (slice(2, 5), slice(1, 4), True),
+        (slice(0, 8), slice(0, 16, 15), False),
+        (slice(0, 1), slice(0, 3, 2), False),
+    ],
+)
+def test_a_write_is_dense_where_it_fills_its_bounding_box(bench, rows, columns, is_dense):
+    tile = bench(has_values=False).empty((8, 16))
+    pattern = tile.pattern.slice(0, rows.start, rows.stop)
+    pattern = pattern.slice(1, columns.start, columns.stop, columns.step or 1)
+    part = Tile(tile.storage, tile.dtype, pattern)
+    assert _Write(0, part.layout, None).is_dense is is_dense
+
+
+@pytest.mark.parametrize(("step", "kept"), [(1, 1), (2, 9)])
+def test_dense_writes_of_one_place_are_kept_once(bench, step, kept):
+    """A loop of many iterations remembers as much as one of few."""
+    watcher, tile = LoopWatcher(), bench(has_values=False).empty((8, 16))
+    part = Tile(tile.storage, tile.dtype, tile.pattern.slice(1, 0, 13, step))
+    with watcher.loop() as loop:
+        for _ in range(9):
+            watcher.iterate(loop)
+            watcher.accessed([], [part], None)
+    assert len(tile.storage.accesses[watcher._key]) == kept
 
 
 def test_what_was_written_before_the_loop_may_be_read_in_it():

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from trnsim.graph import Graph
 from trnsim.lower import (
@@ -90,3 +91,49 @@ def test_what_no_fused_kernel_reads_in_place_is_copied_first():
     assert [group.name for group in groups(g)] == ["slice", "add"]
     array = np.arange(32, dtype=np.float32).reshape(4, 8)
     np.testing.assert_array_equal(evaluate(g, [array])[0], array + array[1])
+
+
+@pytest.mark.parametrize(
+    ("length", "sizes"), [(47, [47]), (48, [48]), (49, [48, 1]), (97, [48, 48, 1])]
+)
+def test_a_kernel_has_at_most_48_operations(length, sizes):
+    g = Graph()
+    value = g.input((4, 8), "float32")
+    for _ in range(length):
+        value = g.elementwise("abs", value)
+    g.outputs = [value]
+    assert [len(group.nodes) for group in groups(g)] == sizes
+
+
+def reduced_and_spread(shape, reduced, dims):
+    """A tensor minus what a reduction of it leaves, spread over it by `dims`."""
+    g = Graph()
+    x = g.input(shape, "float32")
+    largest = g.reduce("maximum", x, reduced)
+    g.outputs = [g.elementwise("subtract", x, g.broadcast_in_dim(largest, shape, dims))]
+    return g
+
+
+@pytest.mark.parametrize(
+    ("shape", "reduced", "dims", "is_one"),
+    [
+        ((8, 8), (1,), (0,), True),
+        ((8, 8), (1,), (1,), False),  # a row's number, spread over a column
+        ((3, 5, 5), (2,), (0, 1), True),
+        ((3, 5, 5), (2,), (0, 2), False),
+        ((5, 5, 5), (2,), (1, 2), False),
+        ((4, 4, 4), (1, 2), (0,), True),
+        ((4, 4, 4), (1, 2), (2,), False),
+        ((1, 5, 5), (2,), (0, 1), True),
+        ((1, 5, 5), (2,), (0, 2), False),
+        ((1, 1), (1,), (0,), True),
+    ],
+)
+def test_a_broadcast_joins_the_reduction_whose_rows_it_fills(shape, reduced, dims, is_one):
+    g = reduced_and_spread(shape, reduced, dims)
+    names = [group.name for group in groups(g)]
+    assert (len(names) == 1) is is_one, names
+    array = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    largest = array.max(reduced)
+    spread = largest.reshape([n if dim in dims else 1 for dim, n in enumerate(shape)])
+    np.testing.assert_array_equal(evaluate(g, [array])[0], array - spread)

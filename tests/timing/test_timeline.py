@@ -11,6 +11,7 @@ from trnsim.dtypes import BFLOAT16
 from trnsim.facts import Evidence
 from trnsim.isa import DmaCopy, Engine, Memset, NcMatmul, TensorCopy
 from trnsim.memory import Memory
+from trnsim.timing import timeline
 
 HBM, PSUM = Memory.HBM, Memory.PSUM
 
@@ -122,6 +123,23 @@ def test_the_interval_surrounds_the_estimate(bench, core):
     assert 0 < interval.p10 < interval.p50 < interval.p90
     assert interval.p10 < timeline.total_time_s < interval.p90
     assert interval.p50 == pytest.approx(timeline.total_time_s, rel=0.2)
+
+
+@pytest.mark.parametrize(("instructions", "draws"), [(1, 33), (3, 33), (4, 25), (7, 14), (25, 5)])
+def test_a_long_program_is_drawn_fewer_times_and_five_at_least(
+    bench, monkeypatch, instructions, draws
+):
+    work, drawn = bench(has_values=False), []
+    for _ in range(instructions):
+        work.issue(Memset(work.empty((4, 4)), 0.0))
+    monkeypatch.setattr(timeline, "_MAX_SAMPLED_INSTRUCTIONS", 100)
+    replayed = timeline.replay_together
+    monkeypatch.setattr(
+        timeline, "replay_together", lambda *given: drawn.append(given[1]) or replayed(*given)
+    )
+    work.timeline.interval()
+    assert len(drawn) == draws
+    assert len({core.launch_s for core in drawn}) == draws
 
 
 def test_the_facts_of_an_estimate_are_those_of_its_core(bench, core):

@@ -5,6 +5,7 @@ import pytest
 from trnsim.dtypes import FLOAT32
 from trnsim.isa import Engine
 from trnsim.profile import advise
+from trnsim.profile.analysis import what_if
 from trnsim.profile.analysis.advice import RULES
 
 
@@ -145,3 +146,67 @@ def test_rules_state_a_source_and_a_threshold():
     for rule in RULES:
         assert ".rst" in rule.source, rule.name
         assert rule.threshold > 0, rule.name
+
+
+@pytest.mark.parametrize(
+    ("K", "M", "count", "said"),
+    [
+        (32, 32, 32, "6.2 % of the Tensor Engine's array (K=32, M=32)"),
+        (32, 64, 32, "12 % of the Tensor Engine's array (K=32, M=64)"),
+        (128, 63, 32, "49 % of the Tensor Engine's array (K=128, M=63)"),
+        (63, 128, 32, "49 % of the Tensor Engine's array (K=63, M=128)"),
+        (128, 64, 32, ""),  # half of it is enough
+        (32, 32, 1, ""),  # nothing to pack it with
+    ],
+)
+def test_a_part_of_the_array_is_named_by_its_share(kernel, K, M, count, said):
+    weights, moving = kernel.load(K, M), kernel.load(K, 512)
+    for _ in range(count):
+        kernel.matmul(weights, moving)
+    found = {advice.rule: advice.text for advice in advise(kernel.timeline())}
+    assert ("part of the array" in found) is bool(said)
+    assert said in found.get("part of the array", "")
+
+
+@pytest.mark.parametrize(("count", "share"), [(2, 1 / 2), (4, 1 / 4), (16, 1 / 16), (32, 1 / 16)])
+def test_no_more_is_packed_than_there_is_and_fits(kernel, monkeypatch, count, share):
+    packed = []
+    scaled = what_if.scaled
+    monkeypatch.setattr(what_if, "scaled", lambda *given: packed.append(given[1]) or scaled(*given))
+    weights, moving = kernel.load(32, 32), kernel.load(32, 512)
+    for _ in range(count):
+        kernel.matmul(weights, moving)
+    advise(kernel.timeline())
+    assert packed == [share]
+
+
+@pytest.mark.parametrize("on_scalar", [0, 4, 8, 9])
+def test_an_engine_alone_is_named_with_the_shares_of_both(kernel, on_scalar):
+    psum = kernel.matmul(kernel.load(128, 128), kernel.load(128, 512))
+    for turn in range(16 + on_scalar):
+        kernel.copy(psum, engine=Engine.vector if turn < 16 else Engine.scalar)
+    timeline = kernel.timeline()
+    busy_s = timeline.busy_s()
+    vector, scalar = (
+        100 * busy_s.get(engine, 0.0) / timeline.device_time_s
+        for engine in (Engine.vector, Engine.scalar)
+    )
+    found = {advice.rule: advice.text for advice in advise(timeline)}
+    assert vector > 50
+    if scalar > vector / 2:
+        assert "one engine alone" not in found
+    else:
+        assert found["one engine alone"].startswith(
+            f"The Vector Engine is busy {vector:.0f} % of the time and the Scalar Engine "
+            f"{scalar:.0f} %"
+        )
+
+
+def test_an_engine_that_is_busy_for_less_than_half_is_not_alone(kernel):
+    psum = kernel.matmul(kernel.load(128, 128), kernel.load(128, 512))
+    for _ in range(16):
+        kernel.copy(psum, engine=Engine.vector)
+        kernel.load(128, 4096)
+    timeline = kernel.timeline()
+    assert 0 < timeline.busy_s()[Engine.vector] < 0.5 * timeline.device_time_s
+    assert "one engine alone" not in {advice.rule for advice in advise(timeline)}
