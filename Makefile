@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream digest clients models opinfo size clean
+.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream digest clients models opinfo mutants size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -91,6 +91,10 @@ models: .venv-clients/.made ## write docs/models.md: every architecture of trans
 # An hour at most; what was checked stands in build/opinfo, and a stopped run goes on.
 opinfo: .venv/.test ## PyTorch's own samples of every operator on the device; writes docs/torch-ops.md
 	$(BIN)/python tests/opinfo/conform.py $(KINDS:%=--kinds %)
+
+# 10 minutes on two cores; what was caught stands in build/mutants, and a stopped run goes on.
+mutants: .venv/.test ## forty faults in a copy of the source, each with the test that notices it
+	$(BIN)/python tests/mutants/mutants.py $(ROOMS:%=--rooms %)
 
 size: ## lines of each room
 	@for d in src/trnsim/*/; do printf '%6d %s\n' $$(find $$d -name '*.py' | xargs cat | wc -l) $$d; done

@@ -1,0 +1,3 @@
+"""Faults that no test can notice, each with the argument: (file, statement, before, after)."""
+
+EQUIVALENT = {}
