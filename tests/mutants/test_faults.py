@@ -2,17 +2,13 @@
 
 import ast
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # scripts are no package
 from draw import EACH, ROOMS, drawn, faults_of, ordered, source_of
-from equivalent import EQUIVALENT
 from faults import place_of, places
-
-from mutants import mirror, named, names_of
 
 KINDS = {
     ("comparison", "x < y"): {"x <= y"},
@@ -167,24 +163,3 @@ def test_eight_faults_a_room_are_drawn_in_the_order_that_the_seed_says(room):
     order = ordered(room, faults_of(room))
     assert order == ordered(room, faults_of(room))
     assert len(set(order)) == len(order)
-
-
-def test_what_is_equivalent_is_argued():
-    assert all(len(argument) > len("likewise") for argument in EQUIVALENT.values())
-
-
-def test_the_failing_test_is_read_from_what_pytest_prints():
-    text = "....F\nFAILED tests/a/test_b.py::test_c[x - y] - AssertionError: 1 - 2\n1 failed\n"
-    assert named(1, text, ["tests/a"]) == "tests/a/test_b.py::test_c[x - y]"
-    assert named(1, "ERROR tests/a/test_b.py - ImportError\n", ["tests/a"]) == "tests/a/test_b.py"
-    assert named(-11, "", ["tests/a"]) == "tests/a: the process ended with -11"
-    assert named(0, "", ["tests/a"]) is None
-    assert named(5, "no tests ran", ["tests/a"]) is None
-
-
-def test_tests_are_chosen_by_file_and_by_names():
-    fault = replace(drawn()["graph"][0], file="graph/ops/layout.py", function="TopK.types")
-    assert mirror(fault.file) == "tests/graph/ops/test_layout.py"
-    assert names_of(fault) == "top_k"
-    assert names_of(replace(fault, function="_by_rows.build")) == "by_rows"
-    assert names_of(replace(fault, function="")) == ""

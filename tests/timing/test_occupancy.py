@@ -3,7 +3,7 @@ import pytest
 
 from trnsim.arch import NEURONCORE_V3
 from trnsim.dtypes import BFLOAT16
-from trnsim.isa import DmaCopy, TensorCopy
+from trnsim.isa import DmaCopy, Memset, TensorCopy
 from trnsim.memory import Memory, Tile
 from trnsim.program import CoreContext
 from trnsim.timing import Scheduler, Timeline
@@ -51,6 +51,30 @@ def test_steps_of_the_critical_path_add_up_to_the_device_time(timeline):
     assert steps.busy_s.sum() + steps.waiting_s.sum() == pytest.approx(timeline.device_time_s)
     assert (steps.busy_s >= 0).all()
     assert (steps.waiting_s >= 0).all()
+
+
+def test_a_step_is_busy_for_its_interval_and_waits_for_the_rest(timeline):
+    steps, spans = critical_steps(timeline), list(timeline.spans())
+    path = [spans[index] for index in steps.index]
+    interval_s = [timeline.program.instruction(span.index).cost.interval_s for span in path]
+    ends_s = [span.start_s for span in path[1:]] + [path[-1].end_s]
+    assert [span.opcode for span in path] == ["dma_copy", "tensor_copy", "dma_copy"]
+    assert steps.busy_s.tolist() == pytest.approx(interval_s)
+    assert (steps.busy_s + steps.waiting_s).tolist() == pytest.approx(
+        [end_s - span.start_s for span, end_s in zip(path, ends_s, strict=True)]
+    )
+    assert steps.waiting_s[-1] > 0
+
+
+def test_an_engines_next_instruction_ends_the_step_that_is_busy_until_then(context):
+    """Issued one after the other to one engine, nothing waits but for the engine."""
+    for _ in range(3):
+        source = tile(context, Memory.SBUF, 128, 512)
+        context.issue(Memset(source, 0.0))
+    steps = critical_steps(context.timeline)
+    interval_s = context.program.instruction(0).cost.interval_s
+    assert steps.busy_s.tolist() == pytest.approx([interval_s] * 3)
+    assert steps.waiting_s[:-1].tolist() == pytest.approx([0, 0])
 
 
 def test_a_tensor_occupies_from_its_first_write_to_the_end_of_its_last_use(timeline):

@@ -156,6 +156,23 @@ def test_compositions(agree, name):
     agree(FUNCTIONS[name], X, tolerance=2.0**-13)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_compositions_give_the_dtype_of_what_they_are_given(agree, name, dtype):
+    agree(FUNCTIONS[name], X.to(dtype), tolerance=2.0**-6)
+
+
+@pytest.mark.parametrize(
+    "y", [0.0, -0.0, 0.5, 1.0, -1.0, float("inf"), -float("inf"), float("nan")]
+)
+def test_a_number_whose_logarithm_is_no_number_is_multiplied_all_the_same(y):
+    x = torch.tensor([[0.0, 1.0, -2.0, float("inf"), float("nan")]])
+    with numerics("exact") as on_host:
+        found = torch.xlogy(x.to("neuron"), y)
+    assert not on_host
+    torch.testing.assert_close(found.cpu(), torch.xlogy(x, y), equal_nan=True)
+
+
 WHOLE = torch.tensor(
     [0.0, 0.5, 1.5, 2.5, 0.49999997, 7.0, 3e9, 2.0**23 + 1, 2.0**31, 1e20, float("inf")]
 )

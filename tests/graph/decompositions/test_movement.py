@@ -2,6 +2,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.graph import TensorType
+from trnsim.graph.decompositions.build import Build
+from trnsim.graph.decompositions.movement import DECOMPOSITIONS
+from trnsim.lower import evaluate
 from trnsim.torch.dispatch.exact import numerics
 
 aten = torch.ops.aten
@@ -37,6 +41,22 @@ def test_padding_and_repeating(agree):
     agree(lambda x: aten.select_backward(x, [4, 7, 5, 6], 1, 3), X, tolerance=0)
     agree(lambda x: aten.slice_backward(x, [4, 14, 6], 1, -13, 14, 3), X, tolerance=0)
     agree(lambda x: torch.nn.functional.pad(x, (-1, 2, 3, -2)), X, tolerance=0)
+
+
+@pytest.mark.parametrize(
+    "padding", [(1, 2), (0, 3), (1, 2, 0, 3), (-1, 2, 3, -2), (1, 0, 0, 2, 3, 4), (0, 0)]
+)
+@pytest.mark.parametrize("number", [0, 7.5])
+def test_padding_in_a_graph_is_one_operation_from_the_last_dimension_on(padding, number):
+    """A call pads by a fill and a copy; only a graph has the operator."""
+    x = torch.arange(60.0).reshape(3, 4, 5)
+    b = Build()
+    given = b.input(TensorType((3, 4, 5), "float32"))
+    b.graph.outputs = [DECOMPOSITIONS["constant_pad_nd"](b, given, padding, number)]
+    assert [node.name for node in b.graph.nodes] == (["pad"] if any(padding) else [])
+    (found,) = evaluate(b.graph, [x.numpy()])
+    expected = torch.nn.functional.pad(x, padding, value=number).numpy()
+    assert found.tolist() == expected.tolist()
 
 
 def test_a_part_replaced(agree):

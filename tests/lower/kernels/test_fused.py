@@ -51,6 +51,18 @@ def test_long_vectors_fill_the_partitions(random, elements):
     np.testing.assert_array_equal(evaluate(g, [x])[0], x * 2)
 
 
+@pytest.mark.parametrize("elements", [1, 127, 128, 300, 5000])
+@pytest.mark.parametrize("step", [2, 3])
+def test_every_other_element_of_a_vector_is_read_where_it_lies(random, elements, step):
+    g = Graph()
+    part = g.slice(g.input((step * elements,), "float32"), (0,), (elements,), (step,))
+    g.outputs = [g.elementwise("multiply", part, 2.0)]
+    (group,) = groups(g)
+    assert group.name == "multiply"
+    x = random((step * elements,))
+    np.testing.assert_array_equal(evaluate(g, [x])[0], x[::step] * 2)
+
+
 @pytest.mark.parametrize("op", ["add", "maximum", "minimum"])
 @pytest.mark.parametrize("shape", [(3, 130, 9), (4, 2, 6000)])
 def test_reductions_over_the_last_dimensions(random, op, shape):

@@ -1,3 +1,6 @@
+from math import ceil
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -6,6 +9,7 @@ from trnsim.lower import (
     costs,
     evaluate,
 )
+from trnsim.lower.kernels.matmul import _Side
 
 
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
@@ -42,6 +46,26 @@ def test_long_contractions_are_cut_to_what_fits():
     g.outputs = [g.dot_general(x, y, (1, 0))]
     (cost,) = costs(g)
     assert cost.device_time_s > cost.flop / 95e12  # no faster than the array's peak in bfloat16
+
+
+@pytest.mark.parametrize(
+    ("K", "itemsize", "unit", "columns"),
+    [
+        (1, 4, 512, 12288),
+        (640, 4, 128, 2432),  # 2457 would fit
+        (640, 4, 512, 2048),
+        (641, 4, 128, 2048),
+        (640, 2, 128, 4864),
+        (96 * 128, 4, 128, 128),
+        (96 * 128 + 1, 4, 128, 0),
+        (96 * 128, 4, 512, 0),
+    ],
+)
+def test_a_side_keeps_the_whole_tiles_that_fit_in_48_kib_of_a_partition(K, itemsize, unit, columns):
+    tensor = SimpleNamespace(dtype=SimpleNamespace(itemsize=itemsize))
+    found = _Side(tensor, 0, K, 4096, is_k_last=False).block_columns(unit)
+    assert found == columns
+    assert ceil(K / 128) * itemsize * (found + unit) > 48 * 1024 >= ceil(K / 128) * itemsize * found
 
 
 @pytest.mark.parametrize("op", ["add", "maximum", "minimum"])
