@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # scripts are no package
-from draw import drawn
+from draw import faults_of
 
 import mutants
 from mutants import argued_as, gone, mirror, named, names_of, verdict
 
 
 def some_fault():
-    return drawn()["hazards"][0]
+    return faults_of("hazards")["comparison"][0]
 
 
 def test_the_failing_test_is_read_from_what_pytest_prints():
@@ -27,15 +27,11 @@ def test_the_failing_test_is_read_from_what_pytest_prints():
 
 
 def test_tests_are_chosen_by_file_and_by_names():
-    fault = replace(drawn()["graph"][0], file="graph/ops/layout.py", function="TopK.types")
+    fault = replace(some_fault(), file="graph/ops/layout.py", function="TopK.types")
     assert mirror(fault.file) == "tests/graph/ops/test_layout.py"
     assert names_of(fault) == "top_k"
     assert names_of(replace(fault, function="_by_rows.build")) == "by_rows"
     assert names_of(replace(fault, function="")) == ""
-
-
-def test_nothing_drawn_is_gone():
-    assert gone() == []
 
 
 def test_a_drawn_fault_whose_statement_has_changed_is_named(monkeypatch):
@@ -46,6 +42,7 @@ def test_a_drawn_fault_whose_statement_has_changed_is_named(monkeypatch):
 
 
 def test_an_argument_is_about_a_fault_that_is_drawn(monkeypatch):
+    monkeypatch.setattr(mutants, "drawn", lambda: {"hazards": [some_fault()]})
     argued = {argued_as(some_fault()): "it is", ("a.py", "x = 1", "1", "2"): "it is not"}
     monkeypatch.setattr(mutants, "EQUIVALENT", argued)
     assert gone() == ["argued, and not drawn: ('a.py', 'x = 1', '1', '2')"]
@@ -113,7 +110,7 @@ def test_mirror_and_names_are_asked_before_the_rooms_others():
     assert mutants.catcher(Passing(), "hazards", some_fault()) is None
     own = (mirror(some_fault().file),)
     assert asked == [
-        (own, "last_writes"),
+        (own, names_of(some_fault())),
         (own, ""),
         (("tests/hazards", "tests/program", "tests/conformance"), ""),
     ]
