@@ -92,7 +92,7 @@ models: .venv-clients/.made ## write docs/models.md: every architecture of trans
 opinfo: .venv/.test ## PyTorch's own samples of every operator on the device; writes docs/torch-ops.md
 	$(BIN)/python tests/opinfo/conform.py $(KINDS:%=--kinds %)
 
-# 10 minutes on two cores; what was caught stands in build/mutants, and a stopped run goes on.
+# Ten minutes on two cores; what was caught stands in build/mutants, and a stopped run goes on.
 mutants: .venv/.test ## forty faults in a copy of the source, each with the test that notices it
 	$(BIN)/python tests/mutants/mutants.py $(ROOMS:%=--rooms %)
 
