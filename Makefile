@@ -21,7 +21,7 @@ help: ## list the targets
 	$(PIP) --constraint constraints.txt --editable '.[torch,test,check]'
 	@touch $@
 
-run: .venv/.run ## install without torch or jax, and print the first screen
+run: .venv/.run ## install without torch or jax, and print the demo
 	@$(BIN)/trnsim demo
 
 test: .venv/.test check ## install what tests need, run every check and every test

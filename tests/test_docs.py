@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from trnsim import screen
+from trnsim import demo
 from trnsim.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -40,11 +40,11 @@ def printed():
 def sections():
     """The lines between the first and the last of `trnsim demo`."""
     return [
-        *screen.show_kernel().lines(),
-        *screen.mistake_lines(),
-        *screen.training_lines(),
-        *screen.cost_lines(as_of=DAY),
-        *screen.claims_lines(),
+        *demo.show_kernel().lines(),
+        *demo.mistake_lines(),
+        *demo.training_lines(),
+        *demo.cost_lines(as_of=DAY),
+        *demo.claims_lines(),
     ]
 
 

@@ -166,7 +166,7 @@ def unused(monkeypatch):
         "trnsim.cli.script.call",
         "trnsim.cli.script.execute",
         "trnsim.cli.assess.assess_inventory",
-        "trnsim.screen.show_kernel",
+        "trnsim.demo.show_kernel",
     ):
         monkeypatch.setattr(name, ran)
 

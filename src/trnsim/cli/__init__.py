@@ -32,11 +32,11 @@ COMMANDS: Final = {
     "plan": "Estimate time and USD of training or serving a model, platform by platform.",
     "profile": "Open, print and compare stored reports.",
 }
-"""Each command, as a file of this room, and the first sentence of its help."""
+"""Each command, which is a file of this room, and the first sentence of its help."""
 
 
 class Commands(TyperGroup):
-    """The commands by name; each is a summary until it is called."""
+    """The commands by name; until a command is called, only its summary exists."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -1,4 +1,4 @@
-"""Arrays on the command line: files that become a kernel's arguments, results that become files."""
+"""Arrays on the command line: arguments of a kernel read from files, results written to files."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from trnsim.errors import BadInput
 
 
 def load(path: Path) -> Array:
-    """The array in a file, as a kernel takes it.
+    """The array in a file, with a dtype that kernels take.
 
     Raises:
         BadInput: the file cannot be read, or holds no array.
     """
     array = files.read_array(path)
-    # numpy writes bfloat16, which it does not know, as two raw bytes.
+    # numpy does not know bfloat16 and writes it as two raw bytes.
     return array.view(BFLOAT16.dtype) if array.dtype == np.dtype("V2") else array
 
 
 def save(path: Path, outputs: Any) -> list[Path]:
-    """Every array of `outputs` in a file, and where they lie.
+    """Write every array of `outputs` to a file; the paths.
 
     One goes to `path`; of a tuple or list the second goes to path-1, the third to path-2; each
     value of a dict goes to path-KEY.
@@ -52,12 +52,12 @@ def save(path: Path, outputs: Any) -> list[Path]:
 
 
 def leaves(outputs: Any) -> list[Any]:
-    """What a kernel returned, out of its tuples, lists and dicts."""
+    """The values in a kernel's result, without the tuples, lists and dicts around them."""
     return [values for _, values in _named(outputs)]
 
 
 def _named(outputs: Any) -> Iterator[tuple[str, Any]]:
-    """What a kernel returned, each with what is added to the name of its file."""
+    """The values in a kernel's result, each with the suffix of its file's name."""
     if isinstance(outputs, dict):
         for key, item in outputs.items():
             name = re.sub(r"[^\w.]+", "_", str(key))
@@ -86,9 +86,9 @@ def _saved(values: Any, path: Path) -> Array:
 
 
 def _from_torch(tensor: Any) -> Array:
-    """A tensor of PyTorch's, from whatever device, as an array."""
+    """A PyTorch tensor on any device, as an array."""
     torch, host = import_module("torch"), tensor.detach().cpu()
-    if host.dtype == torch.bfloat16:  # numpy has the bits, ml_dtypes their meaning
+    if host.dtype == torch.bfloat16:  # numpy holds the bits, ml_dtypes gives them their dtype
         bits: Array = host.view(torch.int16).numpy()
         return bits.view(BFLOAT16.dtype)
     array: Array = host.numpy()

@@ -1,4 +1,4 @@
-"""``trnsim assess``: an inventory of workloads, and which of them to move."""
+"""``trnsim assess``: which workloads of an inventory to move to Trainium."""
 
 from __future__ import annotations
 

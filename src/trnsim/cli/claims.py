@@ -1,4 +1,4 @@
-"""``trnsim claims``: what has been claimed about these chips, recomputed."""
+"""``trnsim claims``: published claims about these chips, recomputed."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def claims(
 
 
 def _lines(claim: Claim, limit: int | None) -> list[str]:
-    """The claim, then its parts with our figures, then what follows from them."""
+    """The claim, then its parts with our figures, then the conclusion."""
     lines = [f"{claim.id}  {claim.verdict.value.upper():<17} {claim.says}"]
     for part in claim.parts:
         verdict = f" [{part.verdict.value}]" if len(claim.parts) > 1 else ""
         lines.append(f"       {part.quantity}: claimed {part.claimed}{verdict}")
-        # Those that agree come first: a cut list still shows why the verdict is what it is.
+        # Figures that agree come first, so that a shortened list still explains the verdict.
         figures = sorted(part.figures, key=lambda f: not part.matches(f))[:limit]
         lines += [
             f"         {'~' if f.is_proxy else ' '}{text(f.value):>9}  {f.basis}" for f in figures

@@ -63,7 +63,7 @@ def compile_model(
 
 
 def _room() -> Any:
-    """`trnsim.torch.compile.exported`, imported here, since other commands need no PyTorch."""
+    """`trnsim.torch.compile.exported`, imported late: other commands need no PyTorch."""
     try:
         import_module("torch")
     except ImportError as error:

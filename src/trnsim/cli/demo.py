@@ -1,4 +1,4 @@
-"""`trnsim demo`: the first screen."""
+"""`trnsim demo`: a kernel, a mistake, a training loop, a cost, the claims."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from trnsim import arch, files, screen
+from trnsim import arch, demo, files
 from trnsim.cli.options import as_number, chip_names, parser
+from trnsim.demo import examples
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_whole
-from trnsim.screen import examples
 
 _ROWS = 512
 _NEXT = "trnsim run YOUR.py, trnsim plan train YOUR.json, trnsim assess YOUR.csv"
@@ -19,8 +19,8 @@ _NEXT = "trnsim run YOUR.py, trnsim plan train YOUR.json, trnsim assess YOUR.csv
 app = parser()
 
 
-@app.command()
-def demo(
+@app.command("demo")
+def show(
     on: Annotated[str, typer.Option(help=f"Chip: {chip_names()}.")] = "trn2",
     sequence: Annotated[
         int,
@@ -42,13 +42,13 @@ def demo(
         )
     files.check_folder(report.parent)
     typer.echo(f"trnsim: a Trainium you can pip install      emulated {chip.name}, nothing rented")
-    kernel = screen.show_kernel(sequence=sequence, target=chip.name)
+    kernel = demo.show_kernel(sequence=sequence, target=chip.name)
     sections = (
         kernel.lines,
-        lambda: screen.mistake_lines(chip.name),
-        screen.training_lines,
-        screen.cost_lines,
-        screen.claims_lines,
+        lambda: demo.mistake_lines(chip.name),
+        demo.training_lines,
+        demo.cost_lines,
+        demo.claims_lines,
     )
     for section in sections:
         typer.echo("\n".join(section()))

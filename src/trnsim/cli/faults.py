@@ -1,4 +1,4 @@
-"""What a person sees of an error: our own in a few lines, their program's with their frames."""
+"""Errors as the user sees them: trnsim's in a few lines, the program's own with its frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARSERS: Final = frozenset({"typer", "click"})
 
 
 def message(error: EmulatorError) -> str:
-    """The error as text; without its line where that is the launcher's or the parser's."""
+    """The error as text; its line is left out where it belongs to the launcher or the parser."""
     parts = [error.reason]
     if error.fix:
         parts.append(f"fix: {error.fix}")
@@ -34,7 +34,7 @@ def message(error: EmulatorError) -> str:
 
 
 def show(error: BaseException, script: Path, place: str = "") -> int:
-    """Print what ended `script` to stderr; the exit status that belongs to it."""
+    """Print the error that ended `script` to stderr; its exit status."""
     if isinstance(error, EmulatorError):
         sys.stderr.write(f"trnsim: error: {place}{message(error)}\n")
         return 2
@@ -45,9 +45,9 @@ def show(error: BaseException, script: Path, place: str = "") -> int:
 
 
 def users_traceback(error: BaseException, script: Path) -> str:
-    """The traceback as Python prints it, from the script on, without our frames in between.
+    """The traceback as Python prints it, from the script on, without trnsim's frames.
 
-    Where our own code raised last, its frames stay: they are what a report of a bug needs.
+    Where trnsim itself raised the error, its frames stay: a bug report needs them.
     """
     found = TracebackException.from_exception(error)
     pending: list[TracebackException | None] = [found]
@@ -68,12 +68,12 @@ def _users_frames(frames: list[FrameSummary], script: Path) -> list[FrameSummary
 
 
 def _is_users(line: SourceLine) -> bool:
-    """Whether a line belongs to the user's program, and not to what started this command."""
+    """Whether a line belongs to the user's program rather than to the machinery that runs it."""
     return not _is_machinery(line.file) and line.file.endswith(".py")
 
 
 def _is_machinery(file: str) -> bool:
-    """Whether a file brings a program to run: ours, the parser's, the launcher, Python's."""
+    """Whether a file only brings a program to run: trnsim, the parser, the launcher, Python."""
     path = Path(file)
     return (
         is_ours(file)

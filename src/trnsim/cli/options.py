@@ -1,4 +1,4 @@
-"""What all commands share: the parser's settings, numbers read as everywhere else, and chips."""
+"""Shared by all commands: the parser's settings, options that are numbers, the names of chips."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 parser: Final = partial(
     typer.Typer, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
-"""A parser of commands: plain text, and errors as they are."""
+"""A Typer application that prints plain text and passes errors on."""
 
 _Number = TypeVar("_Number", int, float)
 
@@ -27,7 +27,7 @@ def chip_names() -> str:
 
 
 def as_number(read: Callable[[str], _Number]) -> Callable[[Any], _Number]:
-    """A parser of an option from `read`; the command line gives it a default as it is."""
+    """`read` as the parser of an option; a default, which is no string, passes unchanged."""
 
     def parse(given: Any) -> _Number:
         return read(given) if isinstance(given, str) else given

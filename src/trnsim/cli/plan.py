@@ -221,7 +221,7 @@ def _serving_table(estimates: Sequence[serving.ServingEstimate]) -> str:
 
 
 def _footing(estimates: Estimates) -> str:
-    """What each estimate rests on, then what is assumed, once."""
+    """The basis of each estimate, then the assumptions, each once."""
     lines = [""]
     for e in estimates:
         note = f"; {e.note}" if e.note else ""
@@ -241,7 +241,7 @@ def _json(estimates: Estimates) -> str:
 
 
 def _plain(e: training.TrainingEstimate | serving.ServingEstimate) -> dict[str, object]:
-    """What scripts want from an estimate: intervals, price, provenance."""
+    """An estimate as JSON: intervals, price, provenance."""
     plain: dict[str, object] = {
         "platform": e.platform,
         "instance": e.instance,

@@ -1,4 +1,4 @@
-"""`trnsim profile`: stored reports, opened, printed and compared without their kernels."""
+"""`trnsim profile`: view, print and compare stored reports without running their kernels."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def diff(before: _Report, after: _Report) -> None:
 
 
 def side_by_side(summaries: dict[str, Summary]) -> str:
-    """The summaries of one kernel on several targets, a column each."""
+    """A table of one kernel's summaries, a column per target."""
     rows = {
         "estimated time": [time_words(s.total_time_s) for s in summaries.values()],
         "P10 to P90": [
@@ -142,7 +142,7 @@ def _place(profile: Data, row: Data) -> str:
 
 
 def _pairs(old: Sequence[Data], new: Sequence[Data]) -> list[tuple[Data, Data]]:
-    """Profiles of the same target; of one profile each, these two."""
+    """Pairs of profiles with the same target; where each side has one profile, these two."""
     if len(old) == len(new) == 1:
         return [(old[0], new[0])]
     by_target = {profile["target"]: profile for profile in new}

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 _PAUSE_S: Final = 0.2
-"""Least time between two messages, and how long a command may take without one."""
+"""Time between two messages, and before the first one."""
 _CLEAR: Final = "\r\x1b[K"
 
 
 @contextmanager
 def progress() -> Generator[Callable[[str], None]]:
-    """Shows what it is called with, at most five times a second, and clears it at the end."""
+    """A function that shows a message, five times a second at most; the end clears the line."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -54,10 +54,10 @@ app = parser()
 
 
 class RunCommand(TyperCommand):
-    """The parser of `trnsim run`, which leaves to a script what is its own."""
+    """The parser of `trnsim run`, which passes a script its own options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments once it is known whose they are."""
+        """Parse the arguments after separating the script's from the command's."""
         return super().parse_args(ctx, script.arranged(args))
 
 
@@ -120,7 +120,7 @@ def _endings(
     arguments: list[str],
     chips: list[arch.Target],
 ) -> list[Ending]:
-    """What the script did, chip by chip; what one chip refuses, another may do."""
+    """How the script ended on each chip; an error on one chip does not stop the others."""
     found: list[Ending] = []
     for chip in chips:
         if inputs:
@@ -140,13 +140,13 @@ def _reported(
     why: str,
     tell: Callable[[str], None],
 ) -> Iterable[BadInput]:
-    """Prints and writes what ran; what could not be written."""
+    """Print and write the reports of all runs; the errors of those that could not be written."""
     runs = [ending.runs for ending in endings]
     first = next((ending for ending in endings if ending.runs), endings[0])
     if output is not None and (first.runs or first.is_whole):
         yield from _tried(lambda: _save(output, first.runs))
     yield from _tried(lambda: _report_device(report, chip, why, tell))
-    # What a kernel did on each chip belongs together.
+    # Runs of one kernel on several chips share a report.
     kernels = [[run for run in group if run is not None] for group in zip_longest(*runs)]
     for number, group in enumerate(kernels):
         name = group[0].title if len(kernels) == 1 else f"{group[0].title}-{number}"
@@ -161,7 +161,7 @@ def _save(output: Path, runs: list[Run]) -> None:
 
 
 def _tried(write: Callable[[], object]) -> list[BadInput]:
-    """The error of a writer, so that others have their turn."""
+    """The error of a writer, caught so that the other writers still run."""
     try:
         write()
     except BadInput as error:
@@ -172,10 +172,10 @@ def _tried(write: Callable[[], object]) -> list[BadInput]:
 def _end(
     path: Path, chips: list[arch.Target], endings: list[Ending], unwritten: list[BadInput]
 ) -> None:
-    """What went wrong, on stderr, and the exit status that says so.
+    """Print errors to stderr and exit with the matching status.
 
     Raises:
-        SystemExit: the program's own, or the status of the first error.
+        SystemExit: the program's own, or one with the status of the first error.
     """
     codes: list[int] = []
     exits: list[SystemExit] = []
@@ -197,7 +197,7 @@ def _end(
 
 
 def _launched_nothing(path: Path, *, is_exit: bool) -> list[int]:
-    """Says that a program had nothing to report; an error, unless it ended itself."""
+    """Say that no kernel ran; an error status unless the program called exit itself."""
     error = BadInput(
         f"{path} ran to its end and launched no kernel",
         fix="call a kernel in the script, use torch.device('neuron'), or give arrays: "
@@ -210,7 +210,7 @@ def _launched_nothing(path: Path, *, is_exit: bool) -> list[int]:
 
 
 def _recording() -> Any:
-    """What the program did on PyTorch's device, if it loaded that."""
+    """The recording of the program's calls on PyTorch's device, or None where there are none."""
     module = sys.modules.get("trnsim.device.call_log")
     found = [] if module is None else module.whole_program
     return found[0] if found and found[0].events else None
@@ -219,7 +219,7 @@ def _recording() -> Any:
 def _report_device(
     folder: Path | None, chip: arch.Target, why: str, tell: Callable[[str], None]
 ) -> None:
-    """The training step that the program made on PyTorch's device, printed and written."""
+    """Print and write the report of the program's training step on PyTorch's device."""
     recording = _recording()
     if recording is None:
         return
@@ -230,7 +230,7 @@ def _report_device(
 
 
 def _write(runs: list[Run], folder: Path | None, name: str, tell: Callable[[str], None]) -> None:
-    """Writes the reports of one kernel, and prints a line for each file."""
+    """Write the reports of one kernel, and print a line for each file."""
     tell(f"{name}: report")
     page = write_report(runs, folder or _FOLDER, name)
     typer.echo(f"  report  {page}\n  stored  {page.with_suffix('.json')}")
@@ -250,7 +250,7 @@ def _compared(runs: list[Run]) -> list[str]:
 
 
 def _describe(run: Run) -> str:
-    """A run in a few lines: outputs, time, what binds it, what to try."""
+    """A run in a few lines: outputs, time, bottleneck, advice."""
     lines = [f"{run.title} on {run.target.name}: {len(run.program)} instructions"]
     lines += [f"  output  {_shape(values)}" for values in arrays.leaves(run.outputs)]
     lines.append(run.summary.text())

@@ -1,4 +1,4 @@
-"""A script of the user's: which arguments are its own, and what ran, however it ends."""
+"""The user's script: its own arguments, and the runs of its kernels, however it ends."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from typing import Final
 from trnsim import arch, files
 from trnsim.cli import arrays
 from trnsim.cli.faults import is_ours
+from trnsim.demo import examples
 from trnsim.errors import BadInput, SourceLine
 from trnsim.nki.environment import TARGET_VARIABLE
 from trnsim.runs import Launchable, Run, collecting
 from trnsim.runs import run as run_kernel
-from trnsim.screen import examples
 
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.device.call_log reads when it is loaded
 _INPUT: Final = "--input"
@@ -34,11 +34,11 @@ _HELP: Final = ("-h", "--help")
 
 @dataclass(frozen=True)
 class Ending:
-    """What a script did on one chip.
+    """How a script ended on one chip, and the runs of its kernels.
 
     Attributes:
         runs: the runs of its kernels.
-        error: what ended it before its last line, SystemExit included.
+        error: the exception that ended it, SystemExit included, or None.
     """
 
     runs: list[Run]
@@ -46,20 +46,20 @@ class Ending:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it came to its end, or ended itself without an error."""
+        """Whether it reached its end, or exited with status 0."""
         error = self.error
         return error is None or (isinstance(error, SystemExit) and not error.code)
 
 
-# Whose arguments
+# Separating the script's arguments from the command's
 
 
 def arranged(arguments: Iterable[str]) -> list[str]:
-    """The command line as its parser wants it: our options, the script, ``--``, the script's own.
+    """The command line in the parser's order: our options, the script, ``--``, the script's own.
 
-    Behind the script's path an option is the script's where the script names it, and so are
-    --kernel and --output without --input: they tell how a kernel is called. Behind ``--``
-    everything is the script's. ``--input a b`` becomes ``--input a --input b``.
+    After the script's path, an option is the script's where its source names it; so are --kernel
+    and --output without --input, since they say how a kernel is called. Everything after ``--`` is
+    the script's. ``--input a b`` becomes ``--input a --input b``.
     """
     given = list(arguments)
     ours: list[str] = []
@@ -87,12 +87,12 @@ def arranged(arguments: Iterable[str]) -> list[str]:
 
 
 def _ends_list(argument: str, *, is_first: bool) -> bool:
-    """Whether an argument is no further array: an option, or the script's path."""
+    """Whether an argument ends a list of arrays: it is an option, or the script's path."""
     return argument.startswith("-") or (is_first and argument.endswith(".py"))
 
 
 def _is_ours(name: str, source: str, others: list[str]) -> bool:
-    """Whether an option behind a script with this source is the command's."""
+    """Whether an option after a script with this source is the command's."""
     if name in _HELP:
         return "__main__" not in source
     if name not in (_INPUT, *_VALUED) or _names(source, name):
@@ -110,7 +110,7 @@ def _names(source: str, option: str) -> bool:
 def _text(script: Path) -> str:
     with suppress(BadInput):
         return files.read_bytes(script).decode("utf-8", "replace")
-    return ""  # whoever runs it says why
+    return ""  # running it reports the error
 
 
 # Running
@@ -127,7 +127,7 @@ def checked(script: Path) -> CodeType:
         raise BadInput(f"script {script} is not a file", fix=fix)
     source = files.read_bytes(script, fix)
     try:
-        with warnings.catch_warnings(action="ignore"):  # they come again when it runs
+        with warnings.catch_warnings(action="ignore"):  # running it warns again
             return compile(source, str(script), "exec", dont_inherit=True)
     except SyntaxError as error:
         line = SourceLine(str(script), error.lineno) if error.lineno else None
@@ -139,7 +139,7 @@ def checked(script: Path) -> CodeType:
 
 
 def execute(script: Path, arguments: list[str], chip: arch.Target) -> Ending:
-    """The script as a program, with the runs of its kernels."""
+    """Run the script as a program, and collect the runs of its kernels."""
     before = sys.argv, sys.path[0], os.environ.get(TARGET_VARIABLE)
     sys.argv, sys.path[0] = [str(script), *arguments], str(script.parent)
     os.environ[TARGET_VARIABLE] = chip.name
@@ -160,7 +160,7 @@ def execute(script: Path, arguments: list[str], chip: arch.Target) -> Ending:
 
 
 def call(script: Path, name: str | None, inputs: list[Path], chip: arch.Target) -> Ending:
-    """One kernel of the script with the user's arrays."""
+    """Run one kernel of the script on the user's arrays."""
     given = [arrays.load(path) for path in inputs]
     try:
         launchable = _kernel(script, _module(script), name)
@@ -206,7 +206,7 @@ def _kernel(script: Path, module: ModuleType, name: str | None) -> Launchable:
 
 
 def _refusal(script: Path, error: AssertionError) -> BaseException:
-    """A kernel's own assertion, as an error that names its line; one of ours is a bug."""
+    """A failed assertion: in a kernel, an error that names its line; in trnsim, a bug."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     if is_ours(frame.filename):
         return error

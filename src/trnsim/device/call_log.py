@@ -1,7 +1,7 @@
-"""What ran on the device, in order: the record from which device time is computed afterwards.
+"""The calls on the device, in order: the record from which device time is computed afterwards.
 
-A framework says of each call what it was, on which core it ran, and how to find out its place in
-the program. Recording costs a few microseconds a call, so it happens only inside `recording`.
+A framework gives each call, its core, and a function that finds its place in the program.
+Recording costs a few microseconds a call, so it happens only inside `recording`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where in the program a call was made.
+    """The place in the program where a call was made.
 
     Attributes:
         module: the module that it belongs to ("encoder.layers.0"), or "".
@@ -42,7 +42,7 @@ class Scope:
 
 
 FindScope: TypeAlias = Callable[[], Scope]
-"""A framework's answer to where the program is; asked only by who writes it down."""
+"""A framework's function that finds the current scope; called only by recordings that keep it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,11 @@ class Recording:
 
     @property
     def is_listening(self) -> bool:
-        """Whether it wants to be told of calls."""
+        """Whether it takes calls."""
         return True
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
-        """Write down a call, and on which core it ran; calls that are equal become one."""
+        """Record a call on a core; equal calls share one object."""
         del core
         scope, live_bytes = find_scope(), device_memory(0).live_bytes
         once = self._calls.setdefault(call, call)
@@ -86,47 +86,47 @@ class Recording:
 
 
 recordings: list[Recording] = []
-"""Those under way; empty almost always."""
+"""The recordings in progress; empty almost always."""
 
 
 def listening() -> list[Recording]:
-    """The recordings that want to be told of calls."""
+    """The recordings that take calls."""
     return [one for one in recordings if one.is_listening]
 
 
 def note(call: DeviceCall, core: int, find_scope: FindScope) -> None:
-    """Tell every recording of a call."""
+    """Add a call to every recording."""
     for one in listening():
         one.note(call, core, find_scope)
 
 
 def note_from_host(nbytes: int) -> None:
-    """Tell every recording of bytes that went from the host to the device."""
+    """Add bytes copied from the host to the device to every recording."""
     for one in recordings:
         one.from_host_bytes += nbytes
 
 
 def note_to_host(nbytes: int) -> None:
-    """Tell every recording of bytes that went from the device to the host."""
+    """Add bytes copied from the device to the host to every recording."""
     for one in recordings:
         one.to_host_bytes += nbytes
 
 
 def note_collective(collective: Collective) -> None:
-    """Tell every recording of a collective."""
+    """Add a collective to every recording."""
     for one in recordings:
         one.collectives.append(collective)
 
 
 RECORD_VARIABLE: Final = "TRNSIM_RECORD"
-"""Set to 1 before the device is loaded, it records the whole program, as `whole_program`."""
+"""Set to 1 before the device is loaded, it records the whole program in `whole_program`."""
 
 whole_program: Final[list[Recording]] = []
-"""The recording of the whole program, if there is one."""
+"""The recording of the whole program, alone in a list; empty where none was asked for."""
 
 
 def record_whole_program() -> bool:
-    """Begin the recording of the whole program, if it was asked for; whether there is one."""
+    """Begin to record the whole program where `TRNSIM_RECORD` asks for it; whether it does."""
     if os.environ.get(RECORD_VARIABLE) == "1" and not whole_program:
         whole_program.append(Recording())
         recordings.extend(whole_program)
@@ -135,7 +135,7 @@ def record_whole_program() -> bool:
 
 @contextmanager
 def without_recording() -> Generator[None]:
-    """Inside, calls are not written down: they belong to something larger that will be."""
+    """Inside, calls are not recorded: the caller records one larger call that they are part of."""
     kept = recordings.copy()
     recordings.clear()
     try:
@@ -146,9 +146,9 @@ def without_recording() -> Generator[None]:
 
 @contextmanager
 def recording() -> Generator[Recording]:
-    """The calls on the device inside.
+    """A recording of the calls on the device made inside the `with`.
 
-    Not inside another thread's `with`: every thread's calls are written down.
+    Calls of every thread are recorded, so `with` blocks of two threads must not overlap.
     """
     found = Recording()
     recordings.append(found)

@@ -1,4 +1,4 @@
-"""What a device was called for, as far as this room knows it, and the time that it takes."""
+"""A call on a device, as this room sees it, and its time on a chip."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class TensorSpec:
-    """A tensor of a framework without its values; hashable. A framework derives its own from it.
+    """A framework's tensor without its values; hashable. Each framework has a subclass.
 
     Attributes:
         shape: its lengths.
-        dtype: its dtype, the framework's.
+        dtype: the framework's dtype.
     """
 
     __slots__ = ()
@@ -57,21 +57,21 @@ class DeviceCall(Protocol):
         ...
 
     def time(self, target: str) -> CallTime:
-        """What it takes on a chip.
+        """Its time on a chip.
 
         Raises:
-            EmulatorError: where it has no time.
+            EmulatorError: where it has none.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CallTime:
-    """What a call takes on a chip.
+    """The time of a call on a chip.
 
     Attributes:
         kernels: its kernels; none for a call without work, such as a copy of nothing.
-        missing: why it has no time, or not all of it, or "".
+        missing: why all or part of its time is unknown, or "".
         is_one_launch: whether the kernels are one compiled graph, started once.
     """
 
@@ -86,7 +86,7 @@ class CallTime:
 
     @property
     def launches_s(self) -> list[float]:
-        """The fixed cost of starting each kernel; of a compiled graph, the first one alone."""
+        """The fixed cost of starting each kernel; a compiled graph pays it once, at its first."""
         return [
             0.0 if place and self.is_one_launch else kernel.launch_s
             for place, kernel in enumerate(self.kernels)
@@ -104,7 +104,7 @@ class CallTime:
 
 
 def time_of(call: DeviceCall, target: str) -> CallTime:
-    """The time of one call on a chip, or why it has none."""
+    """The time of one call on a chip; where it has none, `missing` says why."""
     try:
         return call.time(target)
     except EmulatorError as error:

@@ -1,7 +1,7 @@
-"""What ran between timing events: enough to say the time between any two, in bounded memory.
+"""Device time between any two timing events, in bounded memory.
 
-Only events that a program still holds can be asked, so what ran between two marks is counted
-by call, marks that nobody holds are forgotten, and a long count is turned into its time.
+A program can ask only about events that it still holds. So the calls between two marks are counted
+by kind, marks that nobody holds are dropped, and a long count is replaced by its time.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from trnsim.device.call_time import DeviceCall
 
 _MOST: Final = 4096
-"""Different calls that are counted before their time is computed."""
+"""Distinct calls that a lap counts before it computes their time."""
 
 
 @dataclass
 class Lap:
-    """What ran between two marks.
+    """The calls between two marks.
 
     Attributes:
-        calls: how often each call came, of those whose time is not computed yet.
-        device_time_s: the time of the others.
-        missing: how many of the others have no time, by reason.
+        calls: the number of each call whose time is not computed yet.
+        device_time_s: the time of all other calls.
+        missing: the number of other calls without a time, by reason.
     """
 
     calls: Counter[DeviceCall] = field(default_factory=Counter)
@@ -44,14 +44,14 @@ class Lap:
             self.settle()
 
     def absorb(self, later: Lap) -> None:
-        """Go on to the end of the lap that follows."""
+        """Add the lap that follows this one."""
         self.device_time_s += later.device_time_s
         self.missing += later.missing
         for call, number in later.calls.items():
             self.add(call, number)
 
     def settle(self) -> None:
-        """Compute the time of the calls, and forget them."""
+        """Replace the counted calls by their time."""
         for call, number in self.calls.items():
             found = time_of(call, target().name)
             self.device_time_s += number * found.device_time_s
@@ -61,7 +61,7 @@ class Lap:
 
 
 class Clock(Recording):
-    """The laps between the marks that somebody holds."""
+    """The laps between the marks whose events are alive."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Clock(Recording):
 
     @property
     def is_listening(self) -> bool:
-        """Whether anybody may ask for a time."""
+        """Whether any mark's event is alive, so that a time can be asked for."""
         return bool(self._held)
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
@@ -82,7 +82,7 @@ class Clock(Recording):
             lap.add(call)
 
     def mark(self, event: object) -> int:
-        """The number of a new mark, in the place of the one that `event` held."""
+        """The number of a new mark, which replaces the one that `event` held."""
         if self not in recordings:
             recordings.append(self)
         self._held[weakref.ref(event, self._released)] = self._next
@@ -92,7 +92,7 @@ class Clock(Recording):
         return self._next - 1
 
     def between(self, start: int, end: int) -> Lap:
-        """What ran from one mark to another."""
+        """The calls from one mark to another."""
         whole = Lap()
         for number, lap in list(self._laps.items()):  # a lost event may clear them meanwhile
             if start <= number < end:
@@ -106,7 +106,7 @@ class Clock(Recording):
             self._laps.clear()
 
     def _forget(self) -> None:
-        """Join what ran after a mark that nobody holds to what ran before it, if that is kept."""
+        """Join the lap after each mark that nobody holds to the lap before it, if that is kept."""
         held, kept = set(self._held.values()), dict[int, Lap]()
         last: Lap | None = None
         for number, lap in list(self._laps.items()):

@@ -18,9 +18,9 @@ class Collective:
     """One collective of this process.
 
     Attributes:
-        kind: its name, without underscores at its ends ("allreduce", "alltoall_base").
-        nbytes: bytes of the whole message: of the largest side that a process gives or takes.
-        ranks: the processes of the group.
+        kind: its name, without leading and trailing underscores ("allreduce", "alltoall_base").
+        nbytes: bytes of the whole message: the larger of a process's input and output.
+        ranks: number of processes in the group.
     """
 
     kind: str
@@ -29,14 +29,14 @@ class Collective:
 
 
 CollectiveTimes = Callable[[str, int, int, str], Any]
-"""The time of a collective of a kind, of so many bytes and ranks, on a chip; None if it has none.
+"""(kind, bytes, ranks, chip) to the time of a collective, or to None where it has none.
 
-The rooms above this one know the links between chips, so who asks for a report brings it.
+Links between chips belong to the rooms above this one, so the caller of a report passes it.
 """
 
 
 def collectives_text(log: Sequence[Collective], target: str, time_of: CollectiveTimes) -> str:
-    """The collectives of the program: how often, bytes, time; "" where there were none."""
+    """A table of the program's collectives: count, bytes, time; "" where there were none."""
     alike = Counter(log)
     if not alike:
         return ""

@@ -1,4 +1,4 @@
-"""Graphs of a framework that were compiled: time, memory, and why each one was compiled."""
+"""Compiled graphs of a framework: time, memory, and why each one was compiled."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from trnsim.profile.words import bytes_words
 
 @dataclass(frozen=True, eq=False)
 class CompiledGraph:
-    """A graph that was compiled.
+    """A compiled graph.
 
     Attributes:
         name: "forward-0", "backward-0" ...
         inputs: the shapes and dtypes that it was compiled for.
-        graph: what it does.
-        plan: what lies in HBM when.
+        graph: its operations.
+        plan: the placement of its tensors in HBM over time.
         operators: the operators of the framework's graph, in order.
-        missing: operators without a lowering, which run on the host, with the reason for each.
+        missing: operators without a lowering, which the host computes, each with the reason.
         reason: why it was compiled.
     """
 
@@ -42,7 +42,7 @@ class CompiledGraph:
         return self.name
 
     def time(self, target: str) -> CallTime:
-        """What its kernels take on a chip, started once.
+        """The time of its kernels on a chip, with one launch.
 
         Raises:
             NotModelled: for an operation without a kernel.
@@ -54,7 +54,7 @@ _graphs: list[CompiledGraph] = []
 
 
 def graphs() -> tuple[CompiledGraph, ...]:
-    """What was compiled in this process, in order."""
+    """The graphs compiled in this process, in order."""
     return tuple(_graphs)
 
 
@@ -66,7 +66,7 @@ def compiled(
     operators: tuple[str, ...],
     missing: tuple[str, ...],
 ) -> CompiledGraph:
-    """A new compiled graph of a kind ("forward"), numbered, with the reason why it is new."""
+    """A new compiled graph of a kind ("forward"), numbered, with the reason for compiling it."""
     number = sum(one.name.startswith(kind) for one in _graphs)
     reason = _reason(kind, inputs, operators)
     made = CompiledGraph(f"{kind}-{number}", inputs, graph, plan, operators, missing, reason)
@@ -75,7 +75,7 @@ def compiled(
 
 
 def _reason(kind: str, inputs: tuple[TensorSpec, ...], operators: tuple[str, ...]) -> str:
-    """Why a graph is new: the same operators were compiled for other inputs, or never."""
+    """Why a graph was compiled: its operators are new, or came before with other inputs."""
     for one in reversed(_graphs):
         if one.name.startswith(kind) and one.operators == operators:
             for place, (old, new) in enumerate(zip(one.inputs, inputs, strict=False)):
@@ -87,7 +87,7 @@ def _reason(kind: str, inputs: tuple[TensorSpec, ...], operators: tuple[str, ...
 
 
 def graphs_text() -> str:
-    """The compiled graphs in words: sizes, memory, what is missing, and why each was made."""
+    """A table of the compiled graphs: sizes, memory, operators without a lowering, reasons."""
     lines: list[str] = []
     for one in _graphs:
         shapes = ", ".join(str(list(spec.shape)) for spec in one.inputs)
@@ -104,11 +104,11 @@ def graphs_text() -> str:
 
 
 def require_room(one: CompiledGraph, core: int, refused: type[OutOfMemory] = OutOfMemory) -> None:
-    """Refuse a graph whose tensors the core has no room for, beside all that lives there.
+    """Refuse a graph whose tensors do not fit in the HBM that is free on a core.
 
     Raises:
-        OutOfMemory: or `refused`, the framework's own, with the table of what the graph holds at
-            its peak.
+        OutOfMemory: or `refused`, the framework's own subclass, with a table of the graph's
+        tensors at its peak.
     """
     memory = device_memory(core)
     needed = memory.live_bytes + one.plan.fresh_bytes

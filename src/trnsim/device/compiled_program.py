@@ -1,7 +1,7 @@
 """A whole program, compiled ahead of time, on one chip: time by kernel, and memory.
 
-Its weights are among its inputs, so their bytes are in the memory plan. Nothing is computed: the
-graph alone says what the chip would do.
+Its weights are among its inputs, so their bytes are in the memory plan. No values are computed:
+time and memory follow from the graph alone.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class CompiledProgram:
         title: the file's name.
         target: the chip.
         operators: the operators of the framework's program, in order.
-        missing: operators without a lowering, with the reason for each.
-        plan: what lies in HBM when.
-        kernels: what each kernel takes, in order.
+        missing: operators without a lowering, each with the reason.
+        plan: the placement of its tensors in HBM over time.
+        kernels: the cost of each kernel, in order.
     """
 
     title: str
@@ -48,7 +48,7 @@ class CompiledProgram:
         return sum(kernel.device_time_s for kernel in self.kernels)
 
     def text(self) -> str:
-        """What the command prints."""
+        """The report that `trnsim compile` prints."""
         launch_s = self.kernels[0].launch_s if self.kernels else 0.0
         flop = sum(kernel.flop for kernel in self.kernels)
         operators, time_s = len(self.operators), self.device_time_s
@@ -119,7 +119,7 @@ class CompiledProgram:
         }
 
     def _trace(self) -> Iterator[TraceEvent]:
-        """Kernels in a row and the planned HBM as a counter."""
+        """The kernels one after another, and the planned HBM as a counter."""
         now_us = 0.0
         for kernel, in_use in zip(self.kernels, self.plan.in_use_bytes, strict=True):
             took_us = kernel.device_time_s * 1e6

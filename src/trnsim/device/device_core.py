@@ -1,8 +1,8 @@
 """The NeuronCores that are devices of this process, and the chip that they belong to.
 
-A device is one physical NeuronCore: its speed, and its part of the chip's HBM. Asked for logical
-cores of two (NEURON_LOGICAL_NC_CONFIG=2) it has two cores' HBM and peak, and the time of the one
-that works, as no graph is sharded over cores. `device_core` is the one place that says so.
+A device is one physical NeuronCore with its part of the chip's HBM. With
+NEURON_LOGICAL_NC_CONFIG=2 it has the HBM and the peak of two cores, and the time of one: graphs are
+not sharded over cores, so only one works. `device_core` is the one place that decides this.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def target() -> Target:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCore:
-    """What a device is on a chip.
+    """The NeuronCores that make up one device on a chip.
 
     Attributes:
         chip: the chip.
-        physical_cores: how many NeuronCores it is made of, 1 or 2.
+        physical_cores: number of NeuronCores, 1 or 2.
         hbm_bytes: their part of the chip's HBM.
-        peak_flop_per_s: of all of them, in bfloat16.
+        peak_flop_per_s: the peak of all of them, in bfloat16.
         source: where the chip's HBM is documented.
     """
 
@@ -70,7 +70,7 @@ class DeviceCore:
 
 
 def device_core(chip: Target | None = None) -> DeviceCore:
-    """What a device of this process is, or would be on another chip."""
+    """The device of this process, or what it would be on another chip."""
     found = chip or target()
     asked = logical_config()
     physical = asked if makes_pairs(found.core) else 1
@@ -86,7 +86,7 @@ def device_core(chip: Target | None = None) -> DeviceCore:
 
 @cache
 def logical_config() -> int:
-    """How many NeuronCores make a device: 1, unless NEURON_LOGICAL_NC_CONFIG is 2.
+    """The number of NeuronCores in a device: 1, unless NEURON_LOGICAL_NC_CONFIG is 2.
 
     Raises:
         BadInput: for another number, and for 2 on a chip without logical cores.
@@ -166,10 +166,10 @@ def _unreadable(named: str) -> BadInput:
 
 
 def core_of(index: int) -> int:
-    """The core that a program means by a device's index.
+    """The core that a device's index stands for.
 
-    Launchers give each process its rank on the machine (LOCAL_RANK), and programs take that for
-    the index of their device. Where a process has one core, its rank means this core too.
+    Launchers give each process its rank on the machine (LOCAL_RANK), and programs use it as the
+    index of their device. So where a process has one core, its rank stands for this core too.
 
     Raises:
         NoSuchCore: if there is no core of that index.

@@ -1,7 +1,7 @@
-"""The HBM of each device: what lives in it, for how long, and what does not fit.
+"""The HBM of each device: the tensors in it, its peak, and the error where one does not fit.
 
-Every storage counts with the bytes that its tensors need, from its making to the death of its last
-tensor. The runtime's own needs (compiled programs, DMA rings, scratchpads) do not count yet.
+A storage counts with the bytes that its tensors need, from its allocation until its last tensor is
+freed. The runtime's own memory (compiled programs, DMA rings, scratchpads) does not count yet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _GIB: Final = 1024**3
 _MIB: Final = 1024**2
-# Walking the stack costs as much as a small operator, so only tensors that can matter pay for it.
+# Walking the stack costs as much as a small operator, so only large tensors are traced to a line.
 _LINE_FROM_BYTES: Final = _MIB
 _ROWS: Final = 12
 
@@ -29,8 +29,8 @@ _ROWS: Final = 12
 class Allocation(weakref.ref[Any]):
     """One storage in HBM.
 
-    A weak reference to its owner, an object of the framework that lives until the last tensor over
-    the storage is gone, so its death is the release.
+    A weak reference to its owner, an object of the framework that lives as long as any tensor over
+    the storage: when the owner dies, the storage is released.
     """
 
     __slots__ = ("dtype", "key", "line", "nbytes", "shape")
@@ -43,7 +43,7 @@ class Allocation(weakref.ref[Any]):
 
 
 class DeviceMemory:
-    """The HBM that one device has, and what holds it."""
+    """The HBM of one device, and the storages in it."""
 
     def __init__(self, core: int, capacity_bytes: int, source: str) -> None:
         self.core = core
@@ -55,10 +55,10 @@ class DeviceMemory:
         self.allocations: dict[int, Allocation] = {}
 
     def require(self, nbytes: int, refused: type[OutOfMemory] = OutOfMemory) -> None:
-        """Refuse what does not fit, before the host spends memory on it.
+        """Refuse an allocation that does not fit, before the host allocates it.
 
         Raises:
-            OutOfMemory: or `refused`, the framework's own, with a table of what holds the memory.
+            OutOfMemory: or `refused`, the framework's own subclass, with a table of what is held.
         """
         if self.live_bytes + nbytes <= self.capacity_bytes:
             return
@@ -73,7 +73,7 @@ class DeviceMemory:
         )
 
     def holds(self, owner: object) -> bool:
-        """Whether the storage of `owner` counts already."""
+        """Whether the storage of `owner` is counted."""
         return id(owner) in self.allocations
 
     def hold(self, owner: object, nbytes: int, shape: Sequence[int], dtype: object) -> None:
@@ -93,11 +93,11 @@ class DeviceMemory:
         self.live_bytes -= self.allocations.pop(allocation.key).nbytes
 
     def reset_peak(self) -> None:
-        """Let the peak begin at what is held now."""
+        """Set the peak to the bytes held now."""
         self.peak_bytes = self.live_bytes
 
     def summary(self) -> str:
-        """How much is held, in a line."""
+        """The bytes held, in a line."""
         chip = target()
         return (
             f"neuron:{self.core} ({chip.name}, {chip.core.name}): {_size(self.live_bytes)} of "
@@ -105,7 +105,7 @@ class DeviceMemory:
         )
 
     def table(self) -> str:
-        """What holds the memory: tensors alike are one row, the largest rows first."""
+        """A table of the tensors held: equal ones share a row, the largest rows come first."""
         held: defaultdict[tuple[str, str], int] = defaultdict(int)
         counts: Counter[tuple[str, str]] = Counter()
         for allocation in list(self.allocations.values()):

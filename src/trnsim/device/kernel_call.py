@@ -1,7 +1,7 @@
-"""One call of an NKI kernel: on tensors of which shapes, what it writes and returns, what it takes.
+"""One call of an NKI kernel: its argument shapes, the tensors it writes and returns, its time.
 
-A run that computes values tells its own outline. Without values, calls that are equal share one for
-each chip, made by a run.
+A run that computes values gives its own outline. Where no values are needed, equal calls share one
+outline per chip, which one run without values makes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Tree(Protocol):
-    """How a call's arguments are nested; hashable. PyTorch and JAX have such a class each."""
+    """The nesting of a call's arguments; hashable. PyTorch and JAX each have such a class."""
 
     def unflatten(self, leaves: Any, /) -> Any:
-        """The positional arguments and those by name, with `leaves` for what is in them."""
+        """The positional and the keyword arguments, with `leaves` in their places."""
         ...
 
 
@@ -48,13 +48,13 @@ class ResultSpec:
 
 @dataclass(frozen=True)
 class Outline:
-    """A kernel without its values.
+    """The effects and the time of a kernel call, without its values.
 
     Attributes:
-        written: which of its tensors it writes, by position.
+        written: positions of the tensors that it writes.
         results: a spec for each tensor that it returns, nested as they are.
-        cost: what it takes.
-        timelines: of the run that told it.
+        cost: its time.
+        timelines: those of the run that made the outline.
     """
 
     written: tuple[int, ...]
@@ -65,14 +65,14 @@ class Outline:
 
 @dataclass(frozen=True)
 class KernelCall:
-    """A kernel with what its instructions depend on: calls that are equal take the same time.
+    """A kernel with all that its instructions depend on: equal calls take the same time.
 
     Attributes:
-        kernel: the kernel, for its launch grid.
+        kernel: the kernel, with its launch grid.
         leaves: its arguments in order, tensors as specs.
         tree: how they are nested.
-        types: the types of the leaves: 1, 1.0 and True are equal, and a kernel tells them apart.
-        is_transposed_by_engine: whether DMA transposes become those of the Tensor Engine.
+        types: the types of the leaves, since 1, 1.0 and True are equal but not to a kernel.
+        is_transposed_by_engine: whether the Tensor Engine does the DMA's transposes.
     """
 
     kernel: Kernel
@@ -83,7 +83,7 @@ class KernelCall:
 
     @property
     def name(self) -> str:
-        """The kernel's name, in the way of an operator's."""
+        """The kernel's name, spelled like an operator's ("nki::softmax")."""
         return f"nki::{self.kernel.title}"
 
     @property
@@ -97,7 +97,7 @@ class KernelCall:
         return tuple(leaf for leaf in self.leaves if isinstance(leaf, TensorSpec))
 
     def time(self, target: str) -> CallTime:
-        """What it takes on a chip.
+        """Its time on a chip.
 
         Raises:
             EmulatorError: as `measure`.
@@ -112,9 +112,9 @@ class KernelCall:
         return args, kwargs
 
     def run(self, tensors: Sequence[Any], chip: str) -> tuple[Any, Outline]:
-        """Its results on CPU tensors, which it may write in place; and its outline."""
+        """Its results on CPU tensors, some of which it may write in place, and its outline."""
         args, kwargs = self.arguments(tensors)
-        watched = _Watched(self.kernel)
+        watched = _ObservedKernel(self.kernel)
         found = emulate(watched, args, kwargs, target=chip, is_simulator=False)
         outline = _outlines.get((self, chip))
         if outline is None or outline.timelines is not found.timelines:
@@ -122,21 +122,21 @@ class KernelCall:
         return found.outputs, outline
 
     def measure(self, chip: str) -> Outline:
-        """What it writes, returns and takes on a chip, by a run without values.
+        """Its outline on a chip, from a run without values.
 
         Raises:
             EmulatorError: what that chip would refuse, at the kernel's own line.
         """
-        watched = _Watched(self.kernel)
+        watched = _ObservedKernel(self.kernel)
         arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
         args, kwargs = self.arguments(arrays)
-        with collecting():  # the user launched nothing, so no report lists this run
+        with collecting():  # the user did not launch this run, so no report lists it
             found = emulate(watched, args, kwargs, target=chip, is_simulator=False, numerics=False)
         outline = _outlines[self, chip] = _outline(watched, found)
         return outline
 
     def outline(self, chip: str) -> Outline:
-        """What its latest run on a chip told, or one without values tells now.
+        """The outline of its latest run on a chip, or else of a run without values.
 
         Raises:
             EmulatorError: as `measure`.
@@ -147,8 +147,8 @@ class KernelCall:
 _outlines: Final[dict[tuple[KernelCall, str], Outline]] = {}
 
 
-class _Watched:
-    """A kernel that keeps hold of what entered it and of what it returned."""
+class _ObservedKernel:
+    """A kernel that keeps the tensors passed to it and its results."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -166,7 +166,7 @@ class _Watched:
         return boundary.leave(self.returned)
 
 
-def _outline(watched: _Watched, found: Run) -> Outline:
+def _outline(watched: _ObservedKernel, found: Run) -> Outline:
     written_serials = {
         serial
         for timeline in found.timelines
@@ -193,7 +193,7 @@ def _outline(watched: _Watched, found: Run) -> Outline:
 
 
 def _specs(result: Any) -> Any:
-    """What a kernel returned, with a spec for each tensor."""
+    """A kernel's result with a spec in the place of each tensor."""
     if isinstance(result, NkiTensor):
         return ResultSpec(tuple(result.shape), str(result.dtype))
     if isinstance(result, tuple | list):

@@ -1,8 +1,8 @@
 """Kernels on the host's clock, for profilers that show host and device side by side.
 
-On its core a kernel starts when the one before it ends, and not before the host's call. Its length
-is the estimate, in whole nanoseconds; what lies between kernels is the time that *emulating* took
-and says nothing of a chip.
+A kernel starts when the one before it on its core ends, but not before the host's call. Its length
+is the estimate, in whole nanoseconds. Gaps between kernels are the time that *emulating* took: they
+say nothing about a chip.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _NS: Final = 1e9
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """A call on the device, as the host saw it.
+    """A call on the device, with the time at which the host made it.
 
     Attributes:
         call: the operator, graph or kernel.
         core: the core that it ran on.
         called_ns: the host's clock when it was called.
-        launcher: the framework's event that made it, or None where that was not watched.
+        launcher: the framework's event that made it, or None where events were not recorded.
     """
 
     call: DeviceCall
@@ -41,12 +41,12 @@ class PlacedKernel:
     """A kernel on the device's time axis.
 
     Attributes:
-        name: the kernel's.
-        core: where it ran.
-        start_ns: on the host's clock.
-        end_ns: likewise.
+        name: the kernel's name.
+        core: the core that it ran on.
+        start_ns: its start, on the host's clock.
+        end_ns: its end, on the host's clock.
         launcher: the framework's event that made its call, or None.
-        missing: why there is no time for it, or "".
+        missing: why it has no time, or "".
     """
 
     name: str
@@ -73,10 +73,10 @@ def placed(calls: Iterable[HostCall], target: str) -> list[PlacedKernel]:
 
 
 def _pieces(name: str, time: CallTime) -> Iterator[tuple[str, float, str]]:
-    """The rows of one call: name, time, and what is missing from it.
+    """The rows of one call: name, time, and why a time is missing.
 
-    A compiled graph is one row, as it is one launch. What has no time is a row of its own that says
-    so, as a zero beside the operator's name would look like a measurement.
+    A compiled graph is one row, as it is one launch. A missing time gets a row of its own that
+    says so, since a zero beside the operator's name would look like a measurement.
     """
     if time.is_one_launch and time.kernels:
         yield name, time.device_time_s, ""

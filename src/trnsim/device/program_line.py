@@ -1,4 +1,4 @@
-"""The line of the program that a device works for, past the frames of trnsim and of frameworks."""
+"""The line of the user's program that caused a call, past the frames of trnsim and frameworks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _not_the_program: Final = [str(Path(__file__).parents[1]), "<"]
 
 
 def leave_out(framework: ModuleType) -> None:
-    """From now on, files of `framework`, a package, are none of the program's."""
+    """Count the files of `framework`, a package, as outside the program from now on."""
     folder = str(Path(str(framework.__file__)).parent)
     if folder not in _not_the_program:
         _not_the_program.append(folder)
@@ -24,7 +24,7 @@ def leave_out(framework: ModuleType) -> None:
 def program_line() -> SourceLine | None:
     """The innermost line on the stack that belongs neither to trnsim nor to a framework.
 
-    None inside a thread that runs nothing but a framework.
+    None in a thread that runs only framework code.
     """
     skipped = tuple(_not_the_program)
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack

@@ -1,8 +1,8 @@
-"""A training step as one HTML file: the chips, where the time goes, the kernels, HBM over time.
+"""A training step as one HTML file: chips, time by phase, module and operation, kernels, HBM.
 
-Static: tables and one SVG, no script, no network. Kernels are drawn as eager calls run, each after
-the last, with its launch before it on a lane of its own; whether launches show depends on how far
-the host is ahead. Spans narrower than a pixel are drawn as one.
+Static: tables and one SVG, no script, no network. Kernels are drawn one after another, as eager
+calls run, each launch before its kernel on a lane of its own; on a chip, launches are hidden while
+the host is ahead. Spans narrower than a pixel are merged.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _missing(step: StepTime) -> str:
 
 
 def _drawing(step: StepTime) -> str:
-    """Two lanes and a curve over one axis: device time and launches, one after the other."""
+    """A lane of kernels, a lane of launches and the curve of HBM over one time axis."""
     total_s = step.device_time_s + step.launch_s or 1.0
     scale = _WIDTH / total_s
     shapes: list[str] = []
@@ -131,7 +131,7 @@ def _span(left: float, lane: int, width: float, kind: str, title: str) -> str:
 
 
 def _curve(step: StepTime, curve: Sequence[tuple[float, int]]) -> str:
-    """HBM in use as steps, as high as the most of it."""
+    """HBM in use over time as a step function, scaled to its peak."""
     most = max((live for _, live in curve), default=0) or 1
     floor = 2 * _LANE + _HBM_HEIGHT + 12
     points, last = [f"0,{floor}"], -1.0

@@ -1,7 +1,7 @@
-"""What a training step took: as text, as JSON, and as a timeline for Perfetto or Chrome.
+"""The time of a training step: as text, as JSON, and as a timeline for Perfetto or Chrome.
 
-Eager calls run one after the other, so a step's device time is the sum of its kernels. Launches are
-listed apart: whether they show depends on how far the host is ahead of the device.
+Eager calls run one after another, so a step's device time is the sum of its kernels. Launches are
+listed separately: they are hidden while the host is ahead of the device.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _US: Final = 1e6
 
 
 def last_step(recording: Recording) -> list[CallEvent]:
-    """The calls of the last whole training step, which the optimizer ends; else all calls."""
+    """The calls of the last complete training step, which the optimizer ends; else all calls."""
     runs = [list(run) for _, run in groupby(recording.events, lambda e: e.phase is Phase.optimizer)]
     if runs and runs[-1][-1].phase is not Phase.optimizer:
         runs.pop()
@@ -38,7 +38,7 @@ def last_step(recording: Recording) -> list[CallEvent]:
 
 
 def step_text(steps: list[StepTime]) -> str:
-    """The step on each chip, then where the time of the first one goes."""
+    """The step on each chip, then the first chip's time by phase, module and operation."""
     lines = [f"device: {device_core(arch.target(steps[0].target))}"]
     lines += [f"{'chip':<6}{'device ms':>11}{'launches ms':>13}{'TFLOP':>9}{'MFU %':>8}"]
     lines += [
@@ -59,7 +59,7 @@ def step_text(steps: list[StepTime]) -> str:
 
 
 def mfu(step: StepTime) -> float:
-    """FLOPs of matrix products by those that the device could have made, in bfloat16."""
+    """Model FLOPs utilization: matrix FLOPs over device time times the bfloat16 peak."""
     peak = device_core(arch.target(step.target)).peak_flop_per_s
     return step.flop / (step.device_time_s * peak) if step.device_time_s else 0.0
 
@@ -72,12 +72,12 @@ def write_step(
     why: str = "as asked",
     show: Callable[[str], object] = lambda _: None,
 ) -> str:
-    """Write the report of the last step to `folder`; its text, which is shown before.
+    """Write the report of the last step to `folder`, and return its text.
 
-    It says why it is of that chip.
+    The text says `why` the report is for that chip.
 
-    `step.txt`, `step.html` and `step.json` have the step on every chip, `step-<target>.trace.json`
-    has the timeline and the HBM in use, in Chrome's format, which Perfetto opens.
+        `step.txt`, `step.html` and `step.json` show the step on every chip. The timeline with the HBM
+        in use is `step-<target>.trace.json`, in Chrome's format, which Perfetto opens.
     """
     events = last_step(recording)
     names = [target, *(name for name in arch.TARGETS if name != target)]
@@ -119,7 +119,7 @@ def _as_dict(step: StepTime) -> dict[str, Any]:
 
 
 def _trace(step: StepTime) -> Iterator[trace_events.TraceEvent]:
-    """Kernels on one track, their modules and phases above, and the HBM in use as a counter."""
+    """Kernels on one track, modules and phases above them, and the HBM in use as a counter."""
     now_us = 0.0
     for event in step.events:
         start_us = now_us

@@ -26,12 +26,12 @@ class StepTime:
 
     @property
     def device_time_s(self) -> float:
-        """All kernels one after the other, as eager calls run."""
+        """The time of all kernels, which eager calls run one after another."""
         return sum(self.times[event.call].device_time_s for event in self.events)
 
     @property
     def launch_s(self) -> float:
-        """The launches, apart: eager calls overlap with them where the host is ahead."""
+        """The time of all launches, which is hidden while the host is ahead."""
         return sum(self.times[event.call].launch_s for event in self.events)
 
     @property
@@ -41,7 +41,7 @@ class StepTime:
 
     @property
     def missing(self) -> Counter[str]:
-        """Calls without a time, by reason; the total is short by what they take."""
+        """The number of calls without a time, by reason; the total leaves them out."""
         return Counter(
             self.times[event.call].missing
             for event in self.events

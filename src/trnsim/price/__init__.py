@@ -1,8 +1,8 @@
 """Dated, sourced prices, and the formulas that turn them into cost per work done.
 
-A price without its purchase kind, region and date is not a price. AWS sells Trainium2 in capacity
+A price is valid only with its purchase kind, region and date. AWS sells Trainium2 in capacity
 blocks only and publishes nothing for Trainium3, so "no public price" is an answer here, not an
-error. This room knows no performance: rates of work come from ``trnsim.system``.
+error. This room knows nothing about performance: rates of work come from ``trnsim.system``.
 """
 
 from trnsim.price.formulas import (

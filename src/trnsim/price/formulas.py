@@ -17,7 +17,7 @@ def usd_per_million_tokens(usd_per_hour: float, tokens_per_s: float) -> float:
     """``usd_per_hour / (tokens_per_s * 3600) * 1e6``.
 
     Raises:
-        BadInput: no tokens per second.
+        BadInput: tokens per second are not positive.
     """
     if tokens_per_s <= 0:
         raise BadInput(f"tokens per second must be positive, not {tokens_per_s}")
@@ -27,12 +27,12 @@ def usd_per_million_tokens(usd_per_hour: float, tokens_per_s: float) -> float:
 def equivalent_usd_per_hour(
     usd_per_hour: float, peak_flop_per_s: float, reference_peak_flop_per_s: float
 ) -> float:
-    """``usd_per_hour / (peak / reference peak)``: the price of one reference chip's worth of peak.
+    """``usd_per_hour / (peak / reference peak)``: the price per reference chip of equal peak.
 
     With an H100 as the reference this is the H100-equivalent price. Peaks of the same dtype.
 
     Raises:
-        BadInput: a peak that is not positive.
+        BadInput: a peak is not positive.
     """
     if peak_flop_per_s <= 0 or reference_peak_flop_per_s <= 0:
         given = f"{peak_flop_per_s} and {reference_peak_flop_per_s}"
@@ -44,9 +44,9 @@ def payback_months(migration_usd: float, usd_per_month: float, saving: float) ->
     """``migration_usd / (usd_per_month * saving)``; infinite where nothing is saved.
 
     Args:
-        migration_usd: one-time cost of moving.
-        usd_per_month: what the workload costs today.
-        saving: fraction of that which goes away.
+        migration_usd: one-time cost of the migration.
+        usd_per_month: cost of the workload today.
+        saving: fraction of that cost which is saved.
     """
     monthly_usd = usd_per_month * saving
     return migration_usd / monthly_usd if monthly_usd > 0 else float("inf")
@@ -58,13 +58,13 @@ def relative_cost(
     """``(our USD/h / their USD/h) / work_ratio``, or None where one has no public price.
 
     Args:
-        ours: the price whose relative cost is asked for.
-        theirs: the price to compare with.
+        ours: our price.
+        theirs: the price that it is compared with.
         work_ratio: our work per hour over theirs.
-        is_mixed_on_purpose: allow two purchase kinds; the caller then says so in its output.
+        is_mixed_on_purpose: allow different purchase kinds; the caller must say so in its output.
 
     Raises:
-        BadInput: the kinds differ, and nobody asked for that.
+        BadInput: the kinds differ, and `is_mixed_on_purpose` is False.
     """
     if ours.kind != theirs.kind and not is_mixed_on_purpose:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""The price of an instance, bought in one way, on one day."""
+"""The price of an instance, by kind of purchase and date."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ KINDS: Final = (
     "ri_effective",
     "sagemaker_hosting",
 )
-"""Ways to buy an instance. ``_paid`` is what somebody was charged, the rest is what AWS lists;
-``ri_effective`` is a reserved instance whose term the source does not state."""
+"""Kinds of purchase. ``_paid`` is a price that somebody was charged, all others are AWS's list
+prices; ``ri_effective`` is a reserved instance whose term the source does not state."""
 
 STALE_AFTER: Final = timedelta(days=90)
 
 
 @dataclass(frozen=True)
 class Quote:
-    """What `instance` costs when bought as `kind` on `as_of`; `price` is None if nothing is public.
+    """The price of `instance` bought as `kind` on `as_of`; `row` is None where none is public.
 
     Attributes:
-        row: the catalogue row that answers, or None.
+        row: the catalogue's row with the price, or None.
     """
 
     instance: str
@@ -49,7 +49,7 @@ class Quote:
 
     @property
     def age(self) -> timedelta | None:
-        """Time since the row was last seen to hold."""
+        """Time since the price was last confirmed."""
         return None if self.row is None else self.as_of - self.row.last_seen
 
     @property
@@ -67,13 +67,13 @@ class Quote:
 
 
 def today(rows: Catalogue | None = None) -> date:
-    """Today in UTC, or the day the catalogue was made where the clock is behind it."""
+    """Today in UTC, or the day of the catalogue where the clock is behind it."""
     rows = rows or catalogue()
     return max(datetime.now(tz=UTC).date(), rows.generated)
 
 
 def history(instance: str, kind: str, *, rows: Catalogue | None = None) -> list[Price]:
-    """All prices of `instance` bought as `kind`, newest first; rows without a figure left out.
+    """All prices of `instance` bought as `kind`, newest first, without rows that have no figure.
 
     Raises:
         BadInput: no such instance, or no such kind.
@@ -93,7 +93,7 @@ def quote(
 ) -> Quote:
     """The newest price of `instance` bought as `kind`, among those known on `as_of` (today).
 
-    A kind is never replaced by another: where AWS publishes none of this kind, the quote is empty.
+    No kind stands in for another: where AWS publishes no price of this kind, the quote is empty.
 
     Raises:
         BadInput: no such instance, or no such kind.

@@ -1,6 +1,7 @@
 """Chip, instance, UltraServer and fleet: closed forms for time and cost above one node.
 
-``model`` reads what is to run, ``platform`` what it runs on, ``training`` and ``serving`` estimate,
-``assess`` goes through an inventory, ``claims`` checks what has been written about these chips.
-Every estimate is an interval and says on what it rests. No schedule is simulated here.
+``model`` reads a model's shape, ``platform`` gives the facts of an instance, ``training`` and
+``serving`` estimate time and cost, ``assess`` decides for an inventory of workloads, and ``claims``
+checks published claims. Every estimate is an interval and lists the inputs that it is based on.
+Nothing here simulates a schedule.
 """

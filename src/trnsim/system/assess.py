@@ -1,8 +1,9 @@
-"""An inventory of workloads: what each would take and cost on Trainium, and whether to move it.
+"""An inventory of workloads: time and cost of each on Trainium, and whether to move it.
 
-The inventory is a CSV file, one workload a line. A training line buys as many whole runs as its
-tokens need; a serving line keeps whole instances on all month. The decision compares the predicted
-bill with the one in the inventory; it cannot see whether the model's operators are supported.
+The inventory is a CSV file, one workload a line. A training line pays for the instance-hours that
+its tokens need; a serving line keeps whole instances on all month. The decision compares the
+predicted bill with the one in the inventory; it does not check whether the model's operators are
+supported.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Workload:
 
     Attributes:
         volume: value of `volume_unit`, per month: tokens (of output, when serving) or GPU hours.
-        line: where it stands, for errors.
+        line: its line in the file, for errors.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Workload:
 
 
 class Decision(Enum):
-    """What to do with a workload."""
+    """The decision about a workload."""
 
     GO = "go"
     PILOT = "pilot"
@@ -155,7 +156,7 @@ def _workloads(path: Path, reader: csv.DictReader[str], rows: Catalogue | None) 
 
 
 class _Line:
-    """One line of the inventory, whose faults become errors that name it."""
+    """One line of the inventory; its errors name the line."""
 
     def __init__(self, path: Path, number: int, row: Mapping[str | None, Any]) -> None:
         self.path = path
@@ -164,7 +165,7 @@ class _Line:
 
     def workload(self, rows: Catalogue | None) -> Workload:
         """The line as a workload."""
-        extra = cast("list[str]", self.row.get(None, []))  # where csv keeps what has no column
+        extra = cast("list[str]", self.row.get(None, []))  # csv puts cells without a column there
         if extra:
             raise self.fault(
                 f"{len(extra)} more cells than columns, the last of them {extra[-1]!r}",
@@ -233,7 +234,7 @@ def _assess_one(
 
 
 def _tokens_per_month(workload: Workload, rows: Catalogue | None) -> float:
-    """Tokens as given, or what `current_instance` is predicted to do in the GPU hours given."""
+    """Tokens as given, or as predicted for `current_instance` in the GPU hours given."""
     if workload.volume_unit == "tokens_per_month":
         return workload.volume
     here = platform(workload.current_instance, rows)

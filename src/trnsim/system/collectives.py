@@ -1,10 +1,10 @@
 """The time of one collective over NeuronLink: a ring of chips, in closed form.
 
-A ring passes shares of the message on, one hop at a time, and every link carries at once. AWS
-describes the ring of all-gather, reduce-scatter and all-reduce; the others are composed here of the
-same steps and say that they are assumed. Ranks are taken for neighbours on their own links: two
-logical cores of one chip would be nearer, and links that several rings share would be slower. What
-AWS's library chooses for small messages instead (mesh, recursive doubling) is faster there.
+A ring passes shares of the message on, one hop at a time, with all links busy at once. AWS
+describes the ring of all-gather, reduce-scatter and all-reduce; the other collectives are composed
+of the same steps here, and marked as assumed. Ranks are assumed to be neighbours with links of
+their own: two logical cores of one chip would be nearer, and links that several rings share would
+be slower. For small messages AWS's library chooses faster algorithms (mesh, recursive doubling).
 
 Source: aws-neuron-sdk, intranode-collective-comm.rst.
 """
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from trnsim.facts import Rate
 
 Ranks = Callable[[int], float]
-"""A figure that depends on the number of ranks alone."""
+"""A function of the number of ranks."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a collective of n ranks, whose message is cut into n shares, goes round the ring.
+    """The steps of a collective round a ring of n ranks, its message cut into n shares.
 
     Attributes:
-        steps: hops, one after the other.
-        shares: shares that pass the busiest link.
-        provenance: who says that it goes so.
+        steps: number of hops, one after another.
+        shares: number of shares that pass the busiest link.
+        provenance: the source of this form.
     """
 
     steps: Ranks
@@ -42,11 +42,11 @@ class Form:
 
 @dataclass(frozen=True)
 class CollectiveTime:
-    """A collective's time, and what it was computed from.
+    """A collective's time, and the inputs of the computation.
 
     Attributes:
         time_s: seconds.
-        form: who says how it goes round the ring.
+        form: the source of its form.
         facts: bandwidth and latency of the links, with their provenance.
     """
 
@@ -56,7 +56,7 @@ class CollectiveTime:
 
     @property
     def origin(self) -> str:
-        """Where form and facts come from, in words."""
+        """The sources of form and facts, as text."""
         found = (self.form, *(fact.provenance for fact in self.facts))
         return "; ".join(f"{one.kind.value}: {one.source}" for one in found)
 
@@ -64,8 +64,8 @@ class CollectiveTime:
 def collective_time(kind: str, nbytes: int, ranks: int, target: str) -> CollectiveTime | None:
     """``steps hop + shares (bytes / n) / bandwidth``, or None for a kind without a closed form.
 
-    Zero for one rank. `nbytes` are those of the whole message: of the largest side that a rank
-    gives or takes. An all-to-all of unequal parts is timed as if they were equal.
+    Zero for one rank. `nbytes` is the size of the whole message: the larger of a rank's input and
+    output. An all-to-all of unequal parts is timed as if they were equal.
     """
     form = FORMS.get(kind)
     if form is None:
@@ -85,7 +85,7 @@ def _twice(ranks: int) -> float:
 
 
 def _every_distance(ranks: int) -> float:
-    """1 + 2 + ... + (n-1): the share for the k-th neighbour passes k links."""
+    """``1 + 2 + ... + (n-1)``: the share for the k-th neighbour passes k links."""
     return ranks * (ranks - 1) / 2
 
 

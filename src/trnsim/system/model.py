@@ -1,4 +1,4 @@
-"""A decoder-only transformer, read from the ``config.json`` that Hugging Face keeps beside weights.
+"""A decoder-only transformer, read from a Hugging Face ``config.json``.
 
 Parameters, FLOPs and bytes follow from the shape alone; weights are never opened. Encoders,
 encoder-decoders and models with shared or latent attention are refused, not approximated.
@@ -32,13 +32,13 @@ _UNREAD: Final = ("num_experts", "n_routed_experts", "kv_lora_rank", "is_encoder
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The sizes that decide parameters, FLOPs and bytes.
+    """The sizes that determine parameters, FLOPs and bytes.
 
     Attributes:
         head_dim: elements per attention head.
         mlp_matrices: 3 for a gated MLP (gate, up, down), 2 for a plain one.
         experts: experts per layer, 1 for a dense model.
-        experts_per_token: how many of them a token visits.
+        experts_per_token: experts that process each token.
         is_tied: whether the output projection reuses the embedding.
         positions: learned position embeddings (gpt2), else 0.
         biases_per_layer: elements of all bias vectors and extra norms of a layer.
@@ -79,7 +79,7 @@ class ModelShape:
 
     @property
     def embedding_parameters(self) -> int:
-        """Parameters that are looked up, not multiplied: none where the output reuses them."""
+        """Parameters that are only looked up; an embedding that is also the output does not count."""
         lookup = 0 if self.is_tied else self.vocabulary * self.hidden
         return lookup + self.positions * self.hidden
 
@@ -191,7 +191,7 @@ def from_config(config: Mapping[str, Any], file: str) -> ModelShape:
 
 
 def _with_family(shape: ModelShape, family: str, keys: _Keys) -> ModelShape:
-    """The elements that a family adds: Qwen2's biases, Qwen3's head norms, GPT-2's everything."""
+    """The shape with a family's extras: Qwen2's biases, Qwen3's head norms, all of GPT-2's."""
     queries, keys_values = shape.attention_width, 2 * shape.kv_heads * shape.head_dim
     if family == "qwen2":
         return replace(shape, biases_per_layer=queries + keys_values)
@@ -210,7 +210,7 @@ def _with_family(shape: ModelShape, family: str, keys: _Keys) -> ModelShape:
 
 
 class _Keys:
-    """A config whose missing or impossible keys become errors that say what to add."""
+    """A config; its errors name a missing or impossible key, and say what to add."""
 
     def __init__(self, config: Mapping[str, Any], file: str, family: str) -> None:
         self.config = config
@@ -248,4 +248,4 @@ LLAMA_3_1_8B: Final = ModelShape(
     vocabulary=128256,
     final_norm=4096,
 )
-"""The public shape of Llama-3.1-8B, for screens and tests that have no file at hand."""
+"""The public shape of Llama-3.1-8B, for use without a file."""

@@ -1,4 +1,4 @@
-"""What a migration costs and when it has paid for itself: the assumed half of every decision."""
+"""The assumed cost of a migration, and the spend from which it pays back in time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a workload runs on: one instance type, and the facts that the closed forms ask it for.
+"""A platform: one instance type, and the facts about it that the closed forms use.
 
-Peaks, bandwidths and capacities come from the catalogue. Efficiencies and fixed latencies were
-fitted to, or read from, what others published; where nobody published one for a chip, the value of
-a relative is carried over and marked as assumed.
+Peaks, bandwidths and capacities come from the catalogue. Efficiencies and fixed latencies are
+published measurements, or fitted to them; where none is published for a chip, the value of a
+related chip is used and marked as assumed.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _PREFILL: Final = "median over published Trn1 and Inf2 TTFT rows of batch 1, at 
 
 @dataclass(frozen=True)
 class Platform:
-    """One instance type as the closed forms see it.
+    """One instance type with the facts that the closed forms use.
 
     Attributes:
         name: short name, or the instance name.
         facts: every number with an uncertainty, by the name that reports use.
         ranks_per_chip: logical NeuronCores (GPUs: 1); KV heads are split or copied over them.
-        recompute: FLOPs done per FLOP of the model; 4/3 where the forward pass is repeated.
-        is_communication_included: whether the efficiency was measured with communication in it.
-        note: what a reader must know before believing an estimate.
+        recompute: FLOPs executed per FLOP of the model; 4/3 where the forward pass is repeated.
+        is_communication_included: whether the measured efficiency includes communication.
+        note: a caveat that readers of an estimate must know.
     """
 
     name: str
@@ -71,7 +71,7 @@ def trainiums() -> tuple[str, ...]:
 
 
 def compared() -> tuple[str, ...]:
-    """Names of the platforms that plans compare unless told: every Trainium, and a GPU."""
+    """Names of the platforms that plans compare by default: every Trainium, and a GPU."""
     return (*trainiums(), _COMPARED_GPU)
 
 
@@ -109,7 +109,7 @@ def platform(name: str, rows: Catalogue | None = None) -> Platform:
 
 
 def _facts(instance: Instance, chip: Accelerator) -> dict[str, Rate]:
-    """Facts of the hardware and of how well it is used."""
+    """Facts about the hardware and its efficiency."""
     facts = {
         "peak FLOP/s (bf16)": chip.peak_flop_per_s["bf16"],
         "HBM bytes/s": chip.memory_bytes_per_s,
@@ -154,7 +154,7 @@ def _efficiencies(chip: Accelerator) -> dict[str, Rate]:
 
 
 def _carried(fact: Rate, is_own: bool, origin: str) -> Rate:
-    """The fact where it was observed on this chip, an assumption where it was not."""
+    """The fact itself where it was observed on this chip, else marked as assumed."""
     if is_own:
         return fact
     return Rate(fact, Provenance(Evidence.ASSUMED, f"{origin}: {fact.provenance.source}"))
@@ -182,5 +182,5 @@ def _note(chip: Accelerator) -> str:
 
 
 def _target(chip: Accelerator) -> Target | None:
-    """The target that is made of the chip: none for a GPU or an Inferentia1."""
+    """The target whose chip this is; None for a GPU or an Inferentia1."""
     return next((one for one in TARGETS.values() if one.chip == chip.name), None)

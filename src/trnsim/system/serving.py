@@ -3,10 +3,10 @@
     TPOT  = max(bytes read / HBM, FLOPs / peak) + 2 L half-layer latency
     TTFT  = max(FLOPs / peak, weights / HBM)    + 2 L half-layer latency
 
-of one replica. The half-layer latency stands for the small all-reduce and the kernel launches of
-half a layer. A replica that needs several instances has its layers spread over them, and they work
-one after the other, one EFA hop apart. Queueing, buckets, prefix caches and speculative decoding
-are not modelled. The formulas: docs/design/0005-closed-forms-above-one-node.md.
+of one replica. The half-layer latency covers the small all-reduce and the kernel launches of half
+a layer. A replica of several instances has its layers spread over them, and they work one after
+another, one EFA hop apart. Queueing, buckets, prefix caches and speculative decoding are not
+modelled. The formulas: docs/design/0005-closed-forms-above-one-node.md.
 """
 
 from __future__ import annotations
@@ -84,16 +84,16 @@ def estimate(
     """Latency and cost of serving `model` in bfloat16.
 
     Args:
-        model: what is served.
+        model: the model.
         on: platform: a short name of `system.platform.platforms`, or an instance name.
         batch: requests that decode together on a replica.
         context: tokens of each prompt; output tokens attend to them.
         output_tokens: tokens generated per request.
-        chips_per_replica: a divisor of the instance's chips; up to 16 unless told, more if needed.
+        chips_per_replica: a divisor of the instance's chips; by default up to 16, more if needed.
         kind: purchase kind of the price.
-        as_of: day of the price, today unless told.
-        rows: another catalogue than the one that ships.
-        seed: of the draws.
+        as_of: day of the price; today by default.
+        rows: the catalogue; the built-in one by default.
+        seed: seed of the draws.
 
     Raises:
         BadInput: a number that is not positive, an unknown platform or purchase kind.
@@ -201,7 +201,7 @@ def _latencies_s(
     context: int,
     length: int,
 ) -> tuple[Samples, Samples]:
-    """TTFT and TPOT of a replica of `chips`, of which those of one instance work at a time."""
+    """TTFT and TPOT of a replica of `chips`; the chips of one instance work at a time."""
     count = target.instance.count
     fixed_s = _fixed_s(model, inputs, max(1, chips // count))
     at_once = min(chips, count)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
 
 BATCH_TOKENS: Final = 4 * 2**20
-"""Tokens per optimizer step unless told: the batch that Llama 3 starts with (its paper, 3.4.1)."""
+"""Default tokens per optimizer step: Llama 3's first batch size (its paper, 3.4.1)."""
 
 WEIGHT_AND_GRADIENT_BYTES: Final = 2 * BF16_BYTES
 OPTIMIZER_BYTES: Final = 12  # FP32 master weight and two Adam moments (ZeRO paper, section 3.1).
@@ -43,14 +43,14 @@ _MOST_INSTANCES: Final = 1_000_000  # far beyond any fleet; divisors are found o
 
 @dataclass(frozen=True)
 class Layout:
-    """How many instances, and how the model lies on them.
+    """The instances of a training run, and the model's distribution over them.
 
     Attributes:
         chips_per_replica: chips that hold one copy of weights and gradients.
-        bytes_per_chip: what a chip must hold.
-        memory_bytes_per_chip: what it can hold.
+        bytes_per_chip: memory that a chip needs.
+        memory_bytes_per_chip: memory that a chip has.
         batch_tokens: tokens per optimizer step.
-        microbatches: sequences that each replica works through per step, one at a time.
+        microbatches: sequences that each replica processes per step, one at a time.
     """
 
     instances: int
@@ -76,7 +76,7 @@ class TrainingEstimate:
         usd: USD, or None where the quote has no price.
         step_terms_s: median seconds per step of compute, HBM and communication.
         basis: provenance of the inputs.
-        note: what a reader must know first.
+        note: a caveat that readers must know.
     """
 
     model: ModelShape
@@ -99,7 +99,7 @@ class TrainingEstimate:
 
     @property
     def chip_hours(self) -> float:
-        """Median ``time * chips / 3600``: what compares an UltraServer with an instance."""
+        """Median ``time * chips / 3600``, which compares an UltraServer with an instance."""
         return self.time_s.p50 * self.layout.chips / 3600
 
     @property
@@ -125,17 +125,17 @@ def estimate(
     """Time and USD to train `model` on `tokens` tokens.
 
     Args:
-        model: what is trained.
+        model: the model.
         on: platform: a short name of `system.platform.platforms`, or an instance name.
         tokens: tokens of the whole run.
         sequence: tokens per sequence.
-        instances: how many; the smallest number with enough memory unless told.
-        chips_per_replica: the smallest number with enough memory unless told.
+        instances: number of instances; by default the smallest with enough memory.
+        chips_per_replica: chips per replica; by default the smallest number with enough memory.
         batch_tokens: tokens per optimizer step.
         kind: purchase kind of the price.
-        as_of: day of the price, today unless told.
-        rows: another catalogue than the one that ships.
-        seed: of the draws.
+        as_of: day of the price; today by default.
+        rows: the catalogue; the built-in one by default.
+        seed: seed of the draws.
 
     Raises:
         BadInput: a number that is not positive, an unknown platform or purchase kind.
@@ -201,7 +201,7 @@ def run_usd(time_s: Interval, instances: int, price: Quote) -> Interval | None:
 
 
 def activation_bytes(model: ModelShape, sequence: int) -> float:
-    """``2 S H L + 34 S H + 4 S V``: layer inputs, one layer at work, logits; of one sequence."""
+    """``2 S H L + 34 S H + 4 S V`` for one sequence: layer inputs, one layer's inside, logits."""
     per_token = (
         BF16_BYTES * model.hidden * model.layers
         + _LAYER_ACTIVATION_BYTES * model.hidden

@@ -1,8 +1,8 @@
 """Intervals: P10, P50 and P90 of a closed form whose inputs are facts.
 
 Each fact is drawn from a lognormal whose median is its value and whose relative deviation is the
-`Evidence.spread` of its provenance. The draws of a fact depend on its name and the seed alone, so
-two estimates that share a fact share its draws: their difference is not noise.
+`Evidence.spread` of its provenance. The draws of a fact depend on its name and the seed alone, so two
+estimates that share a fact share its draws, and their difference contains no noise from it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEED: Final = 0
 
 @dataclass(frozen=True)
 class Basis:
-    """On what an estimate rests: how many inputs of each kind, and which ones are assumed.
+    """The inputs of an estimate: how many of each kind of provenance, and which are assumed.
 
     Attributes:
         counts: inputs by kind of provenance.
@@ -46,7 +46,7 @@ class Basis:
 
 
 class Inputs:
-    """Named facts, their draws, and a record of which ones a formula has asked for."""
+    """Named facts, their draws, and a record of the facts that a formula has used."""
 
     def __init__(self, facts: Mapping[str, Rate], *, seed: int = SEED) -> None:
         self._facts = facts
@@ -54,7 +54,7 @@ class Inputs:
         self._used: dict[str, Rate] = {}
 
     def use(self, name: str) -> Rate:
-        """The fact itself, for a decision that must be one number."""
+        """The fact itself, where a decision needs one number."""
         fact = self._facts[name]
         self._used[name] = fact
         return fact
@@ -68,7 +68,7 @@ class Inputs:
         return drawn
 
     def basis(self, decisive: str) -> Basis:
-        """What the formulas have asked for so far; `decisive` is the fact that matters most."""
+        """The basis of the facts used so far; `decisive` is the fact that matters most."""
         kinds = Counter(fact.provenance.kind for fact in self._used.values())
         assumed = tuple(
             f"{name} = {fact:.4g}: {fact.provenance.source}"

@@ -2,8 +2,8 @@
 
 The documents: 000, 002 and 003 are one note, "AWS Trainium AI Accelerator Chips", in German,
 English and Spanish; 001 is "Amazon Trainium und Inferentia", a guide of 2025-12-11. The claimed
-number is typed in, as the claim; ours is computed from catalogue rows, on every basis that the
-rows allow; the verdict follows from comparing the two (`trnsim.system.claims.verdict`).
+number is a literal here; ours is computed from catalogue rows, on every basis that the rows allow;
+the verdict compares the two (`trnsim.system.claims.verdict`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Claims about Project Rainier, about when migrating pays, about customers, and about the SDK."""
+"""Claims about Project Rainier, the payback of a migration, customers, and the SDK."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RAINIER_CHIPS: Final = 500_000
 
 
 def rainier_chips(rows: Catalogue) -> Claim:
-    """Power of the running buildings over the watts of a chip: an upper bound, so a proxy."""
+    """Power of the buildings in operation over the power of a chip: an upper bound, so a proxy."""
     chip, site = rows.chips["trainium2"], rows.rainier
     running = site["buildings_running"] / site["buildings_planned"]
     figures: list[Figure] = []
@@ -76,7 +76,7 @@ def rainier_site(rows: Catalogue) -> Claim:
 
 
 def rainier_growth(rows: Catalogue) -> Claim:
-    """Measurements of earlier clusters and of chips in use, once somebody publishes them."""
+    """Sizes of earlier clusters and of chips in use: not checkable until they are published."""
     earlier = "Project Rainier, FLOP/s over earlier Claude clusters"
     million = 1_000_000
     return Claim(
@@ -91,7 +91,7 @@ def rainier_growth(rows: Catalogue) -> Claim:
 
 
 def day_and_night(rows: Catalogue) -> Claim:
-    """The share of chips that serve at the peak, once somebody publishes it."""
+    """The share of chips that serve at the peak: not checkable until it is published."""
     share = "Project Rainier, share of chips that serve at the daily peak, %"
     return Claim(
         "C26",
@@ -130,7 +130,7 @@ def inference_threshold(rows: Catalogue) -> Claim:
 
 
 def customers(rows: Catalogue) -> Claim:
-    """Two case studies, once somebody publishes their inputs."""
+    """Two case studies: not checkable until their inputs are published."""
     cases = (
         ("Metagenomi, cost before and after", "Metagenomi, cost", 56, "% less"),
         ("Rufus, response time before over after", "Rufus, response time", 2, "x"),
@@ -148,12 +148,12 @@ def customers(rows: Catalogue) -> Claim:
 
 
 def training_threshold(rows: Catalogue) -> Claim:
-    """Chips whose monthly price, at the claimed savings, pays an assumed migration in a year."""
+    """Number of chips whose yearly savings pay for an assumed migration."""
     figures = []
     for price in history("trn2.48xlarge", "capacity_block", rows=rows)[:1]:
         per_chip = float(price.usd_per_hour or 0) / rows.instance(price.instance).count
         for saving in (0.30, 0.50):
-            # The spend before moving is the Trainium bill over what is left of it.
+            # The bill before the migration is the Trainium bill over (1 - saving).
             chips = threshold_usd_per_month(saving) * (1 - saving) / (per_chip * HOURS_PER_MONTH)
             basis = f"{saving:.0%} saved, migration of {MIGRATION_USD:,.0f} USD (assumed)"
             figures.append(Figure(basis, chips, is_proxy=True))

@@ -1,4 +1,4 @@
-"""Claims about price and price-performance: every dated price that the catalogue has is a basis."""
+"""Claims about price and price-performance: every dated price of the catalogue is a basis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SERVED: Final = "USD per output token of trn2.48xlarge over p5en.48xlarge"
 
 
 def _usd(price: Price) -> float:
-    """USD per hour of a row that `history` has found to hold a figure."""
+    """USD per hour of a row from `history`, which returns only rows with a price."""
     return float(price.usd_per_hour or 0.0)
 
 

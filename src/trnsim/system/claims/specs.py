@@ -1,4 +1,4 @@
-"""Claims that chips, instances and racks settle: peaks, memories, bandwidths, counts."""
+"""Claims about chips, instances and racks: peaks, memories, bandwidths, counts."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def trn3_ultraserver(rows: Catalogue) -> Claim:
 
 
 def trn3_formats(rows: Catalogue) -> Claim:
-    """What Trainium3's row has and Trainium2's lacks."""
+    """Formats that Trainium3's row has and Trainium2's lacks."""
     new, old = rows.chips["trainium3"], rows.chips["trainium2"]
 
     def is_new(dtype: str) -> str:
@@ -228,7 +228,7 @@ def trn3_energy(rows: Catalogue) -> Claim:
 
 
 def trn4(rows: Catalogue) -> Claim:
-    """A Trainium4 row over the Trainium3 row, once there is one."""
+    """A Trainium4 row over the Trainium3 row: not checkable until there is one."""
     announced, base = rows.announced["trainium4"], rows.chips["trainium3"]
     chip = rows.chips.get("trainium4")
     missing = () if chip else (f"a specification of Trainium4 ({announced.status})",)
@@ -285,7 +285,7 @@ def gb300_rack(rows: Catalogue) -> Claim:
 
 
 def inf2_chip(rows: Catalogue) -> Claim:
-    """The Inferentia2 row, and ratios that bound what it can do over Inferentia1."""
+    """The Inferentia2 row, and ratios that bound its gain over Inferentia1."""
     new, old = rows.chips["inferentia2"], rows.chips["inferentia1"]
     compute = new.peak_flop_per_s["fp16"] / old.peak_flop_per_s["fp16"]
     memory = new.memory_bytes_per_s / old.memory_bytes_per_s

@@ -1,4 +1,4 @@
-"""What a claim is, and the rule by which comparing it with our figures gives a verdict.
+"""A claim, and its verdict from a comparison with our figures.
 
     our own figures      all match -> reproduced, some -> depends on basis, none -> wrong
     only proxies         some match -> depends on basis, none -> not checkable
@@ -75,7 +75,7 @@ class Part:
 
     @property
     def verdict(self) -> Verdict:
-        """The rule at the top of this module."""
+        """The verdict by the rule at the top of this module."""
         own = [figure for figure in self.figures if not figure.is_proxy]
         judged = own or list(self.figures)
         hits = sum(self.matches(figure) for figure in judged)
@@ -99,7 +99,7 @@ class Claim:
     Attributes:
         documents: which of the four documents make it.
         says: the claim in our words.
-        implied: what else would follow, computed from the same rows.
+        implied: further consequences, computed from the same rows.
     """
 
     id: str
@@ -143,17 +143,17 @@ def awaited(
     *proxies: Figure,
     missing: tuple[str, ...] = (),
 ) -> Part:
-    """A part that only a published measurement settles: the row of that name, else proxies.
+    """A part that only a published measurement can decide: the row of that name, else proxies.
 
     Args:
         rows: the catalogue; `measurement` is looked up in its `measurements`.
-        measurement: name of the row, and of the missing input while there is none.
-        quantity: what is claimed.
+        measurement: name of the row, and of the missing input where there is no row.
+        quantity: the claimed quantity.
         low: the claimed number, or the lower end of the range.
         high: the same number, or the upper end.
-        unit: of the claim.
-        proxies: figures that stand in until then.
-        missing: other inputs that a direct check lacks.
+        unit: the claim's unit.
+        proxies: figures that stand in for the measurement.
+        missing: other inputs that a direct check would need.
     """
     found = rows.measurements.get(measurement)
     if found is None:

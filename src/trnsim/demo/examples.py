@@ -1,4 +1,4 @@
-"""The examples that the screen runs: the files that users find in `examples/`."""
+"""The examples that the demo runs: the files that users find in `examples/`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FOLDERS = (
 
 
 def path(name: str) -> Path:
-    """Where the example file `name` lies."""
+    """The path of the example file `name`."""
     for folder in _FOLDERS:
         if (folder / name).is_file():
             return folder / name

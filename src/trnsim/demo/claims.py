@@ -1,4 +1,4 @@
-"""5 Claims: how many of the documents' claims the catalogue's rows reproduce."""
+"""5 Claims: how many published claims the catalogue's rows reproduce."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def claims_lines(rows: Catalogue | None = None) -> list[str]:
-    """One line of the screen: the number of claims with each verdict."""
+    """One line of the demo: the number of claims with each verdict."""
     judged = claims(rows)
     (best, reproduced), *others = counts(judged).items()
     rest = ", ".join(f"{number} {verdict.value}" for verdict, number in others)

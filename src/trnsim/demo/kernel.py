@@ -1,4 +1,4 @@
-"""1 Kernel: flash attention against float64, with its time and what binds it."""
+"""1 Kernel: flash attention compared with float64, its time, and the engine that bounds it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from trnsim.demo import examples
 from trnsim.profile.analysis.advice import Advice, advise
 from trnsim.runs import Run, run
-from trnsim.screen import examples
 
 _US = 1e6
 
 
 @dataclass(frozen=True)
 class KernelShow:
-    """The run of the example kernel, and how far its values are from float64.
+    """The run of the example kernel, and the error of its values.
 
     Attributes:
-        run: the run itself.
-        largest_error: largest absolute difference over the largest absolute reference value.
-        advice: the recommendation with the largest gain, if there is one.
+        run: the run.
+        largest_error: largest difference from float64 over its largest value, both absolute.
+        advice: the recommendation with the largest gain, or None.
     """
 
     run: Run
@@ -29,7 +29,7 @@ class KernelShow:
     advice: Advice | None
 
     def lines(self) -> list[str]:
-        """Two lines of the screen."""
+        """Two lines of the demo."""
         rows, columns = self.run.outputs.shape
         interval = self.run.timeline.interval()
         tries = ""

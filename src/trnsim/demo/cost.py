@@ -6,8 +6,8 @@ from datetime import date
 from pathlib import Path
 
 from trnsim.arch.catalogue import Catalogue
+from trnsim.demo import examples
 from trnsim.formatting import amounts, durations, text_table
-from trnsim.screen import examples
 from trnsim.system import model, platform, training
 
 

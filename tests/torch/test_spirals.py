@@ -2,11 +2,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch import demo
+from trnsim.torch import spirals
 
 
 def test_the_demo_trains_like_the_cpu():
-    result = demo.train(seed=1, steps=10)
+    result = spirals.train(seed=1, steps=10)
     assert result.steps == 10
     assert result.last_loss < result.first_loss
     assert result.largest_difference_from_cpu < 1e-3
@@ -17,5 +17,5 @@ def test_the_demo_repeats_itself_and_leaves_the_seed_alone():
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
-    assert demo.train(steps=3) == demo.train(steps=3)
+    assert spirals.train(steps=3) == spirals.train(steps=3)
     assert torch.equal(torch.rand(1), expected)

@@ -1,4 +1,4 @@
-"""Every figure on the first screen changes when the input that it is computed from changes."""
+"""Every figure of the demo changes when the input that it is computed from changes."""
 
 import re
 from dataclasses import replace
@@ -7,17 +7,17 @@ from datetime import date
 import numpy as np
 import pytest
 
-import trnsim.screen.kernel as kernel_section
-from trnsim import nki, screen
+import trnsim.demo.kernel as kernel_section
+from trnsim import demo, nki
 from trnsim.arch.catalogue import catalogue
-from trnsim.screen import examples
+from trnsim.demo import examples
 
 DAY = date(2026, 11, 21)
 
 
 @pytest.fixture(scope="module")
 def shown():
-    return screen.show_kernel(sequence=512, width=64)
+    return demo.show_kernel(sequence=512, width=64)
 
 
 def test_the_kernel_lines_name_size_error_time_interval_bottleneck_and_advice(shown):
@@ -32,17 +32,17 @@ def test_the_error_is_that_of_bfloat16(shown):
 
 
 def test_other_inputs_give_another_error(shown):
-    assert screen.show_kernel(sequence=512, width=64, seed=1).largest_error != shown.largest_error
+    assert demo.show_kernel(sequence=512, width=64, seed=1).largest_error != shown.largest_error
 
 
 def test_a_longer_sequence_takes_longer(shown):
-    longer = screen.show_kernel(sequence=1024, width=64)
+    longer = demo.show_kernel(sequence=1024, width=64)
     assert longer.run.total_time_s > shown.run.total_time_s
     assert longer.run.timeline.interval().p10 > shown.run.timeline.interval().p10
 
 
 def test_another_chip_takes_another_time(shown):
-    other = screen.show_kernel(sequence=512, width=64, target="trn1")
+    other = demo.show_kernel(sequence=512, width=64, target="trn1")
     assert other.run.total_time_s != shown.run.total_time_s
 
 
@@ -56,7 +56,7 @@ def test_without_advice_the_line_ends_with_the_bottleneck(shown):
 
 
 def test_the_mistake_names_its_line_what_was_given_what_is_legal_and_the_source():
-    (line,) = screen.mistake_lines()
+    (line,) = demo.mistake_lines()
     text = examples.path("mistake.py").read_text()
     at = int(re.search(r"mistake\.py:(\d+)", line)[1])
     assert "nc_matmul" in text.splitlines()[at - 1]
@@ -70,13 +70,13 @@ def test_a_kernel_without_a_mistake_is_called_legal():
         del b
         return a
 
-    assert screen.mistake_lines(kernel=legal) == ["2 Mistake   none: the kernel is legal"]
+    assert demo.mistake_lines(kernel=legal) == ["2 Mistake   none: the kernel is legal"]
 
 
 def test_other_seeds_and_steps_give_other_losses():
     pytest.importorskip("torch")
     first, again, other, longer = (
-        screen.training_lines(seed=seed, steps=steps)
+        demo.training_lines(seed=seed, steps=steps)
         for seed, steps in ((0, 4), (0, 4), (1, 4), (0, 8))
     )
     assert first == again
@@ -86,14 +86,14 @@ def test_other_seeds_and_steps_give_other_losses():
 
 
 def test_where_torch_is_absent_the_line_says_how_to_enable_it(monkeypatch):
-    monkeypatch.setattr("trnsim.screen.training.find_spec", lambda _: None)
-    assert screen.training_lines() == [
+    monkeypatch.setattr("trnsim.demo.training.find_spec", lambda _: None)
+    assert demo.training_lines() == [
         "3 PyTorch   torch is not installed; to enable this: pip install 'trnsim[torch]'"
     ]
 
 
 def test_cost_has_a_line_for_each_platform_with_its_price_or_none():
-    lines = screen.cost_lines(as_of=DAY)
+    lines = demo.cost_lines(as_of=DAY)
     table = {line.split()[0]: line for line in lines[2:]}
     assert list(table) == ["trn1", "trn2", "trn3", "p5en"]
     assert "no public price" in table["trn3"]
@@ -106,7 +106,7 @@ def test_more_tokens_cost_more_time_and_money():
     def hours(lines):
         return [re.findall(r"[\d.,]+ (?:d|h|min)\b", line)[0] for line in lines[2:]]
 
-    few, many = screen.cost_lines(tokens=1e11, as_of=DAY), screen.cost_lines(as_of=DAY)
+    few, many = demo.cost_lines(tokens=1e11, as_of=DAY), demo.cost_lines(as_of=DAY)
     assert "1e+11 tokens" in few[0]
     assert all(a != b for a, b in zip(hours(few), hours(many), strict=True))
 
@@ -124,17 +124,17 @@ def test_another_price_row_gives_another_cost():
         else price
         for price in rows.prices
     )
-    changed = screen.cost_lines(rows=replace(rows, prices=dearer), as_of=DAY)
-    plain = screen.cost_lines(as_of=DAY)
+    changed = demo.cost_lines(rows=replace(rows, prices=dearer), as_of=DAY)
+    plain = demo.cost_lines(as_of=DAY)
     assert changed[3] != plain[3]
     assert changed[2] == plain[2]
 
 
 def test_another_catalogue_gives_other_verdicts():
     rows = catalogue()
-    assert screen.claims_lines() == screen.claims_lines(rows)
+    assert demo.claims_lines() == demo.claims_lines(rows)
     without_prices = replace(rows, prices=())
-    assert screen.claims_lines(without_prices) != screen.claims_lines()
+    assert demo.claims_lines(without_prices) != demo.claims_lines()
 
 
 def test_the_reference_is_attention_in_float64():

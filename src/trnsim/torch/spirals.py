@@ -1,4 +1,4 @@
-"""A small model trained on the device and on the CPU: the first thing to see of this room."""
+"""A small classifier of points on spirals, trained on the device and on the CPU."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _LEARNING_RATE: Final = 1e-2
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a training run went on the neuron device, and how far from the CPU's it was.
+    """Losses of a training run on the neuron device, and their distance from the CPU's.
 
     Attributes:
-        model: what was trained, in words.
-        steps: the optimizer's steps.
+        model: the model, its data and its optimizer, in words.
+        steps: number of optimizer steps.
         first_loss: the loss before the first step, on the device.
         last_loss: the loss before the last step, on the device.
         largest_difference_from_cpu: of the losses of any one step, absolute.
