@@ -294,4 +294,4 @@ def test_no_other_file_of_the_project_writes_by_itself():
         for path in room.rglob("*.py")
         if writing.search(path.read_text())
     }
-    assert found == {"files.py", "cli/arrays.py"}  # the latter into a draft
+    assert found == {"files.py", "cli/array_files.py"}  # the latter into a draft

@@ -64,7 +64,7 @@ def test_the_command_line_loads_its_parser_and_no_room(program):
     assert of_ours(modules) == {
         "trnsim",
         "trnsim.cli",
-        "trnsim.cli.faults",
+        "trnsim.cli.error_text",
         "trnsim.cli.options",
         "trnsim.errors",
     }

@@ -25,7 +25,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
-from trnsim.torch.faults import OperatorNotModelled
+from trnsim.torch.device_errors import OperatorNotModelled
 
 ROOT = Path(__file__).parents[2]
 PAGE, KNOWN = ROOT / "docs" / "models.md", ROOT / "build" / "models.jsonl"

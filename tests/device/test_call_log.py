@@ -13,7 +13,7 @@ from trnsim.device.call_log import (
     recordings,
     without_recording,
 )
-from trnsim.device.collective_log import Collective
+from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.hbm import device_memory
 
 
@@ -57,7 +57,7 @@ def test_an_error_ends_a_recording():
 
 
 def test_transfers_and_collectives_are_written_down():
-    exchanged = Collective("allreduce", 64, (0, 1))
+    exchanged = CollectiveCall("allreduce", 64, (0, 1))
     with recording() as found:
         note_from_host(3)
         note_from_host(4)

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from trnsim.device.call_time import CallTime, TensorSpec, spec_words, time_of
+from trnsim.device.call_time import CallTime, TensorSpec, spec_text, time_of
 from trnsim.lower import Cost
 
 
@@ -46,7 +46,7 @@ def test_a_tensor_in_words(dtype, words):
         dtype: str
 
     spec = Spec((4, 8), dtype)
-    assert spec_words(spec) == words
+    assert spec_text(spec) == words
     assert {spec: 1}[Spec((4, 8), dtype)] == 1
     with pytest.raises(NotImplementedError):
         _ = spec.type

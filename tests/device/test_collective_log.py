@@ -1,11 +1,11 @@
 from types import SimpleNamespace
 
-from trnsim.device.collective_log import Collective, collectives_text
+from trnsim.device.collective_log import CollectiveCall, collectives_text
 
 
 def test_collectives_are_listed_with_their_time_or_without():
-    log = [Collective("allreduce", 1 << 20, (0, 1))] * 2
-    log.append(Collective("alltoall_base", 64, (0, 1)))
+    log = [CollectiveCall("allreduce", 1 << 20, (0, 1))] * 2
+    log.append(CollectiveCall("alltoall_base", 64, (0, 1)))
 
     def two_ms(kind, nbytes, ranks, target):
         assert (nbytes, ranks, target) in ((1 << 20, 2, "trn2"), (64, 2, "trn2"))

@@ -80,7 +80,7 @@ def test_the_text_has_sizes_memory_and_what_is_missing(compile_for):
         "forward-0: 1 operators; the first of its kind",
         "  inputs   [256, 4], [8, 8]",
         "  memory   8.5 KiB at most, 4.25 KiB of it inputs",
-        f"  arena    {one.plan.arena_words()}",
+        f"  arena    {one.plan.arena_text()}",
         "  on host  svd has no lowering",
     ]
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from trnsim.device.call_log import Recording, note, recording
-from trnsim.device.collective_log import Collective
+from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.step_report import last_step, mfu, step_text, write_step
 from trnsim.device.step_time import step_time
 
@@ -54,7 +54,7 @@ def test_mfu_is_of_the_peak_and_zero_for_no_time(training):
 
 
 def test_files_hold_the_same(training, tmp_path):
-    training.collectives[:] = [Collective("allreduce", 1 << 20, (0, 1))]
+    training.collectives[:] = [CollectiveCall("allreduce", 1 << 20, (0, 1))]
     shown = []
     text = write_step(
         training, tmp_path, "trn1",

@@ -90,7 +90,7 @@ def test_what_dies_inside_shares_an_arena_and_what_the_caller_has_does_not():
     assert plan.arena.offsets_bytes == (0, 0, KIB)
     assert (plan.arena.nbytes, plan.arena.least_bytes) == (2 * KIB, 2 * KIB)
     words = "2 KiB for 3 tensors that die inside; at least 2 KiB wherever they lie"
-    assert plan.arena_words() == words
+    assert plan.arena_text() == words
 
 
 @pytest.mark.parametrize("has_input", [False, True])

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from trnsim.errors import EmulatorError
 from trnsim.lower import costs
-from trnsim.torch.aten.calls import call_of, graph_of, tensors_in
+from trnsim.torch.aten.operator_call import call_of, graph_of, tensors_in
 
 aten = torch.ops.aten
 

@@ -8,9 +8,14 @@ from trnsim.device.step_report import step_text
 from trnsim.device.step_time import step_time
 from trnsim.errors import EmulatorError
 from trnsim.torch.call_recording import recording
-from trnsim.torch.dispatch.exact import numerics
-from trnsim.torch.dispatch.policy import set_policy
-from trnsim.torch.faults import DtypeRefused, MixedDevices, OperatorNotModelled, OutOfDeviceMemory
+from trnsim.torch.device_errors import (
+    DtypeRefused,
+    MixedDevices,
+    OperatorNotModelled,
+    OutOfDeviceMemory,
+)
+from trnsim.torch.dispatch.fallback_policy import set_policy
+from trnsim.torch.dispatch.numerics_mode import numerics
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
-from trnsim.torch.dispatch.exact import numerics
+from trnsim.torch.dispatch.numerics_mode import numerics
 
 
 @pytest.fixture(scope="module")

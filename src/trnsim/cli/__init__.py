@@ -13,7 +13,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from trnsim.cli.faults import message
+from trnsim.cli.error_text import message
 from trnsim.cli.options import HELP_OPTIONS, parser
 from trnsim.errors import EmulatorError
 

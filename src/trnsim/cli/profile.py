@@ -12,7 +12,7 @@ from trnsim.cli.options import parser
 from trnsim.errors import BadInput
 from trnsim.formatting import text_table
 from trnsim.profile import compare, load, summary_of, write_page
-from trnsim.profile.words import percent_words, time_words
+from trnsim.profile.units import percent_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,28 +80,28 @@ def diff(before: _Report, after: _Report) -> None:
 def side_by_side(summaries: dict[str, Summary]) -> str:
     """A table of one kernel's summaries, a column per target."""
     rows = {
-        "estimated time": [time_words(s.total_time_s) for s in summaries.values()],
+        "estimated time": [time_text(s.total_time_s) for s in summaries.values()],
         "P10 to P90": [
-            f"{time_words(s.total_time_p10_s)} to {time_words(s.total_time_p90_s)}"
+            f"{time_text(s.total_time_p10_s)} to {time_text(s.total_time_p90_s)}"
             for s in summaries.values()
         ],
-        "device time": [time_words(s.device_time_s) for s in summaries.values()],
+        "device time": [time_text(s.device_time_s) for s in summaries.values()],
         "bound by": [s.bound_by for s in summaries.values()],
-        "critical path waits": [percent_words(s.waiting_share) for s in summaries.values()],
+        "critical path waits": [percent_text(s.waiting_share) for s in summaries.values()],
     }
     for label in dict.fromkeys(use.engine for s in summaries.values() for use in s.engines):
         shares = [{use.engine: use.active_share for use in s.engines} for s in summaries.values()]
-        rows[f"{label} active"] = [percent_words(share.get(label, 0.0)) for share in shares]
+        rows[f"{label} active"] = [percent_text(share.get(label, 0.0)) for share in shares]
     for name in ("mfu", "mbu"):
         found = [s[f"{name}_estimated_percent"] or 0.0 for s in summaries.values()]
-        rows[name.upper()] = [percent_words(value / 100) for value in found]
+        rows[name.upper()] = [percent_text(value / 100) for value in found]
     return text_table(["", *summaries], [[name, *cells] for name, cells in rows.items()])
 
 
 def _described(profile: Data, *, all_figures: bool) -> str:
     parts = [summary_of(profile).text(), _line_table(profile)]
     parts += [
-        f"if   {gain['change']}: -{time_words(gain['gain_ns'] / _NS_PER_S)}"
+        f"if   {gain['change']}: -{time_text(gain['gain_ns'] / _NS_PER_S)}"
         for gain in profile["gains"]
         if gain["line"] < 0 and gain["gain_ns"] > 0
     ]
@@ -121,9 +121,9 @@ def _line_table(profile: Data) -> str:
     rows = [
         [
             _place(profile, row),
-            time_words(row["critical_ns"] / _NS_PER_S),
-            time_words(row["waiting_ns"] / _NS_PER_S),
-            f"-{time_words(free[row['line']])}" if row["line"] in free else "",
+            time_text(row["critical_ns"] / _NS_PER_S),
+            time_text(row["waiting_ns"] / _NS_PER_S),
+            f"-{time_text(free[row['line']])}" if row["line"] in free else "",
             f"{row['instructions']:,}",
             profile["lines"][row["line"]]["text"] if row["line"] >= 0 else "",
         ]

@@ -13,8 +13,8 @@ import typer
 from typer.core import TyperCommand
 
 from trnsim import arch, files
-from trnsim.cli import arrays, script
-from trnsim.cli.faults import message, show
+from trnsim.cli import array_files, script
+from trnsim.cli.error_text import message, show
 from trnsim.cli.options import chip_names, parser
 from trnsim.cli.profile import side_by_side
 from trnsim.cli.progress import progress
@@ -24,7 +24,7 @@ from trnsim.nki.environment import chosen_target
 from trnsim.profile import advise, write_report, write_traces
 from trnsim.profile.tables.parquet import EXTRA
 from trnsim.runs import Run, watching
-from trnsim.system.collectives import collective_time
+from trnsim.system.collective_time import collective_time
 
 _FOLDER = Path("trnsim-report")
 _On = Annotated[
@@ -157,7 +157,7 @@ def _reported(
 def _save(output: Path, runs: list[Run]) -> None:
     if not runs:
         raise BadInput(f"--output {output}: no kernel ran, so there is nothing to save")
-    arrays.save(output, runs[-1].outputs)
+    array_files.save(output, runs[-1].outputs)
 
 
 def _tried(write: Callable[[], object]) -> list[BadInput]:
@@ -252,7 +252,7 @@ def _compared(runs: list[Run]) -> list[str]:
 def _describe(run: Run) -> str:
     """A run in a few lines: outputs, time, bottleneck, advice."""
     lines = [f"{run.title} on {run.target.name}: {len(run.program)} instructions"]
-    lines += [f"  output  {_shape(values)}" for values in arrays.leaves(run.outputs)]
+    lines += [f"  output  {_shape(values)}" for values in array_files.leaves(run.outputs)]
     lines.append(run.summary.text())
     advice = advise(run.timeline)
     lines += [f"  try     {item.action} ({item.line}; {item.finding})" for item in advice[:1]]

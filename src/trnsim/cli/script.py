@@ -17,8 +17,8 @@ from types import CodeType, ModuleType
 from typing import Final
 
 from trnsim import arch, files
-from trnsim.cli import arrays
-from trnsim.cli.faults import is_ours
+from trnsim.cli import array_files
+from trnsim.cli.error_text import is_ours
 from trnsim.demo import examples
 from trnsim.errors import BadInput, SourceLine
 from trnsim.nki.environment import TARGET_VARIABLE
@@ -161,7 +161,7 @@ def execute(script: Path, arguments: list[str], chip: arch.Target) -> Ending:
 
 def call(script: Path, name: str | None, inputs: list[Path], chip: arch.Target) -> Ending:
     """Run one kernel of the script on the user's arrays."""
-    given = [arrays.load(path) for path in inputs]
+    given = [array_files.load(path) for path in inputs]
     try:
         launchable = _kernel(script, _module(script), name)
         return Ending([run_kernel(launchable, *given, target=chip.name)])

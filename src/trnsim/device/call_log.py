@@ -17,7 +17,7 @@ from trnsim.device.hbm import device_memory
 
 if TYPE_CHECKING:
     from trnsim.device.call_time import DeviceCall
-    from trnsim.device.collective_log import Collective
+    from trnsim.device.collective_log import CollectiveCall
 
 
 class Phase(Enum):
@@ -69,7 +69,7 @@ class Recording:
     events: list[CallEvent] = field(default_factory=list[CallEvent])
     from_host_bytes: int = 0
     to_host_bytes: int = 0
-    collectives: list[Collective] = field(default_factory=list["Collective"])
+    collectives: list[CollectiveCall] = field(default_factory=list["CollectiveCall"])
     _calls: dict[DeviceCall, DeviceCall] = field(default_factory=dict["DeviceCall", "DeviceCall"])
 
     @property
@@ -112,7 +112,7 @@ def note_to_host(nbytes: int) -> None:
         one.to_host_bytes += nbytes
 
 
-def note_collective(collective: Collective) -> None:
+def note_collective(collective: CollectiveCall) -> None:
     """Add a collective to every recording."""
     for one in recordings:
         one.collectives.append(collective)

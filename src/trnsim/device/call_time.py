@@ -35,7 +35,7 @@ class TensorSpec:
         raise NotImplementedError
 
 
-def spec_words(spec: TensorSpec) -> str:
+def spec_text(spec: TensorSpec) -> str:
     """A tensor in words: "float32[4, 8]"."""
     return f"{str(spec.dtype).rpartition('.')[2]}{list(spec.shape)}"
 

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trnsim.formatting import text_table
-from trnsim.profile.words import bytes_words
+from trnsim.profile.units import bytes_text
 
 _MS: Final = 1e3
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
+class CollectiveCall:
     """One collective of this process.
 
     Attributes:
         kind: its name, without leading and trailing underscores ("allreduce", "alltoall_base").
         nbytes: bytes of the whole message: the larger of a process's input and output.
-        ranks: number of processes in the group.
+        ranks: the processes of the group.
     """
 
     kind: str
@@ -35,7 +35,7 @@ Links between chips belong to the rooms above this one, so the caller of a repor
 """
 
 
-def collectives_text(log: Sequence[Collective], target: str, time_of: CollectiveTimes) -> str:
+def collectives_text(log: Sequence[CollectiveCall], target: str, time_of: CollectiveTimes) -> str:
     """A table of the program's collectives: count, bytes, time; "" where there were none."""
     alike = Counter(log)
     if not alike:
@@ -46,7 +46,7 @@ def collectives_text(log: Sequence[Collective], target: str, time_of: Collective
         found = time_of(one.kind, one.nbytes, len(one.ranks), target)
         took = "not timed" if found is None else f"{number * found.time_s * _MS:.3f}"
         origins += [] if found is None else [found.origin]
-        rows.append([one.kind, str(number), bytes_words(one.nbytes), str(len(one.ranks)), took])
+        rows.append([one.kind, str(number), bytes_text(one.nbytes), str(len(one.ranks)), took])
     table = text_table(["collective", "calls", "bytes each", "ranks", "ms"], rows)
     return "\n".join([f"collectives of the whole program on {target}", table, *_unique(origins)])
 

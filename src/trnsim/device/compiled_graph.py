@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trnsim.device.call_time import CallTime, TensorSpec, spec_words
+from trnsim.device.call_time import CallTime, TensorSpec, spec_text
 from trnsim.device.device_core import target
 from trnsim.device.hbm import device_memory
 from trnsim.device.program_line import program_line
 from trnsim.errors import OutOfMemory
 from trnsim.graph import Graph
 from trnsim.lower import MemoryPlan, costs
-from trnsim.profile.words import bytes_words
+from trnsim.profile.units import bytes_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def _reason(kind: str, inputs: tuple[TensorSpec, ...], operators: tuple[str, ...
         if one.name.startswith(kind) and one.operators == operators:
             for place, (old, new) in enumerate(zip(one.inputs, inputs, strict=False)):
                 if old != new:
-                    was, now = spec_words(old), spec_words(new)
+                    was, now = spec_text(old), spec_text(new)
                     return f"input {place} was {was} in {one.name} and is {now} here"
             return f"as {one.name}, for another function"
     return "the first of its kind"
@@ -95,10 +95,10 @@ def graphs_text() -> str:
         lines.append(f"{one.name}: {len(one.operators)} operators; {one.reason}")
         lines.append(f"  inputs   {shapes}")
         lines.append(
-            f"  memory   {bytes_words(plan.peak_bytes)} at most, "
-            f"{bytes_words(plan.input_bytes)} of it inputs"
+            f"  memory   {bytes_text(plan.peak_bytes)} at most, "
+            f"{bytes_text(plan.input_bytes)} of it inputs"
         )
-        lines.append(f"  arena    {plan.arena_words()}")
+        lines.append(f"  arena    {plan.arena_text()}")
         lines += [f"  on host  {why}" for why in one.missing]
     return "\n".join(lines) or "nothing was compiled"
 
@@ -115,9 +115,9 @@ def require_room(one: CompiledGraph, core: int, refused: type[OutOfMemory] = Out
     memory.peak_bytes = max(memory.peak_bytes, min(needed, memory.capacity_bytes))
     if needed > memory.capacity_bytes:
         raise refused(
-            f"{one.name} needs {bytes_words(one.plan.fresh_bytes)} of HBM beside the "
-            f"{bytes_words(memory.live_bytes)} in use; neuron:{core} has "
-            f"{bytes_words(memory.capacity_bytes)} ({target().name}). At its peak it holds\n"
+            f"{one.name} needs {bytes_text(one.plan.fresh_bytes)} of HBM beside the "
+            f"{bytes_text(memory.live_bytes)} in use; neuron:{core} has "
+            f"{bytes_text(memory.capacity_bytes)} ({target().name}). At its peak it holds\n"
             f"{one.plan.table()}",
             fix="a smaller batch, activation checkpointing, or a sharded model",
             source=memory.source,

@@ -17,7 +17,7 @@ from trnsim.files import write
 from trnsim.formatting import text_table
 from trnsim.lower import Cost, MemoryPlan
 from trnsim.profile.formats.trace_events import Point, TraceEvent, as_json, counter, span
-from trnsim.profile.words import bytes_words, time_words
+from trnsim.profile.units import bytes_text, time_text
 
 _ROWS: Final = 16
 
@@ -55,9 +55,9 @@ class CompiledProgram:
         peak, given = self.plan.peak_bytes, self.plan.input_bytes
         lines = [
             f"{self.title} on {self.target}: {operators} operators, {flop / 1e9:.3g} GFLOP",
-            f"  time    {time_words(time_s)} of the device, {time_words(launch_s)} to launch",
-            f"  memory  {bytes_words(peak)} at most, {bytes_words(given)} of it inputs and weights",
-            f"  arena   {self.plan.arena_words()}",
+            f"  time    {time_text(time_s)} of the device, {time_text(launch_s)} to launch",
+            f"  memory  {bytes_text(peak)} at most, {bytes_text(given)} of it inputs and weights",
+            f"  arena   {self.plan.arena_text()}",
             "",
             self._by_kernel(),
             "",
@@ -77,7 +77,7 @@ class CompiledProgram:
         longest = sorted(taken_s.items(), key=lambda row: -row[1])
         total = self.device_time_s or 1.0
         rows = [
-            [name, str(number[name]), time_words(time_s), f"{100 * time_s / total:.1f}"]
+            [name, str(number[name]), time_text(time_s), f"{100 * time_s / total:.1f}"]
             for name, time_s in longest[:_ROWS]
         ]
         return text_table(["operations of a kernel", "kernels", "time", "%"], rows)

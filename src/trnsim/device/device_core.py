@@ -19,7 +19,7 @@ from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.nki.environment import CORES_VARIABLE, chosen_target
 from trnsim.profile.measures.metrics import peak_flop_per_s
-from trnsim.profile.words import bytes_words
+from trnsim.profile.units import bytes_text
 
 if TYPE_CHECKING:
     from trnsim.arch import Target
@@ -60,7 +60,7 @@ class DeviceCore:
 
     def __str__(self) -> str:
         cores = catalogue().chips[self.chip.chip].cores
-        held = bytes_words(self.hbm_bytes)
+        held = bytes_text(self.hbm_bytes)
         if self.physical_cores == 1:
             return f"one of the {cores} NeuronCores of {self.chip.name}, {held} of HBM"
         return (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim import arch
 from trnsim.device.device_core import device_core
 from trnsim.profile.page.builder import page, panel, table
-from trnsim.profile.words import bytes_words, time_words
+from trnsim.profile.units import bytes_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,8 +62,8 @@ def _chips(steps: Sequence[StepTime], mfu: Sequence[float]) -> str:
     rows = [
         [
             step.target,
-            time_words(step.device_time_s),
-            time_words(step.launch_s),
+            time_text(step.device_time_s),
+            time_text(step.launch_s),
             f"{step.flop / 1e12:.3f}",
             f"{100 * share:.2f}",
         ]
@@ -75,7 +75,7 @@ def _chips(steps: Sequence[StepTime], mfu: Sequence[float]) -> str:
 def _by(step: StepTime, key: str) -> str:
     total = step.device_time_s or 1.0
     rows = [
-        [name, str(number), time_words(taken_s), f"{100 * taken_s / total:.1f}"]
+        [name, str(number), time_text(taken_s), f"{100 * taken_s / total:.1f}"]
         for name, number, taken_s in step.by(key)[:_ROWS]
     ]
     return table([key, "calls", "time", "%"], rows)
@@ -107,14 +107,14 @@ def _drawing(step: StepTime) -> str:
                 if length_s and left + width - drawn_to[lane] >= 1:
                     left = max(left, drawn_to[lane])
                     drawn_to[lane] = left + max(width, 1)
-                    shapes.append(_span(left, lane, width, kind, f"{name}: {time_words(length_s)}"))
+                    shapes.append(_span(left, lane, width, kind, f"{name}: {time_text(length_s)}"))
         curve.append((now_s * scale, event.live_bytes))
     return (
         f'<svg viewBox="0 0 {_WIDTH} {2 * _LANE + _HBM_HEIGHT + 34}" role="img">'
         f"{''.join(shapes)}{_curve(step, curve)}"
         f'<text x="0" y="{2 * _LANE + _HBM_HEIGHT + 28}">0</text>'
         f'<text x="{_WIDTH}" y="{2 * _LANE + _HBM_HEIGHT + 28}" text-anchor="end">'
-        f"{time_words(total_s)} with launches</text></svg>"
+        f"{time_text(total_s)} with launches</text></svg>"
     )
 
 
@@ -143,6 +143,6 @@ def _curve(step: StepTime, curve: Sequence[tuple[float, int]]) -> str:
     capacity = device_core(arch.target(step.target)).hbm_bytes
     return (
         f'<polygon class="hbm" points="{" ".join(points)} {_WIDTH},{floor}"/>'
-        f'<text x="0" y="{2 * _LANE + 8}">HBM: {bytes_words(most)} at most of '
-        f"{bytes_words(capacity)}</text>"
+        f'<text x="0" y="{2 * _LANE + 8}">HBM: {bytes_text(most)} at most of '
+        f"{bytes_text(capacity)}</text>"
     )

@@ -20,7 +20,7 @@ from trnsim.lower import control
 from trnsim.lower.arena import Arena, Block, arena
 from trnsim.lower.fusion import groups
 from trnsim.lower.legalize import legalize
-from trnsim.profile.words import bytes_words
+from trnsim.profile.units import bytes_text
 
 _ROWS: Final = 12
 
@@ -108,11 +108,11 @@ class MemoryPlan:
         """Where in one stretch of HBM each tensor of `inside` lies."""
         return arena([Block(one.type.nbytes, one.first, one.last) for one in self.inside])
 
-    def arena_words(self) -> str:
+    def arena_text(self) -> str:
         """The arena's size, and what no arena can do without."""
         return (
-            f"{bytes_words(self.arena.nbytes)} for {len(self.inside)} tensors that die inside; "
-            f"at least {bytes_words(self.arena.least_bytes)} wherever they lie"
+            f"{bytes_text(self.arena.nbytes)} for {len(self.inside)} tensors that die inside; "
+            f"at least {bytes_text(self.arena.least_bytes)} wherever they lie"
         )
 
     def table(self) -> str:
@@ -125,14 +125,14 @@ class MemoryPlan:
         rows = sorted(alike.items(), key=lambda row: -row[1][1])
         lines = [f"{'bytes':>12} {'tensors':>8}  type, and what wrote it"]
         lines += [
-            f"{bytes_words(nbytes):>12} {number:>8}  {kind}  {what}"
+            f"{bytes_text(nbytes):>12} {number:>8}  {kind}  {what}"
             for (kind, what), (number, nbytes) in rows[:_ROWS]
         ]
         rest = rows[_ROWS:]
         if rest:
             total = sum(nbytes for _, (_, nbytes) in rest)
             number = sum(number for _, (number, _) in rest)
-            lines.append(f"{bytes_words(total):>12} {number:>8}  others")
+            lines.append(f"{bytes_text(total):>12} {number:>8}  others")
         return "\n".join(lines)
 
 

@@ -54,7 +54,7 @@ class Operator:
         )
 
 
-class Unary(Operator):
+class UnaryOperator(Operator):
     """A function of one tile."""
 
     def __call__(self, x: Any, dtype: Any = None) -> NkiTensor:
@@ -82,7 +82,7 @@ class Unary(Operator):
         return result
 
 
-class Binary(Operator):
+class BinaryOperator(Operator):
     """A function of two tiles, or of a tile and a number on either side."""
 
     def __call__(self, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
@@ -150,7 +150,7 @@ def _operator(name: str) -> Operator:
     if name in _NAMES_ONLY:
         return Operator(name)
     is_binary = name in ALU and ALU[name].arity > 1
-    return Binary(name) if is_binary else Unary(name)
+    return BinaryOperator(name) if is_binary else UnaryOperator(name)
 
 
 OPERATORS = {name: _operator(name) for name in {**ALU, **ACTIVATIONS, "average": None}}

@@ -1,6 +1,6 @@
 """Timeline -> summary, advice, reports: pages, tables, traces, comparisons.
 
-Reads timelines; places nothing on them. What it says are estimates, with the facts they rest on.
+It reads timelines and never changes them. All figures are estimates, with the facts behind them.
 """
 
 from trnsim.profile.analysis.advice import Advice, advise

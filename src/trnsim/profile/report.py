@@ -1,4 +1,4 @@
-"""Reports on disk: whole or not at all."""
+"""Reports on disk; each file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write_page(report: Data, folder_or_file: Path | str) -> Path:
 
 
 def write_report(runs: Sequence[Profiled], folder: Path | str, name: str) -> Path:
-    """The page NAME.html of one kernel's runs, and the stored report NAME.json; the page's path.
+    """Write one kernel's page NAME.html and stored report NAME.json; the page's path.
 
     Raises:
         BadInput: the folder cannot be written.
@@ -46,13 +46,13 @@ def write_report(runs: Sequence[Profiled], folder: Path | str, name: str) -> Pat
 def write_traces(
     run: Profiled, folder: Path | str, name: str, tell: Callable[[str], None] = lambda _: None
 ) -> dict[str, Path]:
-    """The run for other tools, by what it is: Perfetto's and Chrome's traces, Parquet tables.
+    """Write Perfetto's and Chrome's traces and Parquet tables of a run; the paths by kind.
 
     Without pyarrow the tables are left out.
 
     Args:
-        run: what is written.
-        folder: where.
+        run: the run.
+        folder: the folder for the files.
         name: the files' name: NAME.perfetto-trace, NAME.trace.json, and the folder NAME-tables.
         tell: called with each file before it is written.
 

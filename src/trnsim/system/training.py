@@ -42,7 +42,7 @@ _MOST_INSTANCES: Final = 1_000_000  # far beyond any fleet; divisors are found o
 
 
 @dataclass(frozen=True)
-class Layout:
+class TrainingLayout:
     """The instances of a training run, and the model's distribution over them.
 
     Attributes:
@@ -84,7 +84,7 @@ class TrainingEstimate:
     instance: str
     tokens: float
     sequence: int
-    layout: Layout
+    layout: TrainingLayout
     time_s: Interval
     usd: Interval | None
     quote: Quote
@@ -233,7 +233,7 @@ def _lay_out(
     instances: int | None,
     chips_per_replica: int | None,
     batch_tokens: float,
-) -> Layout:
+) -> TrainingLayout:
     """The smallest number of instances, and of chips per replica, whose memory is enough."""
     per_instance = target.instance.count
     usable = inputs.use("usable memory fraction")
@@ -264,7 +264,7 @@ def _lay_out(
         legal = ", ".join(map(str, _replica_sizes(per_instance, instances)))
         raise BadInput(f"chips_per_replica must be one of {legal}, not {size}")
     replicas = chips // size
-    return Layout(
+    return TrainingLayout(
         instances=instances,
         chips=chips,
         chips_per_replica=size,
@@ -283,7 +283,7 @@ def _replica_sizes(per_instance: int, instances: int) -> list[int]:
 
 
 def _compute_s(
-    model: ModelShape, target: Platform, inputs: Inputs, layout: Layout, sequence: int
+    model: ModelShape, target: Platform, inputs: Inputs, layout: TrainingLayout, sequence: int
 ) -> Samples:
     """``microbatches S (6 N + 6 L D S) recompute / (chips_per_replica peak efficiency)``."""
     flop = layout.microbatches * sequence * model.training_flop_per_token(sequence)
@@ -291,7 +291,7 @@ def _compute_s(
     return flop * target.recompute / (layout.chips_per_replica * used)
 
 
-def _hbm_s(model: ModelShape, inputs: Inputs, layout: Layout, sequence: int) -> Samples:
+def _hbm_s(model: ModelShape, inputs: Inputs, layout: TrainingLayout, sequence: int) -> Samples:
     """Weights and activations once per pass, optimizer state read and written once per step."""
     weights = model.weight_bytes
     activations = _LAYER_ACTIVATION_BYTES * sequence * model.hidden * model.layers
@@ -303,7 +303,7 @@ def _hbm_s(model: ModelShape, inputs: Inputs, layout: Layout, sequence: int) -> 
 
 
 def _communication_s(
-    model: ModelShape, target: Platform, inputs: Inputs, layout: Layout, sequence: int
+    model: ModelShape, target: Platform, inputs: Inputs, layout: TrainingLayout, sequence: int
 ) -> Samples:
     """Tensor-parallel all-reduces of each layer, then one all-reduce of the gradients.
 

@@ -12,8 +12,18 @@ from trnsim.torch import call_recording, pytorch
 from trnsim.torch.api import accelerator, autocast, device, rng, storage
 from trnsim.torch.clients import registry
 from trnsim.torch.compile import default_compiler
-from trnsim.torch.dispatch import attention, factories, kernels, launches, recurrent
-from trnsim.torch.distributed import collectives, processes, sync_batch_norm
+from trnsim.torch.dispatch import (
+    attention,
+    factories,
+    host_kernels,
+    launches,
+    recurrent,
+)
+from trnsim.torch.distributed import (
+    process_group,
+    processes,
+    sync_batch_norm,
+)
 from trnsim.torch.profiler import profiling
 
 # A library takes its kernels away when it dies, so these live as long as the process.
@@ -44,12 +54,12 @@ def register() -> None:
     recurrent.register(_aten)
     attention.register(_aten)
     sync_batch_norm.register(_aten)
-    kernels.register(_aten)
-    _every_namespace.fallback(kernels.fallback, "PrivateUse1")
+    host_kernels.register(_aten)
+    _every_namespace.fallback(host_kernels.fallback, "PrivateUse1")
     for layout in ("Sparse", "SparseCsr"):
-        _every_namespace.fallback(kernels.refuse_sparse, f"{layout}PrivateUse1")
+        _every_namespace.fallback(host_kernels.refuse_sparse, f"{layout}PrivateUse1")
     autocast.register(_aten, _every_namespace)
-    collectives.register(_c10d)
+    process_group.register(_c10d)
     pytorch.print_from_host()
     rng.register()
     accelerator.register()

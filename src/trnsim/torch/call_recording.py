@@ -1,7 +1,7 @@
 """PyTorch's calls as recordings take them, and whose they are.
 
 In the forward pass a call belongs to the module that the program is in; one of the backward pass to
-the module whose operator it is the gradient of (`whereabouts`).
+the module whose operator it is the gradient of (`scope_tracker`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from trnsim.device import call_log
 from trnsim.device.call_log import Recording
-from trnsim.torch.aten.calls import call_of, tensors_in
-from trnsim.torch.dispatch.exact import exactly, mode
-from trnsim.torch.dispatch.rounding import rounding
-from trnsim.torch.whereabouts import whereabouts
+from trnsim.torch.aten.operator_call import call_of, tensors_in
+from trnsim.torch.dispatch.numerics_mode import exactly, mode
+from trnsim.torch.dispatch.stochastic_rounding import rounding
+from trnsim.torch.scope_tracker import scope_tracker
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +46,7 @@ def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
     """Tell every recording of an operator; what it was is worked out for one that listens."""
     if call_log.listening():
         call = call_of(name, args, kwargs, result)
-        call_log.note(call, _core(args, kwargs, result), whereabouts.scope)
+        call_log.note(call, _core(args, kwargs, result), scope_tracker.scope)
 
 
 def _core(*values: Any) -> int:
@@ -69,7 +69,7 @@ def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
 def record_whole_program() -> None:
     """Begin the recording of the whole program, if it was asked for."""
     if call_log.record_whole_program():
-        whereabouts.watch()
+        scope_tracker.watch()
 
 
 @contextmanager
@@ -78,5 +78,5 @@ def recording() -> Generator[Recording]:
 
     Not inside another thread's `with`: every thread's calls are written down.
     """
-    with whereabouts.watched(), call_log.recording() as found:
+    with scope_tracker.watched(), call_log.recording() as found:
         yield found

@@ -12,7 +12,7 @@ def agree(monkeypatch):
     """
     torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
     from trnsim.torch.dispatch import exact  # noqa: PLC0415  only where torch is
-    from trnsim.torch.dispatch.exact import numerics  # noqa: PLC0415  likewise
+    from trnsim.torch.dispatch.numerics_mode import numerics  # noqa: PLC0415  likewise
 
     def build(call):
         """The graph of a call, whose results cross to HBM as the operator's own types."""

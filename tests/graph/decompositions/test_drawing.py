@@ -47,7 +47,7 @@ def test_what_kernels_draw_has_the_moments_that_were_asked_for():
     import numpy as np  # noqa: PLC0415  beside torch
 
     from trnsim.lower import evaluate  # noqa: PLC0415  likewise
-    from trnsim.torch.aten.calls import build, call_of  # noqa: PLC0415  likewise
+    from trnsim.torch.aten.operator_call import build, call_of  # noqa: PLC0415  likewise
 
     x = torch.zeros(128, 256)
     for name, arguments, mean, deviation in (

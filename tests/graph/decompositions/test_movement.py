@@ -6,7 +6,7 @@ from trnsim.graph import TensorType
 from trnsim.graph.decompositions.build import Build
 from trnsim.graph.decompositions.movement import DECOMPOSITIONS
 from trnsim.lower import evaluate
-from trnsim.torch.dispatch.exact import numerics
+from trnsim.torch.dispatch.numerics_mode import numerics
 
 aten = torch.ops.aten
 X = torch.arange(120.0).reshape(4, 5, 6)

@@ -6,7 +6,7 @@ from trnsim.errors import SourceLine
 from trnsim.profile import compare
 from trnsim.profile.analysis.data import profile_data
 from trnsim.profile.analysis.diff import Change
-from trnsim.profile.words import time_words
+from trnsim.profile.units import time_text
 
 
 def profile(kernel, ran, widths, **options):
@@ -99,4 +99,4 @@ def test_the_text_has_a_table_for_each_question(versions):
     ],
 )
 def test_a_change_reads_with_its_sign_and_share(before, after, text):
-    assert Change("x", before, after, time_words).text == text
+    assert Change("x", before, after, time_text).text == text

@@ -7,7 +7,7 @@ import gc
 from trnsim.device.hbm import device_memory
 from trnsim.errors import NotModelled, OutOfMemory
 from trnsim.torch.api.memory import place
-from trnsim.torch.faults import OutOfDeviceMemory
+from trnsim.torch.device_errors import OutOfDeviceMemory
 
 GIB = 1024**3
 

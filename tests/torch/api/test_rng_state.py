@@ -3,7 +3,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.torch.api import rng, rng_state
-from trnsim.torch.faults import BadState
+from trnsim.torch.device_errors import BadState
 
 BLOCK = 624
 SIZES = [0, 1, 15, 16, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 2 * BLOCK + 1, 10**5]

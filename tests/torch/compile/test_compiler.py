@@ -103,7 +103,7 @@ def test_a_graphs_memory_is_planned():
     assert "KiB at most" in compiler.report()
     assert backward.plan.fresh_bytes > 0
     assert backward.plan.arena.nbytes >= backward.plan.arena.least_bytes > 0
-    assert f"  arena    {backward.plan.arena_words()}" in compiler.report()
+    assert f"  arena    {backward.plan.arena_text()}" in compiler.report()
 
 
 def test_a_graph_that_has_no_room_is_refused_with_what_it_holds(monkeypatch):

@@ -6,10 +6,10 @@ from torch import nn
 
 from trnsim.torch.api.memory import place
 from trnsim.torch.compile import compiler
+from trnsim.torch.device_errors import DtypeRefused
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.dispatch.exact import numerics
 from trnsim.torch.dispatch.launches import launch
-from trnsim.torch.faults import DtypeRefused
+from trnsim.torch.dispatch.numerics_mode import numerics
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -9,9 +9,9 @@ from trnsim.device import compiled_graph
 from trnsim.device.step_time import step_time
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.torch.call_recording import recording
-from trnsim.torch.dispatch.exact import numerics
+from trnsim.torch.device_errors import MixedDevices
 from trnsim.torch.dispatch.launches import NoGradient
-from trnsim.torch.faults import MixedDevices
+from trnsim.torch.dispatch.numerics_mode import numerics
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

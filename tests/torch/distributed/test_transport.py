@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 import torch.distributed as dist
 from groups import together
 
+from trnsim.torch.device_errors import CollectiveBroken, CollectiveRefused, PeerLost
 from trnsim.torch.distributed import transport
-from trnsim.torch.faults import CollectiveBroken, CollectiveRefused, PeerLost
 
 FLOATS = ("float32", "float64", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")

@@ -12,7 +12,7 @@ from trnsim.device import placement as module
 from trnsim.device.call_time import CallTime
 from trnsim.device.placement import PlacedKernel
 from trnsim.lower import Cost
-from trnsim.torch.aten.calls import OperatorCall
+from trnsim.torch.aten.operator_call import OperatorCall
 from trnsim.torch.profiler.profiled import MARK, DeviceEvent, Launch, profiled
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from trnsim.dtypes import FLOAT32, INT32, UINT8
 from trnsim.nki.arguments import tensor
-from trnsim.nki.operators import OPERATORS, Composed, Operator, Unary
+from trnsim.nki.operators import OPERATORS, Composed, Operator, UnaryOperator
 from trnsim.nki.precision import stored
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, matched, new_tile
@@ -262,7 +262,7 @@ def _kind(x: Any) -> Any:
     return x.dtype if isinstance(x, NkiTensor) else None
 
 
-class _Sine(Unary):
+class _Sine(UnaryOperator):
     """As an `op` the Scalar Engine's sine, which reduces no argument; on tiles, one that does."""
 
     def __call__(self, x: Any, dtype: Any = None) -> NkiTensor:

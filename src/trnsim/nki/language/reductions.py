@@ -18,7 +18,7 @@ from trnsim.nki.tiles import as_tile, issue, matched, new_tile, spread
 Axes = int | tuple[int, ...] | list[int]
 
 
-class Reduction(Operator):
+class ReductionOperator(Operator):
     """`nl.sum` and its kin: passed as `op`, the operator that it repeats."""
 
     def __call__(self, x: Any, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
@@ -124,10 +124,10 @@ def _scaled(tile: NkiTensor, factor: float, dtype: Any) -> NkiTensor:
 
 
 FUNCTIONS: dict[str, Operator] = {
-    "sum": Reduction("add", "sum"),
-    "max": Reduction("maximum", "max"),
-    "min": Reduction("minimum", "min"),
-    "prod": Reduction("multiply", "prod"),
+    "sum": ReductionOperator("add", "sum"),
+    "max": ReductionOperator("maximum", "max"),
+    "min": ReductionOperator("minimum", "min"),
+    "prod": ReductionOperator("multiply", "prod"),
     **{plain.__name__: Composed(plain) for plain in (mean, var, all, softmax, rms_norm)},
 }
 """By name, what `nki.language` calls them."""

@@ -1,1 +1,1 @@
-"""What the figures mean: the bound, advice, what-if, comparison of two runs."""
+"""Interpretation of the figures: bottleneck, advice, what-if, comparison of two runs."""

@@ -1,7 +1,7 @@
-"""Advice by rules: what would shorten a program, by how much, and on which line.
+"""Advice by rules: changes that would shorten a program, by how much, and on which line.
 
-Each rule finds instructions with a known flaw, changes them, and places the whole program again;
-its gain is the difference of the two device times. A rule that gains nothing is silent, so advice
+Each rule finds instructions with a known flaw, changes them, and schedules the whole program again;
+its gain is the difference of the two device times. A rule without a gain says nothing, so advice
 never asks for what the program already does. Gains are estimates, and do not add up.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from trnsim.isa import Engine
 from trnsim.profile.analysis import what_if
 from trnsim.profile.analysis.what_if import Placement
-from trnsim.profile.words import bytes_words, percent_words, time_words
+from trnsim.profile.units import bytes_text, percent_text, time_text
 from trnsim.timing.occupancy import Columns, Integers, columns, critical_steps
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ class Advice:
     """One recommendation.
 
     Attributes:
-        finding: what is the matter, with figures.
-        action: what to do.
-        line: the source line that costs most of it, or None.
+        finding: the flaw, with figures.
+        action: the change to make.
+        line: the source line with the largest part of the flaw's cost, or None.
         gain_s: estimated shortening of the device time.
         source: the document that states the rule.
-        rule: its name.
+        rule: the rule's name.
     """
 
     finding: str
@@ -61,13 +61,13 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A program with a flaw repaired.
+class Repair:
+    """The effect of repairing a flaw in a program.
 
     Attributes:
         affected: the instructions that have the flaw.
         device_time_s: estimated device time without it.
-        figures: values for the rule's sentence.
+        figures: values for the placeholders of the rule's texts.
     """
 
     affected: Integers
@@ -75,8 +75,8 @@ class Change:
     figures: dict[str, Any]
 
 
-class Case:
-    """A timeline under examination, with what several rules ask of it."""
+class Examination:
+    """A timeline under examination, with quantities that several rules use."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -96,15 +96,15 @@ class Case:
 
     @cached_property
     def counts(self) -> Integers:
-        """How often each distinct instruction was issued."""
+        """Number of issues of each distinct instruction."""
         return np.bincount(self.spans.which, minlength=len(self.program.checked))
 
     def issued(self, whiches: list[int]) -> Integers:
-        """The instructions that are one of the distinct ones in `whiches`."""
+        """Indices of the issued instructions whose distinct instruction is in `whiches`."""
         return np.flatnonzero(np.isin(self.spans.which, whiches))
 
     def with_costs(self, changed: dict[int, Placement]) -> float:
-        """The device time when each distinct instruction in `changed` is placed as it says."""
+        """The device time with the placements in `changed`, by distinct instruction."""
         placements = what_if.recorded(self.program)
         for which, placement in changed.items():
             placements[which] = placement
@@ -112,7 +112,7 @@ class Case:
         return what_if.device_time_s(self.program, lambda index: placements[which_of[index]])
 
     def costliest_line(self, indices: Integers) -> SourceLine | None:
-        """The line whose instructions among `indices` took longest, latency included."""
+        """The line whose instructions among `indices` take longest, latency included."""
         line_of = self.spans.line_of[indices]
         taken_s = self.spans.end_s[indices] - self.spans.start_s[indices]
         known = line_of >= 0
@@ -123,15 +123,15 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A known flaw.
+    """A known flaw, and the change that repairs it.
 
     Attributes:
-        name: a word for it.
-        threshold: where it starts; `unit` of the sentence's {threshold}.
+        name: one word.
+        threshold: the value at which the flaw starts; {threshold} in the texts.
         source: the document that states it.
-        finding: what is the matter, a format string over the change's figures.
-        action: what to do, likewise.
-        change: the program without the flaw, or None where it has none.
+        finding: the flaw, a format string over the change's figures.
+        action: the change to make, likewise a format string.
+        change: the function that repairs the flaw; it returns None where there is none.
     """
 
     name: str
@@ -139,22 +139,22 @@ class Rule:
     source: str
     finding: str
     action: str
-    change: Callable[[Case, float], Change | None]
+    change: Callable[[Examination, float], Repair | None]
 
 
 def advise(timeline: Timeline) -> list[Advice]:
-    """What would shorten the program, largest gain first; empty where no rule finds a flaw."""
-    case = Case(timeline)
+    """Advice for a program, largest gain first; empty where no rule finds a flaw."""
+    examined = Examination(timeline)
     found: list[Advice] = []
     for rule in RULES:
-        change = rule.change(case, rule.threshold)
+        change = rule.change(examined, rule.threshold)
         if change is None:
             continue
-        gain_s = case.device_time_s - change.device_time_s
-        if gain_s < _MIN_GAIN * case.device_time_s or gain_s <= 0:
+        gain_s = examined.device_time_s - change.device_time_s
+        if gain_s < _MIN_GAIN * examined.device_time_s or gain_s <= 0:
             continue
         finding, action = (s.format(**change.figures) for s in (rule.finding, rule.action))
-        line = case.costliest_line(change.affected)
+        line = examined.costliest_line(change.affected)
         found.append(Advice(finding, action, line, gain_s, rule.source, rule.name))
     return sorted(found, key=lambda advice: -advice.gain_s)
 
@@ -162,19 +162,19 @@ def advise(timeline: Timeline) -> list[Advice]:
 # The rules' changes, in the order of the table below
 
 
-def _small_transfers(case: Case, threshold_bytes: float) -> Change | None:
+def _small_transfers(examined: Examination, threshold_bytes: float) -> Repair | None:
     changed: dict[int, Placement] = {}
     smallest = int(threshold_bytes)
-    for which, checked in enumerate(case.program.checked):
+    for which, checked in enumerate(examined.program.checked):
         row_bytes = _row_bytes(checked.instruction) if checked.engine is Engine.dma else 0
-        factor = min(-(-_DMA_TARGET_BYTES // max(row_bytes, 1)), int(case.counts[which]))
+        factor = min(-(-_DMA_TARGET_BYTES // max(row_bytes, 1)), int(examined.counts[which]))
         if not 0 < row_bytes < threshold_bytes or factor < _SEVERAL:
             continue
-        placement = what_if.merged(checked.instruction, case.core, factor, None)
+        placement = what_if.merged(checked.instruction, examined.core, factor, None)
         if placement is not None:
             changed[which] = placement
             smallest = min(smallest, row_bytes)
-    return _costs_change(case, changed, smallest=bytes_words(smallest))
+    return _costs_change(examined, changed, smallest=bytes_text(smallest))
 
 
 def _row_bytes(instruction: Instruction) -> int:
@@ -183,58 +183,60 @@ def _row_bytes(instruction: Instruction) -> int:
     return max((tile.nbytes // tile.partitions for tile in tiles), default=0)
 
 
-def _wide_on(engine: Engine) -> Callable[[Case, float], Change | None]:
+def _wide_on(engine: Engine) -> Callable[[Examination, float], Repair | None]:
     """The change that gives the float32 instructions of `engine` bfloat16 operands."""
 
-    def change(case: Case, threshold_bytes: float) -> Change | None:
+    def change(examined: Examination, threshold_bytes: float) -> Repair | None:
         changed: dict[int, Placement] = {}
-        for which, checked in enumerate(case.program.checked):
+        for which, checked in enumerate(examined.program.checked):
             widest = max((t.dtype.itemsize for _, t in checked.instruction.tiles()), default=0)
             if checked.engine is not engine or widest < threshold_bytes:
                 continue
-            placement = what_if.narrowed(checked.instruction, case.core)
+            placement = what_if.narrowed(checked.instruction, examined.core)
             if placement is not None and placement.cost.interval_s < checked.cost.interval_s:
                 changed[which] = placement
-        before_s = sum(case.program.checked[w].cost.interval_s * case.counts[w] for w in changed)
+        before_s = sum(
+            examined.program.checked[w].cost.interval_s * examined.counts[w] for w in changed
+        )
         after_s = sum(
-            placement.cost.interval_s * case.counts[w] for w, placement in changed.items()
+            placement.cost.interval_s * examined.counts[w] for w, placement in changed.items()
         )
         times = f"{before_s / after_s:.2g}" if after_s else ""
-        return _costs_change(case, changed, times=times)
+        return _costs_change(examined, changed, times=times)
 
     return change
 
 
-def _short_streams(case: Case, threshold_elements: float) -> Change | None:
+def _short_streams(examined: Examination, threshold_elements: float) -> Repair | None:
     changed: dict[int, Placement] = {}
     shortest = int(threshold_elements)
-    for which, checked in enumerate(case.program.checked):
+    for which, checked in enumerate(examined.program.checked):
         N = _matmul_axes(checked)[2]
-        factor = min(int(threshold_elements) // max(N, 1), int(case.counts[which]))
+        factor = min(int(threshold_elements) // max(N, 1), int(examined.counts[which]))
         if N == 0 or factor < _SEVERAL:
             continue
-        placement = what_if.merged(checked.instruction, case.core, factor, "N")
+        placement = what_if.merged(checked.instruction, examined.core, factor, "N")
         if placement is not None:
             changed[which] = placement
             shortest = min(shortest, N)
-    return _costs_change(case, changed, shortest=shortest)
+    return _costs_change(examined, changed, shortest=shortest)
 
 
-def _part_of_array(case: Case, threshold_share: float) -> Change | None:
+def _part_of_array(examined: Examination, threshold_share: float) -> Repair | None:
     changed: dict[int, Placement] = {}
-    core = case.core
+    core = examined.core
     emptiest, at = threshold_share, ""
-    for which, checked in enumerate(case.program.checked):
+    for which, checked in enumerate(examined.program.checked):
         K, M, N = _matmul_axes(checked)
         share = K * M / (core.pe_rows * core.pe_columns)
-        if N == 0 or share >= threshold_share or case.counts[which] < _SEVERAL:
+        if N == 0 or share >= threshold_share or examined.counts[which] < _SEVERAL:
             continue
-        packed = max(share, 1 / int(case.counts[which]))
+        packed = max(share, 1 / int(examined.counts[which]))
         cost = what_if.scaled(checked.cost, packed)
         changed[which] = Placement(checked.engine, cost)
         if share < emptiest:
             emptiest, at = share, f"K={K}, M={M}"
-    return _costs_change(case, changed, at=at, share=percent_words(emptiest))
+    return _costs_change(examined, changed, at=at, share=percent_text(emptiest))
 
 
 def _matmul_axes(checked: Checked) -> tuple[int, int, int]:
@@ -245,35 +247,35 @@ def _matmul_axes(checked: Checked) -> tuple[int, int, int]:
     return dims["K"], dims["M"], dims["N"]
 
 
-def _one_engine_alone(case: Case, threshold_share: float) -> Change | None:
-    if not case.busy_s:
+def _one_engine_alone(examined: Examination, threshold_share: float) -> Repair | None:
+    if not examined.busy_s:
         return None
-    busiest = max(case.busy_s, key=case.busy_s.__getitem__)
-    if case.busy_s[busiest] < threshold_share * case.device_time_s:
+    busiest = max(examined.busy_s, key=examined.busy_s.__getitem__)
+    if examined.busy_s[busiest] < threshold_share * examined.device_time_s:
         return None
-    best: Change | None = None
+    best: Repair | None = None
     for other in (Engine.vector, Engine.scalar, Engine.gpsimd):
-        if case.busy_s.get(other, 0.0) > threshold_share * case.busy_s[busiest]:
+        if examined.busy_s.get(other, 0.0) > threshold_share * examined.busy_s[busiest]:
             continue
-        change = _shared_with(case, busiest, other)
+        change = _shared_with(examined, busiest, other)
         if change and (best is None or change.device_time_s < best.device_time_s):
             best = change
     return best
 
 
-def _shared_with(case: Case, busiest: Engine, other: Engine) -> Change | None:
-    """Each movable instruction of `busiest` goes to the engine that is done with it first."""
-    own = what_if.recorded(case.program)
+def _shared_with(examined: Examination, busiest: Engine, other: Engine) -> Repair | None:
+    """Move each movable instruction of `busiest` to the engine that finishes it first."""
+    own = what_if.recorded(examined.program)
     elsewhere = {
         which: placement
-        for which, checked in enumerate(case.program.checked)
+        for which, checked in enumerate(examined.program.checked)
         if checked.engine is busiest
-        and (placement := what_if.moved(checked.instruction, case.core, other)) is not None
+        and (placement := what_if.moved(checked.instruction, examined.core, other)) is not None
     }
     loads_s = dict.fromkeys((busiest, other), 0.0)
     placements: list[Placement] = []
     moved: list[int] = []
-    for index, which in enumerate(case.program.which):
+    for index, which in enumerate(examined.program.which):
         placement, option = own[which], elsewhere.get(which)
         if option is not None:
             stays_s = loads_s[busiest] + placement.cost.interval_s
@@ -285,51 +287,55 @@ def _shared_with(case: Case, busiest: Engine, other: Engine) -> Change | None:
         placements.append(placement)
     if not moved:
         return None
-    names = sorted({case.program.instruction(index).opcode for index in moved})
-    movable = int(sum(case.counts[which] for which in elsewhere))
+    names = sorted({examined.program.instruction(index).opcode for index in moved})
+    movable = int(sum(examined.counts[which] for which in elsewhere))
     figures = {
         "busiest": busiest.label,
-        "share": percent_words(case.busy_s[busiest] / case.device_time_s),
+        "share": percent_text(examined.busy_s[busiest] / examined.device_time_s),
         "other": other.label,
-        "other_share": percent_words(case.busy_s.get(other, 0.0) / case.device_time_s),
+        "other_share": percent_text(examined.busy_s.get(other, 0.0) / examined.device_time_s),
         "n": len(moved),
         "movable": movable,
         "opcodes": ", ".join(names),
         "name": f"nisa.engine.{other.name}",
     }
-    affected = case.issued(list(elsewhere))
-    return Change(affected, what_if.device_time_s(case.program, placements.__getitem__), figures)
+    affected = examined.issued(list(elsewhere))
+    return Repair(
+        affected, what_if.device_time_s(examined.program, placements.__getitem__), figures
+    )
 
 
-def _serial_chain(case: Case, threshold_share: float) -> Change | None:
-    """Two tiles in flight: at best half of the time, and never less than the busiest engine's."""
-    steps = critical_steps(case.timeline)
-    busiest_s = max(case.busy_s.values(), default=0.0)
+def _serial_chain(examined: Examination, threshold_share: float) -> Repair | None:
+    """Two tiles in flight: half of the time at best, but not less than the busiest engine's."""
+    steps = critical_steps(examined.timeline)
+    busiest_s = max(examined.busy_s.values(), default=0.0)
     waiting_s = float(steps.waiting_s.sum())
-    if not len(steps.index) or busiest_s > threshold_share * case.device_time_s:
+    if not len(steps.index) or busiest_s > threshold_share * examined.device_time_s:
         return None
     figures = {
-        "waiting": time_words(waiting_s),
-        "share": percent_words(waiting_s / case.device_time_s),
+        "waiting": time_text(waiting_s),
+        "share": percent_text(waiting_s / examined.device_time_s),
         "n": len(steps.index),
-        "busy": percent_words(busiest_s / case.device_time_s),
+        "busy": percent_text(busiest_s / examined.device_time_s),
     }
     waits = steps.index[steps.waiting_s > 0]
-    return Change(waits, max(busiest_s, case.device_time_s / _TILES_IN_FLIGHT), figures)
+    return Repair(waits, max(busiest_s, examined.device_time_s / _TILES_IN_FLIGHT), figures)
 
 
 _SEVERAL: Final = 2
 _TILES_IN_FLIGHT: Final = 2
 
 
-def _costs_change(case: Case, changed: dict[int, Placement], **figures: Any) -> Change | None:
-    """The change of distinct instructions' costs, or None where there is nothing to change."""
+def _costs_change(
+    examined: Examination, changed: dict[int, Placement], **figures: Any
+) -> Repair | None:
+    """The repair that changes costs of distinct instructions; None where `changed` is empty."""
     if not changed:
         return None
-    affected = case.issued(list(changed))
-    opcodes = sorted({case.program.checked[which].opcode for which in changed})
+    affected = examined.issued(list(changed))
+    opcodes = sorted({examined.program.checked[which].opcode for which in changed})
     figures |= {"n": len(affected), "opcodes": ", ".join(opcodes)}
-    return Change(affected, case.with_costs(changed), figures)
+    return Repair(affected, examined.with_costs(changed), figures)
 
 
 RULES: Final = (

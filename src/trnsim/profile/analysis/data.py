@@ -1,7 +1,7 @@
-"""A run as plain data: all that a page, a summary and a comparison show of it.
+"""A run as plain data: everything that a page, a summary and a comparison show.
 
-Columns, not objects: a hundred thousand instructions stay a few megabytes of JSON. Times are
-nanoseconds from the first instruction on.
+Values are stored in columns, so that a hundred thousand instructions take a few megabytes of JSON.
+Times are nanoseconds from the first instruction on.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2
 _MAX_STEPS: Final = 4096
-"""Steps of a quantity over time; beyond, the highest of each stretch."""
+"""Most steps of a quantity over time; with more, each stretch is replaced by its maximum."""
 
 Data = dict[str, Any]
-"""What JSON holds."""
+"""A JSON object."""
 
 
 class Profiled(Protocol):
-    """What a report needs of a run."""
+    """The part of a run that a report uses."""
 
     @property
     def title(self) -> str:
@@ -52,12 +52,12 @@ class Profiled(Protocol):
 
     @property
     def timelines(self) -> tuple[Timeline, ...]:
-        """What each core did."""
+        """The timeline of each core."""
         ...
 
     @property
     def timeline(self) -> Timeline:
-        """That of the core that took longest."""
+        """The timeline of the core that took longest."""
         ...
 
     @property
@@ -67,12 +67,12 @@ class Profiled(Protocol):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Legal things with a documented risk."""
+        """Legal uses with a documented risk."""
         ...
 
 
 def profile_data(run: Profiled) -> Data:
-    """All that is shown of one run, of the core that took longest."""
+    """The data of one run's report, for the core that took longest."""
     timeline = run.timeline
     program = timeline.program
     numbers = {line: number for number, line in enumerate(program.lines)}
@@ -144,7 +144,7 @@ def _spans(timeline: Timeline) -> Data:
 
 
 def _operands(instruction: Instruction) -> list[str]:
-    """Tiles and numbers first, then what else differs from its default."""
+    """Tiles and numbers, then other operands that differ from their defaults."""
     given = [f"{name} = {getattr(instruction, name)}" for name in instruction.operands]
     rest = [
         f"{name} = {getattr(value, 'name', value)}"
@@ -204,7 +204,7 @@ def _memories(timeline: Timeline) -> list[Data]:
 
 
 def _thinned(time_s: Seconds, level_bytes: Integers) -> tuple[Seconds, Integers]:
-    """At most `_MAX_STEPS` steps, each the highest of its stretch."""
+    """At most `_MAX_STEPS` steps, each the maximum of its stretch."""
     if len(time_s) <= _MAX_STEPS:
         return time_s, level_bytes
     first = np.linspace(0, len(time_s), _MAX_STEPS, endpoint=False).astype(np.int64)

@@ -1,7 +1,7 @@
-"""Two stored profiles compared: what changed, and where.
+"""The comparison of two stored profiles: changes, and where they are.
 
-By quantity, engine, opcode and source line. A line is the same line where its file's name and its
-text are, whatever its number is now: of equal texts, the first is the first and so on.
+By quantity, engine, opcode and source line. Lines are matched by file name and text, not by number;
+equal texts are matched in order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.formatting import text_table
-from trnsim.profile.words import bytes_words, count_words, percent_words, time_words
+from trnsim.profile.units import bytes_text, count_text, percent_text, time_text
 
 if TYPE_CHECKING:
     from trnsim.profile.analysis.data import Data
@@ -22,8 +22,8 @@ _NS_PER_S: Final = 1e9
 _SHOWN: Final = 12
 """Rows of a table that the text shows, largest change first."""
 _SAME: Final = 0.001
-"""Share of a quantity below which a change is none: rounding reaches as far."""
-Words = Callable[[float], str]
+"""Relative change below which values count as equal: stored values are rounded."""
+Format = Callable[[float], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +31,27 @@ class Change:
     """One quantity before and after.
 
     Attributes:
-        name: what it is, or where.
+        name: the quantity, or the place.
         before: None where it is new.
         after: None where it is gone.
-        words: how a value of it reads.
-        note: what else there is to say.
+        format: the function that formats a value.
+        note: further text.
     """
 
     name: str
     before: float | None
     after: float | None
-    words: Words
+    format: Format
     note: str = ""
 
     @property
     def difference(self) -> float:
-        """After less before, where what is not there counts as nothing."""
+        """After minus before, with zero for a missing value."""
         return (self.after or 0.0) - (self.before or 0.0)
 
     @property
     def is_same(self) -> bool:
-        """Whether it is there on both sides, and equal up to rounding in the file."""
+        """Whether both values are there, and equal up to rounding in the file."""
         if self.before is None or self.after is None:
             return False
         return abs(self.difference) <= _SAME * abs(self.before)
@@ -64,24 +64,24 @@ class Change:
         if self.is_same:
             return "="
         sign = "-" if self.difference < 0 else "+"
-        change = f"{sign}{self.words(abs(self.difference))}"
+        change = f"{sign}{self.format(abs(self.difference))}"
         if not self.before:
             return change
-        return f"{change} ({sign}{percent_words(abs(self.difference) / self.before)})"
+        return f"{change} ({sign}{percent_text(abs(self.difference) / self.before)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What changed between two profiles.
+    """The changes between two profiles.
 
     Attributes:
         before: title of the first.
         after: title of the second.
         whole: quantities of the whole program.
-        bound_by: what bound each.
-        engines: time for which each engine was active.
-        opcodes: time for which each opcode kept its engine.
-        lines: each source line's part of the critical path.
+        bound_by: the bottleneck of each.
+        engines: active time of each engine.
+        opcodes: busy time of each opcode.
+        lines: time of each source line on the critical path.
     """
 
     before: str
@@ -93,7 +93,7 @@ class Diff:
     lines: tuple[Change, ...]
 
     def text(self) -> str:
-        """All that changed, as aligned tables: what did not is left out of the last three."""
+        """The changes as aligned tables; the last three leave out what did not change."""
         whole = [_row(change) for change in self.whole]
         whole.append(["bound by", *self.bound_by, "=" if len(set(self.bound_by)) == 1 else ""])
         parts = [
@@ -121,11 +121,11 @@ class Diff:
             return words
         most = max(same_way, key=lambda change: abs(change.difference))
         sign = "-" if most.difference < 0 else "+"
-        return f"{words}; most at {most.name}: {sign}{most.words(abs(most.difference))} {most.note}"
+        return f"{words}; most at {most.name}: {sign}{most.format(abs(most.difference))} {most.note}"
 
 
 def compare(before: Data, after: Data) -> Diff:
-    """What changed from one stored profile to another."""
+    """The changes from one stored profile to another."""
     return Diff(
         before["title"],
         after["title"],
@@ -152,18 +152,18 @@ def _metric(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], floa
 
 
 _PERCENT: Final = 100.0
-_WHOLE: Final[tuple[tuple[str, Words, Callable[[Mapping[str, Any]], float | None]], ...]] = (
-    ("estimated time", time_words, lambda s: s["total_time_s"]),
-    ("device time", time_words, lambda s: s["device_time_s"]),
-    ("critical path waits", time_words, lambda s: s["waiting_share"] * s["device_time_s"]),
-    ("HBM read", bytes_words, _metric("hbm_read_bytes")),
-    ("HBM written", bytes_words, _metric("hbm_write_bytes")),
-    ("DMA transfers", count_words, _metric("dma_transfer_count")),
-    ("instructions", count_words, lambda s: s["instructions"]),
-    ("MFU", percent_words, _metric("mfu_estimated_percent", _PERCENT)),
-    ("MBU", percent_words, _metric("mbu_estimated_percent", _PERCENT)),
-    ("SBUF peak", bytes_words, lambda s: s["sbuf_peak_bytes"]),
-    ("PSUM peak", bytes_words, lambda s: s["psum_peak_bytes"]),
+_WHOLE: Final[tuple[tuple[str, Format, Callable[[Mapping[str, Any]], float | None]], ...]] = (
+    ("estimated time", time_text, lambda s: s["total_time_s"]),
+    ("device time", time_text, lambda s: s["device_time_s"]),
+    ("critical path waits", time_text, lambda s: s["waiting_share"] * s["device_time_s"]),
+    ("HBM read", bytes_text, _metric("hbm_read_bytes")),
+    ("HBM written", bytes_text, _metric("hbm_write_bytes")),
+    ("DMA transfers", count_text, _metric("dma_transfer_count")),
+    ("instructions", count_text, lambda s: s["instructions"]),
+    ("MFU", percent_text, _metric("mfu_estimated_percent", _PERCENT)),
+    ("MBU", percent_text, _metric("mbu_estimated_percent", _PERCENT)),
+    ("SBUF peak", bytes_text, lambda s: s["sbuf_peak_bytes"]),
+    ("PSUM peak", bytes_text, lambda s: s["psum_peak_bytes"]),
 )
 
 
@@ -184,14 +184,14 @@ def _opcodes(profile: Data) -> dict[str, tuple[float, str]]:
 def _by(
     before: Mapping[str, tuple[float, str]], after: Mapping[str, tuple[float, str]]
 ) -> tuple[Change, ...]:
-    """Times by name, largest change first, with how many there were and are."""
+    """Changes of times by name, largest first, with the counts before and after."""
     found: list[Change] = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)
         counts = [side[1] for side in (old, new) if side is not None]
         note = " -> ".join(dict.fromkeys(counts))
         first, second = (side[0] if side is not None else None for side in (old, new))
-        found.append(Change(name, first, second, time_words, note))
+        found.append(Change(name, first, second, time_text, note))
     return tuple(sorted(found, key=lambda change: -abs(change.difference)))
 
 
@@ -206,13 +206,13 @@ def _lines(before: Data, after: Data) -> tuple[Change, ...]:
         known = [row for row in rows if row is not None]
         times = [row["critical_ns"] / _NS_PER_S if row is not None else None for row in rows]
         waits = [row["waiting_ns"] / _NS_PER_S for row in known]
-        note = f"(waiting {' -> '.join(map(time_words, waits))})  {key[1]}"
-        found.append(Change(known[-1]["where"], times[0], times[1], time_words, note.rstrip()))
+        note = f"(waiting {' -> '.join(map(time_text, waits))})  {key[1]}"
+        found.append(Change(known[-1]["where"], times[0], times[1], time_text, note.rstrip()))
     return tuple(sorted(found, key=lambda change: -abs(change.difference)))
 
 
 def _by_line(profile: Data) -> dict[_Key, Data]:
-    """Each line's times by file name, text, and which of equal texts it is."""
+    """Each line's times by file name, text, and its number among equal texts."""
     lines = profile["lines"]
     rows = sorted(
         (row for row in profile["by_line"] if row["line"] >= 0),
@@ -230,7 +230,7 @@ def _by_line(profile: Data) -> dict[_Key, Data]:
 
 
 def _table(head: str, changes: Iterable[Change]) -> str:
-    """The largest changes as a table, or "" where nothing changed."""
+    """A table of the largest changes, or "" where there are none."""
     changed = [change for change in changes if not change.is_same]
     rows = [[*_row(change), change.note] for change in changed[:_SHOWN]]
     if not rows:
@@ -241,5 +241,5 @@ def _table(head: str, changes: Iterable[Change]) -> str:
 
 
 def _row(change: Change) -> list[str]:
-    values = ("-" if v is None else change.words(v) for v in (change.before, change.after))
+    values = ("-" if v is None else change.format(v) for v in (change.before, change.after))
     return [change.name, *values, change.text]

@@ -1,6 +1,6 @@
-"""What if: a line that cost nothing, an engine twice as fast.
+"""Gains of two hypothetical changes: a line that costs nothing, an engine twice as fast.
 
-Each is tried: the recorded program is placed again with the changed costs, so a line that hides
+Each is tried by scheduling the recorded program again with the changed costs, so a line hidden
 behind another one gains nothing. Gains do not add up.
 """
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _TRIED: Final = 8
 _TRIED_INSTRUCTIONS: Final = 200_000
-"""Placements that all trials together may take: long programs try fewer lines."""
+"""Most placements in all trials together: long programs try fewer lines."""
 _FASTER: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What one change would shorten.
+    """The gain of one hypothetical change.
 
     Attributes:
         change: the change in words.
@@ -40,10 +40,10 @@ class Gain:
 
 
 def gains(timeline: Timeline) -> list[Gain]:
-    """Each busy engine twice as fast, and each costly line for nothing; largest gain first.
+    """Gains of each busy engine twice as fast and of each costly line at no cost, largest first.
 
-    What gains nothing is left out: less work may even cost time, where the Tensor Engine slows down
-    in the pause.
+    Changes without a gain are left out; one may even cost time, where the Tensor Engine slows down
+    in a longer pause.
     """
     if not len(timeline):
         return []
@@ -57,7 +57,7 @@ def gains(timeline: Timeline) -> list[Gain]:
 
 
 def _free(timeline: Timeline, line: SourceLine) -> Gain:
-    """What is gained where the line's instructions take no time."""
+    """The gain if the line's instructions took no time."""
     program = timeline.program
     own = program.lines.index(line)
     recorded = what_if.recorded(program)
@@ -72,7 +72,7 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
 
 
 def _faster(timeline: Timeline, faster: Engine) -> Gain:
-    """What is gained where an engine is free twice as soon; latencies stay."""
+    """The gain if an engine's intervals were half as long, with the same latencies."""
     program = timeline.program
     placements = [
         Placement(engine, replace(cost, interval_s=cost.interval_s / _FASTER))

@@ -1,7 +1,7 @@
-"""The roofline: what HBM and the Tensor Engine allow at a program's operations a byte.
+"""The roofline: the FLOP rate that HBM and the Tensor Engine allow at a program's FLOPs per byte.
 
 The program is a point; so is each opcode that multiplies, at the rate that it reaches while it
-keeps the engine. What lies between the two is the engine's idle time.
+occupies the engine. The distance between them is the engine's idle time.
 
 Source: neuron-explorer profile-schema-reference.rst, mfu_max_achievable_estimated_percent.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def roofline(timeline: Timeline, summary: Summary) -> dict[str, Any]:
-    """The roof, and the points under it; `flop_per_byte` is None without HBM traffic."""
+    """The roof and the points under it; `flop_per_byte` is None without HBM traffic."""
     core = timeline.program.core
     peak, bytes_per_s = peak_flop_per_s(core), hbm_stack_bytes_per_s(core)
     intensity = summary["mm_arithmetic_intensity"]
@@ -39,7 +39,7 @@ def roofline(timeline: Timeline, summary: Summary) -> dict[str, Any]:
 
 
 def _opcodes(timeline: Timeline) -> list[dict[str, Any]]:
-    """FLOP a second of each opcode that multiplies, while it keeps the Tensor Engine."""
+    """FLOPs per second of each opcode that multiplies, while it occupies the Tensor Engine."""
     spans, program = columns(timeline), timeline.program
     totals = Totals(program)
     busy_s = np.bincount(

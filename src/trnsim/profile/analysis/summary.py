@@ -1,7 +1,7 @@
-"""The summary of a timeline: how long, bound by what, how busy, how full, resting on which facts.
+"""The summary of a timeline: time, bottleneck, use of engines and memories, facts behind it.
 
-It answers to the names of Neuron Explorer's Summary table too: `summary["mfu_estimated_percent"]`.
-All of it are estimates; nothing here was measured on hardware.
+It also has the figures of Neuron Explorer's Summary table: `summary["mfu_estimated_percent"]`.
+All figures are estimates; nothing here was measured on hardware.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trnsim.isa import Engine
 from trnsim.memory import Memory
 from trnsim.profile.measures.metrics import Value, Values, measure
 from trnsim.profile.measures.traffic import Totals
-from trnsim.profile.words import bytes_words, percent_words, rate_words, time_words
+from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
 from trnsim.program import peak
 from trnsim.timing.occupancy import critical_steps
 
@@ -34,13 +34,13 @@ _PERCENT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class EngineUse:
-    """How long an engine was busy.
+    """The busy time of an engine.
 
     Attributes:
         engine: its label ("Vector Engine").
-        active_s: time in which it could take nothing else.
+        active_s: time in which it could take no other instruction.
         active_share: that time as a share of the device time, 0 to 1.
-        instructions: how many it executed.
+        instructions: number of instructions executed.
     """
 
     engine: str
@@ -51,29 +51,29 @@ class EngineUse:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a program costs on one NeuronCore. Times in seconds; shares from 0 to 1.
+    """The cost of a program on one NeuronCore. Times in seconds; shares from 0 to 1.
 
     Attributes:
         target: the core's name.
-        total_time_s: launch and device time.
+        total_time_s: launch plus device time.
         total_time_p10_s: tenth percentile of its distribution (`Timeline.interval`).
         total_time_p50_s: median.
         total_time_p90_s: ninetieth percentile.
         launch_s: fixed cost of starting a kernel.
         device_time_s: from the first instruction to the last result.
-        bound_by: see `bound_by`.
+        bound_by: the bottleneck, as the function `bound_by` gives it.
         waiting_share: share of the critical path in which no engine on it worked.
         engines: the engines that worked, busiest first.
-        instructions: how many were issued.
+        instructions: number of instructions issued.
         opcodes: instructions by opcode, most frequent first.
-        sbuf_peak_bytes: fullest moment of a partition of SBUF, by issue order.
+        sbuf_peak_bytes: most bytes in use in a partition of SBUF, by issue order.
         sbuf_bytes: capacity of a partition.
-        psum_peak_bytes: fullest moment of a partition of PSUM, by issue order.
+        psum_peak_bytes: most bytes in use in a partition of PSUM, by issue order.
         psum_bytes: capacity of a partition.
         facts: number of the core's facts by kind ("documented" ...).
         assumed: names of those that are assumed.
         metrics: the 101 figures of Neuron Explorer's Summary table; None where unknown.
-        missing: why, for each figure that is None.
+        missing: the reason for each figure that is None.
     """
 
     target: str
@@ -113,28 +113,28 @@ class Summary:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain dictionaries, lists and numbers, as JSON has them."""
+        """The summary as JSON: plain dictionaries, lists and numbers."""
         lists = {"engines": [asdict(use) for use in self.engines], "assumed": list(self.assumed)}
         return {**asdict(self), **lists}
 
     def text(self) -> str:
         """The summary as aligned lines for a terminal."""
         rows = [
-            ("estimated time", f"{time_words(self.total_time_s)} on {self.target}"),
+            ("estimated time", f"{time_text(self.total_time_s)} on {self.target}"),
             (
                 "P10 to P90",
-                f"{time_words(self.total_time_p10_s)} to {time_words(self.total_time_p90_s)}",
+                f"{time_text(self.total_time_p10_s)} to {time_text(self.total_time_p90_s)}",
             ),
-            ("launch", time_words(self.launch_s)),
-            ("device time", time_words(self.device_time_s)),
+            ("launch", time_text(self.launch_s)),
+            ("device time", time_text(self.device_time_s)),
             ("bound by", self.bound_by),
-            ("critical path waits", percent_words(self.waiting_share)),
-            *[(use.engine, _engine_words(use)) for use in self.engines],
-            ("HBM", _hbm_words(self)),
-            ("Tensor Engine FLOPs", _flop_words(self)),
-            ("SBUF peak", _peak_words(self.sbuf_peak_bytes, self.sbuf_bytes)),
-            ("PSUM peak", _peak_words(self.psum_peak_bytes, self.psum_bytes)),
-            ("instructions", _opcode_words(self)),
+            ("critical path waits", percent_text(self.waiting_share)),
+            *[(use.engine, _engine_text(use)) for use in self.engines],
+            ("HBM", _hbm_text(self)),
+            ("Tensor Engine FLOPs", _flop_text(self)),
+            ("SBUF peak", _peak_text(self.sbuf_peak_bytes, self.sbuf_bytes)),
+            ("PSUM peak", _peak_text(self.psum_peak_bytes, self.psum_bytes)),
+            ("instructions", _opcode_text(self)),
             ("rests on", ", ".join(f"{n} {kind}" for kind, n in self.facts.items()) + " facts"),
             ("assumed", ", ".join(self.assumed) or "none"),
         ]
@@ -175,11 +175,11 @@ def summarize(timeline: Timeline) -> Summary:
 
 
 def bound_by(launch_s: float, device_time_s: float, engines: tuple[EngineUse, ...]) -> str:
-    """What a shorter time would have to shorten first; `engines` are busiest first.
+    """The bottleneck; `engines` are busiest first.
 
-    "launch" when the launch takes longer than the device; else "latency" when no engine is busy
-    for more than half of the device time, so that each waits for results most of the time; else
-    the label of the busiest engine.
+    "launch" where the launch takes longer than the device; else "latency" where no engine is busy
+    for more than half of the device time, so that all wait for results most of the time; else the
+    label of the busiest engine.
     """
     if launch_s > device_time_s or not engines:
         return LAUNCH
@@ -210,31 +210,31 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _engine_words(use: EngineUse) -> str:
+def _engine_text(use: EngineUse) -> str:
     return (
-        f"{time_words(use.active_s)} active, {percent_words(use.active_share)} of the device time, "
+        f"{time_text(use.active_s)} active, {percent_text(use.active_share)} of the device time, "
         f"{use.instructions} instructions"
     )
 
 
-def _hbm_words(summary: Summary) -> str:
+def _hbm_text(summary: Summary) -> str:
     read, written = summary["hbm_read_bytes"] or 0, summary["hbm_write_bytes"] or 0
-    used = percent_words((summary["mbu_estimated_percent"] or 0.0) / _PERCENT)
-    return f"{bytes_words(read)} read, {bytes_words(written)} written, MBU {used}"
+    used = percent_text((summary["mbu_estimated_percent"] or 0.0) / _PERCENT)
+    return f"{bytes_text(read)} read, {bytes_text(written)} written, MBU {used}"
 
 
-def _flop_words(summary: Summary) -> str:
+def _flop_text(summary: Summary) -> str:
     shares = [
-        f"{name.upper()} {percent_words((summary[f'{name}_estimated_percent'] or 0.0) / _PERCENT)}"
+        f"{name.upper()} {percent_text((summary[f'{name}_estimated_percent'] or 0.0) / _PERCENT)}"
         for name in ("mfu", "hfu")
     ]
-    return f"{rate_words(summary['hardware_flops'] or 0, 'FLOP')}, {', '.join(shares)}"
+    return f"{rate_text(summary['hardware_flops'] or 0, 'FLOP')}, {', '.join(shares)}"
 
 
-def _peak_words(used_bytes: int, capacity_bytes: int) -> str:
-    return f"{bytes_words(used_bytes)} of {bytes_words(capacity_bytes)} a partition"
+def _peak_text(used_bytes: int, capacity_bytes: int) -> str:
+    return f"{bytes_text(used_bytes)} of {bytes_text(capacity_bytes)} a partition"
 
 
-def _opcode_words(summary: Summary) -> str:
+def _opcode_text(summary: Summary) -> str:
     opcodes = ", ".join(f"{n} {opcode}" for opcode, n in summary.opcodes.items())
     return f"{summary.instructions}: {opcodes}" if opcodes else "0"

@@ -1,7 +1,7 @@
-"""What if: an instruction with wider tiles, fewer bits or another engine, priced by its own class.
+"""Hypothetical instructions: wider tiles, fewer bits, another engine; costed by their own class.
 
-Each change makes an instruction that the core accepts and asks it for its cost; none knows what an
-instruction does. Then the whole program is placed again with the new costs.
+Each change makes a legal instruction and takes its declared cost, without knowing what the
+instruction computes. Then the whole program is scheduled again with the new costs.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Placement(NamedTuple):
-    """Who executes an instruction, and at what cost."""
+    """The engine that executes an instruction, and its cost."""
 
     engine: Engine
     cost: Cost
 
 
 def device_time_s(program: Program, place: Callable[[int], Placement]) -> float:
-    """The program's device time when instruction i costs what `place(i)` says."""
+    """The program's device time when instruction i has the placement `place(i)`."""
     scheduler = Scheduler(program.core)
     for index in range(len(program)):
         engine, cost = place(index)
@@ -43,17 +43,17 @@ def recorded(program: Program) -> list[Placement]:
 
 
 def scaled(cost: Cost, share: float) -> Cost:
-    """`share` of a cost: what one of several merged instructions carries."""
+    """`share` of a cost: the part of one of several merged instructions."""
     return replace(cost, interval_s=cost.interval_s * share, latency_s=cost.latency_s * share)
 
 
 def merged(
     instruction: Instruction, core: NeuronCore, factor: int, axis: str | None
 ) -> Placement | None:
-    """An equal part of one instruction that does the work of `factor`; None where illegal.
+    """The placement of one of `factor` instructions merged into one; None where that is illegal.
 
-    Its tiles grow along the free axis, those alone that have `axis` there if one is given, and lie
-    contiguously; each part carries its share of the interval and of the latency.
+    The merged instruction's contiguous tiles grow along the free axis; with `axis`, only tiles that
+    have it there. Each of the `factor` instructions carries an equal share of interval and latency.
     """
     wider: dict[str, Any] = {}
     for name, operand in instruction.operands.items():
@@ -69,9 +69,9 @@ def merged(
 
 
 def narrowed(instruction: Instruction, core: NeuronCore) -> Placement | None:
-    """The instruction with bfloat16 in place of float32 in SBUF; None where nothing legal is left.
+    """The instruction with bfloat16 in place of float32 in SBUF; None where that is illegal.
 
-    Inputs and results where that is legal, else inputs alone.
+    Inputs and results are changed where that is legal, else inputs alone.
     """
     in_sbuf = {
         name: _halved(tile)
@@ -88,7 +88,7 @@ def narrowed(instruction: Instruction, core: NeuronCore) -> Placement | None:
 
 
 def moved(instruction: Instruction, core: NeuronCore, engine: Engine) -> Placement | None:
-    """The instruction on `engine`; None where it cannot be named or the core refuses."""
+    """The instruction on `engine`; None where it has no such operand or the core refuses it."""
     if not hasattr(instruction, "engine") or engine not in instruction.engines:
         return None
     return _priced(_with(instruction, {"engine": engine}), core)

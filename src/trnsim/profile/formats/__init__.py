@@ -1,1 +1,1 @@
-"""Files that other programs read: Chrome's and Perfetto's traces, stored reports."""
+"""File formats: Chrome's and Perfetto's traces, stored reports."""

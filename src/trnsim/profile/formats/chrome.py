@@ -1,4 +1,4 @@
-"""Timelines -> Chrome's trace events in JSON: a process a core, a track an engine or a queue."""
+"""Timelines -> Chrome's trace events: a process per core, a track per engine or DMA queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trnsim.profile.formats.trace_events import (
     metadata,
     span,
 )
-from trnsim.profile.formats.tracks import CoreTracks, Slice
+from trnsim.profile.formats.tracks import CoreTracks, TrackSlice
 
 if TYPE_CHECKING:
     from trnsim.timing import Timeline
@@ -23,7 +23,7 @@ _NS_PER_US: Final = 1e3
 
 
 def chrome(timelines: Sequence[Timeline], title: str) -> str:
-    """The trace of a run, by core, as JSON."""
+    """The trace of a run as JSON; `timelines` are its cores'."""
     return as_json(
         event
         for rank, timeline in enumerate(timelines)
@@ -34,7 +34,7 @@ def chrome(timelines: Sequence[Timeline], title: str) -> str:
 def _core(core: CoreTracks, rank: int, title: str) -> Iterator[TraceEvent]:
     yield metadata("process_name", rank, name=f"{title}, {core.name}")
     place: dict[int, Point] = {}
-    waited: list[Slice] = []
+    waited: list[TrackSlice] = []
     for at, track in enumerate(core.tracks):
         yield metadata("thread_name", rank, at, name=track.name)
         for piece in core.slices(track):
@@ -51,7 +51,7 @@ def _core(core: CoreTracks, rank: int, title: str) -> Iterator[TraceEvent]:
             yield counter(quantity.name, rank, time_ns / _NS_PER_US, quantity.unit, value)
 
 
-def _told(core: CoreTracks, piece: Slice) -> dict[str, Any]:
+def _told(core: CoreTracks, piece: TrackSlice) -> dict[str, Any]:
     found: dict[str, Any] = {"instruction": piece.instruction, "operands": piece.operands}
     if piece.line is not None:
         found |= {"line": str(piece.line), "source": piece.source}

@@ -1,7 +1,7 @@
-"""Timelines -> a Perfetto trace: https://ui.perfetto.dev opens it, without sending it anywhere.
+"""Timelines -> a Perfetto trace, which https://ui.perfetto.dev opens without uploading it.
 
-A process is a core, a track an engine or a queue. Slices carry operands, source line and cause;
-arrows go from what was waited for to what waited.
+A process is a core, a track an engine or a DMA queue. Slices carry operands, source line and cause;
+arrows go from an instruction to those that waited for it.
 
 Source of the field numbers: perfetto, protos/perfetto/trace/perfetto_trace.proto.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from trnsim.profile.formats.protobuf import block, double, fixed64, number, text
-from trnsim.profile.formats.tracks import CoreTracks, Counter, Slice, Track
+from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,12 +37,12 @@ _INSTRUCTIONS_A_CORE: Final = 1 << 40
 
 
 def perfetto(timelines: Sequence[Timeline], title: str) -> bytes:
-    """The trace of a run, by core, as Perfetto's protocol buffers."""
+    """The trace of a run in Perfetto's protocol buffers; `timelines` are its cores'."""
     return b"".join(_Trace(timelines, title).packets())
 
 
 class _Trace:
-    """A trace in the making, with the strings that its packets name by number."""
+    """A trace being written, with the interned strings that its packets refer to by number."""
 
     def __init__(self, timelines: Sequence[Timeline], title: str) -> None:
         self._timelines = timelines
@@ -77,7 +77,7 @@ class _Trace:
         end = block(_EVENT, number(_TYPE, _END), on_track)
         for piece in core.slices(track):
             name = number(_NAME_IID, self._named(_EVENT_NAMES, piece.opcode))
-            # The flow of an instruction starts in it and ends in all that waited for it.
+            # An instruction's flow starts in its slice and ends in those that waited for it.
             flows = [fixed64(_FLOWS, first + piece.instruction + 1)]
             if piece.cause >= 0:
                 flows.append(fixed64(_ENDING_FLOWS, first + piece.cause + 1))
@@ -89,7 +89,7 @@ class _Trace:
             yield _packet(number(_TIMESTAMP, piece.start_ns), flags, new, event)
             yield _packet(number(_TIMESTAMP, piece.end_ns), flags, end)
 
-    def _annotations(self, core: CoreTracks, piece: Slice) -> list[bytes]:
+    def _annotations(self, core: CoreTracks, piece: TrackSlice) -> list[bytes]:
         words = {"operands": piece.operands}
         if piece.line is not None:
             words |= {"line": str(piece.line), "source": piece.source}
@@ -111,7 +111,7 @@ class _Trace:
         return block(_ANNOTATION, named, value)
 
     def _named(self, kind: int, value: str) -> int:
-        """The number of a string, told to the reader when it comes up first."""
+        """The number of an interned string; its first use also writes the string."""
         known = self._numbers.get((kind, value))
         if known is not None:
             return known

@@ -1,4 +1,4 @@
-"""The protocol buffers wire format, as far as a trace needs it: a message is its fields, joined.
+"""The part of the protocol buffers wire format that traces use: a message is its fields, joined.
 
 Source: protobuf.dev, Encoding: a field is a key (number * 8 + wire type) and a value.
 """
@@ -17,7 +17,7 @@ _WORD: Final = 1 << 64
 
 
 def varint(value: int) -> bytes:
-    """A whole number in groups of seven bits, lowest first; a negative one as 64 bits."""
+    """An integer in groups of seven bits, lowest first; a negative one as 64 bits."""
     value %= _WORD
     found = bytearray()
     while value > _SEVEN_BITS:
@@ -28,7 +28,7 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A field that holds a whole number: an int, a bool or an enum."""
+    """A field that holds an int, a bool or an enum."""
     return varint(field << 3 | _VARINT) + varint(value)
 
 

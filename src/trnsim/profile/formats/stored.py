@@ -1,7 +1,7 @@
-"""Reports that were stored: one JSON file for a kernel, with a profile for each target.
+"""Stored reports: one JSON file per kernel, with a profile for each target.
 
-A stored report opens without the kernel: it holds the source lines that it names. Its format has a
-version, and files of another one are refused, never guessed at.
+A stored report opens without the kernel, since it holds the source lines that it names. The format
+has a version, and files of another version are refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RUN: Final = "write one with trnsim run SCRIPT --report DIR"
 
 
 def report_of(runs: Sequence[Profiled]) -> Data:
-    """The report of one kernel: a profile for each of its runs, one a target."""
+    """The report of one kernel: a profile for each of its runs, one per target."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -44,12 +44,12 @@ def report_of(runs: Sequence[Profiled]) -> Data:
 
 
 def as_text(report: Data) -> str:
-    """The report as it is stored."""
+    """The content of a stored report's file."""
     return json.dumps(report, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def load(path: Path | str) -> Data:
-    """The report stored at `path`, or the only one in that folder.
+    """The report stored at `path`, or the only report in that folder.
 
     Raises:
         BadInput: no such file, none or several in the folder, another kind of file, or a report of
@@ -89,7 +89,7 @@ def _file(path: Path) -> Path:
 
 
 def summary_of(profile: Data) -> Summary:
-    """The summary that a stored profile holds."""
+    """The summary in a stored profile."""
     given: dict[str, Any] = dict(profile["summary"])
     given["engines"] = tuple(EngineUse(**use) for use in given["engines"])
     given["assumed"] = tuple(given["assumed"])

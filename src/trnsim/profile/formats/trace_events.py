@@ -1,6 +1,6 @@
-"""Chrome's trace events, of which every trace in that format here is made.
+"""Chrome's trace events; every trace in that format is written with these functions.
 
-chrome://tracing, Perfetto and others open them.
+chrome://tracing, Perfetto and others open such traces.
 
 Source: "Trace Event Format", Google: complete events (X), counters (C), flows (s, f), metadata (M);
 times are microseconds.
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 TraceEvent = dict[str, Any]
-"""One event, as JSON has it."""
+"""One event as a JSON object."""
 
 
 class Point(NamedTuple):
-    """A point of a trace: on which track of which process, and when."""
+    """A point of a trace: process, track and time."""
 
     process: int | str
     track: int | str
@@ -31,7 +31,7 @@ def span(
     told: Mapping[str, Any] | None = None,
     category: str = "",
 ) -> TraceEvent:
-    """A piece of a track; `told` is shown when it is selected."""
+    """A span of time on a track; viewers show `told` when it is selected."""
     event = {"ph": "X", "name": name, **_at(start), "dur": length_us}
     if category:
         event["cat"] = category
@@ -44,19 +44,19 @@ def counter(name: str, process: int | str, time_us: float, unit: str, value: flo
 
 
 def arrow(name: str, number: int | str, tail: Point, head: Point) -> tuple[TraceEvent, TraceEvent]:
-    """An arrow between the spans that begin at two points; its number is its own in the trace."""
+    """An arrow between the spans that begin at two points; `number` is unique in the trace."""
     flow = {"name": name, "cat": name, "id": number}
     # bp=e: the arrow ends at the span that begins there, not at the next one.
     return {"ph": "s", **flow, **_at(tail)}, {"ph": "f", "bp": "e", **flow, **_at(head)}
 
 
 def metadata(kind: str, process: int | str, track: int | str = 0, **told: Any) -> TraceEvent:
-    """What is told of a process or a track: its "process_name", its "thread_name" and others."""
+    """Metadata of a process or a track, such as "process_name" or "thread_name"."""
     return {"ph": "M", "name": kind, "pid": process, "tid": track, "args": told}
 
 
 def as_json(events: Iterable[TraceEvent]) -> str:
-    """A trace that viewers open."""
+    """The trace file's content."""
     trace = {"displayTimeUnit": "ns", "traceEvents": list(events)}
     return json.dumps(trace, allow_nan=False, separators=(",", ":"))
 

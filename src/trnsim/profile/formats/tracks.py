@@ -1,7 +1,8 @@
-"""A timeline as tracks, slices, counters and arrows: what every trace viewer shows.
+"""A timeline as tracks, slices, counters and arrows, from which every trace is written.
 
-A track is a compute engine or a DMA queue. Slices of one track never overlap: where transfers of a
-queue do, the queue has several tracks. A slice is as long as its instruction keeps the engine.
+A track is a compute engine or a DMA queue. Slices of one track never overlap: a queue with
+overlapping transfers has several tracks. A slice lasts as long as its instruction occupies the
+engine.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ if TYPE_CHECKING:
 _BYTES_PER_GB: Final = 1e9
 
 
-class Slice(NamedTuple):
+class TrackSlice(NamedTuple):
     """One instruction on a track.
 
     Attributes:
-        instruction: its number in the program.
+        instruction: its index in the program.
         opcode: its name in nki.isa.
-        start_ns: when it started.
-        end_ns: when its engine was free again.
-        readable_ns: when its result could be read.
-        operands: its operands in words.
+        start_ns: its start.
+        end_ns: the time at which its engine is free again.
+        readable_ns: the time from which its result can be read.
+        operands: its operands as text.
         line: the user's line, or None.
         source: that line's text, or "".
-        cause: the instruction on another track that it waited for last, or -1.
+        cause: the last instruction on another track that it waited for, or -1.
     """
 
     instruction: int
@@ -53,14 +54,14 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True)
 class Track:
-    """One row of a trace: its name, and the numbers of its instructions in order of time."""
+    """One row of a trace: its name, and the indices of its instructions in order of time."""
 
     name: str
     indices: Sequence[int]
 
 
 class Counter(NamedTuple):
-    """A quantity in steps: `values[i]` from `times_ns[i]` on."""
+    """A quantity as a step function: `values[i]` from `times_ns[i]` on."""
 
     name: str
     unit: str
@@ -85,7 +86,7 @@ class CoreTracks:
         self._texts = [line_text(line) for line in timeline.program.lines]
         self._track_of = {i: at for at, track in enumerate(self.tracks) for i in track.indices}
 
-    def slices(self, track: Track) -> Iterator[Slice]:
+    def slices(self, track: Track) -> Iterator[TrackSlice]:
         """The slices of a track, first to last."""
         core, program = self._core, self._core.program
         spans, own = core.spans, np.array(track.indices, np.int64)
@@ -100,7 +101,7 @@ class CoreTracks:
         for index, start, end, readable, line, cause in rows:
             checked = program.instruction(index)
             is_other = cause >= 0 and self._track_of[cause] != self._track_of[index]
-            yield Slice(
+            yield TrackSlice(
                 index,
                 checked.opcode,
                 start,
@@ -113,7 +114,7 @@ class CoreTracks:
             )
 
     def describe(self, index: int) -> str:
-        """An instruction in words: "#3 nc_matmul, Tensor Engine"."""
+        """An instruction as text: "#3 nc_matmul, Tensor Engine"."""
         checked = self._core.program.instruction(index)
         return f"#{index} {checked.opcode}, {checked.engine.label}"
 
@@ -129,7 +130,7 @@ class CoreTracks:
             yield from self._lanes(f"DMA {name}", moved.index[moved.queue == number])
 
     def _lanes(self, name: str, indices: Integers) -> Iterator[Track]:
-        """As many tracks as it takes for no slice to overlap another."""
+        """The fewest tracks on which no slices overlap."""
         spans = self._core.spans
         lanes: list[list[int]] = []
         free_ns: list[int] = []

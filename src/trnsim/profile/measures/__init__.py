@@ -1,1 +1,1 @@
-"""Figures of a timeline: what moved, when, how busy; each by its definition."""
+"""Figures of a timeline: bytes moved, rates, busy times; each by its definition."""

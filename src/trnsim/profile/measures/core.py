@@ -1,4 +1,4 @@
-"""One physical core of a run: its timeline in columns, what moved, and whole nanoseconds."""
+"""One physical core of a run: its timeline in columns, transfers, and times in nanoseconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NS_PER_S: Final = 1e9
 _RANK_SHIFT: Final = 40
-"""Instruction numbers stay below it, so that those of several cores do not meet."""
+"""Instruction indices stay below 2**40, so that the ids of several cores differ."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Core:
     """One physical core of a run.
 
     Attributes:
-        timeline: what it did, and when.
+        timeline: its timeline.
         rank: its number within the logical core.
     """
 
@@ -43,7 +43,7 @@ class Core:
 
     @cached_property
     def spans(self) -> Columns:
-        """When each instruction started and ended."""
+        """Start and end of each instruction."""
         return columns(self.timeline)
 
     @cached_property
@@ -59,7 +59,7 @@ class Core:
 
     @cached_property
     def totals(self) -> Totals:
-        """What each distinct instruction moves."""
+        """The traffic of each distinct instruction."""
         return Totals(self.program)
 
     @cached_property
@@ -75,7 +75,7 @@ class Core:
         return throughput(moved.start_s, moved.end_s, in_hbm[self.spans.which[moved.index]])
 
     def ids(self, indices: Integers) -> list[int]:
-        """Identifiers of instructions, unique among all cores."""
+        """Ids of instructions, unique among all cores."""
         return [int(index) + (self.rank << _RANK_SHIFT) for index in indices]
 
     def ranks(self, rows: int) -> list[int]:

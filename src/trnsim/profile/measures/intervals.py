@@ -1,4 +1,4 @@
-"""Unions of intervals of time: when at least one of several things happens."""
+"""Unions of time intervals."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class Intervals(NamedTuple):
-    """Intervals that do not touch, first to last."""
+    """Disjoint intervals in order of time."""
 
     start_s: Seconds
     end_s: Seconds
 
     @property
     def total_s(self) -> float:
-        """The length of all of them."""
+        """The sum of their lengths."""
         return float((self.end_s - self.start_s).sum())
 
 

@@ -1,4 +1,4 @@
-"""Time by source line: what each line of the user's program costs."""
+"""Time by source line of the user's program."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """What one source line costs.
+    """The time of one source line.
 
     Attributes:
         line: the line, or None for instructions that no line issued.
-        text: the line itself, or "" where its file cannot be read.
-        instructions: how many it issued.
-        busy_s: time for which they kept their engines busy, added up over engines.
+        text: the line's text, or "" where its file cannot be read.
+        instructions: number of instructions that it issued.
+        busy_s: busy time of their engines, added up over engines.
         critical_s: the line's part of the critical path; over all lines, the device time.
-        waiting_s: the part of that in which the engine was done and its result awaited.
+        waiting_s: the part of `critical_s` in which the engine was done and its result awaited.
     """
 
     line: SourceLine | None

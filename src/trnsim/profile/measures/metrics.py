@@ -1,8 +1,8 @@
 """The 101 figures of Neuron Explorer's Summary table, each by its definition.
 
 An instruction lasts from its start until its result can be read; its engine is active while it can
-take nothing else. Neither the launch nor anything on the host counts. Where the model holds nothing
-behind a name its value is None, and `missing` says why.
+take no other instruction. Neither the launch nor anything on the host counts. A figure that the
+timing model cannot give is None, and `missing` says why.
 
 Source of every definition: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst,
 Summary.
@@ -59,7 +59,7 @@ class Metrics:
 
     Attributes:
         values: all 101 by name, in the table's order; times in seconds, shares in percent.
-        missing: why, for each that is None.
+        missing: the reason for each that is None.
     """
 
     values: Values
@@ -80,7 +80,7 @@ def measure(timeline: Timeline) -> Metrics:
 
 
 def peak_flop_per_s(core: NeuronCore) -> float:
-    """Two operations a processing element a cycle, in BF16."""
+    """``2 * rows * columns * clock``: a multiplication and an addition per PE and cycle, BF16."""
     return 2 * core.pe_rows * core.pe_columns * core.tensor_clock_hz
 
 
@@ -95,7 +95,7 @@ _Section = tuple[Values, dict[str, str]]
 
 
 class _Work:
-    """What several sections ask of a timeline."""
+    """Quantities of a timeline that several sections use."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -118,11 +118,11 @@ class _Work:
 
     @cached_property
     def model_flops(self) -> int:
-        """Operations that are not transposes: what a kernel's matmuls are for."""
+        """FLOPs that are not transposes."""
         return self.totals.of("flops") - self.totals.of("transpose_flops")
 
     def active_s(self, chosen: npt.NDArray[np.bool_]) -> float:
-        """Time in which at least one of the chosen instructions keeps its engine."""
+        """Time in which at least one of the chosen instructions occupies its engine."""
         return union(self.spans.start_s[chosen], self.spans.busy_until_s[chosen]).total_s
 
     def lasted_s(self, chosen: npt.NDArray[np.bool_]) -> float:
@@ -130,7 +130,7 @@ class _Work:
         return float((self.spans.end_s - self.spans.start_s)[chosen].sum())
 
     def percent(self, part: float) -> float:
-        """`part` of the total time."""
+        """`part` of the total time, in percent."""
         return _percent(part, self.total_s)
 
 
@@ -204,7 +204,7 @@ def _memory(work: _Work) -> _Section:
     totals = work.totals
     in_hbm = [use for use in work.program.uses.values() if use.memory is Memory.HBM]
     inputs = sum(use.nbytes for use in in_hbm if use.first_write < 0)
-    # What the kernel writes and reads again is its own scratch space.
+    # A tensor that the kernel writes and reads again is its scratch space.
     outputs = sum(use.nbytes for use in in_hbm if use.first_write >= 0 and not use.reads)
     available = hbm_stack_bytes_per_s(work.core) * work.total_s
     to_sbuf = totals.column("psum_to_sbuf_bytes")
@@ -215,7 +215,7 @@ def _memory(work: _Work) -> _Section:
         "psum_write_bytes": totals.of("psum_write_bytes"),
         "psum_read_sbuf_write_bytes": totals.of("psum_to_sbuf_bytes"),
         "psum_read_sbuf_write_count": int(totals.counts[to_sbuf > 0].sum()),
-        # A kernel runs as it is written: what does not fit is an error, never spilled.
+        # A kernel that does not fit is an error: nothing is spilled.
         "spill_save_bytes": 0,
         "spill_reload_bytes": 0,
         "inputs_and_weights_size_bytes": inputs,
@@ -246,7 +246,7 @@ def _transfers(work: _Work) -> _Section:
 
 
 def _dma_by_type(work: _Work) -> _Section:
-    """Static, software and hardware descriptors; unknown where the compiler would decide."""
+    """Figures by type of descriptor; "unknown" where the compiler would decide."""
     moved = transfers(work.timeline)
     undecided = int(moved.of_type(UNKNOWN).sum())
     prefixes = {

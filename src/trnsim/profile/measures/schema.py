@@ -1,7 +1,7 @@
-"""Neuron Explorer's tables as data: the names and types of their columns, in its order.
+"""The columns of Neuron Explorer's tables: names and types, in its order.
 
-Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst. What its page writes as
-"number (float)" is float32 here, "integer (int64)" is int64, and so on.
+Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst. Its "number (float)" is
+float32 here, its "integer (int64)" is int64, and so on.
 """
 
 from __future__ import annotations

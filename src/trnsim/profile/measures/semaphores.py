@@ -1,8 +1,8 @@
-"""Semaphore updates of a program: what one engine tells another.
+"""Semaphore updates between the engines of a program.
 
-An instruction that another engine waits for raises, when it is complete, the semaphore between the
-two engines. These are the waits that the timeline charges `engine_semaphore_s` for; the semaphores
-that a compiler would assign, and share, are not known.
+When an instruction that another engine waits for is complete, it raises the semaphore between the
+two engines. The timeline charges `engine_semaphore_s` for these waits; which semaphores a compiler
+would assign and share is not known.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Waits(NamedTuple):
-    """Who waits for whom: instruction `later[i]` for `earlier[i]`, in issue order."""
+    """Dependences: instruction `later[i]` waits for `earlier[i]`, in issue order."""
 
     earlier: Integers
     later: Integers
@@ -43,5 +43,5 @@ def updates(program: Program) -> Waits:
 
 
 def count_updates(program: Program) -> int:
-    """How many semaphore updates the program makes."""
+    """The number of semaphore updates of a program."""
     return len(updates(program).earlier)

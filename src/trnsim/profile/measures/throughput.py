@@ -1,4 +1,4 @@
-"""Bytes per second over time: what transfers that overlap move together."""
+"""Bytes per second over time, summed over overlapping transfers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 class Throughput(NamedTuple):
-    """A rate in steps: `bytes_per_s[i]` from `time_s[i]` on, `total_bytes[i]` moved until then."""
+    """A rate as a step function.
+
+    `bytes_per_s[i]` holds from `time_s[i]` on; `total_bytes[i]` were moved before.
+    """
 
     time_s: Seconds
     bytes_per_s: Seconds
@@ -26,7 +29,7 @@ def throughput(start_s: Seconds, end_s: Seconds, nbytes: Integers) -> Throughput
     time_s, place = np.unique(np.concatenate([start_s, end_s]), return_inverse=True)
     change = np.zeros(len(time_s))
     np.add.at(change, place, np.concatenate([rate, -rate]))
-    # What starts and ends cancels only up to rounding.
+    # Rates that start and end cancel only up to rounding.
     bytes_per_s = np.maximum(np.cumsum(change), 0.0)
     bytes_per_s[bytes_per_s < rate.min(initial=np.inf) / 2] = 0.0
     moved = np.concatenate([np.zeros(1), np.cumsum(bytes_per_s[:-1] * np.diff(time_s))])

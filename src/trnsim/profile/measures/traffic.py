@@ -1,7 +1,7 @@
-"""What each distinct instruction moves and multiplies: bytes by memory, FLOPs by kind.
+"""Traffic of each distinct instruction: bytes by memory, FLOPs by kind.
 
-Everything follows from what an instruction declares: its operands, its cost and its movement. No
-rule here knows an instruction by its class.
+Everything follows from an instruction's declared operands, cost and movement; no rule here names an
+instruction's class.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MX_WEIGHT: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What one instruction moves and multiplies.
+    """Bytes and FLOPs of one instruction.
 
     Attributes:
         hbm_read_bytes: read from HBM.
@@ -36,9 +36,9 @@ class Traffic:
         sbuf_write_bytes: written to SBUF.
         psum_read_bytes: read from PSUM.
         psum_write_bytes: written to PSUM.
-        flops: operations of the Tensor Engine, transposes included.
-        transpose_flops: those of transposes.
-        bf16_weight: BF16 operations that take as long as one of these.
+        flops: FLOPs of the Tensor Engine, transposes included.
+        transpose_flops: FLOPs of transposes.
+        bf16_weight: number of BF16 FLOPs that take as long as one of these.
     """
 
     hbm_read_bytes: int
@@ -53,12 +53,12 @@ class Traffic:
 
     @property
     def psum_to_sbuf_bytes(self) -> int:
-        """Bytes that it reads from PSUM where it writes to SBUF."""
+        """Bytes read from PSUM by an instruction that writes to SBUF."""
         return self.psum_read_bytes if self.sbuf_write_bytes else 0
 
 
 def traffic_of(checked: Checked, core: NeuronCore) -> Traffic:
-    """What one instruction moves and multiplies on a core."""
+    """The traffic of one instruction on a core."""
     read, written = dict.fromkeys(Memory, 0), dict.fromkeys(Memory, 0)
     for operand, tile in checked.instruction.tiles():
         if operand.access in LOOKS:
@@ -66,7 +66,7 @@ def traffic_of(checked: Checked, core: NeuronCore) -> Traffic:
         if operand.access in CHANGES:
             written[tile.memory] += tile.nbytes
     flops = round(checked.cost.flops)
-    # What the Tensor Engine merely moves, it transposes.
+    # The only data movement of the Tensor Engine is a transpose.
     is_transpose = checked.engine is Engine.tensor and checked.instruction.movement() is not None
     return Traffic(
         read[Memory.HBM],
@@ -97,8 +97,8 @@ class Totals:
     """Sums over all issued instructions of a program.
 
     Attributes:
-        per: what each distinct instruction moves.
-        counts: how often each was issued.
+        per: the traffic of each distinct instruction.
+        counts: the number of times that each was issued.
     """
 
     def __init__(self, program: Program) -> None:
@@ -111,7 +111,7 @@ class Totals:
         return int(np.dot(self.column(name), self.counts))
 
     def weighted(self, name: str) -> int:
-        """Likewise, in BF16-equivalent operations."""
+        """The sum of a property in BF16-equivalent FLOPs."""
         weights = np.array([traffic.bf16_weight for traffic in self.per], np.float64)
         return round(float(np.dot(self.column(name) * weights, self.counts)))
 

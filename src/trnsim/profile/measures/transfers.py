@@ -1,9 +1,9 @@
 """The DMA transfers of a timeline, as columns.
 
-One row is one DMA instruction. It transfers while it holds the engines: from its start to the end
-of its interval; the fixed latency around it moves nothing. The model spreads a transfer evenly over
-the DMA engines that it can use, at least a partition (a row, in HBM) on each, and that share of one
-engine is what we call a packet.
+One row is one DMA instruction. It moves bytes while it occupies the engines: from its start to the
+end of its interval, without its fixed latency. The model spreads a transfer evenly over the DMA
+engines that it can use, at least a partition (a row, in HBM) on each; the share of one engine is
+called a packet.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOFTWARE: Final = "software_dynamic"
 HARDWARE: Final = "hardware_dynamic"
 UNKNOWN: Final = "unknown"
 QUEUE_TYPES: Final = (STATIC, SOFTWARE, HARDWARE, UNKNOWN)
-"""Who makes the descriptors. Source: profile-schema-reference.rst, DmaQueueType; nki-dge.rst."""
+"""By the maker of descriptors. Source: profile-schema-reference.rst, DmaQueueType; nki-dge.rst."""
 
 _TYPE_OF: Final = {
     DgeMode.none: STATIC,
@@ -41,18 +41,18 @@ _SUFFIXES: Final = {STATIC: "Static", SOFTWARE: "DynamicSW", HARDWARE: "DynamicH
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """All DMA transfers of a timeline, one array a property, in issue order.
+    """All DMA transfers of a timeline in issue order, one array per property.
 
     Attributes:
-        index: the instruction that is the transfer.
-        start_s: when it began to move bytes.
-        end_s: when it had moved them.
+        index: the index of the DMA instruction.
+        start_s: the time at which it begins to move bytes.
+        end_s: the time at which it has moved them.
         read_bytes: bytes read at its source.
         write_bytes: bytes written at its destination.
-        packets: DMA engines that share it.
+        packets: number of DMA engines that share it.
         queue_type: its place in `QUEUE_TYPES`.
         queue: its place in `queues`.
-        queues: names of the queues that the kernel used, by engine that triggers and type.
+        queues: names of the queues that the kernel uses, by triggering engine and type.
     """
 
     index: Integers
@@ -71,7 +71,7 @@ class Transfers:
         return np.asarray(np.maximum(self.read_bytes, self.write_bytes))
 
     def of_type(self, queue_type: str) -> npt.NDArray[np.bool_]:
-        """Which transfers have descriptors of this type."""
+        """A mask of the transfers with descriptors of this type."""
         return np.asarray(self.queue_type == QUEUE_TYPES.index(queue_type))
 
 
@@ -104,7 +104,7 @@ def transfers(timeline: Timeline) -> Transfers:
 
 
 def _queue_name(instruction: Instruction, queue_type: str) -> str:
-    """As Neuron names queues: q, the engine that triggers, the type ("qSyncDynamicHW")."""
+    """Neuron's name of a queue: q, the triggering engine, the type ("qSyncDynamicHW")."""
     engine = getattr(instruction, "engine", Engine.unknown)
     who = "" if engine is Engine.unknown else engine.label.split(" ", maxsplit=1)[0]
     return f"q{who}{_SUFFIXES[queue_type]}" if who or _SUFFIXES[queue_type] else "qDefault"

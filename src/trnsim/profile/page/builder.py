@@ -1,7 +1,7 @@
-"""Pages as one HTML file each: a shell with the colours, panels and tables that all pages share.
+"""The builder of HTML pages, one file each: a shell, panels and tables that all pages share.
 
-No network, no server: everything that a page shows is in its file. What is put into a template is
-never searched for markers, and text becomes markup only where it was escaped.
+A page needs no network and no server. Text put into a template is not searched for markers, and is
+always escaped.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def page(title: str, body: str, style: str = "") -> str:
 
 
 def panel(heading: str, content: str) -> str:
-    """A part of a page under a heading, which is text; `content` is markup."""
+    """A panel of a page: `heading` is text, `content` is markup."""
     return f'<section class="panel"><h2>{escape(heading)}</h2>{content}</section>\n'
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of text; the first column names, the others are figures."""
+    """A table of text: the first column holds names, the others figures."""
     lines = [_cells("th", header), *(_cells("td", row) for row in rows)]
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 

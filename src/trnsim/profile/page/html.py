@@ -1,8 +1,8 @@
-"""A kernel's report as a page: data in columns, and a script that draws them.
+"""A kernel's report as an HTML page: data in columns, and a script that draws them.
 
-The script draws what is visible and merges spans narrower than a pixel, so that a hundred thousand
-instructions stay usable. Text from the user's program reaches the page as JSON without any
-character that HTML reads, and the script writes it as text, never as markup.
+The script draws only what is visible and merges spans narrower than a pixel, so that pages of a
+hundred thousand instructions stay usable. Text from the user's program reaches the page as JSON
+with all of HTML's special characters escaped, and the script writes it as text, never as markup.
 """
 
 from __future__ import annotations

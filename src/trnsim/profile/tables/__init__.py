@@ -1,7 +1,7 @@
 """Timelines -> the tables of Neuron Explorer's schema, as columns.
 
-Every column of a table is there; one of which the emulator knows nothing is null, and the Warning
-table says so. Timestamps are nanoseconds from the first instruction on.
+Tables have all of their columns; a column that the emulator cannot fill is null, and the Warning
+table lists it. Timestamps are nanoseconds from the first instruction on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def explorer_tables(
 
 
 def _joined(parts: list[Table]) -> Table:
-    """Tables of several cores below each other; one without rows may lack columns."""
+    """Tables of several cores joined; a table without rows may lack columns."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: [value for part in parts for value in part.get(name, ())] for name in names}
 

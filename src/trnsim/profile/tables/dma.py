@@ -1,7 +1,7 @@
 """DmaPacket, DmaPacketAggregated, DmaQueuesInfo, DmaUsage, HbmUsage.
 
-A packet is what one DMA engine moves of one transfer (`profile.transfers`); an aggregated row is
-the transfer. A queue is named after the engine that triggers it and who makes its descriptors.
+A packet is one DMA engine's share of a transfer (`profile.measures.transfers`); an aggregated row
+is the transfer. A queue is named after the engine that triggers it and the maker of descriptors.
 
 Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def packets(core: Core) -> Table:
-    """One row a transfer and DMA engine; the bytes of a transfer are shared out evenly."""
+    """One row per transfer and DMA engine; the engines share the bytes evenly."""
     moved = core.transfers
     row = np.repeat(np.arange(len(moved.index)), moved.packets)
     first = np.repeat(np.cumsum(moved.packets) - moved.packets, moved.packets)
@@ -54,7 +54,7 @@ def packets(core: Core) -> Table:
 
 
 def aggregated(core: Core) -> Table:
-    """One row a transfer, with the shape of what it reads and writes."""
+    """One row per transfer, with the shapes that it reads and writes."""
     moved = core.transfers
     start, end = ns(moved.start_s), ns(moved.end_s)
     which = core.spans.which[moved.index].tolist()
@@ -94,7 +94,7 @@ _ENDS = (
 
 
 def _ends(instruction: Instruction) -> dict[str, Any]:
-    """Where a transfer reads and writes; of several tiles, the first."""
+    """Source and destination of a transfer; of several tiles, the first."""
     looked, changed = instruction.accesses()
     found: dict[str, Any] = {
         "source": f"[{looked[0].memory.value}]" if looked else "",
@@ -118,7 +118,7 @@ def _shape(tiles: list[Tile]) -> dict[str, Any]:
 
 
 def queues(core: Core) -> Table:
-    """One row a queue and DMA engine."""
+    """One row per queue and DMA engine."""
     moved = core.transfers
     engines = range(int(core.program.core.dma_engines))
     kinds = {
@@ -137,13 +137,13 @@ def queues(core: Core) -> Table:
 
 
 def dma_usage(core: Core) -> Table:
-    """Bytes a second of all transfers, where that changes."""
+    """Bytes per second of all transfers: one row per change."""
     moved = core.transfers
     return _usage(core, throughput(moved.start_s, moved.end_s, moved.bytes))
 
 
 def hbm_usage(core: Core) -> Table:
-    """Bytes a second into and out of HBM, where that changes."""
+    """Bytes per second into and out of HBM: one row per change."""
     return _usage(core, core.hbm)
 
 
@@ -157,7 +157,7 @@ def _usage(core: Core, found: Throughput) -> Table:
 
 
 def _share(nbytes: Any, packets: Any, at: Any) -> Any:
-    """Packet `at` of `packets`: the first ones take what does not divide."""
+    """Bytes of packet `at` of `packets`; the first packets take the remainder."""
     return nbytes // packets + (at < nbytes % packets)
 
 

@@ -34,7 +34,7 @@ _LIMIT_STEPS: Final = 32
 
 
 def instructions(core: Core) -> Table:
-    """One row an instruction of a compute engine, from its start until its result can be read."""
+    """One row per instruction of a compute engine, from its start until its result can be read."""
     spans, program, index = core.spans, core.program, core.computes
     which = spans.which[index]
     start, end = ns(spans.start_s[index]), ns(spans.end_s[index])
@@ -61,7 +61,7 @@ def instructions(core: Core) -> Table:
 
 
 def _facts(checked: Checked, traffic: Traffic) -> dict[str, Any]:
-    """What equal instructions share."""
+    """The columns that are the same for equal instructions."""
     kind = None
     if traffic.flops:
         kind = "TRANSPOSE" if traffic.transpose_flops else "REGULAR"
@@ -84,7 +84,7 @@ def _facts(checked: Checked, traffic: Traffic) -> dict[str, Any]:
 
 
 def _order(core: Core) -> tuple[Integers, Any]:
-    """Place of each compute instruction on its engine, and how long that stood idle before."""
+    """Index of each compute instruction on its engine, and the engine's idle time before it."""
     spans, index = core.spans, core.computes
     engines = core.engine_of[index]
     counters = np.zeros(len(index), np.int64)
@@ -98,7 +98,7 @@ def _order(core: Core) -> tuple[Integers, Any]:
 
 
 def flows(core: Core) -> Table:
-    """One row a dependence: `out` waits for `in`."""
+    """One row per dependence: `out` waits for `in`."""
     found = waits(core.program)
     spans = core.spans
     gap_s = spans.start_s[found.later] - spans.end_s[found.earlier]
@@ -114,7 +114,7 @@ def flows(core: Core) -> Table:
 
 
 def semaphore_updates(core: Core) -> Table:
-    """One row an update, when the instruction that another engine waits for is complete."""
+    """One row per update, at the time when the awaited instruction is complete."""
     found = updates(core.program)
     order = np.argsort(core.spans.end_s[found.earlier], kind="stable")
     earlier, later = found.earlier[order], found.later[order]
@@ -146,7 +146,7 @@ def _engine(core: Core, index: int) -> str:
 
 
 def active_times(core: Core) -> Table:
-    """One row a stretch of time in which a compute engine takes nothing else."""
+    """One row per stretch of time in which a compute engine is active."""
     starts: list[int] = []
     ends: list[int] = []
     engines: list[str] = []
@@ -168,7 +168,7 @@ def active_times(core: Core) -> Table:
 
 
 def throttles(core: Core) -> Table:
-    """One row an eighth of each ramp of the Tensor Engine, at the limit k / n that it has there."""
+    """One row per eighth of each clock ramp of the Tensor Engine, with its limit k / n there."""
     found = core.timeline.throttled(_RAMP_PARTS)
     starts = ns(np.array([start_s for start_s, _, _ in found], np.float64)).tolist()
     return {
@@ -182,7 +182,7 @@ def throttles(core: Core) -> Table:
 
 
 def opcodes(core: Core) -> Table:
-    """One row an engine and opcode."""
+    """One row per engine and opcode."""
     spans, program = core.spans, core.program
     kinds = sorted({(c.engine.name, c.opcode) for c in program.checked if c.engine.name != "dma"})
     rows: list[tuple[str, str, int, int, int, float]] = []

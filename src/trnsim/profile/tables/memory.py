@@ -1,7 +1,7 @@
 """SbufUsage, PsumUsage, SbufAllocation, TensorInfo.
 
-A tensor lives from the start of its first write to the end of its last use. Tensors that the kernel
-gave no address have none: their rows say how large, where from and for how long.
+A tensor lives from the start of its first write to the end of its last use. Rows of tensors without
+an address in the kernel have none; they give size, origin and lifetime.
 
 Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
 """
@@ -26,7 +26,7 @@ _PERCENT: Final = 100.0
 
 
 def sbuf_usage(core: Core) -> Table:
-    """How full SBUF is, where that changes: on average and in four partitions."""
+    """The share of SBUF in use, on average and in four partitions: one row per change."""
     uses = _uses(core, Memory.SBUF)
     capacity = int(core.program.core.sbuf_partition_bytes)
     weights = {
@@ -39,7 +39,7 @@ def sbuf_usage(core: Core) -> Table:
 
 
 def psum_usage(core: Core) -> Table:
-    """How full PSUM is, where that changes; a tensor without an address has no bank."""
+    """The share of PSUM in use: one row per change; a tensor without an address has no bank."""
     psum = core.program.core
     return _usage(core, _uses(core, Memory.PSUM), psum.psum_banks * psum.psum_bank_bytes, {})
 
@@ -47,7 +47,10 @@ def psum_usage(core: Core) -> Table:
 def _usage(
     core: Core, uses: list[StorageUse], capacity: int, weights: dict[str, list[int]]
 ) -> Table:
-    """Shares of `capacity` bytes a partition that the weights of the living tensors take."""
+    """The share of `capacity` bytes per partition that live tensors take, on average.
+
+    Each entry of `weights`, bytes by tensor, gives a further column with a share of its own.
+    """
     spans = core.spans
     first = np.array([use.first_write for use in uses], np.int64)
     last = np.array([use.last_use for use in uses], np.int64)
@@ -66,7 +69,7 @@ def _usage(
 
 
 def sbuf_allocations(core: Core) -> Table:
-    """One row a tensor and sampled partition: from when to when, and who wrote it first."""
+    """One row per tensor and sampled partition: its lifetime, and its first write."""
     rows = [
         {"partition": partition, **_allocation(core, use)}
         for use in _uses(core, Memory.SBUF)
@@ -99,7 +102,7 @@ def _allocation(core: Core, use: StorageUse) -> dict[str, Any]:
 
 
 def tensors(core: Core) -> Table:
-    """One row a tensor in HBM, with how often it was read: a factor of 2 is a reload."""
+    """One row per tensor in HBM, with the number of times that it was read (2 means a reload)."""
     uses = _uses(core, Memory.HBM)
     return {
         "variable_name": [use.name or None for use in uses],
@@ -114,7 +117,7 @@ def tensors(core: Core) -> Table:
 
 
 def _role(use: StorageUse) -> str | None:
-    """IN was there before, OUT is written and not read again; the rest is scratch space."""
+    """IN for a tensor never written, OUT for one never read again, None for scratch space."""
     if use.first_write < 0:
         return "IN"
     return None if use.reads else "OUT"

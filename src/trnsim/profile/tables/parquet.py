@@ -1,6 +1,6 @@
 """Tables -> Parquet files: TABLE.parquet in a folder, with the names and types of the schema.
 
-pyarrow writes them; it is an extra, `trnsim[parquet]`, and is imported here alone.
+pyarrow writes them. It is an extra, `trnsim[parquet]`, and is imported only here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_available() -> bool:
 
 
 def write_tables(found: Mapping[str, Table], folder: Path | str) -> Path:
-    """`folder` with a Parquet file for each table, each whole or not at all.
+    """Write a Parquet file for each table to `folder`, each whole or not at all; `folder`.
 
     Raises:
         BadInput: without pyarrow, or where the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Metadata and Warning: what the tables are of, and what they do not know.
+"""Metadata and Warning: the run behind the tables, and columns without data.
 
 Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
 """

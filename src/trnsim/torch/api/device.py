@@ -46,7 +46,7 @@ from trnsim.torch.api.streams import (
     set_stream,
     stream,
 )
-from trnsim.torch.dispatch.policy import host_fallbacks, set_policy
+from trnsim.torch.dispatch.fallback_policy import host_fallbacks, set_policy
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:

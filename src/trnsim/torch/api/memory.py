@@ -13,9 +13,9 @@ import torch
 from trnsim.device.hbm import device_memory
 from trnsim.device.program_line import program_line
 from trnsim.torch.api.core_index import Device, core_index
+from trnsim.torch.device_errors import OperatorNotModelled, OutOfDeviceMemory
 from trnsim.torch.dispatch.alias import neuron_alias
-from trnsim.torch.dispatch.policy import LACKING, admit
-from trnsim.torch.faults import OperatorNotModelled, OutOfDeviceMemory
+from trnsim.torch.dispatch.fallback_policy import LACKING, admit
 
 if TYPE_CHECKING:
     from torch import Tensor

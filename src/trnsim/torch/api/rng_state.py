@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from trnsim.device.program_line import program_line
-from trnsim.torch.faults import BadState
+from trnsim.torch.device_errors import BadState
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -68,12 +68,12 @@ class Opened:
         """All tensors by name."""
         return {name: self.get_tensor(name) for name in self._opened.keys()}  # noqa: SIM118  no dict
 
-    def get_slice(self, name: str) -> Slice:
+    def get_slice(self, name: str) -> TensorSlice:
         """A tensor of which a part can be read."""
-        return Slice(self._opened.get_slice(name), self._device)
+        return TensorSlice(self._opened.get_slice(name), self._device)
 
 
-class Slice:
+class TensorSlice:
     """A tensor in a file; indexing reads the part, onto the device."""
 
     def __init__(self, whole: Any, device: torch.device) -> None:

@@ -23,10 +23,10 @@ from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import Imported, import_graph, is_lowered
 from trnsim.torch.compile.host_run import on_host
-from trnsim.torch.dispatch.exact import mode
+from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.dispatch.launches import in_graph
-from trnsim.torch.faults import OutOfDeviceMemory
-from trnsim.torch.whereabouts import whereabouts
+from trnsim.torch.dispatch.numerics_mode import mode
+from trnsim.torch.scope_tracker import scope_tracker
 
 _ADVICE: Final = (
     "every new shape is compiled again, which takes AWS's compiler minutes: pad inputs to a few\n"
@@ -35,7 +35,7 @@ _ADVICE: Final = (
 
 
 _ROOM: Final = Path(__file__).parents[1]
-_TRACED: Final = ("custom_ops.py", "launches.py", "whereabouts.py")
+_TRACED: Final = ("custom_ops.py", "launches.py", "scope_tracker.py")
 """Where a program's own calls, and its modules, pass on their way into a graph."""
 _ROOMS: Final = ("device", "dtypes", "graph", "isa", "lower", "memory", "timing")
 _NOT_TRACED: Final = (
@@ -105,7 +105,7 @@ def _runner(
             is_whole = mode.kind == "fast" and not mode.is_stochastic
             with without_recording():  # its operators are timed as this graph
                 found = (whole if is_whole else module)(*args)
-            note(one, core, whereabouts.scope)
+            note(one, core, scope_tracker.scope)
         return found
 
     return run

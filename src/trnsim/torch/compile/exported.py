@@ -22,10 +22,10 @@ from trnsim.device.device_core import device_core
 from trnsim.errors import BadInput
 from trnsim.files import check_readable
 from trnsim.lower import costs, memory_plan
-from trnsim.profile.words import bytes_words
+from trnsim.profile.units import bytes_text
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
-from trnsim.torch.faults import OutOfDeviceMemory
+from trnsim.torch.device_errors import OutOfDeviceMemory
 
 _UNKNOWN_CLASS: Final = re.compile(r"(?P<module>[\w.]+)\.\w+(?= in pytree is not registered)")
 _UNKNOWN_OPERATOR: Final = re.compile(r"(?<=failed to resolve )torch\.ops\.[\w.]+")
@@ -44,8 +44,8 @@ def compile_program(path: Path, target: str) -> CompiledProgram:
     device = device_core(arch.target(target))
     if plan.peak_bytes > device.hbm_bytes:
         raise OutOfDeviceMemory(
-            f"{path.name} needs {bytes_words(plan.peak_bytes)} of HBM at its peak; a NeuronCore of "
-            f"{target} has {bytes_words(device.hbm_bytes)}\n{plan.table()}",
+            f"{path.name} needs {bytes_text(plan.peak_bytes)} of HBM at its peak; a NeuronCore of "
+            f"{target} has {bytes_text(device.hbm_bytes)}\n{plan.table()}",
             fix="shard the model, or export it for a smaller batch",
             source=device.source,
         )

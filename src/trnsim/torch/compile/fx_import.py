@@ -18,7 +18,7 @@ from trnsim.graph import Graph, Value
 from trnsim.graph.decompositions import DECOMPOSITIONS
 from trnsim.graph.decompositions.build import Build, Unlowered
 from trnsim.graph.ops.calls import CustomCall
-from trnsim.torch.aten.calls import plain_name, tensors_in, values_in
+from trnsim.torch.aten.operator_call import plain_name, tensors_in, values_in
 from trnsim.torch.aten.spec import Spec, spec_of
 from trnsim.torch.dispatch.launches import kernel_call
 

@@ -24,7 +24,7 @@ from trnsim.torch.compile.host_graph import callable_of
 from trnsim.torch.dispatch import attention, factories
 from trnsim.torch.dispatch.alias import host_alias, neuron_alias
 from trnsim.torch.dispatch.contracts import read_contract
-from trnsim.torch.dispatch.policy import LACKING, admit
+from trnsim.torch.dispatch.fallback_policy import LACKING, admit
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 _HOST_FORMS: Final = attention.HOST_FORMS | factories.HOST_FORMS

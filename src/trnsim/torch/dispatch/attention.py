@@ -23,7 +23,7 @@ from trnsim.torch.call_recording import noted
 from trnsim.torch.clients.imports import when_imported
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.contracts import read_contract
-from trnsim.torch.dispatch.shapes import shape_kernel
+from trnsim.torch.dispatch.shape_kernels import shape_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,9 +13,9 @@ from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
 from trnsim.torch.call_recording import note_transfer
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.dispatch.exact import mode
-from trnsim.torch.dispatch.policy import LACKING, admit
-from trnsim.torch.dispatch.rounding import ROUNDED, rounded
+from trnsim.torch.dispatch.fallback_policy import LACKING, admit
+from trnsim.torch.dispatch.numerics_mode import mode
+from trnsim.torch.dispatch.stochastic_rounding import ROUNDED, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

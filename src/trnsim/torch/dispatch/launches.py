@@ -22,12 +22,12 @@ from trnsim.errors import NotModelled
 from trnsim.nki.kernel import Kernel, launchers
 from trnsim.torch import pytorch
 from trnsim.torch.api.memory import place, require
+from trnsim.torch.device_errors import MixedDevices
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.dispatch.exact import mode
 from trnsim.torch.dispatch.nki_calls import call_of_kernel, results_of
-from trnsim.torch.faults import MixedDevices
+from trnsim.torch.dispatch.numerics_mode import mode
 from trnsim.torch.pytorch import DEVICE_TYPE
-from trnsim.torch.whereabouts import whereabouts
+from trnsim.torch.scope_tracker import scope_tracker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,7 +82,7 @@ def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]
     core = _core(call, tensors)
     with pytorch.profiler_scope(call.name):
         results, outline = _computed(call, tensors, core)
-        note(call, core, whereabouts.scope)
+        note(call, core, scope_tracker.scope)
     written = [tensors[position] for position in outline.written]
     for tensor in written:
         torch.autograd.graph.increment_version(tensor)

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 
 from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
-from trnsim.torch.faults import CollectiveRefused
+from trnsim.torch.device_errors import CollectiveRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ REDUCING: Final = (
 """The methods of PyTorch's groups that reduce."""
 
 
-class Reduction:
+class GlooReduction:
     """The tensors of one reduction as gloo takes them.
 
     Attributes:

@@ -2,14 +2,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from trnsim.cli import arrays
+from trnsim.cli import array_files
 from trnsim.errors import BadInput
 
 ONE, TWO = np.arange(4, dtype=np.float32), np.arange(6, dtype=np.int8).reshape(2, 3)
 
 
 def saved(outputs, folder):
-    paths = arrays.save(folder / "o.npy", outputs)
+    paths = array_files.save(folder / "o.npy", outputs)
     assert {path.name for path in folder.iterdir()} == {path.name for path in paths}
     return {path.name: np.load(path) for path in paths}
 
@@ -41,8 +41,8 @@ def test_those_of_a_dict_have_its_keys(tmp_path):
 
 def test_bfloat16_is_read_as_it_was_saved(tmp_path):
     array = np.array([1, -0.0, np.inf, 3.140625], ml_dtypes.bfloat16)
-    arrays.save(tmp_path / "o.npy", array)
-    read = arrays.load(tmp_path / "o.npy")
+    array_files.save(tmp_path / "o.npy", array)
+    read = array_files.load(tmp_path / "o.npy")
     assert read.dtype == ml_dtypes.bfloat16
     assert read.view(np.uint16).tolist() == array.view(np.uint16).tolist()
 
@@ -50,28 +50,28 @@ def test_bfloat16_is_read_as_it_was_saved(tmp_path):
 def test_tensors_of_pytorch_are_saved(tmp_path):
     torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
     wide, narrow = torch.tensor([1.0, 2.5], requires_grad=True), torch.tensor([3.0]).bfloat16()
-    arrays.save(tmp_path / "o.npy", (wide, narrow))
+    array_files.save(tmp_path / "o.npy", (wide, narrow))
     assert np.load(tmp_path / "o.npy").tolist() == [1.0, 2.5]
-    assert arrays.load(tmp_path / "o-1.npy").astype(np.float32).tolist() == [3.0]
+    assert array_files.load(tmp_path / "o-1.npy").astype(np.float32).tolist() == [3.0]
 
 
 @pytest.mark.parametrize("nothing", [None, (), {}, [None]])
 def test_nothing_is_refused(nothing, tmp_path):
     with pytest.raises(BadInput, match="the kernel returned nothing"):
-        arrays.save(tmp_path / "o.npy", nothing)
+        array_files.save(tmp_path / "o.npy", nothing)
 
 
 def test_what_is_no_array_is_refused(tmp_path):
     with pytest.raises(BadInput, match="object cannot be saved as an array"):
-        arrays.save(tmp_path / "o.npy", object())
+        array_files.save(tmp_path / "o.npy", object())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_two_results_never_share_a_file(tmp_path):
     with pytest.raises(BadInput, match="two results would have the same file"):
-        arrays.save(tmp_path / "o.npy", {"a b": ONE, "a/b": TWO})
+        array_files.save(tmp_path / "o.npy", {"a b": ONE, "a/b": TWO})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_leaves_are_what_is_in_tuples_lists_and_dicts():
-    assert arrays.leaves(({"a": 1, "b": [2, None]}, 3)) == [1, 2, 3]
+    assert array_files.leaves(({"a": 1, "b": [2, None]}, 3)) == [1, 2, 3]

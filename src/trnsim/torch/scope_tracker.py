@@ -24,7 +24,7 @@ from trnsim.torch import pytorch
 
 
 @dataclass
-class Whereabouts:
+class ScopeTracker:
     """What the hooks have seen.
 
     Attributes:
@@ -107,5 +107,5 @@ class Whereabouts:
         self.is_stepping = False
 
 
-whereabouts = Whereabouts()
+scope_tracker = ScopeTracker()
 """Of this process."""

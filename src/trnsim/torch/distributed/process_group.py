@@ -17,21 +17,21 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from trnsim.device.call_log import note_collective, recordings
-from trnsim.device.collective_log import Collective
+from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.api import storage
-from trnsim.torch.aten.calls import tensors_in
+from trnsim.torch.aten.operator_call import tensors_in
+from trnsim.torch.device_errors import CollectiveBroken, CollectiveRefused, MixedDevices, PeerLost
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.distributed.transport import (
     REDUCING,
-    Reduction,
+    GlooReduction,
     as_bits,
     is_broken,
     refused,
     with_factors,
 )
-from trnsim.torch.faults import CollectiveBroken, CollectiveRefused, MixedDevices, PeerLost
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _taken(kind: str, hosts: dict[str, Any]) -> tuple[dict[str, Any], Callable[[
         return {name: _each(value, as_bits) for name, value in hosts.items()}, lambda: None
     unboxed: Any = torch.distributed.ProcessGroup.unbox(hosts["process_group"])
     dtype = next(iter(tensors_in(list(hosts.values())))).dtype
-    reduction = Reduction(kind, hosts["reduce_op"], dtype)
+    reduction = GlooReduction(kind, hosts["reduce_op"], dtype)
     is_root = hosts.get("root_rank", unboxed.rank()) == unboxed.rank()
     sent = {
         name: _each(value, partial(reduction.taken, is_written=is_root and "input" not in name))
@@ -212,9 +212,9 @@ def _on_host(kind: str, tensor: Tensor) -> Tensor:
     return host_alias(tensor)
 
 
-def _described(kind: str, args: Any, group: Any) -> Collective:
+def _described(kind: str, args: Any, group: Any) -> CollectiveCall:
     ranks = _ranks(group)
     sides = [sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args]
     if kind in _SHARES:  # the whole is at the root alone, a share at every process
-        return Collective(kind, sides[_SHARES[kind]] * len(ranks), ranks)
-    return Collective(kind, max(sides, default=0), ranks)
+        return CollectiveCall(kind, sides[_SHARES[kind]] * len(ranks), ranks)
+    return CollectiveCall(kind, max(sides, default=0), ranks)

@@ -3,7 +3,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.torch import pytorch
-from trnsim.torch.faults import MixedDevices, OperatorNotModelled
+from trnsim.torch.device_errors import MixedDevices, OperatorNotModelled
 
 
 def on(device, *values):

@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.dispatch.arrays import array_of, tensor_of
+from trnsim.torch.dispatch.host_arrays import array_of, tensor_of
 
 
 @pytest.mark.parametrize(

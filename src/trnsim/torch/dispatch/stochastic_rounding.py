@@ -21,10 +21,10 @@ from trnsim.dtypes import as_dtype
 from trnsim.dtypes.stochastic import round_stochastically
 from trnsim.torch import pytorch
 from trnsim.torch.api.rng import rounding_generator
-from trnsim.torch.aten.calls import tensors_in
+from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.dispatch.arrays import tensor_of
 from trnsim.torch.dispatch.contracts import read_contract
+from trnsim.torch.dispatch.host_arrays import tensor_of
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload

@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from trnsim.graph.decompositions import DECOMPOSITIONS, Unlowered
 from trnsim.torch import pytorch
-from trnsim.torch.aten.calls import build, call_of, graph_of, plain_name
+from trnsim.torch.aten.operator_call import build, call_of, graph_of, plain_name
 
 X = torch.zeros(4, 6)
 

@@ -20,7 +20,7 @@ import torch
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
-from trnsim.torch.faults import DtypeRefused, OperatorNotModelled
+from trnsim.torch.device_errors import DtypeRefused, OperatorNotModelled
 
 Policy = Literal["chip", "host"]
 

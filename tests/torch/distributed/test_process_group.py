@@ -10,7 +10,7 @@ from groups import apart, free_port, together
 from torch import multiprocessing, nn
 
 from trnsim.torch.call_recording import recording
-from trnsim.torch.faults import PeerLost
+from trnsim.torch.device_errors import PeerLost
 
 EXPERTS = 8
 

@@ -21,11 +21,11 @@ from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place
 from trnsim.torch.api.rng import drawing_from, generator
 from trnsim.torch.call_recording import noted
+from trnsim.torch.device_errors import MixedDevices, OperatorNotModelled
 from trnsim.torch.dispatch.alias import host_alias, host_aliases
 from trnsim.torch.dispatch.contracts import Contract, Slot, read_contract
 from trnsim.torch.dispatch.scalars import accepting_numbers
-from trnsim.torch.dispatch.shapes import shape_kernel
-from trnsim.torch.faults import MixedDevices, OperatorNotModelled
+from trnsim.torch.dispatch.shape_kernels import shape_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

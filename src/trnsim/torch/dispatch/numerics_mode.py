@@ -9,7 +9,7 @@ and its time, and reading a number gives whatever lies in memory.
 
 The two agree within one rounding of the output plus ``2 * K * 2**-24 * sum(abs(a) * abs(b))`` for a
 reduction over K, and within `FUNCTION_BOUNDS` for the functions of the Scalar Engine. `fast` rounds
-to nearest, or by chance (`rounding.py`).
+to nearest, or by chance (`stochastic_rounding`).
 """
 
 from __future__ import annotations
@@ -29,15 +29,22 @@ from trnsim.errors import BadInput
 from trnsim.graph.decompositions import DECOMPOSITIONS
 from trnsim.graph.decompositions.build import Unlowered
 from trnsim.lower import evaluate
-from trnsim.torch.aten.calls import NO_LOWERING, build, call_of, no_matter, plain_name, tensors_in
+from trnsim.torch.aten.operator_call import (
+    NO_LOWERING,
+    build,
+    call_of,
+    no_matter,
+    plain_name,
+    tensors_in,
+)
 from trnsim.torch.aten.spec import spec_of
+from trnsim.torch.device_errors import OperatorNotModelled
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.dispatch.arrays import array_of, tensor_of
-from trnsim.torch.dispatch.policy import leave_to_host
-from trnsim.torch.faults import OperatorNotModelled
+from trnsim.torch.dispatch.fallback_policy import leave_to_host
+from trnsim.torch.dispatch.host_arrays import array_of, tensor_of
 
 if TYPE_CHECKING:
-    from trnsim.torch.dispatch.arrays import Array
+    from trnsim.torch.dispatch.host_arrays import Array
     from trnsim.torch.pytorch import Kernel
 
 Numerics = Literal["fast", "exact", "shapes"]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trnsim.system.collectives import FORMS, collective_time
+from trnsim.system.collective_time import FORMS, collective_time
 from trnsim.system.platform import platform
 from trnsim.system.training import all_reduce_s
 

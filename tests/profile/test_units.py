@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.profile.words import bytes_words, percent_words, rate_words, time_words
+from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -15,15 +15,15 @@ from trnsim.profile.words import bytes_words, percent_words, rate_words, time_wo
     ],
 )
 def test_times_have_three_digits_and_a_fitting_unit(time_s, words):
-    assert time_words(time_s) == words
+    assert time_text(time_s) == words
 
 
 def test_bytes_are_binary_and_rates_decimal():
-    assert bytes_words(24 * 1024) == "24 KiB"
-    assert bytes_words(100) == "100 B"
-    assert rate_words(312.4e9, "B/s") == "312 GB/s"
+    assert bytes_text(24 * 1024) == "24 KiB"
+    assert bytes_text(100) == "100 B"
+    assert rate_text(312.4e9, "B/s") == "312 GB/s"
 
 
 @pytest.mark.parametrize(("share", "words"), [(0.0, "0 %"), (0.0714, "7.1 %"), (0.71, "71 %")])
 def test_small_percentages_keep_a_decimal(share, words):
-    assert percent_words(share) == words
+    assert percent_text(share) == words

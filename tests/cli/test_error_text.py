@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trnsim.cli import faults
+from trnsim.cli import error_text
 from trnsim.errors import BadInput, SourceLine
 from trnsim.formatting import parse_number
 
@@ -19,20 +19,22 @@ def raised(source, name="user.py", **given):
 
 def test_the_line_of_a_kernel_is_shown_and_the_launchers_is_not():
     user = BadInput("what", source="a page", line=SourceLine("kernel.py", 3))
-    assert faults.message(user) == "what\n  source: a page\n  at kernel.py:3"
+    assert error_text.message(user) == "what\n  source: a page\n  at kernel.py:3"
     launcher = BadInput("what", line=SourceLine(sys.argv[0], 8))
-    assert faults.message(launcher) == "what"
+    assert error_text.message(launcher) == "what"
 
 
-@pytest.mark.parametrize("file", ["/x/typer/main.py", "/x/click/core.py", faults.__file__, "<x>"])
+@pytest.mark.parametrize(
+    "file", ["/x/typer/main.py", "/x/click/core.py", error_text.__file__, "<x>"]
+)
 def test_machinery_is_no_line_of_the_users(file):
-    assert faults.message(BadInput("what", line=SourceLine(file, 8))) == "what"
+    assert error_text.message(BadInput("what", line=SourceLine(file, 8))) == "what"
 
 
 def test_a_traceback_begins_at_the_script():
     error = raised("def f():\n    1/0\nf()")
     assert traceback.extract_tb(error.__traceback__)[0].filename == __file__
-    text = faults.users_traceback(error, Path("user.py"))
+    text = error_text.users_traceback(error, Path("user.py"))
     assert text.splitlines()[0] == "Traceback (most recent call last):"
     assert [line for line in text.splitlines() if line.startswith("  File")] == [
         '  File "user.py", line 3, in <module>',
@@ -43,7 +45,7 @@ def test_a_traceback_begins_at_the_script():
 
 def test_our_frames_stay_where_they_raised():
     error = raised("number('many')", number=parse_number)
-    text = faults.users_traceback(error, Path("user.py"))
+    text = error_text.users_traceback(error, Path("user.py"))
     assert "user.py" in text
     assert "formatting.py" in text
 
@@ -53,14 +55,14 @@ def test_our_frames_between_the_users_go():
     space = {}
     exec(ours, space)  # noqa: S102  a frame that lies in the package
     error = raised("def f():\n    1/0\nthrough(f)", through=space["through"])
-    text = faults.users_traceback(error, Path("user.py"))
+    text = error_text.users_traceback(error, Path("user.py"))
     assert text.count("  File") == 2
     assert "formatting.py" not in text
 
 
 def test_causes_are_cut_as_well():
     source = "try:\n    1/0\nexcept ArithmeticError as e:\n    raise KeyError('x') from e"
-    text = faults.users_traceback(raised(source), Path("user.py"))
+    text = error_text.users_traceback(raised(source), Path("user.py"))
     assert __file__ not in text
     assert text.count('File "user.py"') == 2
     assert "direct cause" in text
@@ -75,5 +77,5 @@ def test_causes_are_cut_as_well():
     ],
 )
 def test_each_error_has_its_status(error, status, start, capsys):
-    assert faults.show(error, Path("user.py"), "trn2: ") == status
+    assert error_text.show(error, Path("user.py"), "trn2: ") == status
     assert capsys.readouterr().err == start

@@ -2,8 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.dispatch.exact import numerics
-from trnsim.torch.dispatch.rounding import ROUNDED
+from trnsim.torch.dispatch.numerics_mode import numerics
+from trnsim.torch.dispatch.stochastic_rounding import ROUNDED
 
 FEW_BITS = sorted(ROUNDED, key=str)
 

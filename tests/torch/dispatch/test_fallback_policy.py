@@ -5,16 +5,16 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.errors import BadInput
-from trnsim.torch.dispatch import policy
-from trnsim.torch.faults import DtypeRefused
+from trnsim.torch.device_errors import DtypeRefused
+from trnsim.torch.dispatch import fallback_policy
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    monkeypatch.setattr(policy, "state", policy._State())
+    monkeypatch.setattr(fallback_policy, "state", fallback_policy._State())
 
 
-@pytest.mark.parametrize("dtype", sorted(policy.LACKING, key=str))
+@pytest.mark.parametrize("dtype", sorted(fallback_policy.LACKING, key=str))
 def test_the_chip_refuses_by_name_what_it_lacks(dtype):
     torch.neuron.set_policy("chip")
     with pytest.raises(DtypeRefused, match=str(dtype)) as caught:
@@ -28,7 +28,7 @@ def test_the_host_takes_it_counts_it_and_warns_once():
         warnings.simplefilter("always")
         x = torch.ones(2, dtype=torch.float64, device="neuron")
         assert (x + x).tolist() == [2, 2]
-    assert [warning.category for warning in caught] == [policy.HostFallback]
+    assert [warning.category for warning in caught] == [fallback_policy.HostFallback]
     assert torch.neuron.host_fallbacks()["float64"] >= 2
 
 

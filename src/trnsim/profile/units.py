@@ -1,4 +1,4 @@
-"""Figures in words: times, bytes and rates with the unit that suits their size."""
+"""Text of figures: times, bytes and rates with the unit that suits their size."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ _WHOLE_PERCENT: Final = 9.95
 _DIGITS: Final = 3
 
 
-def time_words(time_s: float) -> str:
+def time_text(time_s: float) -> str:
     """`time_s` with three significant digits: "8.42 us"."""
     return _scaled(time_s, _TIMES)
 
 
-def bytes_words(nbytes: float) -> str:
+def bytes_text(nbytes: float) -> str:
     """`nbytes` in binary units: "24 KiB"."""
     return _scaled(nbytes, _BYTES)
 
 
-def rate_words(per_s: float, unit: str) -> str:
+def rate_text(per_s: float, unit: str) -> str:
     """`per_s` in decimal multiples of `unit`: "312 GB/s"."""
     return _scaled(per_s, tuple((size, prefix + unit) for size, prefix in _RATES))
 
 
-def count_words(count: float) -> str:
+def count_text(count: float) -> str:
     """`count` in whole numbers: "1,024"."""
     return f"{count:,.0f}"
 
 
-def percent_words(share: float) -> str:
-    """`share` of one as a percentage: "71 %", below ten per cent with one decimal."""
+def percent_text(share: float) -> str:
+    """`share` of one in percent: "71 %", with one decimal below ten percent."""
     percent = 100 * share
     return f"{percent:.0f} %" if percent == 0 or percent >= _WHOLE_PERCENT else f"{percent:.1f} %"
 

@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch import nn
 
-from trnsim.torch.whereabouts import Whereabouts
+from trnsim.torch.scope_tracker import ScopeTracker
 
 
 class Noting(nn.Module):
@@ -26,7 +26,7 @@ def seen():
 
 @pytest.fixture
 def model(seen):
-    where = Whereabouts()
+    where = ScopeTracker()
     return where, nn.Sequential(Noting(where, seen), nn.Sequential(Noting(where, seen)))
 
 
@@ -55,7 +55,7 @@ def test_an_error_leaves_no_module_behind(model):
 
 
 def test_an_optimizers_step_is_known():
-    where = Whereabouts()
+    where = ScopeTracker()
     parameter = nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([parameter])
     seen = []
