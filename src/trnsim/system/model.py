@@ -79,7 +79,7 @@ class ModelShape:
 
     @property
     def embedding_parameters(self) -> int:
-        """Parameters that are only looked up: an embedding that is also the output does not count."""
+        """Parameters only looked up; an embedding that is also the output does not count."""
         lookup = 0 if self.is_tied else self.vocabulary * self.hidden
         return lookup + self.positions * self.hidden
 

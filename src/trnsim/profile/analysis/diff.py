@@ -121,7 +121,8 @@ class Diff:
             return words
         most = max(same_way, key=lambda change: abs(change.difference))
         sign = "-" if most.difference < 0 else "+"
-        return f"{words}; most at {most.name}: {sign}{most.format(abs(most.difference))} {most.note}"
+        difference = most.format(abs(most.difference))
+        return f"{words}; most at {most.name}: {sign}{difference} {most.note}"
 
 
 def compare(before: Data, after: Data) -> Diff:
