@@ -76,8 +76,8 @@ def write_step(
 
     The text says `why` the report is for that chip.
 
-    `step.txt`, `step.html` and `step.json` show the step on every chip. The timeline with the HBM in
-    use is `step-<target>.trace.json`, in Chrome's format, which Perfetto opens.
+    `step.txt`, `step.html` and `step.json` show the step on every chip. The timeline with the HBM
+    in use is `step-<target>.trace.json`, in Chrome's format, which Perfetto opens.
     """
     events = last_step(recording)
     names = [target, *(name for name in arch.TARGETS if name != target)]

@@ -1,4 +1,4 @@
-"""The NKI front end: what `import nki` gives where no Neuron SDK is installed."""
+"""The NKI front end: `import nki` loads it where no Neuron SDK is installed."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _GONE = {
     "baremetal": "call the kernel: kernel(...)",
     "trace": "trnsim.run(kernel, ...).program holds its instructions",
 }
-"""What NKI 0.2 removed, and what answers the question here."""
+"""Names that NKI 0.2 removed, and their replacements here."""
 
 
 def __getattr__(name: str) -> Any:

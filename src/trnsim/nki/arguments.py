@@ -1,4 +1,4 @@
-"""The arguments of the front end: whole numbers and tensors, or an error that says so."""
+"""Checks of arguments: whole numbers, booleans and tensors, or an error with the legal values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCE = "nki.language.NkiTensor"
 
 
 def integers(what: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
-    """Numbers that are known when the kernel is compiled.
+    """Whole numbers that are known when the kernel is compiled.
 
     Raises:
         IllegalInstruction: for a register, a fraction, or no number at all.
@@ -40,7 +40,7 @@ def integers(what: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
 
 
 def lengths(what: str, values: Any, source: str = SOURCE) -> tuple[int, ...]:
-    """A sequence of such numbers.
+    """A sequence of whole numbers that are known when the kernel is compiled.
 
     Raises:
         IllegalInstruction: for anything else.

@@ -1,10 +1,10 @@
-"""Arrays become HBM tensors on the way in, and the caller's kind of array on the way out.
+"""The boundary of a launch: arrays become HBM tensors, results the caller's kind of array.
 
-numpy, torch and jax arrays; torch and jax are imported only where the caller has done so already.
-Inputs that the kernel writes are written in place, but for read-only ones (jax arrays are), which
-cannot change. What cannot be written at once, as it is not contiguous, of another dtype than it is
-stored in, or on a device, is copied; the bytes that instructions wrote go back at the end, and no
-others: another argument may share them.
+Arrays are numpy's, torch's or jax's; torch and jax are imported only where the caller already has.
+Inputs that the kernel writes change in place, except read-only ones such as jax arrays. An input
+that is not contiguous, that is stored in another dtype, or that is on a device is copied. At the
+end the bytes that instructions wrote are copied back, and no others, since other arguments may
+share them.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _NO_NUMPY = ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2")
 
 @dataclass(frozen=True)
 class _Copy:
-    """What the kernel works on in place of an argument's own bytes.
+    """The copy of an argument on which the kernel works.
 
     Attributes:
-        name: the argument's.
-        given: where they go back to, an array or a tensor on a device.
-        dense: the copy.
-        changed: the bytes of it that instructions wrote.
+        name: the argument's name.
+        given: the argument: an array, or a tensor on a device.
+        dense: the copy, which is contiguous.
+        changed: the bytes of the copy that instructions wrote.
     """
 
     name: str
@@ -49,10 +49,10 @@ class _Copy:
     changed: ByteMask
 
     def put(self, array: Array) -> None:
-        """Write what instructions wrote to the argument's elements.
+        """Write the changed bytes of `array` back to the argument.
 
         Raises:
-            BadInput: where several of them are one in memory.
+            BadInput: where several of its elements share memory.
         """
         steps = zip(array.shape, array.strides, strict=True)
         if any(length > 1 and stride == 0 for length, stride in steps):
@@ -74,10 +74,10 @@ class _Copy:
 
 
 class Boundary:
-    """What one launch has taken in, and how it hands back.
+    """The tensors that entered one launch, and the way back to the caller's arrays.
 
     Attributes:
-        entered: the arrays that came in, in order, as the kernel sees them.
+        entered: the arrays that entered, in order, as the kernel's tensors.
     """
 
     def __init__(self, context: CoreContext) -> None:
@@ -89,7 +89,7 @@ class Boundary:
         self._jax: Any = None
 
     def enter(self, name: str, value: Any) -> Any:
-        """`value` as the kernel sees it; containers are entered element by element."""
+        """`value` with a tensor in the place of each array, also inside containers."""
         if isinstance(value, tuple | list):
             refuse_list(name, value)
             entered = [self.enter(f"{name}[{i}]", item) for i, item in enumerate(value)]
@@ -107,7 +107,7 @@ class Boundary:
         return _plain(value) if array is None else self._adopt(name, value, array)
 
     def write_back(self) -> None:
-        """Write what instructions wrote to the arguments of which they had copies.
+        """Write the changed bytes of all copies back to their arguments.
 
         Raises:
             BadInput: for an argument that was broadcast.
@@ -117,17 +117,17 @@ class Boundary:
                 continue
             if isinstance(made.given, np.ndarray):
                 made.put(made.given)
-            else:  # another argument may have written it since
+            else:  # another argument's copy may have been written back to it meanwhile
                 now = self._from_torch(made.given)
                 made.put(now)
                 made.given.copy_(self._as_torch(now))
 
     def leave(self, result: Any) -> Any:
-        """Tensors in `result` as arrays; containers element by element.
+        """`result` with an array in the place of each tensor, also inside containers.
 
         Raises:
-            IllegalInstruction: for a tensor that is not in shared HBM; of which elements were never
-                written, unless the kernel runs as on AWS's simulator.
+            IllegalInstruction: for a tensor that is not in shared HBM, or that has elements never
+            written, unless the kernel runs as on AWS's simulator.
         """
         if isinstance(result, tuple | list):
             return like(result, [self.leave(item) for item in result])
@@ -179,12 +179,12 @@ class Boundary:
             ) from None
         place = _place_of(value, array)
         known = self._copies.get(place)
-        if known is not None:  # the same elements, as another argument
+        if known is not None:  # another argument with the same elements
             dense = known.dense
         elif array.dtype != dtype.dtype:
             dense = np.ascontiguousarray(array, dtype.dtype)
         else:
-            # What cannot be written in place is copied, as a device would.
+            # An array that cannot be written in place is copied, as a device would.
             dense = np.ascontiguousarray(array) if array.flags.writeable else array.copy("C")
         storage, pattern = self._context.memory.adopt(dense, name, dtype)
         self.entered.append(NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm))
@@ -215,7 +215,7 @@ class Boundary:
         if layout != "torch.strided":
             raise BadInput(f"an argument is a tensor of {layout}", fix="pass tensor.to_dense()")
         host = value.detach().cpu()
-        if str(host.dtype) in _NO_NUMPY:  # numpy has the bits, ml_dtypes their meaning
+        if str(host.dtype) in _NO_NUMPY:  # numpy holds the bits, ml_dtypes gives them their dtype
             bits = {1: torch.uint8, 2: torch.int16}[host.element_size()]
             array: Array = host.view(bits).numpy().view(as_dtype(host.dtype).dtype)
             return array
@@ -237,24 +237,24 @@ class Boundary:
 
 
 def _is_on_device(value: Any) -> bool:
-    """Whether it is a torch tensor of which the host sees a copy."""
+    """Whether `value` is a torch tensor on a device, which the host reads as a copy."""
     return hasattr(value, "detach") and str(value.device) != "cpu"
 
 
 def _place_of(value: Any, array: Array) -> Hashable:
-    """Which elements of which memory it is; on a device, which tensor."""
+    """A key of the elements in memory; equal for the same elements, or the same device tensor."""
     if _is_on_device(value):
         return id(value)
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 def _bytes_of(array: Array) -> Array:
-    """A view of its bytes, with a last axis for those of an element."""
+    """A view of its bytes, with a last axis for the bytes of an element."""
     return array[..., None].view(np.uint8)
 
 
 def _plain(value: Any) -> Any:
-    """A jax scalar type, such as jnp.bfloat16, as the dtype that it means."""
+    """The dtype of a jax scalar type such as jnp.bfloat16; any other value as it is."""
     is_jax_type = type(value).__name__ == "_ScalarMeta" and hasattr(value, "dtype")
     return as_dtype(np.dtype(value.dtype)) if is_jax_type else value
 
@@ -266,7 +266,7 @@ def like(container: Any, items: list[Any]) -> Any:
 
 
 def _refuse_kind(array: Array) -> NoReturn:
-    """Refuse a subclass of numpy's arrays that means more than its values."""
+    """Refuse a subclass of numpy's arrays, such as a masked array, that has more than values."""
     is_masked = isinstance(array, np.ma.MaskedArray)
     raise BadInput(
         "an argument is a masked array, whose mask a NeuronCore has not"
@@ -279,7 +279,7 @@ def _refuse_kind(array: Array) -> NoReturn:
 
 
 def _show_unwritten(tensor: NkiTensor) -> None:
-    """Put NaN where nothing was written, or 4 in integers, as AWS's simulator shows it."""
+    """Fill unwritten elements as AWS's simulator does: NaN, or 4 in integers."""
     array = tensor.array
     unwritten = ~tensor.written_flags()
     if tensor.dtype.is_float:

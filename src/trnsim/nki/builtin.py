@@ -1,1 +1,1 @@
-"""`nki.builtin`: what AWS's parser frontend gives kernels as builtins; here Python's own."""
+"""`nki.builtin`: the builtins that AWS's parser frontend gives kernels; here Python's own."""

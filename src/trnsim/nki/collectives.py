@@ -1,4 +1,4 @@
-"""`nki.collectives`: the names of collective operations. They import; running one is not emulated.
+"""`nki.collectives`: the names of collective operations; calling one raises `NotModelled`.
 
 Source: nki.collectives.
 """

@@ -1,4 +1,4 @@
-"""`nki.dtype`: the dtypes of `nki.language` under their second address."""
+"""`nki.dtype`: the dtypes of `nki.language` under a second module name."""
 
 from trnsim.dtypes import BY_NAME, Dtype
 

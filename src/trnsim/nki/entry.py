@@ -1,7 +1,8 @@
 """AWS's entry points for running a kernel on a CPU: simulate, cpu_simulate, simulate_kernel.
 
-They take and give numpy, torch or jax arrays. What AWS's simulator runs although its compiler
-refuses it, and races of two cores, are warnings here and errors in `trnsim.run`.
+They take and return numpy, torch or jax arrays. Two things are warnings here and errors in
+`trnsim.run`: code that AWS's simulator runs although its compiler refuses it, and races between
+two cores.
 
 Source: nki.simulate; vllm-neuron's nki_cpu_simulator.md; nki-library's simulation_setup.py.
 """
@@ -17,7 +18,7 @@ from trnsim.nki.kernel import Kernel, emulate, jit
 
 
 class Simulated:
-    """A kernel that runs as on AWS's simulator: called, or launched as `simulated[2](...)`."""
+    """A kernel that runs as on AWS's simulator; `simulated[2](...)` launches it on two cores."""
 
     def __init__(self, kernel: Kernel, *variables: str) -> None:
         self._kernel = kernel
@@ -29,7 +30,7 @@ class Simulated:
         return Simulated(self._kernel[grid], *self._variables)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the kernel returns, as the kind of array that went in."""
+        """The kernel's result, in the kind of array that it was given."""
         target = simulated_target(*self._variables)
         return emulate(self._kernel, args, kwargs, target=target, is_simulator=True).outputs
 
@@ -40,7 +41,7 @@ def simulate(kernel: Any) -> Simulated:
 
 
 def cpu_simulate(kernel: Any) -> Simulated:
-    """As `simulate`, under the name of the package nki_cpu_simulator: NKI_NC_VERSION comes first.
+    """`simulate` as the package nki_cpu_simulator has it: NKI_NC_VERSION is read first.
 
     It is called as ``cpu_simulate(kernel)[cores](**kwargs)``.
     """
@@ -53,5 +54,5 @@ def simulate_kernel(
     kwargs: Mapping[str, Any] | None = None,
     lnc: int = 1,
 ) -> Any:
-    """`func(*args, **kwargs)` on `lnc` cores, as `nki.simulator.simulate_kernel`."""
+    """`func(*args, **kwargs)` on `lnc` cores; it is also `nki.simulator.simulate_kernel`."""
     return simulate(func)[lnc](*args, **(kwargs or {}))

@@ -24,7 +24,7 @@ _NO = ("", "0", "false", "no")
 
 
 def default_target() -> str:
-    """The target of a plain call: the variable's, else trn2; trn3 where NKI_SIMULATOR is set.
+    """The target of a plain call: the variable's, else trn2, or trn3 where NKI_SIMULATOR is set.
 
     Raises:
         BadInput: where the variable names no generation.
@@ -37,7 +37,7 @@ def simulated_target(*first: str) -> str:
     """The target of AWS's simulator: the first variable that is set, else trn3.
 
     Args:
-        *first: variables to ask before NEURON_PLATFORM_TARGET_OVERRIDE and NKI_NC_VERSION.
+        *first: variables read before NEURON_PLATFORM_TARGET_OVERRIDE and NKI_NC_VERSION.
 
     Raises:
         BadInput: where the variable names no generation.
@@ -46,7 +46,7 @@ def simulated_target(*first: str) -> str:
 
 
 def chosen_target() -> tuple[str, str]:
-    """The target of `trnsim run` and of PyTorch's device, and why it is that one.
+    """The target of `trnsim run` and of PyTorch's device, and the reason for it.
 
     Raises:
         BadInput: where the variable names no generation.
@@ -89,15 +89,15 @@ def is_precise() -> bool:
 
 
 def transposes_on_tensor_engine() -> bool:
-    """Whether the compiler makes Tensor Engine transposes of the DMA's (unset: it does not)."""
+    """Whether the compiler turns DMA transposes into Tensor Engine ones (unset: it does not)."""
     return _is_on(TRANSPOSE_VARIABLE, is_on_unset=False)
 
 
 def check_logical_cores(title: str, cores: int) -> None:
-    """A kernel's launch grid must be what NEURON_LOGICAL_NC_CONFIG says, where that is set.
+    """Check a kernel's launch grid against NEURON_LOGICAL_NC_CONFIG, where that is set.
 
     Raises:
-        BadInput: where they differ, as the runtime would.
+        BadInput: where they differ, which is an error of the runtime too.
     """
     configured = os.environ.get(CORES_VARIABLE)
     if configured and configured != str(cores):

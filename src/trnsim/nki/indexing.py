@@ -1,4 +1,4 @@
-"""What stands between the brackets of ``tensor[...]``, and dynamic addresses.
+"""The keys of ``tensor[...]``, and dynamic addresses.
 
 Source: nki.language.NkiTensor, __getitem__ and ap.
 """
@@ -24,7 +24,7 @@ class MemoryRegion(Enum):
     private_hbm = "private_hbm"
     shared_hbm = "shared_hbm"
 
-    # Every tensor looks its region up; Enum's own hash is Python code.
+    # Every tensor looks its region up, and Enum's own hash is slow Python code.
     __hash__ = object.__hash__
 
     @property
@@ -42,7 +42,7 @@ _MEMORIES = {
 
 
 class DynamicSlice(NamedTuple):
-    """`nl.ds(start, size)`: `size` elements from `start` on, which may be a register."""
+    """`nl.ds(start, size)`: `size` elements from `start` on; `start` may be a register."""
 
     start: int | VirtualRegister
     size: int
@@ -52,9 +52,9 @@ _WHOLE = frozenset({int, type(None)})
 
 
 def hashable(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Integers and slices as what a dictionary can look up; None where there is anything else.
+    """A dictionary key for integers and slices; None where there is anything else.
 
-    Only plain integers: 1.0 and True are equal to 1, and are not the same index.
+    Only plain integers: 1.0 and True are equal to 1 but are not the same index.
     """
     plain: list[Any] = []
     for key in keys:
@@ -101,7 +101,7 @@ def static_part(index: Any) -> tuple[VirtualRegister | None, Any]:
 
 
 def located(index: Any, length: int) -> tuple[int, int, int, bool]:
-    """(start, end, step) of a slice, nl.ds or integer, not clamped; whether it is a span.
+    """Unclamped (start, end, step) of a slice, nl.ds or integer; whether its dimension stays.
 
     Raises:
         IllegalInstruction: for anything else.
@@ -135,7 +135,7 @@ def dynamic_index(
     vector: Tile | None,
     dim: int,
 ) -> Index | None:
-    """The dynamic address that an `ap` names; its step is that of the tensor's dimension.
+    """The dynamic address of an `ap`, with the stride of the tensor's dimension as its step.
 
     Raises:
         IllegalInstruction: for two addresses at once, or one that is no integer.
@@ -169,9 +169,9 @@ def dynamic_index(
 
 
 def within(index: Index | None, access: AccessPattern, itemsize: int, nbytes: int) -> Index | None:
-    """A vector index whose rows, each as `access` describes it, stay within `nbytes`.
+    """`index` with its limit lowered so that its rows, each `access`, stay within `nbytes`.
 
-    What matters is where the indices lie that an instruction finds, not where the last could.
+    Only the indices that an instruction reads have to stay below the limit.
     """
     if not isinstance(index, VectorIndex) or index.stride_bytes < 1:
         return index
@@ -182,7 +182,7 @@ def within(index: Index | None, access: AccessPattern, itemsize: int, nbytes: in
 
 
 def _offsets(what: str, index: Tile) -> Tile:
-    """A tensor of integers."""
+    """`index`, which must be a tensor of integers."""
     offsets = tensor(what, index, f"{SOURCE}.ap")
     if not offsets.dtype.is_integer:
         raise IllegalInstruction(
@@ -199,7 +199,7 @@ _FLAT = 2
 
 
 def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
-    """The columns of `tile` [P, F] that an index [P, K] names, `count` of them.
+    """The index of `count` columns of `tile` [P, F], from a tile [P, K].
 
     Raises:
         IllegalInstruction: for an index of another length, or a tile of another rank.

@@ -1,7 +1,7 @@
 """`@nki.jit`: kernels and their launch.
 
-A kernel called from Python runs on the emulated core and gives back the kind of array that it was
-given; called from another kernel it is a plain function.
+A kernel called from Python runs on the emulated core and returns the kind of array that it was
+given. Called from another kernel it is a plain function.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["TARGET_VARIABLE", "Kernel", "default_target", "emulate", "jit"]
 _LOGICAL_CORES = (1, 2)
 
 Launcher: TypeAlias = "Callable[[Kernel, Any, Any], Any]"
-"""Gives what a kernel returns for these arguments, or NotImplemented where they are not its own."""
+"""A function that runs a kernel on a device's tensors; NotImplemented for other arguments."""
 
 
 class Kernel:
@@ -42,9 +42,9 @@ class Kernel:
 
     Attributes:
         cores: NeuronCores that run it together.
-        options: what `@nki.jit` was given.
-        number: its own, by which a traced graph can name it.
-        records: what is kept of its calls.
+        options: the options of `@nki.jit`.
+        number: a unique number, by which a traced graph names the kernel.
+        records: the records of its calls, which later calls reuse.
     """
 
     numbered: ClassVar[WeakValueDictionary[int, Kernel]] = WeakValueDictionary()
@@ -63,7 +63,7 @@ class Kernel:
         Kernel.numbered[self.number] = self
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy has of it: all but the records of its calls."""
+        """The state for copies: everything but the records of calls."""
         return {name: value for name, value in vars(self).items() if name != "records"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -79,9 +79,9 @@ class Kernel:
         return getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Inside a kernel a plain call; outside, a run for the default target.
+        """Inside a kernel a plain call; outside, a run on the default target.
 
-        It is what a chip would run, unless NKI_SIMULATOR asks for AWS's simulator.
+        It runs as on a chip, unless NKI_SIMULATOR asks for AWS's simulator.
         """
         for launcher in launchers:
             found = launcher(self, args, kwargs)
@@ -112,7 +112,7 @@ class Kernel:
         return self._grids[degree]
 
     def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-        """Issue the kernel's instructions to `team`; outputs as the caller's kind of array."""
+        """Issue the kernel's instructions to `team`; its result in the caller's kind of array."""
         boundary = Boundary(team.contexts[0])
         result = self.issue(team, boundary, args, kwargs)
         capture = team.contexts[0].capture
@@ -124,18 +124,18 @@ class Kernel:
     def issue(
         self, team: Team, boundary: Boundary, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> object:
-        """Issue the kernel's instructions to `team`; what it returned, as the kernel knows it."""
+        """Issue the kernel's instructions to `team`; its result with the kernel's own tensors."""
         bound = self.bind(args, kwargs)
         given = {name: boundary.enter(name, value) for name, value in bound.items()}
         inputs = [tensor.storage for tensor in boundary.entered]
         try:
             result, *_ = team.run(lambda: self._call(given), inputs)
-        finally:  # what was written before an error is written, wherever it lies
+        finally:  # values written before an error reach the caller's arrays too
             boundary.write_back()
         return result
 
     def with_schedule(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """The vendor's scheduling hints.
+        """AWS's scheduling hints, which are not modelled.
 
         Raises:
             NotModelled: always.
@@ -148,10 +148,10 @@ class Kernel:
         )
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by the names of the function's parameters.
+        """The arguments of a call by parameter name.
 
         Raises:
-            BadInput: where they do not fit.
+            BadInput: where they do not fit the signature.
         """
         signature = inspect.signature(self._function)
         try:
@@ -165,7 +165,7 @@ class Kernel:
         return dict(bound.arguments)
 
     def _call(self, given: dict[str, Any]) -> Any:
-        """The function with its arguments put back where the signature wants them."""
+        """Call the function with arguments given by parameter name."""
         bound = inspect.signature(self._function).bind_partial()
         bound.arguments.update(given)
         return self._function(*bound.args, **bound.kwargs)
@@ -173,7 +173,7 @@ class Kernel:
 
 _numbers = count()
 launchers: Final[list[Launcher]] = []
-"""Who launches kernels on tensors of a device."""
+"""The launchers of devices, asked in order."""
 
 
 def emulate(
@@ -185,10 +185,10 @@ def emulate(
     is_simulator: bool,
     numerics: bool = True,
 ) -> Run:
-    """A run of `kernel` on `target`, called through one of AWS's entry points.
+    """A run of `kernel` on `target` through one of AWS's entry points.
 
-    Races are warnings there; on AWS's simulator, which knows no time, so is what its compiler
-    spills, and what only its compiler refuses.
+    Races are warnings. On AWS's simulator, which has no notion of time, so are spills and whatever
+    only AWS's compiler refuses.
     """
     with as_simulator(is_simulator), widening(not is_precise()):
         result = run(
@@ -208,8 +208,8 @@ def emulate(
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """`@nki.jit` or `@nki.jit(...)`: make a function a kernel.
 
-    The vendor's options (mode, debug_kernel, experimental_flags ...) say how to compile; they are
-    kept as `Kernel.options` and change nothing.
+    AWS's options (mode, debug_kernel, experimental_flags ...) are for its compiler; here they are
+    kept in `Kernel.options` and have no effect.
 
     Source: nki.jit.
 
@@ -231,7 +231,7 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def _refuse_without_end(function: Callable[..., Any]) -> None:
-    """Refuse a function whose call runs none of its lines: a generator or a coroutine."""
+    """Refuse a generator or a coroutine function, whose call runs none of its lines."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         what, fix = "a generator (it has a yield)", "collect the tensors, and return their tuple"
     elif inspect.iscoroutinefunction(function):

@@ -1,9 +1,9 @@
-"""Where AWS's entry points are more lenient than `trnsim.run`, and what they say instead.
+"""Warnings of AWS's entry points, in the place of errors of `trnsim.run`.
 
-AWS's simulator runs some things that its compiler refuses, and races of two cores that the chip
-runs with undefined results. What SBUF or PSUM has no room for the compiler spills to HBM, which
-costs time that trnsim does not estimate. `trnsim.run` refuses all three. `nki.simulate` and its
-kin, which say nothing of time and under which public test suites pass, run them and warn.
+AWS's simulator runs some things that its compiler refuses, and races of two cores, whose results on
+the chip are undefined. AWS's compiler spills tensors to HBM where SBUF or PSUM is full, which costs
+time that trnsim does not estimate. `trnsim.run` refuses all three. `nki.simulate` and the other
+entry points, which give no times and under which public test suites pass, run them and warn.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ class RaceWarning(UserWarning):
 
 
 class SpillWarning(UserWarning):
-    """More lives in SBUF or PSUM than it holds; AWS's compiler moves some to HBM and back.
+    """Live tensors exceed SBUF or PSUM; AWS's compiler moves some to HBM and back.
 
     Source: memory-hierarchy-overview.rst, the note on the capacity of on-chip memory.
     """
 
 
 class SimulatorOnlyWarning(UserWarning):
-    """AWS's simulator runs it; its compiler refuses it, and so does `trnsim.run`."""
+    """AWS's simulator runs this, but its compiler and `trnsim.run` refuse it."""
 
 
 _is_lenient: ContextVar[bool] = ContextVar("trnsim_nki_is_lenient", default=False)
 _shown: dict[str | tuple[str, type[Warning], int], int] = {}
-"""What Python's warnings have shown already, by message, category and line."""
+"""Python's registry of warnings already shown, by message, category and line."""
 
 
 def is_simulator() -> bool:
@@ -64,7 +64,7 @@ def refuse_or_warn(reason: str, fix: str, source: str) -> None:
 
 
 def refuse_list(name: str, value: object) -> None:
-    """Refuse a list as argument `name` of a kernel, or within one; objects may hold what they like.
+    """Refuse a list that is argument `name` of a kernel or inside it; objects may hold lists.
 
     Raises:
         IllegalInstruction: unless the kernel runs as on AWS's simulator, which is plain Python.
@@ -78,12 +78,12 @@ def refuse_list(name: str, value: object) -> None:
 
 
 def warn_of_races(races: tuple[str, ...]) -> None:
-    """One warning for the races that a run found."""
+    """Warn once of all races that a run found."""
     _warn_once(races, RaceWarning)
 
 
 def warn_of_spills(overfull: tuple[str, ...]) -> None:
-    """One warning for what SBUF or PSUM of a run's cores had no room for."""
+    """Warn once of all tensors that exceeded SBUF or PSUM in a run."""
     _warn_once(overfull, SpillWarning)
 
 

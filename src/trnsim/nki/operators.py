@@ -37,11 +37,11 @@ class Operator:
         return f"nl.{self.__name__}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By its name in `nki.language`, by which `copy` and `pickle` find it again."""
+        """Copies and pickles hold the name in `nki.language`."""
         return _named, (self.__name__,)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NkiTensor:
-        """Operators without a function of tiles are names for an `op` alone.
+        """Refuse a call: an operator without a function of tiles is only a name for `op`.
 
         Raises:
             IllegalInstruction: always.
@@ -77,7 +77,7 @@ class UnaryOperator(Operator):
             issue("reciprocal", result, tile)
         elif self.name in ACTIVATIONS and self.name != "rsqrt":
             issue("activation", result, self.name, tile)
-        else:  # rsqrt too: release notes of NKI 0.5, it runs on the GpSimd Engine
+        else:  # rsqrt too, which runs on the GpSimd Engine: release notes of NKI 0.5
             issue("tensor_scalar", result, tile, self.name)
         return result
 
@@ -115,10 +115,10 @@ class BinaryOperator(Operator):
 
 
 class Composed(Operator):
-    """A function of tiles made of several instructions, unknown to any of them as an `op`."""
+    """A function of tiles that takes several instructions, so that it cannot be an `op`."""
 
     def __init__(self, function: Callable[..., NkiTensor], *, lacks: str = "") -> None:
-        """Give the function, and what to do instead where the compiler does not have it."""
+        """Give the function, and the alternative where AWS's compiler lacks it."""
         super().__init__(function.__name__)
         self.__doc__ = function.__doc__
         self._function = function
@@ -142,7 +142,7 @@ class Composed(Operator):
 
 
 def _named(name: str) -> Any:
-    """What `nki.language` has under `name`; it is made of the operators here, so it comes late."""
+    """`nki.language`'s attribute `name`, imported late since that module imports this one."""
     return getattr(import_module("trnsim.nki.language"), name)
 
 
@@ -154,4 +154,4 @@ def _operator(name: str) -> Operator:
 
 
 OPERATORS = {name: _operator(name) for name in {**ALU, **ACTIVATIONS, "average": None}}
-"""What instructions take as `op`, by name."""
+"""The operators that instructions take as `op`, by name."""

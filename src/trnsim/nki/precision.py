@@ -1,7 +1,7 @@
 """NKI_PRECISE_FP=0: low-precision floats keep their names and are stored as float32.
 
-What a kernel computes is then free of their rounding. What it costs, and whether it fits, is that
-of float32 tensors; whatever looks at the bytes of such a tensor is refused.
+A kernel then computes without their rounding. Its cost and its memory are those of float32 tensors;
+access to the bytes of such a tensor is refused.
 
 Source: nki_simulator.rst, Precise Floating-Point Mode.
 """
@@ -20,7 +20,7 @@ _is_widening: ContextVar[bool] = ContextVar("trnsim_nki_is_widening", default=Fa
 
 
 class WideDtype(Dtype):
-    """A low-precision float by name, float32 by its bytes."""
+    """A dtype with the name of a low-precision float and the bytes of float32."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class WideDtype(Dtype):
         return hash(BY_NAME[self.name])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By its name, by which `copy` and `pickle` find it again."""
+        """Copies and pickles hold the name."""
         return _wide, (self.name,)
 
 
@@ -70,7 +70,7 @@ def stored(dtype: Any) -> Dtype:
 
 
 def reinterpreted(old: Dtype, new: Any) -> Dtype:
-    """The format under which the bytes of an `old` tensor are looked at as `new`.
+    """The format in which the bytes of an `old` tensor are read as `new`.
 
     Raises:
         NotModelled: where either is stored as float32 in place of itself.

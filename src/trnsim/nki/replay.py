@@ -1,7 +1,7 @@
-"""`trnsim.record`: a kernel's instructions, captured once and executed on other inputs.
+"""`trnsim.record`: a kernel's instructions, recorded once and executed on other inputs.
 
-`trnsim.run` calls the kernel's Python each time, so that it sees all that the kernel reads. Who
-promises that nothing of it has changed but the values of the inputs may leave that out.
+`trnsim.run` calls the kernel's Python each time, since the kernel may read anything. `record`
+avoids that for callers who promise that only the values of the inputs change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trnsim.runs import Run, collected, launch
 
 @dataclass(frozen=True)
 class Likeness:
-    """A tensor but for its values."""
+    """A tensor without its values."""
 
     kind: str
     dtype: str
@@ -36,18 +36,18 @@ class Likeness:
 
 
 class Replay:
-    """A recorded kernel: called with tensors like those it was recorded with, it gives a `Run`.
+    """A recorded kernel; called with tensors like the recorded ones, it returns a `Run`.
 
-    The instructions, their time and their warnings are those of the recorded call; the values are
-    those that the instructions compute from these tensors, and what values make an error is one.
-    That the kernel's Python would issue the same instructions again is the caller's promise.
+    Instructions, times and warnings are those of the recorded call. Values, and errors that depend
+    on values, come from executing the instructions on these tensors. The caller promises that the
+    kernel's Python would issue the same instructions again.
 
     Attributes:
         run: the recorded call's run.
     """
 
     def __init__(self, kernel: Kernel, run: Run, capture: Capture, leaves: dict[str, Any]) -> None:
-        """The replay of a captured run, which was given `leaves` as arguments.
+        """The replay of a captured run, whose arguments were `leaves`.
 
         Raises:
             BadInput: where the capture cannot be executed again.
@@ -64,11 +64,11 @@ class Replay:
         self._executable = Executable.of(run.program, capture, self._entered, returned)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Run:
-        """The recorded instructions' run on these arguments, as the kernel takes them.
+        """A run of the recorded instructions on these arguments, given as to the kernel.
 
         Raises:
-            BadInput: where anything but a tensor's values differs from the recorded call.
-            EmulatorError: what the values make undefined or illegal, at the kernel's own line.
+            BadInput: where anything but the values of tensors differs from the recorded call.
+            EmulatorError: where these values make an instruction undefined or illegal.
         """
         given = self._kernel.bind(args, kwargs)
         self._check(_leaves_of(given))
@@ -85,10 +85,10 @@ class Replay:
         return collected(replace(self.run, outputs=boundary.leave(_moved(self._result, now))))
 
     def _check(self, given: dict[str, Any]) -> None:
-        """Refuse what differs from the recorded call.
+        """Refuse arguments that differ from the recorded call's.
 
         Raises:
-            BadInput: with the first argument that does.
+            BadInput: naming the first argument that differs.
         """
         for path in dict.fromkeys([*self._leaves, *given]):
             if path not in given:
@@ -126,7 +126,7 @@ def record(
 
     Raises:
         BadInput: a kernel whose instructions depend on values, or that runs on two cores.
-        EmulatorError: what the chip or its compiler would refuse, at the kernel's own line.
+        EmulatorError: where the chip or its compiler would refuse the kernel, at its own line.
     """
     if not isinstance(kernel, Kernel) or kernel.cores != 1:
         what = f"{kernel.title}[{kernel.cores}]" if isinstance(kernel, Kernel) else repr(kernel)
@@ -142,7 +142,7 @@ def record(
 
 
 def _leaves_of(bound: Mapping[str, Any]) -> dict[str, Any]:
-    """What counts of arguments, by where it stands: a tensor's likeness, anything else itself."""
+    """The leaves of arguments by their path; a tensor as its likeness, other values as they are."""
     return dict(found for name, value in bound.items() for found in _walk(name, value))
 
 
@@ -167,7 +167,7 @@ def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_same(recorded: object, given: object) -> bool:
-    """Whether two leaves are one: 1 is neither True nor 1.0, -0.0 is not 0.0, NaN is NaN."""
+    """Whether two leaves are the same: 1 is neither True nor 1.0, -0.0 is not 0.0, NaN is NaN."""
     if type(recorded) is not type(given):
         return False
     if isinstance(recorded, float) and isinstance(given, float):
@@ -180,10 +180,10 @@ def _shown(leaf: Any) -> str:
 
 
 def _tensors(result: Any) -> Iterator[NkiTensor]:
-    """The tensors that a kernel returned.
+    """The tensors in a kernel's result.
 
     Raises:
-        BadInput: where it returned what is neither a tensor nor a number, nor holds them.
+        BadInput: where the result holds anything but tensors and numbers.
     """
     if isinstance(result, tuple | list | dict):
         for item in result.values() if isinstance(result, dict) else result:
@@ -195,7 +195,7 @@ def _tensors(result: Any) -> Iterator[NkiTensor]:
 
 
 def _moved(result: Any, storages: Mapping[int, Any]) -> Any:
-    """What a kernel returned, its tensors on other storages."""
+    """A kernel's result with its tensors on other storages."""
     if isinstance(result, tuple | list):
         return like(result, [_moved(item, storages) for item in result])
     if isinstance(result, dict):

@@ -1,4 +1,4 @@
-"""`nki.simulator`: where vllm-neuron and others find `simulate_kernel`."""
+"""`nki.simulator`: the module from which vllm-neuron and others import `simulate_kernel`."""
 
 from trnsim.nki.entry import simulate_kernel
 

@@ -47,7 +47,7 @@ class NkiTensor(TensorViews):
 
     __slots__ = ()
 
-    # What it is
+    # Properties
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class NkiTensor(TensorViews):
 
     @property
     def base_tensor(self) -> NkiTensor:
-        """The tensor of which it is a view, as it was allocated; itself where it is no view."""
+        """The allocated tensor of which this is a view; the tensor itself where it is none."""
         whole = self.storage.whole
         if whole is None or (self.index is None and (self.dtype, self.pattern) == whole):
             return self
@@ -103,7 +103,7 @@ class NkiTensor(TensorViews):
             return self._cut(keys)
         try:
             layout = self.layout
-        except IllegalInstruction:  # what reaches beyond its storage may be cut to what does not
+        except IllegalInstruction:  # a tensor that reaches beyond its storage can still be cut
             return self._cut(keys)
         found = layout.cuts.get(plain)
         if found is None:
@@ -113,7 +113,7 @@ class NkiTensor(TensorViews):
         return NkiTensor.laid_out(self.storage, self.dtype, found, self.buffer)
 
     def _cut(self, keys: tuple[Any, ...]) -> NkiTensor:
-        """The view that `keys` pick, one a dimension."""
+        """The view of `keys`, one per dimension."""
         self._guard_columns()
         pattern, found = self.pattern, self.index
         spans: list[tuple[int, int, int, bool]] = []
@@ -137,7 +137,7 @@ class NkiTensor(TensorViews):
         place: DynamicSlice | int,
         found: Index | None,
     ) -> Index:
-        """The address of a dimension's elements from a register on."""
+        """The dynamic address of a dimension's elements from a register on."""
         pattern = self.pattern
         self._guard(dim, "a dynamic index")
         self._guard_second(found)
@@ -145,7 +145,7 @@ class NkiTensor(TensorViews):
         return ScalarIndex(start, pattern.strides_bytes[dim], pattern.shape[dim] - size + 1)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assignment belongs to the older NKI; an instruction writes instead."""
+        """Refuse assignment, which belongs to the older NKI: instructions write tensors."""
         del key, value
         raise NotModelled(
             "tensor[...] = value is the assignment of NKI 0.1; it is not emulated yet",
@@ -156,7 +156,7 @@ class NkiTensor(TensorViews):
     # Dynamic addresses, and explicit ones
 
     def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
-        """Element `index` of dimension `dim`, which goes away; a tensor or register is dynamic."""
+        """Element `index` of dimension `dim`, which is dropped; a tensor or register is dynamic."""
         (dim,) = integers("select", dim)
         self._guard(dim, "select")
         if isinstance(index, Tile | VirtualRegister):

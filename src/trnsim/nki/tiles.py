@@ -1,4 +1,4 @@
-"""What the functions of `nki.language` are made of: new tiles, and instructions by their names."""
+"""Building blocks of the functions of `nki.language`: new tiles, and issue by opcode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BROADCASTING = "release notes of NKI 0.4, Known issues: binary operations and b
 def new_tile(
     shape: Sequence[int], dtype: Any, buffer: MemoryRegion = MemoryRegion.sbuf, name: str = ""
 ) -> NkiTensor:
-    """A new tensor without values in a memory of this core."""
+    """A new uninitialised tensor in a memory of this core."""
     kind = stored(dtype)
     lengths = tuple(int(length) for length in shape)
     storage, layout = current_core().memory.allocate(lengths, kind, buffer.memory, name=name)
@@ -48,7 +48,7 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
 
 
 def as_tile(what: str, value: Any) -> NkiTensor:
-    """An operand on chip; AWS's simulator takes one in HBM, which is loaded first.
+    """An operand on chip; as on AWS's simulator, one in HBM is loaded first.
 
     Raises:
         IllegalInstruction: for anything else than a tensor.
@@ -72,17 +72,17 @@ def as_tile(what: str, value: Any) -> NkiTensor:
 
 
 def cast(tile: NkiTensor, dtype: Any) -> NkiTensor:
-    """A copy in SBUF, in another format if given."""
+    """A copy in SBUF, in the format `dtype` if given."""
     copied = new_tile(tile.shape, tile.dtype if dtype is None else dtype)
     issue("tensor_copy", copied, tile)
     return copied
 
 
 def matched(what: str, x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTensor]:
-    """Both tiles in one shape.
+    """Both tiles in the same shape.
 
     Raises:
-        IllegalInstruction: where the shapes differ, which only AWS's simulator broadcasts.
+        IllegalInstruction: where the shapes differ; only AWS's simulator broadcasts them.
     """
     if x.shape == y.shape:
         return x, y
@@ -99,7 +99,7 @@ def matched(what: str, x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTensor
 
 
 def spread(tile: NkiTensor, shape: Sequence[int]) -> NkiTensor:
-    """`tile` with its dimensions of length 1 repeated: free ones as a view, partitions copied."""
+    """`tile` broadcast to `shape`: free dimensions as a view, the partition axis by copies."""
     while tile.ndim < len(shape):
         tile = tile.expand_dim(1)
     for dim, length in enumerate(shape):

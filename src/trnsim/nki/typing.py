@@ -1,4 +1,4 @@
-"""`nki.typing`: the annotations of kernel parameters. They say what is meant and check nothing."""
+"""`nki.typing`: annotations of kernel parameters, which are not checked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trnsim.nki.tensor import NkiTensor
 
 
 class _Annotation:
-    """Something that can be written `nt.tensor[shape]` or `nt.tensor`."""
+    """An annotation, written `nt.tensor[shape]` or `nt.tensor`."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name

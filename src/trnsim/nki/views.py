@@ -1,7 +1,7 @@
-"""The views of a tensor that need no index tensor: other shapes over the same bytes.
+"""Static views of a tensor: other shapes over the same bytes, without an index tensor.
 
-On chip the partition axis stays dimension 0 of every view. Rows that an index tensor picks stay
-dimension 0 too.
+On chip the partition axis stays dimension 0 of every view. So does the dimension whose rows an
+index tensor picks.
 
 Source: nki.language.NkiTensor.
 """
@@ -49,7 +49,7 @@ class TensorViews(Tile):
 
     @classmethod
     def laid_out(cls, storage: Storage, dtype: Dtype, layout: Layout, buffer: MemoryRegion) -> Self:
-        """A tensor of which it is known how it lies in `storage`."""
+        """A tensor in `storage` with a known layout."""
         tensor = cls(storage, dtype, layout.pattern, buffer)
         tensor.layout = layout
         return tensor
@@ -60,7 +60,7 @@ class TensorViews(Tile):
         return len(self.pattern.shape)
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> Self:
-        """Elements `start` to `end` (exclusive) of dimension `dim`, every `step`-th."""
+        """Every `step`-th element from `start` to `end` (exclusive) of dimension `dim`."""
         dim, start, end, step = integers("slice", dim, start, end, step)
         self._guard_rows(dim, "slice")
         return self._view(self.pattern.slice(dim, start, end, step))
@@ -88,7 +88,7 @@ class TensorViews(Tile):
         return self._view(self.pattern.expand_dim(dim))
 
     def squeeze_dim(self, dim: int) -> Self:
-        """Without dimension `dim` of length 1."""
+        """The tensor without dimension `dim`, which has length 1."""
         (dim,) = integers("squeeze_dim", dim)
         self._guard(dim, "squeeze_dim")
         return self._view(self.pattern.squeeze_dim(dim))
@@ -173,7 +173,7 @@ class TensorViews(Tile):
         self._guard_rows(dim, method)
 
     def _guard_rows(self, dim: int, method: str) -> None:
-        """The dimension whose rows an index tensor picks stays as it is."""
+        """Refuse a change of the dimension whose rows an index tensor picks."""
         if isinstance(self.index, VectorIndex) and dim % self.ndim == 0:
             raise IllegalInstruction(
                 f"{method} on dimension {dim} of {self}, whose rows an index tensor picks",
@@ -182,7 +182,7 @@ class TensorViews(Tile):
             )
 
     def _guard_columns(self) -> None:
-        """What `.indirect()` gives is seen by instructions alone."""
+        """Refuse a view of the result of `.indirect()`, which only instructions can use."""
         if isinstance(self.index, SnakeIndex):
             raise IllegalInstruction(
                 f"a view of {self}, whose columns an index tensor picks",
@@ -191,7 +191,7 @@ class TensorViews(Tile):
             )
 
     def _guard_second(self, index: Index | None) -> None:
-        """One dimension of a tensor has a dynamic index."""
+        """Refuse a second dynamic index: a tensor has at most one."""
         if index is not None:
             raise IllegalInstruction(
                 f"a second dynamic index of {self}; legal: one a tensor",

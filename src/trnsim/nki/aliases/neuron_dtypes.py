@@ -29,8 +29,8 @@ _ROUNDED_ONCE = (np.dtype(np.float32), np.dtype(np.float64))
 def static_cast(array: Any, dtype: Any) -> Array:
     """`array` rounded to `dtype`.
 
-    A packed format holds four elements in one, so ``[..., F]`` becomes ``[..., F / 4]`` on the way
-    to it and ``[..., 4 * F]`` on the way from it.
+    A packed format holds four elements in one: converting to it makes ``[..., F / 4]`` of
+    ``[..., F]``, and converting from it makes ``[..., 4 * F]``.
     """
     values = np.asarray(array)
     kind = as_dtype(dtype)

@@ -1,4 +1,4 @@
-"""`nki.compiler`: its frontend runs the kernel; scheduling and code generation are the vendor's."""
+"""`nki.compiler`: only its frontend, which runs the kernel; AWS alone has the other stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nki.compiler.frontend`: checks that a kernel can be traced, which here means: it runs."""
+"""`nki.compiler.frontend`: checks a kernel by tracing it, which here means running it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trnsim.runs import Run, run
 
 
 class NKIFrontend:
-    """What turns a Python kernel into a program."""
+    """The compiler's frontend: a Python kernel becomes a program."""
 
     def compile(
         self,
@@ -23,7 +23,7 @@ class NKIFrontend:
         """The kernel's run for `target`, on `lnc` cores.
 
         Raises:
-            EmulatorError: what the chip or its compiler would refuse.
+            EmulatorError: where the chip or its compiler would refuse the kernel.
         """
         del options  # where to put artifacts, and how to name them
         return run(

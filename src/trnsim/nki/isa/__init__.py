@@ -1,6 +1,6 @@
 """`nki.isa`: one function for each declared instruction, with AWS's names and signatures.
 
-The functions are made from the classes of `trnsim.isa`; there is nothing of an instruction here.
+The functions are generated from the classes of `trnsim.isa`; no instruction is described here.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def get_nc_sub_version() -> int:
 
 
 _AS_GIVEN = frozenset({bool, int, float, str, type(None)})
-"""Types of most operands that are no tensors; they need no second look."""
+"""Types of most operands that are not tensors; they need no conversion."""
 
 
 _MEMBERS = "nki/migration/index.rst, Integer enum constants no longer supported"
@@ -80,7 +80,7 @@ _OPERATORS = "nki.api.shared.rst, Supported Math Operators by NKI ISA"
 
 
 def _plain(value: Any) -> Any:
-    """Operators by name, lists as tuples: what an instruction holds must be hashable."""
+    """`value` made hashable, as an instruction holds it: operators by name, lists as tuples."""
     if isinstance(value, Operator):
         return value.name
     if isinstance(value, np.generic):
@@ -93,11 +93,11 @@ def _plain(value: Any) -> Any:
 def _operand(
     instruction: type[Instruction], enumeration: type[Enum] | None, key: str, value: Any
 ) -> Any:
-    """What the instruction holds where `value` was given for `key`.
+    """`value` as the instruction holds it for its operand `key`.
 
     Raises:
-        IllegalInstruction: for an operator of numpy, and for another thing than a member where
-            there is an enumeration.
+        IllegalInstruction: for an operator of numpy, and for anything but a member of the operand's
+        enumeration.
     """
     if enumeration is not None and not isinstance(value, enumeration):
         return _member(instruction, enumeration, key, value)
@@ -112,7 +112,7 @@ def _operand(
 
 
 def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, value: Any) -> Enum:
-    """The member that its number stands for, and on AWS's simulator its name.
+    """The member of an enumeration with the number `value`, or on AWS's simulator that name.
 
     AWS's migration guide says that numbers are refused since NKI 0.3, but its library of that
     release (nki-library 2.29) passes them in its kernels for the chip (dge_mode=3), and a name
@@ -136,7 +136,7 @@ def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, v
 
 
 def _meeting_anyway(barrier: CoreBarrier) -> CoreBarrier:
-    """A barrier on data of one core, which AWS's simulator takes: the cores meet all the same."""
+    """`barrier`, on AWS's simulator with a stand-in for data that only one core has."""
     data: object = barrier.data
     is_seen = isinstance(data, NkiTensor) and data.buffer is MemoryRegion.shared_hbm
     if is_seen or not (isinstance(data, NkiTensor) and is_simulator()):
@@ -152,7 +152,7 @@ def _meeting_anyway(barrier: CoreBarrier) -> CoreBarrier:
 
 
 def _accumulating_anyway(matmul: NcMatmul | NcMatmulMx) -> NcMatmul | NcMatmulMx:
-    """A matmul that adds to what nothing wrote: AWS's simulator warns, and adds to NaN."""
+    """`matmul`; AWS's simulator warns where it adds to unwritten PSUM, and takes that as NaN."""
     dst: object = matmul.dst
     if not (is_simulator() and matmul.accumulate is True and isinstance(dst, NkiTensor)):
         return matmul
@@ -176,7 +176,7 @@ _LENIENT: dict[type[Instruction], Callable[[Any], Instruction]] = {
     NcMatmul: _accumulating_anyway,
     NcMatmulMx: _accumulating_anyway,
 }
-"""What an instruction becomes before it is issued, where AWS's simulator takes more of it."""
+"""What is done to an instruction before its issue where AWS's simulator allows more."""
 
 
 def _signature(instruction: type[Instruction]) -> inspect.Signature:
@@ -204,7 +204,7 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
     }
 
     def take(given: dict[str, Any]) -> None:
-        """Operands as the instruction holds them; most need no second look."""
+        """Convert operands to the form that the instruction holds; most need no conversion."""
         for key, value in given.items():
             kind = value.__class__
             if kind is not NkiTensor and (kind not in _AS_GIVEN or key in enumerations):
@@ -243,7 +243,7 @@ globals().update(_FUNCTIONS)
 
 
 def __getattr__(name: str) -> Any:
-    """Names of `nki.isa` that are not emulated yet say so, with where they stand in AWS's list."""
+    """Refuse names of `nki.isa` that are not emulated yet, with their place in AWS's list."""
     if name in _PUBLISHED:
         raise NotModelled(
             f"nki.isa.{name} is not emulated yet; emulated: {', '.join(sorted(_FUNCTIONS))}",

@@ -1,4 +1,4 @@
-"""`nki.isa.constants`: the enumerations of `nki.isa` under their second address."""
+"""`nki.isa.constants`: the enumerations of `nki.isa` under a second module name."""
 
 from trnsim.isa import (
     DgeMode,

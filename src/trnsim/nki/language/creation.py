@@ -1,4 +1,4 @@
-"""Tensors: where they live, and how they come to be.
+"""Creation of tensors: regions of memory, allocation, constants, random numbers.
 
 Source: nki.language.ndarray and its kin.
 """
@@ -28,14 +28,14 @@ private_hbm = MemoryRegion.private_hbm
 hbm = MemoryRegion.private_hbm
 shared_hbm = MemoryRegion.shared_hbm
 
-_DROPPED_BITS = 8  # what is left of 32 random bits has an exact float32
+_DROPPED_BITS = 8  # the 24 remaining of 32 random bits are exact in float32
 
 
 def region(buffer: object) -> MemoryRegion:
-    """The memory region that `buffer` is.
+    """`buffer`, checked to be a memory region.
 
     Raises:
-        BadInput: for anything else, such as the words of NKI 0.2.
+        BadInput: for anything else, such as the strings of NKI 0.2.
     """
     if isinstance(buffer, MemoryRegion):
         return buffer
@@ -74,7 +74,7 @@ def ndarray(
     name: str = "",
     address: tuple[int, int] | None = None,
 ) -> NkiTensor:
-    """A new tensor, not initialised.
+    """A new uninitialised tensor.
 
     Args:
         shape: lengths; on chip the first is the number of partitions.
@@ -84,7 +84,7 @@ def ndarray(
         address: (first partition, byte offset in the partition), on chip.
 
     Raises:
-        IllegalInstruction: a shape or dtype that the core has not.
+        IllegalInstruction: a shape or dtype that the core does not have.
         OutOfMemory: a tensor larger than its memory.
     """
     where = region(buffer)
@@ -100,7 +100,7 @@ def ndarray(
 
 
 def _place(address: Any) -> tuple[int, int]:
-    """The partition and the byte of an address.
+    """The partition and the byte offset of an address.
 
     Raises:
         IllegalInstruction: for anything else than two whole numbers.
@@ -149,7 +149,7 @@ def ones(
 def zeros_like(
     x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | None = None, name: str = ""
 ) -> NkiTensor:
-    """A new tensor of zeros, like `x` in all that is not given."""
+    """A new tensor of zeros with the shape of `x`, and its dtype and buffer unless given."""
     tensor("nl.zeros_like", x, "nki.language.zeros_like")
     return zeros(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
 
@@ -157,13 +157,13 @@ def zeros_like(
 def empty_like(
     x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | None = None, name: str = ""
 ) -> NkiTensor:
-    """A new tensor, not initialised, like `x` in all that is not given."""
+    """A new uninitialised tensor with the shape of `x`, and its dtype and buffer unless given."""
     tensor("nl.empty_like", x, "nki.language.empty_like")
     return ndarray(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
 
 
 def shared_constant(constant: Array | str | Path) -> NkiTensor:
-    """A tensor in shared HBM that holds an array, or the array of a .npy file."""
+    """A constant tensor in shared HBM, from an array or a .npy file."""
     if isinstance(constant, str | Path):
         constant = _file(constant)
     return _constant(np.asarray(constant))
@@ -185,7 +185,7 @@ def rand(
 ) -> NkiTensor:
     """A new on-chip tensor of random numbers, uniform in [0, 1).
 
-    By rand2 where the core has it, else by 24 of the 32 random bits of rng.
+    It uses rand2 where the core has it, else 24 of the 32 random bits of rng.
     """
     tensor = ndarray(shape, dtype, buffer, name)
     if current_core().core.features.rand2:
@@ -230,7 +230,7 @@ def _file(path: str | Path) -> Array:
 
 
 def _constant(array: Array) -> NkiTensor:
-    """A constant of the program, in HBM when it starts."""
+    """A constant of the program, which is in HBM when the program starts."""
     kind = stored(array.dtype)
     dense = np.ascontiguousarray(array, kind.dtype)
     if dense is array:

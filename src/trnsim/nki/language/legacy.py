@@ -1,4 +1,4 @@
-"""Names of `nki.language` that NKI 0.2 removed: what still has a meaning, and what says it has not.
+"""Names of `nki.language` that NKI 0.2 removed: some still work, the others are refused.
 
 Source: nki/migration/index.rst.
 """
@@ -23,17 +23,17 @@ GONE = {
     "loop_reduce": "accumulate in a tile of its own with nisa.tensor_tensor",
     "static_cast": "cast with nl.copy(tile, dtype=...)",
 }
-"""What replaces each of them since."""
+"""The replacement of each removed name."""
 
 
 class PartitionLength(int):
-    """A length that `nl.par_dim` has marked as that of the partition axis."""
+    """A length that `nl.par_dim` marked as the partition axis."""
 
     __slots__ = ()
 
 
 def par_dim(length: int) -> PartitionLength:
-    """`length`, marked as the partition axis of an on-chip tensor, which is its first since 0.2."""
+    """`length` marked as the partition axis, which since NKI 0.2 is always the first axis."""
     return PartitionLength(*integers("nl.par_dim", length, source=_SOURCE))
 
 
@@ -41,7 +41,7 @@ def check_partition_axis(shape: Any) -> tuple[int, ...]:
     """The lengths as plain integers.
 
     Raises:
-        NotModelled: where the partition axis is not the first: a block of tiles, of NKI 0.1.
+        NotModelled: where the partition axis is not the first (a block of tiles in NKI 0.1).
     """
     if shape.__class__ is tuple and {int}.issuperset(map(type, shape)):  # nearly always
         whole: tuple[int, ...] = shape
@@ -58,7 +58,7 @@ def check_partition_axis(shape: Any) -> tuple[int, ...]:
 
 
 def refuse_name(name: str) -> NoReturn:
-    """Say what replaces a name of NKI 0.1.
+    """Refuse a name of NKI 0.1, and name its replacement.
 
     Raises:
         NotModelled: always.

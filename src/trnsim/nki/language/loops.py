@@ -1,4 +1,4 @@
-"""Loops: unrolled ones, which are Python's, and those that run on the device.
+"""Loops: Python's, which are unrolled while tracing, and loops that run on the device.
 
 A device loop's variable is a register that only the loop sets. Its bounds may be registers too.
 
@@ -26,7 +26,7 @@ _is_ordered: ContextVar[bool] = ContextVar("trnsim_nki_is_ordered", default=Fals
 
 
 class affine_range(Sequence[int]):  # noqa: N801  AWS's name
-    """`range`, whose iterations are said not to depend on each other; `Run.warnings` says if so.
+    """`range` whose iterations are declared independent; `Run.warnings` reports where they are not.
 
     Source: nki-dynamic-loops.rst, affine_range.
     """
@@ -50,7 +50,7 @@ class affine_range(Sequence[int]):  # noqa: N801  AWS's name
         return len(self._range)
 
     def __getitem__(self, index: Any) -> Any:
-        """As of a range."""
+        """The element or slice, as of a range."""
         return self._range[index]
 
 
@@ -116,7 +116,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
 
 @contextmanager
 def no_reorder() -> Generator[None]:
-    """Instructions inside run in program order, which is the order emulated anyway.
+    """Instructions inside run in program order, as they always do here.
 
     Device loops are refused inside.
     """

@@ -1,6 +1,6 @@
-"""Functions of tiles that take several instructions: rounding, remainders, angles, choices.
+"""Functions of tiles that take several instructions: rounding, remainders, angles, selection.
 
-AWS does not publish how its own are made; these are chains of documented instructions.
+AWS does not publish its own implementations; these are chains of documented instructions.
 
 Source: nki.language, Math operations; release notes of NKI 0.4, Known issues, NKI Language.
 """
@@ -45,7 +45,7 @@ def negative(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 
 def floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """The largest integer that is not above x."""
+    """The largest integer that is at most x."""
 
     def down(nearest: NkiTensor, given: NkiTensor) -> NkiTensor:
         return _subtract(nearest, _greater(nearest, given))
@@ -54,7 +54,7 @@ def floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 
 def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """The smallest integer that is not below x."""
+    """The smallest integer that is at least x."""
 
     def up(nearest: NkiTensor, given: NkiTensor) -> NkiTensor:
         return _add(nearest, _less(nearest, given))
@@ -73,23 +73,23 @@ def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 
 def rint(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """The nearest integer, of two equally near ones the even one (not in `nki.language`)."""
+    """The nearest integer, ties to even (not in `nki.language`)."""
     return _whole("rint", x, dtype, lambda nearest, _: nearest)
 
 
 def _whole(
     name: str, x: NkiTensor, dtype: Any, adjust: Callable[[NkiTensor, NkiTensor], NkiTensor]
 ) -> NkiTensor:
-    """An integer beside x, with the sign of x.
+    """An integer near x, with the sign of x.
 
-    The engines round as they cast to int32. From 2**23 on float32 has integers alone, so that
-    these, infinities and NaN are left as they are.
+    The engines round when they cast to int32. From 2**23 on, every float32 is an integer, so these,
+    infinities and NaN are left as they are.
 
     Args:
-        name: who asks.
+        name: the function, for errors.
         x: the tile.
         dtype: the format of the result, or None for that of x.
-        adjust: from the nearest integer and x, the magnitude that is wanted.
+        adjust: from the nearest integer and x to the magnitude of the result.
     """
     tile = as_tile(name, x)
     kind = _result(tile, dtype)
@@ -103,19 +103,19 @@ def _whole(
 
 
 def _nearest(given: NkiTensor) -> NkiTensor:
-    """The nearest integer in float32, by way of int32."""
+    """The nearest integer in float32, by a cast to int32 and back."""
     return cast(cast(given, INT32), FLOAT32)
 
 
 def _keep_large(whole: NkiTensor, given: NkiTensor) -> None:
-    """Put what has no fraction back: magnitudes from 2**23 on, and NaN."""
+    """Restore elements without a fraction: magnitudes from 2**23 on, and NaN."""
     may_have_fraction = new_tile(given.shape, UINT8)
     issue("tensor_scalar", may_have_fraction, given, "abs", None, False, "less", _NO_FRACTIONS_FROM)
     issue("tensor_copy_predicated", whole, given, may_have_fraction, True)
 
 
 def _copy_sign(whole: NkiTensor, given: NkiTensor) -> None:
-    """Give `whole` the sign of `given`: a magnitude its sign, and zero its own."""
+    """Give `whole` the sign of `given`, zeros included."""
     bits, sign = whole.view(INT32), new_tile(given.shape, INT32)
     issue("tensor_scalar", sign, given.view(INT32), "bitwise_and", _SIGN_BIT)
     issue("tensor_tensor", bits, bits, sign, "bitwise_or")
@@ -124,9 +124,9 @@ def _copy_sign(whole: NkiTensor, given: NkiTensor) -> None:
 def sin(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The sine of x for abs(x) below 2**18 turns (1.6e6), NaN beyond.
 
-    The Scalar Engine's, of the angle less whole turns: within 3e-7 of the sine up to 2**17 turns,
-    within 2e-6 up to 2**18. AWS says that nl.sin takes additional instructions to reduce its
-    argument, and stays accurate over the full input domain, not which they are; these are assumed.
+    The Scalar Engine's sine of the angle less whole turns: within 3e-7 of the sine up to 2**17
+    turns, within 2e-6 up to 2**18. AWS says that nl.sin takes additional instructions to reduce its
+    argument and stays accurate over the full input domain, but not which; these are assumed.
 
     Source: nki.api.shared.rst, Supported Activation Functions, note on sin.
     """
@@ -135,7 +135,7 @@ def sin(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 
 def cos(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """sin(pi / 2 - abs(x)), x less whole turns; assumed to reduce its argument as nl.sin does."""
+    """sin(pi / 2 - abs(x)); assumed to reduce its argument as nl.sin does."""
     tile = as_tile("nl.cos", x)
     return _cosine_within_turn(_within_turn(tile), _result(tile, dtype))
 
@@ -151,12 +151,12 @@ def tan(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 def _within_turn(tile: NkiTensor) -> NkiTensor:
     """The angle of `tile` less its nearest whole number of turns, in float32.
 
-    The number of turns times all but the last of the parts of a turn is exact in float32, and so
-    is what each leaves of the angle. Where the number is off by one, as near half turns it may be,
-    the angle lies a little beyond pi, where the engine's cubic is still close to the sine.
+    A turn is a sum of parts. The number of turns times each part but the last is exact in float32,
+    and so is the angle after each subtraction. Near half turns the number may be off by one; the
+    angle is then a little beyond pi, where the engine's cubic is still close to the sine.
     """
     turns, angle = new_tile(tile.shape, FLOAT32), new_tile(tile.shape, FLOAT32)
-    # Beyond 2**18 turns the first product is infinite, and so is NaN what the parts leave.
+    # Beyond 2**18 turns the first product is infinite, so that the difference is NaN.
     scaled = ("multiply", _PER_TURN * 2.0**_HEADROOM, False, "multiply", 2.0**-_HEADROOM)
     issue("tensor_scalar", turns, tile, *scaled)
     to_integer = ("add", _UNIT_IS_1, False, "subtract", _UNIT_IS_1)
@@ -169,7 +169,7 @@ def _within_turn(tile: NkiTensor) -> NkiTensor:
 
 
 def _engine_sine(angle: NkiTensor, dtype: Any) -> NkiTensor:
-    """The Scalar Engine's sine, of an angle within a turn."""
+    """The Scalar Engine's sine of an angle within a turn."""
     result = new_tile(angle.shape, dtype)
     issue("activation", result, "sin", angle)
     return result
@@ -184,12 +184,12 @@ def _cosine_within_turn(angle: NkiTensor, dtype: Any) -> NkiTensor:
 
 
 def logical_not(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """Exclusive or with 1, of zeros and ones."""
+    """``x xor 1`` on zeros and ones."""
     return OPERATORS["logical_xor"](x, 1.0, dtype)
 
 
 def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
-    """The product of x and the reciprocal of y."""
+    """``x * (1 / y)``: the product of x and the reciprocal of y."""
     if isinstance(y, int | float):
         return _multiply(x, 1.0 / y, dtype)
     divisor = as_tile("nl.divide", y)
@@ -239,7 +239,7 @@ def dropout(x: NkiTensor, rate: NkiTensor | float, dtype: Any = None) -> NkiTens
 
 
 def _remainder(x: Any, y: Any, dtype: Any) -> tuple[NkiTensor, NkiTensor, Any]:
-    """The difference of x and the nearest multiple of y, y, and the format of the result."""
+    """Dividend less the nearest multiple of the divisor, the divisor, and the result's format."""
     some = x if isinstance(x, NkiTensor) else y
     divisor = _as_wide(y, like=some)
     dividend = _as_wide(x, like=divisor)
@@ -250,7 +250,7 @@ def _remainder(x: Any, y: Any, dtype: Any) -> tuple[NkiTensor, NkiTensor, Any]:
 
 
 def _as_wide(value: Any, like: NkiTensor) -> NkiTensor:
-    """A float32 tile of a tile or a number."""
+    """A tile or a number as a float32 tile."""
     if isinstance(value, NkiTensor):
         return cast(as_tile("nl.mod", value), FLOAT32)
     tile = new_tile(like.shape, FLOAT32)
@@ -263,7 +263,7 @@ def _kind(x: Any) -> Any:
 
 
 class _Sine(UnaryOperator):
-    """As an `op` the Scalar Engine's sine, which reduces no argument; on tiles, one that does."""
+    """nl.sin: as an `op` the engine's sine without argument reduction, on tiles with it."""
 
     def __call__(self, x: Any, dtype: Any = None) -> NkiTensor:
         """The sine of each element."""
@@ -284,4 +284,4 @@ FUNCTIONS: dict[str, Operator] = {
         _Sine("sin"),
     )
 }
-"""By name, what `nki.language` calls them."""
+"""The functions by their names in `nki.language`."""

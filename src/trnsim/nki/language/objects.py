@@ -1,8 +1,8 @@
 """`nl.NKIObject`: the base of a kernel's own configuration objects.
 
-AWS's base class takes any keyword and makes it an attribute. Public subclasses rely on that while
-they are decorated with @dataclass, whose generated __init__ would refuse what has no annotation
-and insist on every field that has no default.
+AWS's base class makes an attribute of any keyword. Public subclasses rely on that although they are
+decorated with @dataclass, whose generated __init__ would refuse keywords without an annotation and
+require fields without a default.
 
 Source: nki.language.NKIObject.
 """
@@ -14,14 +14,14 @@ import inspect
 from typing import Any
 
 _GENERATED = "<string>"
-"""The file name of what @dataclass generates."""
+"""The file name in code that @dataclass generates."""
 
 
 class ObjectType(type):
-    """Makes instances whose keywords all become attributes."""
+    """The metaclass of `NKIObject`: all keywords of a call become attributes."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """An instance: by its own __init__ where someone wrote one, else leniently."""
+        """An instance, by a handwritten __init__ where there is one, else from all keywords."""
         init = getattr(cls, "__init__")  # noqa: B009  mypy takes cls.__init__ for an instance's
         if not _is_generated(init) or _fits(init, args, kwargs):
             return super().__call__(*args, **kwargs)
@@ -35,7 +35,7 @@ class ObjectType(type):
 
 
 class NKIObject(metaclass=ObjectType):
-    """Keyword arguments become attributes; a field without a value has none."""
+    """An object whose keyword arguments become attributes; fields without a value are absent."""
 
     def __init__(self, **kwargs: Any) -> None:
         for name, value in kwargs.items():
@@ -51,7 +51,7 @@ def _is_generated(init: Any) -> bool:
 
 
 def _fits(init: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether @dataclass's own __init__ takes the arguments."""
+    """Whether the generated __init__ of @dataclass takes the arguments."""
     try:
         inspect.signature(init).bind(None, *args, **kwargs)
     except TypeError:

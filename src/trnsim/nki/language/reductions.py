@@ -1,4 +1,4 @@
-"""Reductions along the last free axes, and what is made of them: softmax, rms_norm.
+"""Reductions along the last free axes, and functions made of them: softmax, rms_norm.
 
 Source: nki.language, Reduction operations.
 """
@@ -19,7 +19,7 @@ Axes = int | tuple[int, ...] | list[int]
 
 
 class ReductionOperator(Operator):
-    """`nl.sum` and its kin: passed as `op`, the operator that it repeats."""
+    """`nl.sum`, `nl.max`, `nl.min`; passed as `op`, each is its binary operator."""
 
     def __call__(self, x: Any, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
         """The reduction along the last free axes, as one instruction."""
@@ -27,7 +27,7 @@ class ReductionOperator(Operator):
 
 
 def mean(x: NkiTensor, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """The average along the last free axes, of sums in float32."""
+    """The average along the last free axes, summed in float32."""
     tile = as_tile("nl.mean", x)
     first = _first_axis("nl.mean", tile, axis)
     total = _reduce("add", "nl.mean", tile, axis, FLOAT32, keepdims=keepdims)
@@ -35,7 +35,7 @@ def mean(x: NkiTensor, axis: Axes, dtype: Any = None, keepdims: bool = False) ->
 
 
 def var(x: NkiTensor, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """The population variance along the last free axes, which stay with length 1 (as AWS's do)."""
+    """The population variance along the last free axes, which are kept with length 1 as in NKI."""
     del keepdims
     tile = as_tile("nl.var", x)
     first = _first_axis("nl.var", tile, axis)
@@ -130,4 +130,4 @@ FUNCTIONS: dict[str, Operator] = {
     "prod": ReductionOperator("multiply", "prod"),
     **{plain.__name__: Composed(plain) for plain in (mean, var, all, softmax, rms_norm)},
 }
-"""By name, what `nki.language` calls them."""
+"""The functions by their names in `nki.language`."""

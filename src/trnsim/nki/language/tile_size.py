@@ -10,7 +10,7 @@ from trnsim.dtypes import FLOAT32
 from trnsim.nki.environment import default_target, transposes_on_tensor_engine
 from trnsim.program import current_core, has_current_core
 
-# AWS gives no number; a byte is what the engines address.
+# AWS gives no number; engines address bytes.
 _SBUF_ALIGNMENT_BYTES = 1
 
 
@@ -28,7 +28,7 @@ class TileSize:
 
     @property
     def psum_num_banks(self) -> int:
-        """PSUM banks, without the one in which the compiler transposes, where it does."""
+        """PSUM banks, without those that the compiler uses for transposes, where it does."""
         core = self._core
         taken = core.features.pe_transpose_psum_banks if transposes_on_tensor_engine() else 0
         return int(core.psum_banks) - taken

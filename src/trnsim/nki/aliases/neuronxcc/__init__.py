@@ -1,1 +1,1 @@
-"""`neuronxcc`: the few names of the older package that newer kernels and suites still import."""
+"""`neuronxcc`: the few names of the older package that newer kernels and test suites import."""

@@ -1,4 +1,4 @@
-"""`neuronxcc.nki`: the older generation of NKI (0.1), of which only `typing` is answered."""
+"""`neuronxcc.nki`: the older generation of NKI (0.1), of which only `typing` exists here."""
 
 from typing import Any
 
