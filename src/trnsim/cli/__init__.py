@@ -26,7 +26,7 @@ COMMANDS: Final = {
     "memory.",
     "explain": "Print what an instruction takes, where it runs, what it computes, and what it "
     "costs.",
-    "assess": "Predict time and USD of each workload on trn1, trn2, trn3 and p5en, and say go or "
+    "assess": "Predict time and USD of each workload on every Trainium and on p5en, and say go or "
     "no-go.",
     "claims": "Recompute 34 published claims about Trainium and Inferentia, and judge each one.",
     "plan": "Estimate time and USD of training or serving a model, platform by platform.",

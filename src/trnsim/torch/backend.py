@@ -1,4 +1,4 @@
-"""Registration: everything that makes `torch.device("neuron")` work, in order, once."""
+"""Registration of `torch.device("neuron")` with PyTorch, in order, once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trnsim.torch.distributed import (
 )
 from trnsim.torch.profiler import profiling
 
-# A library takes its kernels away when it dies, so these live as long as the process.
+# A library removes its kernels when it is freed, so these live as long as the process.
 _aten: Final = pytorch.new_library("aten")
 _c10d: Final = pytorch.new_library("c10d")
 _every_namespace: Final = pytorch.new_library("_")

@@ -1,7 +1,7 @@
-"""PyTorch's calls as recordings take them, and whose they are.
+"""The recording of PyTorch's calls, with their modules and phases.
 
-In the forward pass a call belongs to the module that the program is in; one of the backward pass to
-the module whose operator it is the gradient of (`scope_tracker`).
+A call in the forward pass belongs to the module being run; a call in the backward pass belongs to
+the module of the operator whose gradient it computes (`scope_tracker`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def noted(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
-    """`kernel`, or its stand-in for the numerics in force, telling every recording of its calls."""
+    """`kernel`, or its replacement in the numerics in force, with its calls recorded."""
 
     def noting(*args: Any, **kwargs: Any) -> Any:
         if mode.kind == "exact":
@@ -43,7 +43,7 @@ def noted(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
 
 
 def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
-    """Tell every recording of an operator; what it was is worked out for one that listens."""
+    """Add a call to every recording; it is built only if a recording takes calls."""
     if call_log.listening():
         call = call_of(name, args, kwargs, result)
         call_log.note(call, _core(args, kwargs, result), scope_tracker.scope)
@@ -56,7 +56,7 @@ def _core(*values: Any) -> int:
 
 
 def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
-    """Write down a copy: within the device a call, else bytes across the host's link."""
+    """Record a copy: a call within the device, else bytes over the host's link."""
     nbytes = source.numel() * source.element_size()
     if source.is_cpu:
         call_log.note_from_host(nbytes)
@@ -67,16 +67,16 @@ def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
 
 
 def record_whole_program() -> None:
-    """Begin the recording of the whole program, if it was asked for."""
+    """Begin to record the whole program, if `TRNSIM_RECORD` asks for it."""
     if call_log.record_whole_program():
         scope_tracker.watch()
 
 
 @contextmanager
 def recording() -> Generator[Recording]:
-    """The calls on the device inside, with their modules and phases.
+    """A recording of the calls on the device made inside the `with`, with modules and phases.
 
-    Not inside another thread's `with`: every thread's calls are written down.
+    Calls of every thread are recorded, so `with` blocks of two threads must not overlap.
     """
     with scope_tracker.watched(), call_log.recording() as found:
         yield found

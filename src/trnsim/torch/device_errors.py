@@ -12,11 +12,11 @@ from trnsim.errors import BadInput, NotModelled, OutOfMemory
 
 
 class OutOfDeviceMemory(OutOfMemory, torch.OutOfMemoryError):
-    """The HBM of a NeuronCore has no room for it."""
+    """An allocation does not fit in the HBM of a NeuronCore."""
 
 
 class MixedDevices(BadInput, RuntimeError):
-    """Tensors on different devices met in one operator."""
+    """Operands of one operator are on different devices."""
 
 
 class OperatorNotModelled(NotModelled, NotImplementedError):
@@ -24,23 +24,23 @@ class OperatorNotModelled(NotModelled, NotImplementedError):
 
 
 class PeerLost(BadInput, RuntimeError):
-    """A process of a group that stopped, so that a collective cannot end."""
+    """A process of a group has stopped, so that a collective cannot end."""
 
 
 class CollectiveRefused(BadInput, RuntimeError):
-    """A collective that no process can do as it was asked."""
+    """A collective that is not supported as requested."""
 
 
 class CollectiveBroken(BadInput, RuntimeError):
-    """A collective that broke off, though every process of its group is alive."""
+    """A collective was interrupted although every process of its group is alive."""
 
 
 class BadState(BadInput, RuntimeError):
-    """What is no state of a generator of the device."""
+    """A value that is not a state of a device's generator."""
 
 
 class DtypeRefused(BadInput, RuntimeError):
-    """A dtype that no NeuronCore has, under the policy that refuses it.
+    """A dtype that no NeuronCore has, refused under the policy `chip`.
 
-    No TypeError: `x * 1j` would turn that into Python's "unsupported operand".
+    It is no TypeError, since `x * 1j` would turn that into Python's "unsupported operand".
     """

@@ -1,6 +1,6 @@
-"""PyTorch's private names, gathered: the file to read first when a new PyTorch arrives.
+"""PyTorch's private names, all in one file: read it first when a new PyTorch is released.
 
-Everything else in this room uses public names only, or these.
+All other files of this room use public names, or these.
 """
 # ruff: noqa: SLF001  gathering private names is what this file is for
 
@@ -35,7 +35,7 @@ Library = Any
 """A `torch.library.Library`, whose methods have no types."""
 
 KinetoEvent = Any
-"""An event of PyTorch's profiler, whose questions the stub does not have in full."""
+"""An event of PyTorch's profiler, whose type stub is incomplete."""
 
 DEVICE_TYPE: Final = "neuron"
 _C: Final[Any] = torch._C  # the stub leaves some names out
@@ -59,13 +59,13 @@ negative_view: Final = torch._neg_view  # pyright: ignore[reportPrivateImportUsa
 
 
 def new_library(namespace: str) -> Library:
-    """A library to register kernels in; they are gone when it is."""
+    """A library in which to register kernels; they live as long as the library."""
     make: Any = torch.library.Library
     return make(namespace, "IMPL")
 
 
 def claimed_by() -> str | None:
-    """The name under which a backend has claimed PyTorch's one free device type, if any."""
+    """The name of the backend that has claimed PyTorch's one free device type, or None."""
     name: str = torch._C._get_privateuse1_backend_name()
     return None if name == _UNCLAIMED else name
 
@@ -78,10 +78,10 @@ def claim(device_module: object) -> None:
 
 
 class _TakenAside(threading.local):
-    """Errors of this thread that were on their way through C++ when it asked for the device's type.
+    """Errors of this thread that C++ was propagating when it asked for the device's type.
 
     Attributes:
-        errors: in the order in which they came.
+        errors: the errors in order.
     """
 
     def __init__(self) -> None:
@@ -97,14 +97,14 @@ _DeviceGuard: Any = _C._acc.DeviceGuard
 
 
 class _Guard(_DeviceGuard):  # type: ignore[misc]
-    """What C++ asks of a device written in Python."""
+    """The device guard, by which C++ queries a device written in Python."""
 
     def type_(self) -> Any:
         """The device's type.
 
-        C++ also asks while an error of Python's ends a backward pass. No call of Python's may
-        return then, which ends the process, so the error is taken aside, for whoever began the pass
-        to raise. ctypes raises what is pending after a call of Python's own interface.
+        C++ also asks while a Python error ends a backward pass. A Python function that returns with
+        an error pending ends the process, so the error is taken aside, and the caller of the pass
+        raises it. ctypes raises a pending error after a call of Python's C API.
         """
         try:
             _let_errors_out()
@@ -114,7 +114,7 @@ class _Guard(_DeviceGuard):  # type: ignore[misc]
 
 
 def operators() -> Iterator[str]:
-    """Full names ("aten::add.Tensor") of all operators that PyTorch knows."""
+    """The full names ("aten::add.Tensor") of all operators of PyTorch."""
     names: list[str] = torch._C._dispatch_get_all_op_names()
     return iter(names)
 
@@ -141,7 +141,7 @@ def overload(name: str) -> OpOverload[..., Any] | None:
 
 
 def host_kernel(name: str) -> Callable[..., Any]:
-    """The kernel that the CPU has for an operator today, whatever takes its place later."""
+    """The present CPU kernel of an operator, even if it is replaced later."""
     get_kernel: Any = getattr(torch.library, "get_kernel")  # noqa: B009  the stub leaves it out
     kernel: Any = get_kernel(name, "CPU")
 
@@ -152,7 +152,7 @@ def host_kernel(name: str) -> Callable[..., Any]:
 
 
 def function_under(operator: OpOverload[..., Any]) -> Callable[..., Any]:
-    """What an operator's Python object calls."""
+    """The function that an operator's Python object calls."""
     function: Callable[..., Any] = operator._op
     return function
 
@@ -180,7 +180,7 @@ def next_sequence_number() -> int:
 def replace_accelerator_function(
     name: str, replaced: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> None:
-    """Put ours in the place of what `torch.accelerator` calls in C++, which it is made of."""
+    """Replace a C++ function that `torch.accelerator` calls."""
     full = f"_accelerator_{name}"
     setattr(torch._C, full, replaced(getattr(torch._C, full)))
 
@@ -197,7 +197,7 @@ def gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
 @cache
 def lone_group() -> Any:
-    """A group of this process alone, as operators take one: to ask what gloo does."""
+    """A process group of this process alone, in the form for operators: to try what gloo does."""
     dist: Any = import_module("torch.distributed")
     group = dist.ProcessGroup(0, 1)
     own = gloo(dist.HashStore(), 0, 1, dt.timedelta(seconds=30))
@@ -207,12 +207,12 @@ def lone_group() -> Any:
 
 
 def sum_operation() -> Any:
-    """The reduction by sums, as operators take one."""
+    """The sum as a reduction, in the form for operators."""
     return torch.classes.c10d.ReduceOp()
 
 
 def silent_ranks(ranks: Sequence[int], wait_s: float) -> list[int]:
-    """Sign in the store that all processes share, and say who of `ranks` does not within a time."""
+    """Sign in the store that all processes share; those of `ranks` that do not sign in time."""
     import torch.distributed as dist  # noqa: PLC0415  only programs that start processes need it
 
     keys = {rank: f"trnsim/signed/{rank}" for rank in ranks}
@@ -222,7 +222,7 @@ def silent_ranks(ranks: Sequence[int], wait_s: float) -> list[int]:
         time.sleep(wait_s)
         signed = [r for r in ranks if store.check([keys[r]])]
         recent = [r for r in signed if time.time() - float(store.get(keys[r])) < 2 * wait_s]
-    except RuntimeError:  # the store went with the process that held it, rank 0
+    except RuntimeError:  # the store ended with the process that held it, rank 0
         return [0] if 0 in ranks else []
     return [rank for rank in ranks if rank not in recent]
 
@@ -230,9 +230,9 @@ def silent_ranks(ranks: Sequence[int], wait_s: float) -> list[int]:
 def split_by_autograd(
     forward: Callable[..., Any], backward: Callable[..., Any], is_kept: Callable[[str], bool]
 ) -> Any:
-    """PyTorch's compiler of a forward and a backward graph.
+    """PyTorch's compiler that splits a program into a forward and a backward graph.
 
-    Operators are those of core ATen, and those whose name `is_kept`.
+    Their operators are those of core ATen, and those whose name `is_kept`.
     """
     from torch._dynamo.backends.common import aot_autograd  # noqa: PLC0415  takes a second
     from torch._inductor import config  # noqa: PLC0415  likewise
@@ -243,7 +243,7 @@ def split_by_autograd(
     )
 
     def compile_it(module: Any, inputs: Any) -> Any:
-        # The second version hides what a kernel writes behind views of a common base.
+        # The second version hides written arguments behind views of a common base.
         with config.patch(enable_auto_functionalized_v2=False):
             return with_kernels(module, inputs)
 
@@ -251,7 +251,7 @@ def split_by_autograd(
 
 
 def without_fakes() -> Any:
-    """A context in which tensors are real: PyTorch's compiler calls ours among fakes."""
+    """A context with real tensors: PyTorch's compiler calls ours with fake tensors active."""
     from torch._subclasses.fake_tensor import (  # noqa: PLC0415  takes a second
         unset_fake_temporarily,
     )
@@ -260,7 +260,7 @@ def without_fakes() -> Any:
 
 
 def without_modes() -> AbstractContextManager[Any]:
-    """A context in which tensors are real and nobody sees which operators are called."""
+    """A context with real tensors, in which no mode sees the operators called."""
     if not torch._C._len_torch_dispatch_stack():
         return nullcontext()
     from torch.utils._python_dispatch import (  # noqa: PLC0415  only where somebody watches
@@ -272,9 +272,9 @@ def without_modes() -> AbstractContextManager[Any]:
 
 
 def results_seen() -> int | None:
-    """How many results of the forward graph in the making the program sees, the first ones.
+    """The number of first results of the forward graph being compiled that the program sees.
 
-    The others are kept for its gradient. None where PyTorch does not say.
+    The others are kept for its gradient. None where PyTorch does not tell.
     """
     from torch._guards import TracingContext  # noqa: PLC0415  takes a second
 
@@ -284,7 +284,7 @@ def results_seen() -> int | None:
 
 
 def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., Any]]:
-    """PyTorch's decompositions into core ATen, but for operators whose name `is_kept`."""
+    """PyTorch's decompositions into core ATen, except of operators whose name `is_kept`."""
     from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
 
     found: dict[Any, Callable[..., Any]] = core_aten_decompositions()
@@ -292,7 +292,7 @@ def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., An
 
 
 def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:
-    """`module` with the results that its nodes have for arguments of these sizes."""
+    """`module` with the results of its nodes for arguments of these sizes."""
     from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415  takes a second
     from torch.fx.passes.fake_tensor_prop import FakeTensorProp  # noqa: PLC0415  likewise
 
@@ -310,16 +310,16 @@ def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def replace_engine(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Wrap the call of the autograd engine, in both modules that hold it."""
+    """Wrap the call of the autograd engine in both modules that hold it."""
     graph: Any = torch.autograd.graph
     public: Any = torch.autograd
     graph._engine_run_backward = public._engine_run_backward = wrapped(graph._engine_run_backward)
 
 
 def replace_events(make: Callable[[torch.Event, bool], torch.Event]) -> None:
-    """Let `torch.Event` be what `make` gives for an event of the device, and whether it is timed.
+    """Replace `torch.Event` so that events of the device are made by `make(event, is_timed)`.
 
-    The type is C++'s and cannot be changed; what stands in its place passes for it.
+    The type is C++'s and cannot be changed; its replacement accepts all events as instances.
     """
     original = torch.Event
 
@@ -339,28 +339,29 @@ def replace_events(make: Callable[[torch.Event, bool], torch.Event]) -> None:
 
 
 def replace_inductor(wrapped: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Wrap the call of the backend that `torch.compile` takes where none is named."""
+    """Wrap the call of `torch.compile`'s default backend."""
     backend: Any = torch._TorchCompileInductorWrapper
     backend.__call__ = wrapped(backend.__call__)
 
 
 def make_opaque(function: Callable[..., Any]) -> None:
-    """Let PyTorch's compiler put `function` in its graph as it is, instead of tracing it."""
+    """Make PyTorch's compiler put calls of `function` in its graph instead of tracing them."""
     hide: Any = torch.compiler.allow_in_graph
     hide(function)
 
 
 def never_trace(paths: Sequence[Path]) -> None:
-    """Let PyTorch's compiler run what these files and folders define, and never look inside."""
+    """Make PyTorch's compiler run functions of these files and folders without tracing them."""
     rules: Any = import_module("torch._dynamo.trace_rules")
     rules.SKIP_DIRS.extend(path.as_posix() + ("/" if path.is_dir() else "") for path in paths)
     rules._recompile_re()
 
 
 def never_compile(module: ModuleType) -> None:
-    """Let PyTorch's compiler run the functions of a module, and all that they call, as they are.
+    """Make PyTorch's compiler run a module's functions, and all that they call, uncompiled.
 
-    It asks for the accelerator while it compiles a program, and would compile who answers.
+    It asks for the accelerator while it compiles a program, and would compile the function that
+    answers.
     """
     frames: Any = import_module("torch._C._dynamo.eval_frame")
     skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
@@ -375,7 +376,7 @@ def never_compile(module: ModuleType) -> None:
 def print_from_host() -> None:
     """Print a tensor of the device from a copy on the host, as PyTorch does for XLA's devices.
 
-    Its digits are chosen by operators in float64, which no chip has and no program asked for.
+    PyTorch chooses digits with operators in float64, which no chip has and no program asked for.
     """
     printer: Any = import_module("torch._tensor_str")
     original: Callable[[Tensor, int], str] = printer._tensor_str
@@ -387,13 +388,13 @@ def print_from_host() -> None:
 
 
 def is_traced(tensors: Sequence[Tensor]) -> bool:
-    """Whether a program is being traced: with tensors that have no values, or under a mode."""
+    """Whether a program is being traced: by tensors without values, or by a mode."""
     plain = (torch.Tensor, torch.nn.Parameter)
     return bool(torch._C._len_torch_dispatch_stack()) or any(type(t) not in plain for t in tensors)
 
 
 def is_distributed(tensor: Tensor) -> bool:
-    """Whether a tensor lies over processes, as DTensor."""
+    """Whether a tensor is a DTensor, distributed over processes."""
     module: Any = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(tensor, module.DTensor)
 
@@ -405,13 +406,13 @@ def custom_operator(
     schema: str | None,
     devices: tuple[str, ...],
 ) -> Any:
-    """A custom operator of PyTorch that runs `function` on tensors of `devices`."""
+    """A custom operator that runs `function` on tensors of `devices`."""
     make: Any = torch.library.custom_op
     return make(name, function, mutates_args=mutates, device_types=devices, schema=schema)
 
 
 def trace_through(operator: Any, function: Callable[..., Any]) -> None:
-    """Let PyTorch's compiler see the operators inside `operator`; an exported program keeps it."""
+    """Make PyTorch's compiler see the operators inside `operator`; exported programs keep it."""
     from torch._subclasses.functional_tensor import (  # noqa: PLC0415  takes a second
         FunctionalTensorMode,
     )
@@ -433,23 +434,23 @@ _DeviceType: Final[Any] = getattr(torch.autograd, "DeviceType")  # noqa: B009  l
 PROFILED_DEVICE: Final = _DeviceType.PrivateUse1
 """The device of an event of PyTorch's profiler."""
 PROFILED_ACTIVITY: Final = torch.profiler.ProfilerActivity.PrivateUse1
-"""What a program asks PyTorch's profiler for, to see the device."""
+"""The activity of the device in PyTorch's profiler."""
 
 
 def profiler_scope(name: str) -> AbstractContextManager[None]:
-    """A scope that PyTorch's profiler shows, where one watches; else next to nothing."""
+    """A scope that PyTorch's profiler shows; nearly free where none is active."""
     scope: AbstractContextManager[None] = _profiler._RecordFunctionFast(name)
     return scope
 
 
 def is_on_host(event: KinetoEvent) -> bool:
-    """Whether an event of PyTorch's profiler began and ended in one thread of the host."""
+    """Whether an event of PyTorch's profiler begins and ends in one thread of the host."""
     is_async = event.is_async() or event.start_thread_id() != event.end_thread_id()
     return event.device_type() == _DeviceType.CPU and not is_async
 
 
 def watch_through_kineto(profile: Any) -> None:
-    """Take Kineto where a profiler would call timers of the device in C++, which there are not."""
+    """Make a profiler use Kineto instead of timers of the device in C++, which do not exist."""
     if profile.profiler_kind == _profiler.ProfilerState.KINETO_PRIVATEUSE1_FALLBACK:
         profile.profiler_kind = _profiler.ProfilerState.KINETO_PRIVATEUSE1
         profile.kineto_activities.add(PROFILED_ACTIVITY)

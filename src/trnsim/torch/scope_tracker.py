@@ -1,9 +1,9 @@
-"""Where a program is: inside which modules, and whether in an optimizer's step.
+"""The scope of each call: the module that the program is in, and whether an optimizer steps.
 
-A call of the backward pass is in the module whose operator it is the gradient of, by the sequence
-number that autograd gives both.
+A call in the backward pass belongs to the module of the operator whose gradient it computes:
+autograd gives both the same sequence number.
 
-PyTorch's compiler traces these hooks with the modules that they watch, and leaves them out.
+PyTorch's compiler traces these hooks along with their modules, and they leave nothing in its graph.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from trnsim.torch import pytorch
 
 @dataclass
 class ScopeTracker:
-    """What the hooks have seen.
+    """Hooks on modules and optimizers, and the state that they keep.
 
     Attributes:
-        is_stepping: whether an optimizer makes its step.
+        is_stepping: whether an optimizer's step is running.
     """
 
     is_stepping: bool = False
@@ -43,7 +43,7 @@ class ScopeTracker:
         return self._names.get(id(self._modules[-1]), "") if self._modules else ""
 
     def scope(self) -> Scope:
-        """The module and the phase of the call that is being made."""
+        """The module and the phase of the current call."""
         sequence = pytorch.backward_sequence_number()
         if sequence is not None:
             at = bisect_right(self._starts, sequence) - 1
@@ -52,14 +52,14 @@ class ScopeTracker:
             return Scope("", Phase.optimizer)
         path = self.path()
         number = pytorch.next_sequence_number()
-        # Autograd has numbered this operator just before it came here.
+        # Autograd numbered this operator just before this call.
         if not self._paths or self._paths[-1] != path:
             self._starts.append(max(number - 1, 0))
             self._paths.append(path)
         return Scope(path, Phase.forward)
 
     def watch(self) -> list[Any]:
-        """Look from now on; what ends it again. Nothing where that has begun."""
+        """Install the hooks; their handles, or none where they are installed already."""
         if self._is_watched:
             return []
         for seen in (self._modules, self._names, self._starts, self._paths):
@@ -74,7 +74,7 @@ class ScopeTracker:
 
     @contextmanager
     def watched(self) -> Generator[None]:
-        """Look inside."""
+        """Inside, the hooks are installed."""
         removers = self.watch()
         try:
             yield
@@ -108,4 +108,4 @@ class ScopeTracker:
 
 
 scope_tracker = ScopeTracker()
-"""Of this process."""
+"""The tracker of this process."""

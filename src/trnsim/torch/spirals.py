@@ -49,7 +49,7 @@ def train(seed: int = 0, steps: int = 20) -> TrainingResult:
 
 
 def _losses(device: torch.device, seed: int, steps: int) -> list[float]:
-    """The loss of each step; the same seed gives the same start on every device."""
+    """The loss of each step; a seed gives the same initial model on every device."""
     points, classes = _spirals(torch.Generator().manual_seed(seed))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)

@@ -1,7 +1,7 @@
-"""The PyTorch versions that this room was tested with.
+"""The PyTorch versions with which this room was tested.
 
-The device stands on private names of PyTorch (see `trnsim.torch.pytorch`), which change without
-notice, so a version that nobody tried is refused, not tried.
+The device uses private names of PyTorch (see `trnsim.torch.pytorch`), which change without notice,
+so untested versions are refused.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a program asks of the device by name: cores, memory, streams, random numbers, autocast."""
+"""The API of the device: cores, memory, streams, random numbers, autocast."""

@@ -1,9 +1,9 @@
-"""`torch.accelerator` and the autograd engine, where PyTorch's C++ asks for a device driver.
+"""`torch.accelerator` and the autograd engine, which need a device driver in C++.
 
-The driver that PyTorch offers to Python backends knows one device and no allocator, streams or
-synchronization. These functions of `torch._C` are replaced by ours. They serve the process's one
-accelerator: that of PyTorch's own that is there (CUDA, MPS, XPU), else the neuron device, which is
-said once to a program that asks and never named it.
+The driver that PyTorch offers to Python backends has one device, and neither allocator nor streams
+nor synchronization. So functions of `torch._C` are replaced here. They serve the process's one
+accelerator: PyTorch's own where there is one (CUDA, MPS, XPU), else the neuron device. A program
+that asks for the accelerator without naming neuron is told once that it gets the emulator.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def register() -> None:
 
 @cache
 def other() -> torch.device | None:
-    """The accelerator of PyTorch's own in this machine, which a program that names none means."""
+    """PyTorch's own accelerator in this machine, which takes precedence, or None."""
     for name in ("cuda", "mps", "xpu"):
         module: Any = getattr(torch, name)
         if module.is_available():
@@ -49,7 +49,7 @@ def other() -> torch.device | None:
 
 
 def current() -> torch.device:
-    """What `torch.accelerator.current_accelerator` gives."""
+    """`torch.accelerator.current_accelerator`: PyTorch's own accelerator, else neuron."""
     found = other()
     _say(found)
     return torch.device(DEVICE_TYPE) if found is None else found
@@ -59,9 +59,9 @@ _said: Final[list[str]] = []
 
 
 def _say(found: torch.device | None) -> None:
-    """Say once on stderr what a program gets that asks for a device and never named one.
+    """Tell a program that asks for the accelerator, once and on stderr, which device it gets.
 
-    PyTorch itself asks too (its compiler, `fork_rng`, checkpoints, process groups), for no choice.
+    Calls by PyTorch itself (its compiler, `fork_rng`, checkpoints, process groups) do not count.
     """
     if _said or is_used() or not sys.modules.keys().isdisjoint(_BY_NAME) or _is_pytorchs():
         return
@@ -75,7 +75,7 @@ def _say(found: torch.device | None) -> None:
 
 
 def _is_pytorchs() -> bool:
-    """Whether it is PyTorch's own code that asks."""
+    """Whether the caller is PyTorch's own code."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  who calls
     name = __name__
     while frame is not None and name.startswith((__name__, "torch.accelerator")):
@@ -85,11 +85,11 @@ def _is_pytorchs() -> bool:
 
 
 _BY_NAME: Final = ("torch_neuron", "torch_neuronx")
-"""Modules that a program imports which means this device."""
+"""Modules that only programs for this device import."""
 
 
 def _chosen(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that serves the neuron device, or the module of the other accelerator."""
+    """A function for the neuron device, or `original` where PyTorch has its own accelerator."""
     ours = _FUNCTIONS.get(name, original)
 
     def function(*args: Any) -> Any:
@@ -103,18 +103,18 @@ def _chosen(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _nested_stats(index: int) -> dict[str, Any]:
-    """The figures of `torch.neuron.memory_stats`; PyTorch flattens what is nested."""
+    """The figures of `torch.neuron.memory_stats`, in the form that PyTorch flattens."""
     return dict(device.memory_stats(index))
 
 
 def _capability(index: int) -> dict[str, Any]:
-    """The dtypes that the device holds in the chip's own formats, or as integers of 32 bits."""
+    """The supported dtypes: the chip's own formats, and those stored as 32-bit integers."""
     core_index(index)
     return {"supported_dtypes": set(STORED)}
 
 
 def _keep(index: int) -> None:
-    """Nothing: no figure here accumulates."""
+    """Do nothing: no figure here accumulates."""
     del index
 
 
@@ -151,14 +151,14 @@ _THEIRS: Final = {
     "resetAccumulatedStats": "reset_accumulated_memory_stats",
     "getMemoryInfo": "mem_get_info",
 }
-"""The same under the names of `torch.cuda` and its like."""
+"""The names of these functions in `torch.cuda` and similar modules."""
 
 
 def _in_this_thread(run_backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Backward passes over neuron tensors run in the thread that asks for them.
+    """`run_backward`, with backward passes of neuron tensors in the calling thread.
 
-    PyTorch would hand them to a thread per device, of which it believes that there is one: the
-    gradient of anything on neuron:1 would end in an assertion inside the engine.
+    PyTorch would use a thread per device and takes the number of devices to be one, so a gradient
+    on neuron:1 would end in an assertion inside the engine.
     """
 
     @wraps(run_backward)
@@ -174,10 +174,10 @@ def _in_this_thread(run_backward: Callable[..., Any]) -> Callable[..., Any]:
         try:
             with autograd.set_multithreading_enabled(False) if is_moved else nullcontext():
                 found = run_backward(t_outputs, *args, **kwargs)
-        except SystemError:  # of an error that was taken aside C++ knows nothing more
+        except SystemError:  # C++ no longer has the error that was taken aside
             if not aside:
                 raise
-        if aside:  # an interrupt may come just then, and C++ go on without it
+        if aside:  # such as an interrupt, without which C++ has gone on
             raise aside.pop(0) from None
         return found
 

@@ -1,8 +1,8 @@
-"""`torch.autocast("neuron")`: which operators run in low precision, which in float32.
+"""`torch.autocast("neuron")`: operators in low precision, and operators in float32.
 
-The lists are PyTorch's own for its other devices (ATen/autocast_mode.h), so that a model keeps the
-dtypes that it has elsewhere. What AWS's compiler casts on its own account (--auto-cast) is another
-thing and not done here. Unlike PyTorch's, this autocast casts a weight anew at each use.
+The lists are PyTorch's own for its other devices (ATen/autocast_mode.h), so that a model has the
+same dtypes here. The casts of AWS's compiler (--auto-cast) are not done. Unlike PyTorch's, this
+autocast casts a weight anew at each use.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def low_precision(tensors: list[Tensor]) -> torch.dtype:
 
 
 def float32(tensors: list[Tensor]) -> torch.dtype:
-    """float32, whatever comes in."""
+    """float32 for any operands."""
     del tensors
     return torch.float32
 
 
 def widest(tensors: list[Tensor]) -> torch.dtype:
-    """float32 as soon as one tensor has it."""
+    """float32 if one of the tensors has it, else the dtype of autocast."""
     if any(tensor.dtype is torch.float32 for tensor in tensors):
         return torch.float32
     return torch.get_autocast_dtype(DEVICE_TYPE)
@@ -86,7 +86,7 @@ def _casting(
     def kernel(*args: Any, **kwargs: Any) -> Any:
         tensors = [value for value in _flat((*args, *kwargs.values())) if _is_castable(value)]
         dtype = dtype_for(tensors)
-        # Autocast stays off inside: what a composite operator is made of is not cast again.
+        # Autocast is off inside, so that the parts of a composite operator are not cast again.
         with pytorch.without_dispatch_keys(pytorch.AUTOCAST_KEYS):
             return operator(
                 *[_cast(value, dtype) for value in args],
@@ -105,7 +105,7 @@ def _flat(values: Any) -> list[Any]:
 
 
 def _is_castable(value: Any) -> bool:
-    """Floating point on the device, and not float64, which autocast leaves alone everywhere."""
+    """Whether `value` is floating point on the device, but not float64, which is never cast."""
     return (
         isinstance(value, Tensor)
         and value.is_floating_point()

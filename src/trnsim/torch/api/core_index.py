@@ -1,4 +1,4 @@
-"""The core that PyTorch means by a device, its name or a number."""
+"""The core index of a PyTorch device, its name or a number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Device = torch.device | str | int | None
 
 
 def core_index(device: Device = None) -> int:
-    """The index of the core that a device, its name or a number stands for; 0 for None.
+    """The core index of a device, its name or a number; 0 for None.
 
     Raises:
         NoSuchCore: if there is no core of that index.

@@ -1,4 +1,4 @@
-"""The module `torch.neuron`: what programs ask a device for, as `torch.cuda` answers it.
+"""The module `torch.neuron`, with the functions that `torch.cuda` has for its devices.
 
 The names are those that PyTorch, accelerate, transformers, diffusers, TRL and torchtitan call.
 """
@@ -96,25 +96,25 @@ __all__ = [
     "synchronize",
 ]
 
-# torch.utils.checkpoint keeps a device's random state only where it finds this attribute; without
-# it a recomputed dropout draws another mask, and gradients are wrong in silence.
+# torch.utils.checkpoint saves a device's random state only where it finds this attribute; without
+# it a recomputed dropout would draw another mask, and gradients would be silently wrong.
 _initialized: Final = True
 
-__path__: Final[list[str]] = []  # `import torch.neuron` takes packages alone
+__path__: Final[list[str]] = []  # `import torch.neuron` works only for packages
 
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What one device is.
+    """The properties of one device.
 
     Attributes:
-        name: the chip's ("trn2"), by which torchtitan and TRL look it up.
-        total_memory: bytes of HBM that it has.
+        name: the chip's name ("trn2"), by which torchtitan and TRL look it up.
+        total_memory: bytes of HBM.
         major: the NeuronCore's generation (3 is v3).
         minor: 0.
-        multi_processor_count: the physical NeuronCores that it is made of.
+        multi_processor_count: number of physical NeuronCores.
         target: the platform name ("trn2").
-        description: all this in words.
+        description: all of this as text.
     """
 
     name: str
@@ -137,35 +137,35 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Nothing: there is nothing to start."""
+    """Do nothing: there is nothing to start."""
 
 
 def _lazy_init() -> None:  # pyright: ignore[reportUnusedFunction]  PyTorch calls it
-    """As `init`, by the name that PyTorch calls."""
+    """`init` under the name that PyTorch calls."""
 
 
 def _is_in_bad_fork() -> bool:  # pyright: ignore[reportUnusedFunction]  PyTorch calls it
-    """False: a forked process may go on using the device."""
+    """False: a forked process can use the device."""
     return False
 
 
 def device_count() -> int:
-    """How many devices this process has."""
+    """The number of devices of this process."""
     return len(visible_cores())
 
 
 def _get_device_index(location: Device, optional: bool = False) -> int:
-    """The core that `torch.load` puts a storage on: as everywhere, a launcher's rank is one too."""
+    """The core that `torch.load` puts a storage on; `core_index` also accepts a launcher's rank."""
     del optional  # without an index it is neuron:0
     return core_index(location)
 
 
 _utils: Final = SimpleNamespace(_get_device_index=_get_device_index)
-"""Where torch.serialization looks for it, and does not compare with `device_count` itself."""
+"""torch.serialization takes the function from here, and then skips its check of `device_count`."""
 
 
 def current_device() -> int:
-    """0: the core that "neuron" without an index means."""
+    """0: the index of "neuron" without an index."""
     return 0
 
 
@@ -174,8 +174,8 @@ def set_device(device: Device) -> None:
 
     Raises:
         NoSuchCore: if there is no such core.
-        NotModelled: for any other core. PyTorch resolves "neuron" to index 0 in C++ for a backend
-            written in Python, so tensors would silently go to neuron:0 all the same.
+        NotModelled: for any other core. For backends in Python, PyTorch's C++ resolves "neuron" to
+        index 0, so tensors would silently go to neuron:0 anyway.
     """
     index = core_index(device)
     if index:
@@ -188,7 +188,7 @@ def set_device(device: Device) -> None:
 
 
 class device:  # noqa: N801  the name that torch.cuda gave it
-    """Inside, `device` is meant to be current; like `set_device` it accepts neuron:0 alone."""
+    """Inside, `device` is current; like `set_device` it accepts only neuron:0."""
 
     def __init__(self, device: Device) -> None:
         self.idx = core_index(device)
@@ -206,7 +206,7 @@ class device:  # noqa: N801  the name that torch.cuda gave it
 
 
 class device_of(device):  # noqa: N801  the name that torch.cuda gave it
-    """Inside, the device of a tensor is meant to be current; a CPU tensor changes nothing."""
+    """Inside, the device of a tensor is current; a CPU tensor changes nothing."""
 
     def __init__(self, obj: torch.Tensor) -> None:
         super().__init__(max(obj.get_device(), 0))
@@ -218,7 +218,7 @@ def synchronize(device: Device = None) -> None:
 
 
 def get_device_properties(device: Device = None) -> DeviceProperties:
-    """What a device is."""
+    """The properties of a device."""
     memory = device_memory(core_index(device))
     chip, made = target(), device_core()
     return DeviceProperties(
@@ -233,7 +233,7 @@ def get_device_properties(device: Device = None) -> DeviceProperties:
 
 
 def get_device_name(device: Device = None) -> str:
-    """The device's own name ("neuron:0"): clients ask the properties for the chip.
+    """The device's own name ("neuron:0"); clients read the chip from its properties.
 
     Source: torchtitan 0.3.0 tools/utils.py; trl 1.16.0 scripts/env.py.
     """

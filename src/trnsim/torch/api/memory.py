@@ -1,7 +1,7 @@
-"""PyTorch's tensors in the HBM of their device, and what `torch.neuron` says of it.
+"""PyTorch's tensors in the HBM of their device, and the memory functions of `torch.neuron`.
 
-The owner of an allocation is the CPU storage under a neuron tensor: PyTorch keeps that until the
-last neuron tensor over it is gone.
+The owner of an allocation is the CPU storage under a neuron tensor, which PyTorch keeps until the
+last neuron tensor over it is freed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 def require(nbytes: int, core: int) -> None:
-    """Refuse what does not fit on neuron:`core`, before the host spends memory on it.
+    """Refuse an allocation that does not fit on neuron:`core`, before the host makes it.
 
     Raises:
-        OutOfDeviceMemory: with a table of what holds the memory.
+        OutOfDeviceMemory: with a table of the tensors in memory.
     """
     device_memory(core).require(nbytes, OutOfDeviceMemory)
 
 
 def hold(host: Tensor, core: int) -> None:
-    """Count the storage under `host` until it dies; once, whatever tensors lie in it.
+    """Count the storage under `host` until it is freed; once, however many tensors share it.
 
     Raises:
         OutOfDeviceMemory: if the core has no room for it.
@@ -46,7 +46,7 @@ def hold(host: Tensor, core: int) -> None:
 
 
 def place(host: Tensor, core: int) -> Tensor:
-    """The tensor on neuron:`core` over a CPU tensor that nobody else uses; no copy is made.
+    """The tensor on neuron:`core` over the memory of a CPU tensor that nothing else uses.
 
     Raises:
         OutOfDeviceMemory: if the core has no room for it.
@@ -77,17 +77,17 @@ def max_memory_allocated(device: Device = None) -> int:
 
 
 def memory_reserved(device: Device = None) -> int:
-    """As `memory_allocated`: this device keeps no pool beyond what tensors hold."""
+    """`memory_allocated`: this device keeps no pool beyond the memory of tensors."""
     return memory_allocated(device)
 
 
 def max_memory_reserved(device: Device = None) -> int:
-    """As `max_memory_allocated`: this device keeps no pool beyond what tensors hold."""
+    """`max_memory_allocated`: this device keeps no pool beyond the memory of tensors."""
     return max_memory_allocated(device)
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Let the peak begin at what is held now."""
+    """Set the peak to the bytes held now."""
     device_memory(core_index(device)).reset_peak()
 
 
@@ -98,7 +98,7 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
 
 
 def memory_stats(device: Device = None) -> dict[str, int]:
-    """The figures that training programs log, under the names that `torch.cuda` gives them."""
+    """The figures that training programs log, under `torch.cuda`'s names."""
     memory = device_memory(core_index(device))
     stats = {"num_alloc_retries": 0, "num_ooms": memory.refusals}
     for kind in ("allocated_bytes", "active_bytes", "reserved_bytes"):
@@ -108,11 +108,11 @@ def memory_stats(device: Device = None) -> dict[str, int]:
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """What holds the HBM, as a table; `abbreviated` leaves the rows out."""
+    """The bytes of HBM in use, with a table of the tensors unless `abbreviated`."""
     memory = device_memory(core_index(device))
     head = memory.summary()
     return head if abbreviated else f"{head}\n{memory.table()}"
 
 
 def empty_cache() -> None:
-    """Nothing: this device keeps no pool beyond what tensors hold."""
+    """Do nothing: this device keeps no pool beyond the memory of tensors."""

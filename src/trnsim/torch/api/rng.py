@@ -1,7 +1,7 @@
-"""Random numbers: one generator per logical NeuronCore, apart from the CPU's.
+"""Random numbers: a generator per logical NeuronCore, separate from the CPU's.
 
-The same seed gives the numbers that PyTorch's CPU generator gives; a NeuronCore would give others.
-A state is sixteen bytes, as PyTorch wants it of a device: see rng_state.py.
+A seed gives the same numbers as PyTorch's CPU generator; a NeuronCore would give others. A state is
+sixteen bytes, as PyTorch requires of a device: see `rng_state`.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ _generators: list[Generator] = []
 
 _KEPT_STATES: Final = 64
 _host_states: OrderedDict[tuple[int, int], Tensor] = OrderedDict()
-"""Host states by seed and words drawn, the latest last: what was drawn is not drawn again for a
-state that comes back."""
+"""Host states by seed and words drawn, the latest last, so that restoring a recent state need not
+draw its words again."""
 
 
 class DeviceGenerator(_OfHost):  # type: ignore[misc]
-    """A generator for the device: the host's, which says that it lives on a neuron core."""
+    """A generator of the device: a host generator that reports a neuron device."""
 
     _known: tuple[Tensor, int] | None = None
-    """A state of the host's generator since it was seeded, and the words drawn until then."""
+    """A state of the host's generator, and the words drawn from seeding to that state."""
 
     @property
     def device(self) -> torch.device:
-        """The core that it draws for."""
+        """neuron:0, whichever core it draws for."""
         return torch.device(DEVICE_TYPE, 0)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Begin again from `seed`."""
+        """Seed the generator."""
         self._known = None
         _OfHost.manual_seed(self, seed)
         return self
 
     def seed(self) -> int:
-        """Begin again from a number that differs from run to run, and say which."""
+        """Seed the generator with a number that differs from run to run; that number."""
         self._known = None
         found: int = _OfHost.seed(self)
         return found
 
     def get_state(self) -> Tensor:
-        """Sixteen bytes: see rng_state.py."""
+        """The state in sixteen bytes: see `rng_state`."""
         with pytorch.without_modes():
             host = rng_state.without_spare_normal(_OfHost.get_state(self))
             other = _OfHost("cpu").manual_seed(self.initial_seed())
@@ -70,7 +70,7 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
             return rng_state.packed(self.initial_seed(), words)
 
     def set_state(self, state: Tensor) -> Generator:
-        """Go on from where a generator stood that gave this state."""
+        """Restore a state that `get_state` gave."""
         with pytorch.without_modes():
             seed, words = rng_state.unpacked(state)
             host = _host_states.get((seed, words))
@@ -82,7 +82,7 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
         return self
 
     def _stands(self, host: Tensor, words: int) -> None:
-        """This is the state of the host's generator, after so many words."""
+        """Remember a state of the host's generator and the words drawn until then."""
         _OfHost.set_state(self, host)
         self._known = host, words
         key = rng_state.unpacked(rng_state.packed(self.initial_seed(), words))
@@ -93,7 +93,7 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
 
 
 def _all_generators() -> list[Generator]:
-    """The generators of all cores, made when first asked for."""
+    """The generators of all cores, made at the first call."""
     if not _generators:
         _generators.extend(DeviceGenerator("cpu") for _ in visible_cores())
     return _generators
@@ -105,9 +105,9 @@ def generator(core: int) -> Generator:
 
 
 def rounding_generator(core: int) -> np.random.Generator:
-    """The numbers by which neuron:`core` rounds; seeding the core's generator begins them anew.
+    """The generator of stochastic rounding on neuron:`core`, seeded with the core's generator.
 
-    Where NEURON_RT_STOCHASTIC_ROUNDING_SEED is set they begin there, whatever the core's seed is.
+    NEURON_RT_STOCHASTIC_ROUNDING_SEED, where it is set, is its seed instead.
     Source: torch-neuron-envvars.rst.
     """
     if core not in _rounding:
@@ -121,7 +121,7 @@ _rounding: dict[int, np.random.Generator] = {}
 
 
 def make_generator(device: Device = "cpu") -> Generator:
-    """What `torch.Generator(device)` makes; for a neuron core one that PyTorch's C++ could not."""
+    """`torch.Generator(device)`, which also makes generators of neuron cores."""
     wanted = torch.device("cpu" if device is None else device)
     if wanted.type == DEVICE_TYPE:
         core_index(wanted)
@@ -139,13 +139,13 @@ def _make(kind: type, device: Device = "cpu") -> Generator:
 
 
 def _is_generator(kind: type, instance: object) -> bool:
-    """Whether `instance` is a generator, whoever made it."""
+    """Whether `instance` is a generator of any device."""
     del kind
     return isinstance(instance, _OfHost)
 
 
 def register() -> None:
-    """Put a class in the place of `torch.Generator` of which every generator is an instance."""
+    """Replace `torch.Generator` by a class of which every generator is an instance."""
     kind: Any = type(_OfHost)
     methods = {"__call__": _make, "__instancecheck__": _is_generator}
     stand_in: Any = type(kind)("GeneratorType", (kind,), methods)
@@ -155,9 +155,9 @@ def register() -> None:
 
 
 def _serve_tracker(module: Any) -> None:
-    """Let DTensor take a generator of the program's for one of the device.
+    """Make DTensor treat a generator that the program passes as one of the device.
 
-    On its way through C++ it becomes a plain one of the host, whose state DTensor cannot read.
+    C++ passes it on as a plain generator of the host, whose state DTensor cannot read.
     """
     tracker: Any = module.OffsetBasedRNGTracker
     original = tracker._distribute_region  # noqa: SLF001  PyTorch's name
@@ -178,7 +178,7 @@ def _serve_tracker(module: Any) -> None:
 
 @contextmanager
 def drawing_from(core: int) -> Yields[None]:
-    """Operators that take no generator draw from neuron:`core`'s instead of the CPU's."""
+    """Inside, operators without a generator draw from neuron:`core`'s instead of the CPU's."""
     own = generator(core)
     cpu_state = torch.default_generator.get_state()
     torch.default_generator.set_state(_OfHost.get_state(own))
@@ -214,7 +214,7 @@ def seed_all() -> None:
 
 
 def initial_seed() -> int:
-    """The seed that the current core's generator began with."""
+    """The seed of the current core's generator."""
     return generator(0).initial_seed()
 
 
@@ -229,11 +229,11 @@ def get_rng_state_all() -> list[Tensor]:
 
 
 def set_rng_state(new_state: Tensor, device: Device = None) -> None:
-    """Put a state back that `get_rng_state` gave."""
+    """Restore a state that `get_rng_state` gave."""
     generator(core_index(device)).set_state(new_state.cpu())
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Put the states back that `get_rng_state_all` gave."""
+    """Restore the states that `get_rng_state_all` gave."""
     for own, state in zip(_all_generators(), new_states, strict=True):
         own.set_state(state.cpu())

@@ -1,19 +1,19 @@
-"""Sixteen bytes that say where a generator stands: its seed, and how many words it has drawn.
+"""A generator's state in sixteen bytes: its seed, and the number of words drawn.
 
-PyTorch's DTensor takes a device's state for eight bytes of seed and eight of offset. It adds the
-elements that lie before a process's shard to the offset, and afterwards those of the whole tensor.
-Source: torch/distributed/tensor/_random.py, class OffsetBasedRNGTracker.
+PyTorch's DTensor reads a device's state as eight bytes of seed and eight of offset. It adds the
+number of elements before a process's shard to the offset, and afterwards the number of elements of
+the whole tensor. Source: torch/distributed/tensor/_random.py, class OffsetBasedRNGTracker.
 
-Numbers here come from the host's generator, a Mersenne Twister of 32-bit words whose own state has
-5,056 bytes. It follows from the low half of the seed and the number of words drawn:
+Numbers here come from the host's generator, a Mersenne Twister of 32-bit words with a state of
+5,056 bytes, which follows from the low half of the seed and the number of words drawn:
 
     bytes 0 to 3    the low half of the seed
     bytes 4 to 7    words drawn, their low half
-    bytes 8 to 13   what DTensor added, zero in a state that a generator gave
+    bytes 8 to 13   the offset added by DTensor, zero in a state that a generator gave
     bytes 14, 15    words drawn, their high part
 
-With something added the state names a stream of its own, whose seed is a digest of all sixteen:
-shards that only stood some words apart would draw the same words one after the other.
+A state with an offset stands for a stream of its own, whose seed is a digest of all sixteen bytes:
+streams that are only some words apart would draw the same words, one after another.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trnsim.torch.device_errors import BadState
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-_BLOCK_WORDS: Final = 624  # the Mersenne Twister makes so many at once
+_BLOCK_WORDS: Final = 624  # words that the Mersenne Twister makes at once
 _MOST_BLOCKS: Final = 4096  # 10 MB of words at a time
 _HALF_BITS: Final = 32
 _ADDED_BITS: Final = 48
@@ -56,12 +56,12 @@ _HOST_FORM: Final = np.dtype(
 
 
 def fields(state: Tensor) -> Any:
-    """The fields of a host generator's state, over the same memory."""
+    """The fields of a host generator's state, as views of its memory."""
     return state.numpy().view(_HOST_FORM)[0]
 
 
 def without_spare_normal(state: Tensor) -> Tensor:
-    """The state without the second of a pair of normal numbers, of which one was used.
+    """The state without the unused second number of a pair of normal numbers.
 
     Sixteen bytes have no room for it.
     """
@@ -71,14 +71,14 @@ def without_spare_normal(state: Tensor) -> Tensor:
 
 
 def packed(seed: int, words: int) -> Tensor:
-    """The sixteen bytes of the generator that began with `seed` and has drawn `words`."""
+    """The sixteen bytes of a generator that was seeded with `seed` and has drawn `words` words."""
     low = (seed & _LOW_HALF) | (words & _LOW_HALF) << _HALF_BITS
     content = _FORM.pack(low, words >> _HALF_BITS << _ADDED_BITS)
     return torch.frombuffer(bytearray(content), dtype=torch.uint8)
 
 
 def unpacked(state: Tensor) -> tuple[int, int]:
-    """The seed, of which only the low half counts, and the words drawn.
+    """The low half of the seed, and the number of words drawn.
 
     Raises:
         BadState: for anything but sixteen bytes on the host.
@@ -98,9 +98,9 @@ def unpacked(state: Tensor) -> tuple[int, int]:
 
 
 def words_between(start: Tensor, end: Tensor, follower: Generator) -> int:
-    """How many words a host generator draws from one of its states to a later one.
+    """The number of words that a host generator draws between two of its states.
 
-    `follower` is one to draw them again with, until their block is that of `end`.
+    `follower` is a generator with which to draw them again, up to the block of `end`.
     """
     before, after = fields(start), fields(end)
     if np.array_equal(before["block"], after["block"]):
@@ -119,19 +119,19 @@ def words_between(start: Tensor, end: Tensor, follower: Generator) -> int:
 
 
 def advance(generator: Generator, words: int) -> None:
-    """Let a host generator draw `words` words."""
+    """Draw `words` words from a host generator."""
     most = _MOST_BLOCKS * _BLOCK_WORDS
     for done in range(0, words, most):
         _draw(min(most, words - done), generator)
 
 
 def _draw(words: int, generator: Generator) -> Tensor:
-    """Words without their highest bit, one for each number."""
+    """Draw words without their highest bit."""
     return torch.empty(words, dtype=torch.int32, device="cpu").random_(generator=generator)
 
 
 def _tempered(block: Any) -> Any:
-    """What the words of a block become when they are drawn, without their highest bit.
+    """The words of a block as they are drawn (tempered), without their highest bit.
 
     Source: Matsumoto and Nishimura, Mersenne Twister, 1998, table II.
     """

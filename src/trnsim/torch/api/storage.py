@@ -1,11 +1,11 @@
-"""Storages: the two places where PyTorch's Python code makes or resizes one without an operator.
+"""Patches of `torch.UntypedStorage`, where PyTorch makes or resizes one without an operator.
 
-Both need an allocator of the device, which only C++ can register; without these two patches the
-first is a null pointer inside PyTorch. `torch.load`, `copy.deepcopy` and FSDP come this way; a
-third patch lets storages move to every core.
+Making and resizing need an allocator of the device, which only C++ can register; without these two
+patches a new storage is a null pointer inside PyTorch. `torch.load`, `copy.deepcopy` and FSDP use
+them. A third patch lets storages move to every core.
 
-Pinned memory would need another such allocator. Here it is ordinary memory that is marked, so that
-`is_pinned` says yes: who hears no pins again, and goes on with a copy that nobody else knows.
+Pinned memory would need another such allocator. Here it is ordinary memory with a mark, so that
+`is_pinned` is true: programs that read False pin again, and go on with a copy that others lack.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _nbytes: Final[Any] = torch.UntypedStorage.nbytes
 
 
 class _Marks(dict[int, tuple["weakref.ref[UntypedStorage]", int]]):
-    """A number for some storages, by their identity, until they die."""
+    """A number for some storages, by identity, until they are freed."""
 
     def put(self, storage: UntypedStorage, number: int) -> None:
         """Mark a storage."""
@@ -50,7 +50,7 @@ _resized: Final = _Marks()
 
 
 def register(library: Library) -> None:
-    """Patch `torch.UntypedStorage`, whose other devices go on as before, and pin memory."""
+    """Patch `torch.UntypedStorage` for this device alone, and pinned memory."""
     for name, kernel in {"_pin_memory": pin_memory, "is_pinned": is_pinned}.items():
         library.impl(name, kernel, "CPU", allow_override=True)
     patched: Any = torch.UntypedStorage
@@ -63,7 +63,7 @@ def register(library: Library) -> None:
 
 
 def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage:
-    """`torch.UntypedStorage(nbytes, device="neuron")`, with memory under it."""
+    """`torch.UntypedStorage(nbytes, device="neuron")` with allocated memory."""
     device = kwargs.get("device")
     if device is None or torch.device(device).type != DEVICE_TYPE:
         storage: UntypedStorage = _new(cls, *args, **kwargs)
@@ -79,10 +79,10 @@ def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage
 
 
 def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
-    """`UntypedStorage.resize_`: the size that is said changes, and no memory is given back.
+    """`UntypedStorage.resize_`: the reported size changes, but no memory is freed.
 
     Raises:
-        NotModelled: for more than it was made with, since other tensors point into the memory.
+        NotModelled: for more bytes than it was made with, since tensors point into its memory.
     """
     if storage.device.type != DEVICE_TYPE:
         result: UntypedStorage = _resize(storage, size)
@@ -101,7 +101,7 @@ def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
 def to(
     storage: UntypedStorage, *, device: torch.device | str, non_blocking: bool = False
 ) -> UntypedStorage:
-    """`UntypedStorage.to`: PyTorch's own makes the device the current one, which no core can be."""
+    """`UntypedStorage.to`; PyTorch's own makes the device current, as only neuron:0 can be."""
     if torch.device(device).type != DEVICE_TYPE:
         result: UntypedStorage = _to(storage, device=device, non_blocking=non_blocking)
         return result
@@ -112,23 +112,23 @@ def to(
 
 
 def nbytes(storage: UntypedStorage) -> int:
-    """`UntypedStorage.nbytes`: FSDP asks whether what it gave back has to be gathered again."""
+    """`UntypedStorage.nbytes`, by which FSDP decides whether to gather a freed storage again."""
     mark = _resized.get(id(storage))
     found: int = _nbytes(storage) if mark is None else mark[1]
     return found
 
 
 def record_stream(tensor: Tensor, stream: Any) -> None:
-    """`Tensor.record_stream`: nothing, since all work on the memory has ended.
+    """`Tensor.record_stream`: do nothing, since all work on the memory has ended.
 
-    PyTorch's own takes only streams that C++ has made.
+    PyTorch's own accepts only streams made in C++.
     """
     if tensor.device.type != DEVICE_TYPE:
         _record_stream(tensor, stream)
 
 
 def pin_memory(tensor: Tensor, device: torch.device | None = None) -> Tensor:
-    """aten::_pin_memory: a copy, whose storage is marked until it dies."""
+    """aten::_pin_memory: a copy whose storage is marked until it is freed."""
     del device
     copied = tensor.clone()
     _pinned.put(copied.untyped_storage(), 1)
@@ -136,9 +136,9 @@ def pin_memory(tensor: Tensor, device: torch.device | None = None) -> Tensor:
 
 
 def pin_from_now_on() -> None:
-    """Let a tensor be made in pinned memory, which only C++ asks of a program without such memory.
+    """Make `pin_memory=True` work for factories of host tensors, which C++ would refuse.
 
-    Every tensor of the host is then made through Python, so it waits until somebody needs it.
+    All host tensors are then made through Python, so this is done only when it is first needed.
     """
     if not _factories:
         _factories.append(pytorch.new_library("aten"))
@@ -162,6 +162,6 @@ def _pinning(name: str) -> Any:
 
 
 def is_pinned(tensor: Tensor, device: torch.device | None = None) -> bool:
-    """aten::is_pinned of a CPU tensor, whoever else looks at its storage."""
+    """aten::is_pinned: whether the storage of a CPU tensor is marked."""
     del device
     return id(tensor.untyped_storage()) in _pinned

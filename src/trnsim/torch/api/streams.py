@@ -24,9 +24,9 @@ _MS: Final = 1e3
 
 
 class Event(torch.Event):
-    """A point in a stream; work before it is done.
+    """A point in a stream; all work before it is done.
 
-    With `enable_timing` the calls between two events are counted, so that their time can be asked.
+    With `enable_timing` the calls between two events are counted, for `elapsed_time`.
     """
 
     enable_timing: bool
@@ -38,7 +38,7 @@ class Event(torch.Event):
         interprocess: bool = False,
         device: Device = None,
     ) -> Self:
-        """An event of a core; whoever waits for it waits for nothing."""
+        """An event of a core; waiting for it takes no time."""
         del blocking, interprocess
         made = super().__new__(cls, device=torch.device(DEVICE_TYPE, core_index(device)))
         made.enable_timing = enable_timing
@@ -69,8 +69,8 @@ class Event(torch.Event):
         """Estimated device time between two recorded events, in milliseconds.
 
         Raises:
-            BadInput: if one was not recorded, or without enable_timing.
-            NotModelled: if a call in between has no time, by name.
+            BadInput: if one was not recorded, or was made without enable_timing.
+            NotModelled: if a call in between has no time; its name is given.
         """
         end = getattr(end_event, "_place", None)
         if self._place is None or end is None:
@@ -137,8 +137,8 @@ class _Current(threading.local):
     """The streams of this thread.
 
     Attributes:
-        streams: the one that work goes to, by core; the default stream where there is none.
-        entered: those that were current outside each `with`.
+        streams: the current stream by core; the default stream where there is none.
+        entered: the stream that was current before each `with`.
     """
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ _current: Final = _Current()
 
 
 def current_stream(device: Device = None) -> torch.Stream:
-    """The stream that work goes to."""
+    """The current stream of a core."""
     index = core_index(device)
     return _current.streams.get(index) or default_stream(index)
 
@@ -161,18 +161,18 @@ def _default(index: int) -> Stream:
 
 
 def default_stream(device: Device = None) -> Stream:
-    """The stream that work goes to unless told otherwise."""
+    """The default stream of a core."""
     return _default(core_index(device))
 
 
 def set_stream(stream: torch.Stream) -> None:
-    """From now on, work of this thread on the stream's core goes to it."""
+    """Make a stream current on its core in this thread."""
     _current.streams[core_index(stream.device)] = stream
 
 
 @contextmanager
 def stream(stream: torch.Stream | None) -> Generator[torch.Stream | None]:
-    """Inside, work goes to `stream`."""
+    """Inside, `stream` is current."""
     if stream is None:
         yield None
         return

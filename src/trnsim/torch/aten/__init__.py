@@ -1,1 +1,1 @@
-"""ATen's operators, called on tensors of known shapes, as graphs."""
+"""Calls of ATen's operators on tensors of known shapes, as graphs."""

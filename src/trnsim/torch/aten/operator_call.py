@@ -1,4 +1,4 @@
-"""One operator call as a graph: what was called, on tensors of which shapes, giving which."""
+"""One operator call and its graph: the operator, its arguments and results without values."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from trnsim.torch.dispatch.contracts import read_contract
 
 _REMEMBERED = 1 << 14
 NO_LOWERING: Final = "{} has no lowering to the chip's instructions yet"
-"""Why an operator has no kernel, whatever its arguments."""
+"""The reason for an operator that has no kernel for any arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
-    """An operator with what its graph depends on: calls that are equal have one graph.
+    """An operator with all that its graph depends on: equal calls have one graph.
 
     Attributes:
         name: the operator's full name ("aten::add.Tensor").
         args: its arguments by position, tensors as specs, lists as tuples.
         kwargs: its arguments by name.
-        results: the specs of the tensors that it gave.
+        results: the specs of its results.
     """
 
     name: str
@@ -46,10 +46,10 @@ class OperatorCall:
         return plain_name(self.name)
 
     def time(self, target: str) -> CallTime:
-        """What its graph takes on a chip.
+        """The time of its graph on a chip.
 
         Raises:
-            NotModelled: where it has no graph, or an operation of that no kernel.
+            NotModelled: where it has no graph, or its graph has an operation without a kernel.
         """
         return CallTime(costs(graph_of(self), target))
 
@@ -63,14 +63,14 @@ def plain_name(name: str) -> str:
 
 @lru_cache(_REMEMBERED)
 def no_matter(name: str) -> frozenset[str]:
-    """Arguments that change nothing of what an operator computes: where to, and whose numbers."""
+    """Names of arguments without influence on the values: `out=` tensors, and the generator."""
     operator = pytorch.overload(name)
     outs = () if operator is None else read_contract(operator).outs
     return frozenset({"generator", *outs})
 
 
 def call_of(name: str, args: Any, kwargs: Any, result: Any) -> OperatorCall:
-    """A call without its values."""
+    """A call of an operator, without values."""
     left_out = no_matter(name)
     return OperatorCall(
         name,
@@ -81,7 +81,7 @@ def call_of(name: str, args: Any, kwargs: Any, result: Any) -> OperatorCall:
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """Tensors in nested lists, in order."""
+    """The tensors in nested lists, in order."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, list | tuple):
@@ -95,7 +95,7 @@ def _frozen(value: Any) -> Any:
         return _frozen(value.item()) if is_number else spec_of(value)
     if isinstance(value, list | tuple):
         return tuple(_frozen(part) for part in value)
-    # No NaN equals another, but each is itself, so that all calls with one are alike.
+    # NaN equals no NaN, but tuples that hold the same object are equal: all become math.nan.
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -110,7 +110,7 @@ def graph_of(call: OperatorCall) -> Graph:
 
 
 def build(call: OperatorCall) -> Build:
-    """The graph of a call with what was built on the way.
+    """The builder of a call's graph, after building.
 
     Raises:
         Unlowered: for an operator, or a form of it, that has no decomposition.
@@ -124,7 +124,7 @@ def build(call: OperatorCall) -> Build:
         kwargs = {key: _entered(b, value) for key, value in call.kwargs}
         b.results = [spec.type for spec in call.results]
         if b.results and not any(wanted.elements for wanted in b.results):
-            return b  # an operator on nothing takes no time
+            return b  # an operator without elements takes no time
         found = decompose(b, *args, **kwargs)
     except Unlowered as error:
         raise Unlowered(f"{call.name} has no lowering for {error.reason}") from None
@@ -141,7 +141,7 @@ def build(call: OperatorCall) -> Build:
 
 
 def _has_elements(call: OperatorCall) -> bool:
-    """Whether every tensor of a call, and what it gives, has an element."""
+    """Whether all tensors and results of a call have elements."""
     values = [*call.args, *(value for _, value in call.kwargs), *call.results]
     return all(0 not in value.shape for value in values if isinstance(value, Spec))
 
@@ -155,7 +155,7 @@ def _entered(b: Build, value: Any) -> Any:
 
 
 def values_in(found: Any) -> list[Value]:
-    """Values in nested lists, in order."""
+    """The values in nested lists, in order."""
     if isinstance(found, Value):
         return [found]
     if isinstance(found, list | tuple):

@@ -1,4 +1,4 @@
-"""A tensor of PyTorch without its values: what the graph needs to know of it."""
+"""A PyTorch tensor without its values, as the graph takes it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ STORED: Final = {
     torch.uint8: "uint8",
     torch.bool: "bool",
 }
-"""How the device stores each dtype; the chip has no 64-bit integers, so these are taken as 32."""
+"""The device's format of each dtype; the chip has no 64-bit integers, so these are 32-bit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec(TensorSpec):
-    """A tensor without its values.
+    """A PyTorch tensor without its values.
 
     Attributes:
         shape: its lengths.
         dtype: its dtype.
-        order: its dimensions from the largest stride to the smallest.
-        repeated: the dimensions that it repeats (stride 0).
+        order: its dimensions, from the largest stride to the smallest.
+        repeated: its broadcast dimensions (stride 0).
     """
 
     shape: tuple[int, ...]
@@ -56,12 +56,12 @@ class Spec(TensorSpec):
         return TensorType(self.shape, STORED[self.dtype])
 
     def enter(self, b: Build) -> Value:
-        """The tensor as an input of the graph that `b` builds."""
+        """Add the tensor as an input to the graph that `b` builds."""
         return b.input(self.type, self.order, self.repeated)
 
 
 def spec_of(tensor: Tensor) -> Spec:
-    """What the graph needs to know of a tensor."""
+    """The spec of a tensor."""
     shape = tuple(tensor.shape)
     if tensor.is_contiguous():
         return Spec(shape, tensor.dtype, tuple(range(len(shape))))

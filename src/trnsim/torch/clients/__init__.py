@@ -1,1 +1,1 @@
-"""Plugins: patches of other packages that ask for a device by name and do not find this one."""
+"""Plugins: patches of packages that look devices up by name and do not know this one."""

@@ -1,8 +1,8 @@
-"""accelerate takes the device where PyTorch has no accelerator of its own.
+"""accelerate: it uses the device only where PyTorch has no accelerator of its own.
 
-accelerate 1.15 knows the device and asks only whether it is there: beside a GPU its launcher would
-take the numbers of GPUs for NeuronCores, and a program that gets the emulator would not be told.
-Here it is there for accelerate where it is the device of `torch.accelerator`.
+accelerate 1.15 knows the device and checks only that it exists: beside a GPU, its launcher would
+take GPU numbers for NeuronCores, and a program would not be told that it gets the emulator. With
+this patch the device exists for accelerate where it is the device of `torch.accelerator`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def apply(module: ModuleType) -> None:
-    """Answer `is_neuron_available` with whether the device is the program's accelerator."""
+    """Make `is_neuron_available` true only where the device is the program's accelerator."""
     theirs: Any = vars(module)["is_neuron_available"]
 
     @wraps(theirs)

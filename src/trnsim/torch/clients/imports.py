@@ -1,7 +1,8 @@
-"""Packages that must know the device and do not: they are served as soon as they are imported.
+"""Calling a function with another package's module as soon as that is imported.
 
-Nothing here imports them. A finder stands first in `sys.meta_path`, lets Python's own find the
-module, and has it served when its own code has run, before anybody can take names from it.
+The package is not imported here. A finder at the head of `sys.meta_path` lets Python's own finders
+find the module, and has the function called after the module's code has run, before any importer
+can take names from it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Watcher:
-    """An import finder that finds nothing of its own."""
+    """An import finder for one module, which it finds through Python's own finders."""
 
     def __init__(self, name: str, serve: Serve) -> None:
         self._name = name
@@ -28,7 +29,7 @@ class _Watcher:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: object = None
     ) -> ModuleSpec | None:
-        """What Python's own finder answers, for this one module."""
+        """The spec of Python's own finders for this one module; its loader then calls `serve`."""
         del target
         if fullname != self._name:
             return None

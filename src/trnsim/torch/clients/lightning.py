@@ -1,9 +1,9 @@
-"""PyTorch Lightning on the device: `Trainer(accelerator="neuron")`, and "auto" finds it.
+"""PyTorch Lightning on the device, by `Trainer(accelerator="neuron")` and by "auto".
 
-Lightning knows no Neuron device: with `devices=1` it would train on the CPU without a word, and
-mixed precision would cast for CUDA. When a program imports it, as `lightning.pytorch` or under its
-older name, an accelerator and two strategies are registered there. `lightning.fabric` alone is not
-served.
+Lightning does not know the device: with `devices=1` it would silently train on the CPU, and mixed
+precision would cast for CUDA. When a program imports it, as `lightning.pytorch` or under its older
+name, an accelerator and two strategies are registered there. `lightning.fabric` alone is not
+patched.
 """
 # ruff: noqa: SLF001  what Lightning chooses, it chooses in private methods of one class
 
@@ -33,7 +33,7 @@ _DESCRIPTION: Final = "AWS NeuronCores, emulated"
 def apply(connector: ModuleType) -> None:
     """Register the accelerator and the strategies beside Lightning's own.
 
-    `connector` is the module with the class that a Trainer asks for both.
+    `connector` is the module with the class by which a Trainer chooses both.
     """
     package = connector.__name__.removesuffix(_PLACE)
     accelerators: Any = import_module(f"{package}.accelerators")
@@ -55,7 +55,7 @@ def apply(connector: ModuleType) -> None:
 
 
 def _joined(connector: ModuleType, ours: type, theirs: type) -> Any:
-    """A class of Lightning with what ours changes, where a spawned process finds it again."""
+    """Our mixin joined with a class of Lightning, importable by spawned processes."""
     named = {"__doc__": ours.__doc__, "__module__": connector.__name__}
     joined = type(ours.__name__, (ours, theirs), named)
     setattr(connector, ours.__name__, joined)
@@ -64,11 +64,11 @@ def _joined(connector: ModuleType, ours: type, theirs: type) -> Any:
 
 @dataclass(frozen=True)
 class Lightning:
-    """The classes of the Lightning that is served.
+    """The classes of the Lightning package that is patched.
 
     Attributes:
-        single: its strategy for one core.
-        parallel: its strategy for a process for each core.
+        single: the strategy for one core.
+        parallel: the strategy with a process for each core.
         registry: its strategies by name.
         ddp: its own DistributedDataParallel strategy.
         mixed_precision: its plugin for autocast.
@@ -82,13 +82,13 @@ class Lightning:
 
 
 class NeuronAccelerator:
-    """What Lightning asks of an accelerator."""
+    """Lightning's interface of an accelerator, on neuron devices."""
 
     def setup_device(self, device: torch.device) -> None:
-        """Nothing to set up on a neuron device.
+        """Check that the device is a neuron device; there is nothing to set up.
 
         Raises:
-            BadInput: for any other, on which the program would run unseen.
+            BadInput: for any other device.
         """
         if device.type != DEVICE_TYPE:
             raise BadInput(
@@ -98,11 +98,11 @@ class NeuronAccelerator:
             )
 
     def setup(self, trainer: Any) -> None:
-        """Nothing: the device needs no preparation for a fit."""
+        """Do nothing: the device needs no preparation for a fit."""
         del trainer
 
     def teardown(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing was set up."""
 
     def get_device_stats(self, device: str | torch.device) -> dict[str, Any]:
         """Bytes of HBM in use, for the callback DeviceStatsMonitor."""
@@ -122,7 +122,8 @@ class NeuronAccelerator:
     def get_parallel_devices(devices: list[int]) -> list[torch.device]:
         """One neuron device for each process; each has a core of its own, its neuron:0.
 
-        A single one may have another index where NEURON_RT_VISIBLE_CORES gives this process more.
+        A single device may have another index, where NEURON_RT_VISIBLE_CORES gives this process
+        more cores.
         """
         if len(devices) == 1:
             return [torch.device(DEVICE_TYPE, core_index(devices[0]))]
@@ -164,11 +165,11 @@ class NeuronDDPStrategy:
         base.__init__(**({"process_group_backend": DEVICE_TYPE} | options))
 
     def determine_ddp_device_ids(self) -> None:
-        """None: the module lies on its one device; where there are ids Lightning asks for CUDA."""
+        """None: the module is on its one device already, and ids would make Lightning use CUDA."""
 
 
 class Choice:
-    """How a Trainer chooses: the device before the CPU, and what serves the device."""
+    """A Trainer's choices: the device before the CPU, and strategies for the device."""
 
     lightning: Lightning
 
@@ -179,7 +180,7 @@ class Choice:
         return DEVICE_TYPE if found == "cpu" else found
 
     def _init_strategy(self) -> None:
-        """The strategy; ours where Lightning's own is a default or a name."""
+        """Choose the strategy: ours where Lightning's own is a default or given by name."""
         this: Any = self
         if isinstance(this.accelerator, NeuronAccelerator):
             this._strategy_flag = self._ours(this._strategy_flag, this._parallel_devices[0])
@@ -196,7 +197,7 @@ class Choice:
         return known.single(first) if is_default else flag
 
     def _check_and_init_precision(self) -> Any:
-        """The precision; mixed ones cast on the device, where Lightning would on CUDA."""
+        """The precision plugin; mixed precision casts on the device, not on CUDA as Lightning's."""
         this: Any = self
         base: Any = super()
         found = base._check_and_init_precision()
@@ -208,7 +209,7 @@ class Choice:
 
 
 def _plugin(package: str, root: str) -> Plugin:
-    """Lightning as one of the two packages that it is published as."""
+    """The plugin for one of the two packages as which Lightning is published."""
     return Plugin(
         package=package,
         tested=("2.6",),

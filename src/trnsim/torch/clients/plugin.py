@@ -1,8 +1,8 @@
-"""What a package needs that asks for devices by name and does not know this one.
+"""A plugin: a patch of a package that looks devices up by name and does not know this one.
 
-A plugin states which package it serves, which names it replaces there and why, and with which
-releases that was tested. All are treated alike: an untested release is served with a warning; one
-that does not have the names is left as it is, with a warning.
+A plugin states its package, the names that it replaces there and why, and the releases with which
+it was tested. An untested release is patched with a warning; one without the names is left as it
+is, with a warning.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Plugin:
     """A patch of another package.
 
     Attributes:
-        package: its name, as pip knows it.
-        tested: releases that it was tested with, by their leading numbers: "2.6" is all of 2.6.
-        module: the module of the package that is patched as soon as it is imported.
-        replaces: what it replaces there ("function", "Class.method"); all of it has to exist.
-        why: what does not work without it, a sentence.
+        package: the package's name for pip.
+        tested: tested releases by their leading numbers; "2.6" stands for all of 2.6.
+        module: the package's module, which is patched as soon as it is imported.
+        replaces: the names replaced there ("function", "Class.method"), all of which must exist.
+        why: a sentence on what does not work without it.
         source: the file of the package that shows it.
-        apply: patches the module.
+        apply: the function that patches the module.
     """
 
     package: str
@@ -42,7 +42,7 @@ class Plugin:
     apply: Callable[[ModuleType], None]
 
     def serve(self, module: ModuleType) -> None:
-        """Apply the plugin to its module, which has just been imported, where that is possible."""
+        """Patch the module, which was just imported, or warn where it lacks a name."""
         release = _release(self.package)
         tested = " and ".join(self.tested)
         missing = [name for name in self.replaces if not _has(module, name)]
@@ -58,7 +58,7 @@ class Plugin:
 
 
 def replace(module: ModuleType, name: str, ours: Any) -> None:
-    """Put `ours` in the place of a name of `module`, and wherever else it was imported already."""
+    """Replace a name of `module` by `ours`, also in modules that have imported it already."""
     theirs = vars(module)[name]
     for place in [module, *sys.modules.values()]:
         if getattr(place, "__dict__", {}).get(name) is theirs:
@@ -81,5 +81,5 @@ def _has(module: ModuleType, name: str) -> bool:
 
 
 def _warn(text: str) -> None:
-    """Warn at the line that imports the package, as far as Python can tell."""
+    """Warn at the line that imports the package, as nearly as Python can tell."""
     warnings.warn(f"trnsim: {text}", stacklevel=4)

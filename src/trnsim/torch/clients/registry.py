@@ -1,4 +1,4 @@
-"""Every plugin, and their registration: each waits until its package is imported."""
+"""All plugins, and their registration; each waits until its package is imported."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ PLUGINS: Final = (accelerate.PLUGIN, *lightning.PLUGINS, safetensors.PLUGIN)
 
 
 def register() -> None:
-    """Serve each package as soon as the program imports it."""
+    """Patch each package as soon as the program imports it."""
     for plugin in PLUGINS:
         when_imported(plugin.module, plugin.serve)

@@ -1,8 +1,8 @@
-"""safetensors straight to the device: `load_file(path, device="neuron")`.
+"""safetensors loaded straight to the device: `load_file(path, device="neuron")`.
 
-The released safetensors takes the names of the devices that it knows and refuses "neuron", and
-accelerate passes that name when it loads a state in several processes. Source: safetensors 0.8.0
-torch.py; accelerate 1.15.0 checkpointing.py.
+safetensors refuses names of devices that it does not know, such as "neuron", and accelerate passes
+that name when it loads a state in several processes. Source: safetensors 0.8.0 torch.py; accelerate
+1.15.0 checkpointing.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def apply(module: ModuleType) -> None:
-    """Put ours in the place of `safetensors.safe_open`, which all of its readers use."""
+    """Replace `safetensors.safe_open`, which all of its readers use."""
     replace(module, "safe_open", _opening(vars(module)["safe_open"]))
 
 
@@ -38,7 +38,7 @@ def _opening(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Opened:
-    """An open file whose tensors are on a neuron device; each is copied when it is asked for."""
+    """An open file whose tensors are copied to a neuron device when they are read."""
 
     def __init__(self, opened: Any, device: torch.device) -> None:
         self._opened = opened
@@ -69,12 +69,12 @@ class Opened:
         return {name: self.get_tensor(name) for name in self._opened.keys()}  # noqa: SIM118  no dict
 
     def get_slice(self, name: str) -> TensorSlice:
-        """A tensor of which a part can be read."""
+        """A tensor of which parts can be read."""
         return TensorSlice(self._opened.get_slice(name), self._device)
 
 
 class TensorSlice:
-    """A tensor in a file; indexing reads the part, onto the device."""
+    """A tensor in a file; indexing reads a part onto the device."""
 
     def __init__(self, whole: Any, device: torch.device) -> None:
         self._whole = whole

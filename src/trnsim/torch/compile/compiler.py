@@ -1,11 +1,11 @@
 """`torch.compile(backend="neuron")`: forward and backward graphs, fused, with one time each.
 
 PyTorch traces the program and splits it into a forward and a backward graph. Each becomes one graph
-of ours, so that chains of operators share kernels, and its memory is planned. `report()` says what
-was compiled and why anew: a new shape compiles everything again, which is what AWS's compiler takes
-minutes for. A graph that PyTorch traced with symbolic sizes is compiled for each size that comes.
+of trnsim's, so that chains of operators share kernels, and its memory is planned. `report()` lists
+the compiled graphs and the reason for each: a new shape compiles everything again, which takes
+AWS's compiler minutes. A graph with symbolic sizes is compiled for each size that occurs.
 
-Values are computed as in eager mode, by the host: see `host_run`.
+The host computes values, as in eager mode: see `host_run`.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ _ADVICE: Final = (
 
 _ROOM: Final = Path(__file__).parents[1]
 _TRACED: Final = ("custom_ops.py", "launches.py", "scope_tracker.py")
-"""Where a program's own calls, and its modules, pass on their way into a graph."""
+"""Files that PyTorch's compiler has to trace: calls and modules of the program pass there."""
 _ROOMS: Final = ("device", "dtypes", "graph", "isa", "lower", "memory", "timing")
 _NOT_TRACED: Final = (
     *(_ROOM.parent / room for room in _ROOMS),
     *(path for path in _ROOM.rglob("*.py") if path.name not in _TRACED),
 )
-"""What computes eager calls, which PyTorch's compiler meets where a graph breaks."""
+"""Files that compute eager calls, which PyTorch's compiler meets where a graph breaks."""
 
 
 def report() -> str:
-    """The compiled graphs in words, with what to do about those that were compiled anew."""
+    """The compiled graphs as text, with advice about those that were compiled again."""
     is_anew = any(" is " in one.reason for one in graphs())
     return f"{graphs_text()}\n\n{_ADVICE}" if is_anew else graphs_text()
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """The entry point, which PyTorch asks for before it traces anything for us.
+    """The entry point, which PyTorch looks up before it traces anything for this backend.
 
-    Only then may its compiler be loaded, which takes a second, and told what not to trace.
+    Only then is its compiler loaded, which takes a second, and told what not to trace.
     """
     if name != "compile_graph":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -64,7 +64,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
 
 def _compile_graph(module: fx.GraphModule, inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
-    """What `torch.compile(backend="neuron")` calls."""
+    """The compiler that `torch.compile(backend="neuron")` calls."""
     split: Any = pytorch.split_by_autograd(
         partial(_compiled, kind="forward"), partial(_compiled, kind="backward"), is_lowered
     )
@@ -73,7 +73,7 @@ def _compile_graph(module: fx.GraphModule, inputs: Sequence[Any], **_: Any) -> C
 
 
 def _compiled(module: fx.GraphModule, inputs: Sequence[Any], kind: str) -> Callable[..., Any]:
-    """The function that runs a graph; what it is for fixed sizes is known now, else when called."""
+    """The function that runs a graph; with symbolic sizes, the graph is compiled when called."""
     seen = pytorch.results_seen() if kind == "forward" else None
     if all(isinstance(value, Tensor) for value in inputs):
         one = _made(import_graph(module), kind)
@@ -94,7 +94,7 @@ def _runner(
     graph_for: Callable[[tuple[Any, ...]], CompiledGraph],
     seen: int | None,
 ) -> Callable[..., Any]:
-    """What computes the values and tells recordings which graph ran; `seen` as for `on_host`."""
+    """The function that computes a graph's values and records its run; `seen` as for `on_host`."""
     whole = on_host(module, seen)
 
     def run(*args: Any) -> Any:
@@ -103,7 +103,7 @@ def _runner(
         require_room(one, core, OutOfDeviceMemory)
         with pytorch.profiler_scope(one.name):
             is_whole = mode.kind == "fast" and not mode.is_stochastic
-            with without_recording():  # its operators are timed as this graph
+            with without_recording():  # the graph is recorded in place of its operators
                 found = (whole if is_whole else module)(*args)
             note(one, core, scope_tracker.scope)
         return found

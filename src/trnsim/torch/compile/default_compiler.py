@@ -1,11 +1,10 @@
-"""`torch.compile(model)` without a backend, where the model is on the device.
+"""`torch.compile(model)` without a backend, for a model on the device.
 
-PyTorch's default backend is inductor, which writes C++ and Triton and has no hook for a compiler of
-another kind: a device may bring a scheduler and a code generator for inductor's own loops alone.
-`torch.compiler.set_default_backend` chooses for the whole process, before anybody knows where a
-model lives, forgets `mode` and `options`, and costs the import of the tracer. So the call of the
-inductor backend asks first where the tensors of the graph are. A graph without a neuron tensor goes
-to inductor as it did, and so does all that PyTorch asks of that backend.
+PyTorch's default backend is inductor, which writes C++ and Triton. A device can bring a scheduler
+and a code generator for inductor's own loops, but no other kind of compiler.
+`torch.compiler.set_default_backend` chooses for the whole process, before a model's device is
+known, drops `mode` and `options`, and costs the import of the tracer. So the call of the inductor
+backend is wrapped: a graph with a neuron tensor is compiled here, and any other goes to inductor.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def register() -> None:
-    """From now on, a graph on the device is compiled for it."""
+    """Compile graphs on the device for it from now on."""
     pytorch.replace_inductor(_choosing)
 
 
@@ -39,7 +38,7 @@ def _choosing(inductor: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_on_device(module: Any, inputs: Sequence[Any]) -> bool:
-    """Whether a graph takes a tensor of the device, or makes one."""
+    """Whether a graph has an input on the device, or makes a tensor there."""
     made = (node.meta.get("example_value") for node in module.graph.nodes)
     return any(tensor.device.type == DEVICE_TYPE for tensor in _tensors([*inputs, *made]))
 

@@ -1,7 +1,7 @@
-"""`torch.export` programs on the chip: time by operator, memory, and what has no lowering.
+"""`torch.export` programs on the chip: time by operator, memory, operators without a lowering.
 
-An exported program has its weights among its inputs, so their bytes are in the memory plan. Nothing
-is computed: the graph alone says what the chip would do.
+An exported program has its weights among its inputs, so their bytes are in the memory plan. No
+values are computed: time and memory follow from the graph alone.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def compile_program(path: Path, target: str) -> CompiledProgram:
     """The exported program in a file, lowered for a chip.
 
     Raises:
-        BadInput: for a file that is no exported program.
-        OutOfDeviceMemory: for a program that a NeuronCore has no room for.
+        BadInput: for a file that is not an exported program.
+        OutOfDeviceMemory: for a program that does not fit in the HBM of a NeuronCore.
     """
     imported = import_graph(_loaded(path).graph_module)
     plan = memory_plan(imported.graph, imported.names)
@@ -58,7 +58,7 @@ def _loaded(path: Path) -> torch.export.ExportedProgram:
     if not is_zipfile(path):
         raise BadInput(f"{path} is no exported program", fix=_EXPORT)
     with warnings.catch_warnings():
-        # PyTorch's own export copies a class that it has deprecated.
+        # PyTorch's own export uses a class that it has deprecated.
         warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
         program = _read(path, frozenset())
         lowered: torch.export.ExportedProgram = program.run_decompositions(
@@ -68,14 +68,14 @@ def _loaded(path: Path) -> torch.export.ExportedProgram:
 
 
 def _read(path: Path, imported: frozenset[str]) -> torch.export.ExportedProgram:
-    """The program in a file; modules that define the classes of its results are imported first.
+    """The program in a file, after importing modules that define the classes of its results.
 
-    PyTorch names such a class in its log alone, and only if it was not imported yet.
+    PyTorch names such a class only in its log, and only if it was not imported yet.
     """
     log, said = logging.getLogger("torch.export"), _Said()
     log.addFilter(said)
     try:
-        with path.open("rb") as stream:  # by a path PyTorch loads names in .pt2 alone
+        with path.open("rb") as stream:  # given a path, PyTorch loads only names in .pt2
             return torch.export.load(stream)
     except (RuntimeError, ValueError, KeyError) as error:
         told = "\n".join([str(error), *said.errors])
@@ -102,13 +102,13 @@ def _read(path: Path, imported: frozenset[str]) -> torch.export.ExportedProgram:
 
 
 class _Said(logging.Filter):
-    """Keeps the errors that a log is given, and prints nothing."""
+    """A log filter that keeps errors and prints nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self.errors: list[str] = []
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Never."""
+        """False: keep the error, and log nothing."""
         self.errors.append(str(record.exc_info[1] if record.exc_info else record.getMessage()))
         return False

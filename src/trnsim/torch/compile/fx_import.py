@@ -1,7 +1,7 @@
-"""PyTorch's graphs as ours: of `torch.compile` and of `torch.export`, whose nodes are alike.
+"""The import of PyTorch's FX graphs, which `torch.compile` and `torch.export` make.
 
-Every node carries what PyTorch's shape functions said of its result. An operator without a lowering
-gives what is then an input of our graph; what it reads is then an output, since it must exist.
+Every node carries the shape and dtype of its result. Results of an operator without a lowering
+become inputs of our graph, and its operands become outputs, since they must exist in memory.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from trnsim.torch.aten.operator_call import plain_name, tensors_in, values_in
 from trnsim.torch.aten.spec import Spec, spec_of
 from trnsim.torch.dispatch.launches import kernel_call
 
-# These make tensors that something else fills before anyone reads them.
+# These make tensors that are filled before they are read.
 _MADE_EMPTY: Final = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty"}
 )
-# These check what is known here already, and run nothing.
+# These check facts that are known here already, and run nothing.
 _CHECKS: Final = frozenset({"_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range"})
 _FUNCTIONALIZED: Final = "auto_functionalized"
 
 
 @dataclass
 class Imported:
-    """One of PyTorch's graphs.
+    """An imported FX graph.
 
     Attributes:
-        graph: what it does, as ours.
-        inputs: the tensors that it is given, in order.
-        names: of our graph's inputs, by the value's number.
-        operators: the operators of PyTorch's graph, in order.
-        missing: those without a lowering, with the reason for each.
+        graph: our graph.
+        inputs: its input tensors, in order.
+        names: the names of our graph's inputs, by the value's number.
+        operators: the operators of the FX graph, in order.
+        missing: the operators without a lowering, each with the reason.
     """
 
     graph: Graph = field(repr=False)
@@ -51,12 +51,12 @@ class Imported:
 
 
 def import_graph(module: fx.GraphModule) -> Imported:
-    """PyTorch's graph as ours."""
+    """Import an FX graph."""
     builder = _Import()
     for node in module.graph.nodes:
         builder.add(node)
     graph = builder.b.graph
-    # A transposed result is handed back as a view of what was computed.
+    # A transposed result is returned as a view of the computed tensor.
     graph.outputs = [graph.origin(value)[0] for value in [*builder.outputs, *builder.read_outside]]
     graph.prune()
     read = {value.number for node in graph.nodes for value in node.values}
@@ -72,12 +72,12 @@ def import_graph(module: fx.GraphModule) -> Imported:
 
 
 def is_lowered(name: str) -> bool:
-    """Whether there is a lowering of an operator, so that it need not be decomposed."""
+    """Whether an operator has a lowering, so that PyTorch need not decompose it."""
     return plain_name(name) in DECOMPOSITIONS
 
 
 class _Import:
-    """A graph under way."""
+    """An import in progress."""
 
     def __init__(self) -> None:
         self.b = Build()
@@ -91,7 +91,7 @@ class _Import:
         self._made: dict[fx.Node, Any] = {}
 
     def add(self, node: fx.Node) -> None:
-        """Add what a node does."""
+        """Add a node."""
         if node.op in ("placeholder", "get_attr"):
             self.inputs += map(spec_of, tensors_in(node.meta.get("val")))
             self._made[node] = self._fresh(node)
@@ -107,7 +107,7 @@ class _Import:
     def _call(self, node: fx.Node) -> Any:
         results = node.meta.get("val")
         if isinstance(results, int | float | bool | torch.SymInt):
-            return results  # a size, which is known
+            return results  # a size, which is a known number
         name = str(getattr(node.target, "name", lambda: str(node.target))())
         kernel, arguments, is_functional = _kernel(node, name)
         if kernel is not None:
@@ -148,7 +148,7 @@ class _Import:
     def _custom_call(
         self, call: KernelCall, arguments: list[Any], results: Any, *, is_functional: bool
     ) -> Any:
-        """A kernel of the user's own as one operation with as many results as it has."""
+        """An NKI kernel as one operation with all of its results."""
         graph, tensors = self.b.graph, tensors_in(results)
         if not tensors:
             return None
@@ -163,7 +163,7 @@ class _Import:
         return parts if is_functional or len(parts) > 1 else parts[0]
 
     def _fresh(self, node: fx.Node) -> Any:
-        """The tensors that a node gives, as inputs."""
+        """The results of a node as new inputs."""
         value = node.meta.get("val")
         if isinstance(value, list | tuple):
             return [self._input(node, part) if isinstance(part, Tensor) else part for part in value]
@@ -190,7 +190,7 @@ class _Import:
 def _kernel(node: fx.Node, name: str) -> tuple[KernelCall | None, list[Any], bool]:
     """The NKI kernel that a node calls, its tensors, and whether PyTorch made it functional.
 
-    PyTorch calls what writes to its arguments with copies of these, and gives the copies back.
+    PyTorch calls an operator that writes to arguments on copies of them, and returns the copies.
     """
     if name != _FUNCTIONALIZED:
         return kernel_call(name), list(node.args), False

@@ -1,8 +1,8 @@
-"""A graph of PyTorch's as the host runs it fastest: fewer operators, called without ceremony.
+"""An FX graph made fast for the host: fewer operators, and direct calls.
 
-Tracing leaves a transpose of a transpose, detached tensors, views as they were, and copies for a
-dropout that drops nothing. Each costs the host as much as a small product, and so does what
-PyTorch does around a call for autograd, which has no part in a graph that was traced.
+Tracing leaves transposes of transposes, detached tensors, views that change nothing, and copies for
+a dropout that drops nothing. Each costs the host as much as a small product; so does PyTorch's work
+around a call for autograd, which a traced graph does not need.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _CALL: Final = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)\(")
 
 
 def callable_of(module: fx.GraphModule, seen: int | None = None) -> Callable[..., Any]:
-    """`module`, whose graph may change for it, as a function of the host's tensors.
+    """`module` as a function of host tensors; its graph is simplified in place.
 
     Args:
-        module: a traced graph, its device the host.
-        seen: how many results, the first ones, anyone may write to; None for all.
+        module: a traced graph on the host.
+        seen: the number of first results that the program may write to; None for all.
     """
     simplify(module.graph, seen)
     calls = _DirectCalls()
@@ -49,22 +49,22 @@ def callable_of(module: fx.GraphModule, seen: int | None = None) -> Callable[...
 
 
 class _Functions:
-    """What graphs call, as attributes."""
+    """The functions that generated code calls, as attributes."""
 
 
 class _DirectCalls(CodeGen):
-    """Code that calls what lies under an operator's Python object, looked up once."""
+    """A code generator with direct calls of the function under an operator's Python object."""
 
     def __init__(self) -> None:
         super().__init__()
         self._functions = _Functions()
 
     def named(self, body: list[str]) -> list[str]:
-        """The lines of the code, with `host.aten_add_Tensor(` for `torch.ops.aten.add.Tensor(`."""
+        """The code with `host.aten_add_Tensor(` in place of `torch.ops.aten.add.Tensor(`."""
         return [_CALL.sub(self._name, line) for line in body]
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        """What `host` is."""
+        """The global `host`."""
         return [("host", self._functions)]
 
     def _name(self, call: re.Match[str]) -> str:
@@ -76,10 +76,10 @@ class _DirectCalls(CodeGen):
 
 
 def simplify(graph: fx.Graph, seen: int | None = None) -> None:
-    """Leave out of `graph` the operators whose result is one of their arguments, or of another's.
+    """Remove operators of `graph` whose result equals one of their operands, or its origin.
 
-    Values and strides stay as they were. A result that anyone may write to shares memory with
-    others only where it did before: a copy that is one, or whose origin is one, stays.
+    Values and strides do not change. A result that the program may write to shares memory only
+    where it did before: a copy stays where it, or its origin, is such a result.
     """
     returned: Any = next(node for node in graph.nodes if node.op == "output").args[0]
     results = list(returned) if isinstance(returned, tuple | list) else [returned]
@@ -103,7 +103,7 @@ def simplify(graph: fx.Graph, seen: int | None = None) -> None:
 
 
 def _detached(node: fx.Node) -> fx.Node:
-    """No gradient is asked of the graph, so nothing need be detached."""
+    """The origin of a detached tensor: the graph computes no gradients."""
     (origin,) = node.all_input_nodes
     return origin
 
@@ -118,7 +118,7 @@ def _turned_back(node: fx.Node) -> fx.Node | None:
 
 
 def _as_it_was(node: fx.Node) -> fx.Node | None:
-    """The origin of a view of its own shape; a view of a view is one of the first origin."""
+    """The origin of a view with its own shape; a view of a view becomes one of the origin."""
     origin: Any = node.args[0]
     inner: fx.Node = origin.args[0] if origin.target in _VIEWS else origin
     if inner is not origin:
@@ -127,7 +127,7 @@ def _as_it_was(node: fx.Node) -> fx.Node | None:
 
 
 def _copied_in_vain(node: fx.Node, shown: set[fx.Node]) -> fx.Node | None:
-    """The origin of a copy with its strides, where no view of either is shown."""
+    """The origin of a copy with the same strides, where no view of either is a result."""
     origin: Any = node.args[0]
     if node.kwargs or _layout(node) is None or _layout(node) != _layout(origin):
         return None
@@ -139,10 +139,10 @@ def _copied_in_vain(node: fx.Node, shown: set[fx.Node]) -> fx.Node | None:
 
 
 def _add_where_not_zero(node: fx.Node) -> None:
-    """Add a part's gradient to the sum of others in its place, not as a tensor full of zeros.
+    """Add the gradient of a part to a sum in place, instead of as a tensor padded with zeros.
 
-    The sum must be of this kind itself, so that nobody else reads what is written over. A -0 among
-    the others stays -0, where adding 0 would make it 0.
+    The sum must be one of this kind, so that nothing else reads the overwritten tensor. Adding
+    zeros would turn -0 into 0; here -0 stays.
     """
     parts: Any = node.args
     if node.kwargs or not all(isinstance(a, fx.Node) and len(a.users) == 1 for a in parts):

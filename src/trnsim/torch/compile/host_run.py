@@ -1,8 +1,8 @@
-"""The values of a compiled graph: PyTorch's graph run by the host on the tensors' own memory.
+"""The values of a compiled graph: the host runs the FX graph on the memory of its tensors.
 
-No operator of the graph passes through the device, so that nothing but the host's arithmetic is
-paid for. What the graph returns is put on the device again: an input as that input, a view of one
-as a view of it, anything else as a fresh tensor.
+The graph's operators bypass the device's kernels, so that only the host's arithmetic costs time.
+Results are put on the device again: an input as that input, a view of an input as a view of it,
+anything else as a new tensor.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _HOST_FORMS: Final = attention.HOST_FORMS | factories.HOST_FORMS
 _CPU: Final = torch.device("cpu")
 _NOTHING: Final = nullcontext()
 _ON_HOST: Final = -1
-"""What PyTorch says is the index of a tensor's device where that is the CPU."""
+"""PyTorch's device index of a CPU tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """Where a result of the graph comes from.
+    """The origin of a result of the graph.
 
     Attributes:
-        argument: the place of the argument that it is, or is a view of; -1 for a fresh tensor.
+        argument: the index of the argument that it is, or is a view of; -1 for a new tensor.
         is_argument: whether it is the argument itself.
-        is_on_device: whether it lives on the device.
-        is_plain: whether nothing has to be looked at before it is put there.
+        is_on_device: whether it is on the device.
+        is_plain: whether it can be put there without further checks.
     """
 
     argument: int
@@ -52,11 +52,11 @@ class _Result:
 
 
 def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., Any]:
-    """`module` as a function of neuron tensors that the host computes on their memory.
+    """`module` as a function of neuron tensors, computed by the host on their memory.
 
-    A graph with an operator that the CPU has not is `module` itself, and so is one that the CPU
-    refuses when it runs and that writes nothing. Of its results the first `seen` are the program's
-    own, which may write to them; None stands for all.
+    Where the CPU lacks an operator of the graph, `module` itself runs on the device; so it does
+    where the CPU refuses a graph at run time that writes to no argument. The program may write to
+    the first `seen` results; None stands for all.
     """
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
         return module.forward
@@ -78,14 +78,14 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
             aliases.append(argument if index == _ON_HOST else host_alias(argument))
             core = core if index == _ON_HOST else index
         try:
-            # Who watches operators (selective checkpointing keeps their results) sees none of
-            # these, as of any compiled graph: what it would keep is the host's and not a tensor's.
+            # Modes that watch operators (selective checkpointing keeps their results) see none of
+            # these, as in any compiled graph: they would keep the host's tensors.
             with pytorch.without_modes(), drawing_from(core) if seeded else _NOTHING:
                 found = run(*aliases)
         except RuntimeError:
             if written:
                 raise
-            return module.forward(*args)  # the device takes more, and says better what it refuses
+            return module.forward(*args)  # the device accepts more, and its errors say more
         for position in written:
             torch.autograd.graph.increment_version(args[position])
         back = [found] if is_single else list(found)
@@ -100,7 +100,7 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
 
 
 def _lacking(module: fx.GraphModule) -> list[torch.dtype]:
-    """The dtypes of the graph's own tensors that the chip has not, of which the policy decides."""
+    """Dtypes of the graph's own tensors that the chip lacks, which the policy decides about."""
     made = (node.meta.get("val") for node in _operators(module))
     found = {value.dtype for value in made if isinstance(value, Tensor) and not value.is_cpu}
     return sorted(found & LACKING, key=str)
@@ -119,7 +119,7 @@ def _back(result: _Result, part: Any, args: tuple[Any, ...], core: int) -> Any:
 
 
 def _seen_as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """A view of the memory of `tensor` from its first element on, in elements of another dtype."""
+    """A view of the memory of `tensor` from its first element on, as another dtype."""
     if tensor.dtype is dtype:
         return tensor
     if dtype.is_complex:
@@ -130,7 +130,7 @@ def _seen_as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _moved(module: fx.GraphModule) -> fx.GraphModule:
-    """The graph with the CPU in the place of the device."""
+    """The graph with the CPU in place of the device."""
     moved = fx.GraphModule(module, copy.deepcopy(module.graph))
     for node in moved.graph.nodes:
         if isinstance(node.target, OpOverload):
@@ -171,7 +171,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _source(node: Any) -> Any:
-    """What `node` is a view of, or itself."""
+    """The tensor of which `node` is a view, or `node` itself."""
     while isinstance(node, fx.Node) and node.op == "call_function":
         if not isinstance(node.target, OpOverload) or not _contract_of(node).is_view:
             break
@@ -180,7 +180,7 @@ def _source(node: Any) -> Any:
 
 
 def _written(module: fx.GraphModule) -> list[int]:
-    """The places of the arguments that the graph writes in place."""
+    """Indices of the arguments that the graph writes to."""
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     written: list[Any] = [
         node.args[slot[0]]

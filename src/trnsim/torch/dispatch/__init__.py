@@ -1,1 +1,1 @@
-"""One call of an operator on the device: its values, its memory, its record."""
+"""Kernels of operators on the device: values, memory, recording."""

@@ -1,8 +1,8 @@
-"""One memory under two labels: the neuron tensor and the CPU tensor that share it.
+"""Aliases: a neuron tensor and a CPU tensor over the same memory.
 
-PyTorch's DLPack capsules say on which device a tensor lives. Rewriting that label between export
-and import gives a genuine tensor of the other device over the same bytes, without a copy and
-without a compiler: it dispatches to our kernels, has a real storage, and keeps its origin alive.
+A DLPack capsule of PyTorch's holds the tensor's device. Rewriting it between export and import
+gives a genuine tensor of the other device over the same bytes, without a copy and without a
+compiler: it dispatches to the device's kernels, has a real storage, and keeps its origin alive.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _CPU: Final = 1  # dlpack.h: kDLCPU
 _NEURON: Final = 12  # dlpack.h: kDLExtDev, which PyTorch reads as its free device type
 
 _int64_at: Final = ctypes.c_int64.from_address
-# A capsule is its object's head and then the pointer (pycapsule.c); PyCapsule_GetPointer says the
-# same in twice the time.
+# A capsule is an object head followed by the pointer (pycapsule.c); PyCapsule_GetPointer takes
+# twice the time.
 _POINTER_OFFSET: Final = object.__basicsize__
 
 
@@ -45,10 +45,10 @@ def neuron_alias(host: Tensor, core: int) -> Tensor:
 
 
 def host_alias(tensor: Tensor) -> Tensor:
-    """The CPU tensor that shares the memory of a neuron tensor and means the same.
+    """The CPU tensor with the memory and the value of a neuron tensor.
 
-    Conjugation and negation are bits on a tensor, which DLPack does not carry, and some operators
-    (copies, matmul) reach a device with the bits still set.
+    Conjugation and negation are bits on a tensor that DLPack does not carry; copies and matmul
+    reach a device with the bits still set.
     """
     capsule = to_dlpack(tensor)
     label = _int64_at(_int64_at(id(capsule) + _POINTER_OFFSET).value + _LABEL_OFFSET)
@@ -62,11 +62,11 @@ def host_alias(tensor: Tensor) -> Tensor:
 
 
 def host_aliases(tensors: Sequence[Any], core: int) -> list[Tensor] | None:
-    """`host_alias` of each operand in a list; None where one is no tensor on neuron:`core`.
+    """`host_alias` of each operand in a list; None where one is not a tensor on neuron:`core`.
 
-    No bits are looked for: PyTorch resolves those of lists before they reach a device. Source:
-    pytorch aten/src/ATen/ConjugateFallback.cpp and NegateFallback.cpp, which except no operator
-    that takes a list.
+    The bits need no check: PyTorch resolves those of lists before they reach a device. Source:
+    pytorch aten/src/ATen/ConjugateFallback.cpp and NegateFallback.cpp, which exempt no operator
+    with a list.
     """
     expected = core << _INDEX_SHIFT | _NEURON
     hosts: list[Tensor] = []
@@ -83,7 +83,7 @@ def host_aliases(tensors: Sequence[Any], core: int) -> list[Tensor] | None:
 
 
 def _foreign(tensor: Tensor) -> InternalError:
-    """Relabelling memory of a third device would make PyTorch read a foreign pointer."""
+    """The error for a tensor of a third device, whose pointer PyTorch could not read."""
     return InternalError(
         f"a tensor of {tuple(tensor.shape)} on {tensor.device} was taken for one of "
         f"{torch.device('cpu')} or neuron"

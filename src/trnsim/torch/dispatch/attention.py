@@ -1,12 +1,12 @@
-"""Attention as one operator, where the CPU has one: its values are the host's flash attention.
+"""Attention as one operator where the CPU has one: the host's flash attention gives its values.
 
-PyTorch's `scaled_dot_product_attention` chooses a form by the device, in C++, and takes products
-and a softmax for a device that it does not know. Where the CPU would take its fused form, this
-device takes the one that PyTorch has for other backends; elsewhere (a mask that is learned,
-dropout, heads that share keys) attention stays what PyTorch makes of it.
+PyTorch's `scaled_dot_product_attention` chooses a form by device, in C++, and takes products and a
+softmax for unknown devices. Where the CPU would use its fused form, this device uses the one that
+PyTorch has for other backends. Elsewhere (a mask with a gradient, dropout, heads that share keys)
+PyTorch's products and softmax stay.
 
-Tensors that lie over processes take the forms that PyTorch knows to split, `flash` without a mask
-and `efficient` with one; what each process then computes is the form above.
+Tensors distributed over processes take the forms that DTensor can split, `flash` without a mask and
+`efficient` with one; each process then computes the form above.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EFFICIENT: Final = "_scaled_dot_product_efficient_attention"
 
 
 def register(library: Library) -> None:
-    """Register the choice of a form, and the form."""
+    """Register the choice of a form, and the forms."""
     for key in ("AutogradPrivateUse1", "PrivateUse1"):
         library.impl("scaled_dot_product_attention", attend, key)
     for name, kernel in {_FORWARD: attention, f"{_FORWARD}_backward": attention_backward}.items():
@@ -48,9 +48,10 @@ def register(library: Library) -> None:
 
 
 def _serve_flex(module: Any) -> None:
-    """Let FlexAttention take tensors of the device, which its list of devices does not name.
+    """Add the device to the list of devices that FlexAttention accepts.
 
-    The list is a constant of the check, which stays PyTorch's own for its compiler to trace.
+    The list is a constant of its check, which stays PyTorch's function so that its compiler can
+    trace it.
     """
     check: Any = module._validate_device  # noqa: SLF001  PyTorch's name
     constants = (
@@ -78,7 +79,7 @@ def attend(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """aten::scaled_dot_product_attention: the fused form where the CPU takes its own."""
+    """aten::scaled_dot_product_attention: the fused form where the CPU would use its own."""
     is_plain = not (dropout_p or (is_causal and attn_mask is not None))
     if is_plain and _is_dense(query, key, value) and _is_given(attn_mask):
         bias = attn_mask
@@ -115,14 +116,14 @@ def _split(
     is_causal: bool,
     scale: float | None,
 ) -> tuple[Any, ...]:
-    """The form that DTensor splits over processes."""
+    """A form that DTensor can split over processes."""
     found: tuple[Any, ...]
     if bias is None:
         found = getattr(_aten, _FLASH)(query, key, value, 0.0, is_causal, scale=scale)
     else:
         whole = bias.expand(
             *query.shape[:3], key.shape[2]
-        )  # DTensor splits it where they are split
+        )  # DTensor splits the mask as it splits the operands
         found = getattr(_aten, _EFFICIENT)(
             query, key, value, whole, query.requires_grad, 0.0, is_causal, scale=scale
         )
@@ -192,7 +193,7 @@ def efficient(
 
 
 def _number(query: Tensor) -> Tensor:
-    """What stands for the seed of a dropout that there is not; DTensor takes none but a number."""
+    """A number in place of the seed of a dropout that is not there; DTensor requires one."""
     return query.new_zeros((), dtype=torch.int64)
 
 
@@ -224,11 +225,11 @@ def efficient_backward(
 
 
 def _is_dense(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether the CPU's fused form takes such queries, keys and values."""
+    """Whether the CPU's fused form accepts such queries, keys and values."""
     given = (query, key, value)
     if not all(t.dim() == _DIMENSIONS and t.numel() and t.stride(-1) == 1 for t in given):
         return False
-    # One by one: sizes that are symbols can be compared, and cannot be hashed.
+    # One by one: symbolic sizes can be compared but not hashed.
     is_alike = all(
         t.shape[dim] == query.shape[dim] for t in (key, value) for dim in (0, 1, _DIMENSIONS - 1)
     )
@@ -236,7 +237,7 @@ def _is_dense(query: Tensor, key: Tensor, value: Tensor) -> bool:
 
 
 def _is_given(mask: Tensor | None) -> bool:
-    """Whether the CPU's fused form takes such a mask: it has no gradient for one."""
+    """Whether the CPU's fused form accepts such a mask; it computes no gradient of a mask."""
     return mask is None or (not mask.requires_grad and mask.dim() in (2, _DIMENSIONS))
 
 
@@ -245,9 +246,9 @@ _DTYPES: Final = frozenset({torch.float32, torch.bfloat16, torch.float16})
 
 
 def attention(query: Tensor, *rest: Any, **options: Any) -> tuple[Any, ...]:
-    """aten::_scaled_dot_product_fused_attention_overrideable: the result, logarithms, and padding.
+    """aten::_scaled_dot_product_fused_attention_overrideable: result, logsumexp, empty results.
 
-    What other devices keep for dropout and for lengths of their own is empty.
+    Results that other devices use for dropout and for sequence lengths are empty.
     """
     return _through_host(host_attention, query, *rest, **options)
 
@@ -258,7 +259,7 @@ def attention_backward(grad: Tensor, *rest: Any, **options: Any) -> tuple[Any, .
 
 
 def _through_host(compute: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, ...]:
-    """`compute` on the memory of neuron tensors, its results on the device."""
+    """Call `compute` on the memory of neuron tensors, and place its results on the device."""
     core = args[0].get_device()
     found = compute(*(_host(argument) for argument in args), **options)
     return tuple(place(part, core) if isinstance(part, Tensor) else part for part in found)
@@ -280,13 +281,13 @@ def host_attention(
     *,
     scale: float | None = None,
 ) -> tuple[Any, ...]:
-    """`attention` of the host's tensors."""
+    """`attention` on host tensors."""
     del return_debug_mask
     out, logs = _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001  likewise
         query, key, value, dropout_p, is_causal, attn_mask=attn_bias, scale=scale
     )
     empty = [torch.empty(0, dtype=torch.int64) for _ in range(5)]
-    # PyTorch promises dense logarithms too, where the CPU's form puts heads innermost.
+    # PyTorch promises a contiguous logsumexp, but the CPU's form puts heads innermost.
     laid = _laid_like(query, out), logs.contiguous()
     return *laid, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]
 
@@ -311,7 +312,7 @@ def host_attention_backward(
     *,
     scale: float | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """`attention_backward` of the host's tensors."""
+    """`attention_backward` on host tensors."""
     del mask, cum_seq_q, cum_seq_k, max_q, max_k, philox_seed, philox_offset
     found = _aten._scaled_dot_product_flash_attention_for_cpu_backward(  # noqa: SLF001  likewise
         grad, query, key, value, out, logsumexp, dropout_p, is_causal,
@@ -321,7 +322,7 @@ def host_attention_backward(
 
 
 def _laid_like(like: Tensor, tensor: Tensor) -> Tensor:
-    """`tensor` with the strides that PyTorch promises for this form, those of `like`."""
+    """`tensor` with the strides of `like`, as PyTorch promises for this form."""
     laid = torch.empty_like(like)
     return tensor if laid.stride() == tensor.stride() else laid.copy_(tensor)
 
@@ -337,4 +338,4 @@ HOST_FORMS: Final = {
     f"aten::{_FORWARD}": host_attention,
     f"aten::{_FORWARD}_backward": host_attention_backward,
 }
-"""What computes these operators of a graph that the host runs; the CPU has none for them."""
+"""Functions for operators without a CPU kernel, in graphs that the host runs."""

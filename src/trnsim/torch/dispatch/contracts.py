@@ -1,4 +1,4 @@
-"""What an operator's schema promises about its results: fresh, or one of its own arguments."""
+"""The contract of an operator, read from its schema: which results are new, which are arguments."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Slot = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The part of a schema that decides how a kernel brings results back to the device.
+    """The part of a schema that decides how a kernel returns results to the device.
 
     Attributes:
         name: the operator's full name ("aten::add.Tensor").
         arguments: the names of its arguments, by position.
-        tensors: the names of those that are a tensor, or None.
-        outs: the arguments that an `out=` form writes its results to.
-        returned: for each result the argument that it is, or None where it is fresh.
-        generator: the argument that takes a random generator, if any.
-        is_seeded: whether it draws random numbers, generator or not.
-        takes_device: whether it is told on which device to make its result.
-        is_view: whether a result shares memory with an argument that it does not write.
+        tensors: the names of arguments that are a tensor or None.
+        outs: the arguments to which an `out=` form writes its results.
+        returned: for each result the argument that it is, or None for a new tensor.
+        generator: the argument for a random generator, if any.
+        is_seeded: whether it draws random numbers, with or without a generator argument.
+        takes_device: whether it has an argument for the device of its result.
+        is_view: whether a result shares memory with an argument that is not written.
     """
 
     name: str
@@ -70,7 +70,7 @@ def read_contract(operator: OpOverload[..., Any]) -> Contract:
 
 
 def _argument_returned(result: Any, written: dict[str, Slot]) -> Slot | None:
-    """The written argument that a result is, by the label that both carry in the schema."""
+    """The written argument that a result is, by their common alias set in the schema."""
     if result.alias_info is None or not result.alias_info.is_write:
         return None
     return next(

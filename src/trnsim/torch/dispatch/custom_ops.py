@@ -1,4 +1,4 @@
-"""`@nki_op`: operators of PyTorch made of NKI kernels, with gradients if one is registered.
+"""`@nki_op`: PyTorch operators made of NKI kernels, with a gradient if one is registered.
 
 Source: aws-neuron-sdk nki/get-started/about/index.rst, Working with NKI Kernels;
 frameworks/torch/pytorch-native-overview.rst, FAQs.
@@ -24,15 +24,15 @@ def nki_op(
 ) -> Any:
     """The operator `name` ("mylib::my_op") that runs `function` on neuron tensors.
 
-    `function` calls NKI kernels and PyTorch's operators, and has type annotations. What comes back
-    is PyTorch's own custom operator: `register_autograd` gives it a gradient. A compiled graph sees
+    `function` calls NKI kernels and PyTorch operators, and has type annotations. The result is a
+    custom operator of PyTorch's: `register_autograd` gives it a gradient. A compiled graph contains
     the kernels inside.
 
     Args:
         name: namespace and name.
-        function: what it does; without, a decorator.
-        mutates_args: the names of the arguments that it writes.
-        schema: its signature in PyTorch's words, where annotations do not say it.
+        function: the function; without it, a decorator is returned.
+        mutates_args: the names of the arguments that it writes to.
+        schema: its schema in PyTorch's syntax, where annotations are not enough.
     """
     if function is None:
         return functools.partial(_made, name, mutates_args=tuple(mutates_args), schema=schema)
@@ -43,7 +43,7 @@ def _made(
     name: str, function: Callable[..., Any], *, mutates_args: tuple[str, ...], schema: str | None
 ) -> Any:
     made = pytorch.custom_operator(name, function, mutates_args, schema, (DEVICE_TYPE,))
-    # The kernels inside give shapes without values, so the function is its own shape function.
+    # The kernels inside return shapes without values, so the function is its own shape function.
     made.register_fake(function)
     pytorch.trace_through(made, function)
     return made

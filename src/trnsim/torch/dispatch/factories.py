@@ -1,4 +1,4 @@
-"""The operators that no schema explains: making tensors, views, copies, resizing, scalars."""
+"""Kernels that do not follow from a schema: making tensors, views, copies, resizing, scalars."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _CPU: Final = torch.device("cpu")
 _set: Final[Any] = torch.ops.aten.set_.source_Storage_storage_offset
 
-# These look at shape, strides and storage alone, so the CPU's own kernels serve: called on the
-# neuron tensor itself they make true views, which share its storage.
+# These use only shape, strides and storage, so the CPU's own kernels work: called on the neuron
+# tensor itself, they make true views, which share its storage.
 _SAME_ON_EVERY_DEVICE: Final = (
     "as_strided",
     "view",
@@ -47,7 +47,7 @@ def register(library: Library) -> None:
     for name, kernel in _KERNELS.items():
         library.impl(name, kernel, "PrivateUse1")
     for bit in ("Conjugate", "Negative"):
-        # The aliases carry these bits; resolving them first would copy, and so call this again.
+        # Copies handle these bits; resolving them first would copy, and so call this again.
         for name in ("_copy_from", "_copy_from_and_resize"):
             library.impl(name, pytorch.fallthrough, bit)
 
@@ -74,7 +74,7 @@ _as_complex: Final = _redispatched("view_as_complex")
 
 
 def _reserve(core: int, elements: int, dtype: torch.dtype | None) -> None:
-    """Refuse what does not fit before the host makes it."""
+    """Refuse a tensor that does not fit, before the host makes it."""
     require(elements * (dtype or torch.get_default_dtype()).itemsize, core)
 
 
@@ -127,7 +127,7 @@ def zero_tensor(
     device: torch.device | None = None,
     pin_memory: bool | None = None,
 ) -> Tensor:
-    """aten::_efficientzerotensor, with memory: the CPU's has none, and a kernel would read it."""
+    """aten::_efficientzerotensor with memory, which the CPU's lacks and kernels would read."""
     del layout, pin_memory
     core = core_index(device)
     _reserve(core, math.prod(size), dtype)
@@ -144,8 +144,8 @@ def _span(size: Sequence[int], stride: Sequence[int]) -> int:
 def to_copy(tensor: Tensor, *, non_blocking: bool = False, **options: Any) -> Tensor:
     """aten::_to_copy, which has ended when it returns.
 
-    PyTorch would put a copy to the host that need not have ended into pinned memory, whose
-    allocator only C++ can give.
+    PyTorch would make the result of a non-blocking copy to the host in pinned memory, whose
+    allocator only C++ can provide.
     """
     del non_blocking
     return cast("Tensor", _to_copy(tensor, **options))
@@ -155,7 +155,7 @@ _to_copy: Final = _redispatched("_to_copy")
 
 
 def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -> Tensor:
-    """aten::_copy_from: either or both on the device, on whichever core."""
+    """aten::_copy_from: source, destination or both are on the device, on any cores."""
     del non_blocking
     if recordings:
         note_transfer(source, destination)
@@ -207,7 +207,7 @@ def _point_at(
     size: Sequence[int],
     stride: Sequence[int],
 ) -> Tensor:
-    """The same tensor, over other memory."""
+    """`tensor`, pointed at other memory."""
     _set.redispatch(pytorch.CPU_KEYS, tensor, storage, offset, size, stride)
     return tensor
 
@@ -215,19 +215,19 @@ def _point_at(
 def can_exchange_data(tensor: Tensor, source: Tensor) -> bool:
     """aten::_has_compatible_shallow_copy_type: whether `tensor.data = source` may move it.
 
-    PyTorch says yes for its own devices. Without it `Module.to` would make new parameters, and an
-    optimizer made before would go on training the old ones.
+    For its own devices PyTorch answers yes. Otherwise `Module.to` would make new parameters, and an
+    optimizer made before would train the old ones.
     """
     return tensor.layout is source.layout
 
 
 def histogram(tensor: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002  PyTorch's names
-    """aten::histc, of integers too, which devices have and the CPU does not (experts count so)."""
+    """aten::histc, also of integers, which CUDA has and the CPU lacks (experts are counted so)."""
     return place(host_histogram(host_alias(tensor), bins, min, max), tensor.get_device())
 
 
 def host_histogram(host: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002  likewise
-    """`histogram` of the host's tensors."""
+    """`histogram` on host tensors."""
     counts = torch.histc(host if host.is_floating_point() else host.float(), bins, min, max)
     return counts.to(host.dtype)
 
@@ -264,7 +264,7 @@ def set_to_nothing(tensor: Tensor) -> Tensor:
 
 
 def record_stream(tensor: Tensor, stream: Any) -> None:
-    """aten::record_stream: nothing, as no stream is behind another."""
+    """aten::record_stream: do nothing, as streams have no pending work."""
     del tensor, stream
 
 
@@ -288,5 +288,5 @@ _KERNELS: Final[dict[str, Kernel]] = {
 }
 
 HOST_FORMS: Final = {"aten::histc": host_histogram, "aten::_efficientzerotensor": torch.zeros}
-"""What computes these operators of a graph that the host runs: the CPU refuses some dtypes, or
-gives a tensor without memory."""
+"""Functions for operators in graphs that the host runs, where the CPU's own refuses some dtypes or
+returns a tensor without memory."""

@@ -1,9 +1,9 @@
-"""What PyTorch allows and the chip does not: refused by name, or left to the host and counted.
+"""The policy for what the chip lacks: refuse it by name, or leave it to the host and count it.
 
-TRNSIM_POLICY=chip refuses a tensor of a dtype that no NeuronCore has, and in exact numerics an
-operator that has no lowering to the chip's instructions; host, the default, computes either on the
-host, warns once for each, and counts. Integers of 64 bits are no such case: PyTorch's indices have
-them, and the device takes them as 32.
+TRNSIM_POLICY=chip refuses tensors of a dtype that no NeuronCore has, and in exact numerics
+operators without a lowering to the chip's instructions. TRNSIM_POLICY=host, the default, computes
+both on the host, warns once of each, and counts. 64-bit integers are exempt: PyTorch's indices have
+64 bits, and the device stores them in 32.
 
 Source: nki.api.shared.rst, Supported Data Types.
 """
@@ -33,11 +33,11 @@ LACKING: Final = frozenset(
 
 
 class HostFallback(UserWarning):
-    """What the chip could not hold or compute; the host computes it instead."""
+    """The host computes what the chip cannot hold or compute."""
 
 
 class _State:
-    """The policy in force, and how many tensors of each dtype and which calls it let pass."""
+    """The policy in force, and the number of tensors by dtype and of calls that it let pass."""
 
     def __init__(self) -> None:
         self.policy = _checked(os.environ.get(_VARIABLE, "host"))
@@ -56,21 +56,21 @@ state: Final = _State()
 
 
 def set_policy(policy: Policy) -> None:
-    """Choose what happens to what the chip cannot hold or compute: "chip" or "host"."""
+    """Set the policy for what the chip cannot hold or compute: "chip" or "host"."""
     state.policy = _checked(policy)
 
 
 def host_fallbacks() -> dict[str, int]:
-    """How often the host stood in for the chip.
+    """The number of times that the host stood in for the chip.
 
-    By dtype ("float64") the tensors made on the device; by operator ("aten::nonzero") the calls of
-    exact numerics.
+    Tensors made on the device by dtype ("float64"), and calls in exact numerics by operator
+    ("aten::nonzero").
     """
     return dict(state.on_host)
 
 
 def admit(dtype: torch.dtype) -> None:
-    """Let a tensor of a dtype that the chip lacks pass, or refuse it.
+    """Count a tensor of a dtype that the chip lacks, or refuse it.
 
     Raises:
         DtypeRefused: under the policy `chip`.
@@ -89,13 +89,13 @@ def admit(dtype: torch.dtype) -> None:
 
 
 def leave_to_host(name: str, reason: str, tensors: str, near: Sequence[str] = ()) -> None:
-    """Let the host compute an operator that exact numerics has no kernel for, or refuse it.
+    """Leave an operator without a kernel to the host in exact numerics, or refuse it.
 
     Args:
         name: the operator's full name.
         reason: why it has no kernel.
-        tensors: what it was called on, in words ("on float32[4]").
-        near: operators of a like name that have one.
+        tensors: its operands as text ("on float32[4]").
+        near: operators with a similar name that have a kernel.
 
     Raises:
         OperatorNotModelled: under the policy `chip`.
@@ -113,7 +113,7 @@ def leave_to_host(name: str, reason: str, tensors: str, near: Sequence[str] = ()
 
 
 def _left_to_host(key: str, message: str) -> None:
-    """Count it, and warn of the first."""
+    """Count a fallback, and warn of the first one."""
     state.on_host[key] += 1
     if state.on_host[key] == 1:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Host tensors as arrays and back, in the formats that numpy does not have too."""
+"""Host tensors as numpy arrays and back, also in dtypes that numpy lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BITS: Final = {1: (torch.uint8, np.uint8), 2: (torch.int16, np.int16)}
 
 
 def array_of(tensor: Tensor) -> Array:
-    """A host tensor's elements as the device stores them: int64 as int32, truth values as uint8."""
+    """A host tensor's elements as the device stores them: int64 as int32, bool as uint8."""
     if tensor.dtype is torch.int64:
         tensor = tensor.to(torch.int32)
     if tensor.dtype is torch.bool:
@@ -28,7 +28,7 @@ def array_of(tensor: Tensor) -> Array:
 
 
 def tensor_of(array: Array) -> Tensor:
-    """An array as a host tensor of the same format."""
+    """An array as a host tensor of the same dtype."""
     if getattr(ml_dtypes, str(array.dtype), None) is None:
         return torch.from_numpy(np.ascontiguousarray(array))
     dtype: torch.dtype = getattr(torch, str(array.dtype))

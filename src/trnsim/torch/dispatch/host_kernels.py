@@ -1,8 +1,8 @@
-"""A kernel on the device for every operator that PyTorch's CPU has one for.
+"""A kernel on the device for every operator with a CPU kernel in PyTorch.
 
-A kernel takes the CPU aliases of its tensors, lets the host's kernel compute on them, and places
-what is fresh on the device. What the schema calls an argument again is returned as that argument.
-Operators of other packages with nothing but a CPU kernel reach the same code by the fallback.
+A kernel calls the host's kernel on CPU aliases of its tensors, and places new results on the
+device. A result that is an argument by the schema is returned as that argument. Operators of other
+packages that have only a CPU kernel reach the same code through the fallback.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Keywords = dict[str, Any]
 
 _CPU: Final = torch.device("cpu")
 _NOWHERE: Final = -1
-# Arguments that other devices take from the CPU too: lengths, and the indices of x[i].
+# Arguments that any device takes from the CPU too: lengths, and the indices of x[i].
 _HOST_ARGUMENTS: Final = frozenset(
     {"indices", "lengths", "batch_sizes", "input_lengths", "target_lengths"}
 )
-# No kernel of their own on the CPU, only a composition of other operators; there the composition
-# would run step by step in Python here. Values are the same either way.
+# On the CPU these are compositions of other operators, which would run step by step in Python here.
+# Values are the same either way.
 _WHOLE: Final = frozenset(
     {
         "aten::_grouped_mm",
@@ -56,12 +56,12 @@ _WHOLE: Final = frozenset(
     }
 )
 _FOREACH: Final = "aten::_foreach_"
-# `_foreach_copy_` is left to its composition: it copies between devices.
+# `_foreach_copy_` keeps its composition: it copies between devices.
 _NOT_WHOLE: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
 
 
 def register(library: Library) -> int:
-    """Register a kernel for each operator that has none on the device yet; how many there are."""
+    """Register a kernel for each operator without one on the device; their number."""
     number = 0
     for name in pytorch.operators():
         if not _is_ours(name):
@@ -75,7 +75,7 @@ def register(library: Library) -> int:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether an operator gets a kernel that follows from its schema."""
+    """Whether an operator's kernel is made from its schema."""
     if not name.startswith("aten::") or pytorch.has_kernel(name, "PrivateUse1"):
         return False
     if name.startswith(_FOREACH):
@@ -84,7 +84,7 @@ def _is_ours(name: str) -> bool:
 
 
 def fallback(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The kernel of an operator that nothing was registered for.
+    """The kernel of any operator without a registered one.
 
     Raises:
         OperatorNotModelled: if the CPU has no kernel for it either, or if it makes a view.
@@ -93,7 +93,7 @@ def fallback(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def refuse_sparse(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What stands for every operator on sparse tensors of the device.
+    """The kernel of every operator on sparse tensors of the device.
 
     Raises:
         OperatorNotModelled: always.
@@ -123,7 +123,7 @@ def _fallback_kernel(operator: OpOverload[..., Any]) -> Kernel:
 
 
 def kernel_for(operator: OpOverload[..., Any]) -> Kernel:
-    """The kernel that an operator's schema asks for; the commonest forms have short ones."""
+    """The kernel for an operator's schema; the commonest forms have shorter ones."""
     contract = read_contract(operator)
     kernel = _kernel_of(operator, contract)
     return noted(contract.name, kernel, shape_kernel(operator, contract, kernel))
@@ -142,7 +142,7 @@ def _kernel_of(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
 
 
 def _fresh_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
-    """One fresh result: most operators."""
+    """A kernel with one new result, as most operators have."""
     call = accepting_numbers(operator, contract)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -154,7 +154,7 @@ def _fresh_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
 
 
 def _in_place_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
-    """The first argument is the result: `add_` and its like."""
+    """A kernel whose first argument is the result, such as `add_`."""
     call = accepting_numbers(operator, contract)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -166,7 +166,7 @@ def _in_place_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kern
 
 
 def _general_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
-    """Any mixture of fresh results and arguments, random numbers and a device to make it on."""
+    """A kernel for any schema: new results, arguments as results, random numbers, a device."""
     call = accepting_numbers(operator, contract)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -190,13 +190,13 @@ def _general_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kerne
 
 
 def _out_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
-    """Results go to the tensors of `out=`, which are resized where their shape is another."""
+    """A kernel that writes to the tensors of `out=`, and resizes them where needed."""
     call = accepting_numbers(operator, contract)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         core, host_args, host_kwargs = to_host(contract, args, kwargs)
-        # The host may not resize memory that it does not own, so it writes to tensors of its own.
-        # Those that draw numbers take the shape from it, and only them.
+        # The host cannot resize memory that it does not own, so it writes to new tensors. Only
+        # operators that draw random numbers take their shape from `out`.
         for name in contract.outs:
             size = kwargs[name].shape if contract.generator else (0,)
             host_kwargs[name] = torch.empty(size, dtype=kwargs[name].dtype, device=_CPU)
@@ -210,7 +210,7 @@ def _out_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
 
 
 def write_out(out: Tensor, result: Tensor) -> None:
-    """Put a host result into a tensor of the device, in the way of PyTorch's `out=`."""
+    """Copy a host result to a tensor of the device, by the rules of PyTorch's `out=`."""
     if out.shape != result.shape:
         if out.numel():
             warnings.warn(
@@ -228,7 +228,7 @@ def write_out(out: Tensor, result: Tensor) -> None:
 def _call(
     call: Callable[..., Any], contract: Contract, core: int, args: list[Any], kwargs: Keywords
 ) -> Any:
-    """Call the host's kernel, with this core's random numbers where it draws any."""
+    """Call the host's kernel; random numbers are this core's."""
     if contract.generator is None:
         if not contract.is_seeded:
             return call(*args, **kwargs)
@@ -248,7 +248,7 @@ def _argument(slot: Slot, args: Arguments, kwargs: Keywords) -> Any:
 
 
 def _placed(result: Any, core: int) -> Any:
-    """Every fresh tensor in a result, on the device."""
+    """A result with every new tensor placed on the device."""
     if isinstance(result, Tensor):
         return place(result, core)
     if isinstance(result, list):
@@ -261,10 +261,10 @@ def _placed(result: Any, core: int) -> Any:
 def to_host(
     contract: Contract, args: Arguments, kwargs: Keywords
 ) -> tuple[int, list[Any], Keywords]:
-    """The core that the tensors live on (0 without any), and the arguments as the host takes them.
+    """The core of the tensors (0 without any), and the arguments with CPU aliases.
 
     Raises:
-        MixedDevices: if the tensors do not live on one core.
+        MixedDevices: if the tensors are not on one core.
     """
     core = _NOWHERE
     host_args: list[Any] = []
@@ -296,7 +296,7 @@ def _list_to_host(
     args: Arguments,
     kwargs: Keywords,
 ) -> tuple[int, list[Any]]:
-    """A list of tensors, numbers and lists of them as the host takes it."""
+    """A list of tensors, numbers and lists with CPU aliases."""
     if core == _NOWHERE and values and isinstance(values[0], Tensor):
         core = values[0].get_device()
     host: list[Any] | None = host_aliases(values, core) if core >= 0 else None
@@ -320,7 +320,7 @@ def _list_to_host(
 
 
 def _same(contract: Contract, name: str, core: int, index: int) -> int:
-    """The one core of all tensors."""
+    """The core of all tensors so far."""
     if core == _NOWHERE:
         return index
     raise _mixed(contract, name, f"neuron:{core}", f"neuron:{index}")
@@ -329,7 +329,7 @@ def _same(contract: Contract, name: str, core: int, index: int) -> int:
 def _check_host(
     contract: Contract, name: str, tensor: Tensor, args: Arguments, kwargs: Keywords
 ) -> None:
-    """Refuse a CPU tensor beside neuron tensors, unless every device takes it from there."""
+    """Refuse a CPU tensor beside neuron tensors, unless every device accepts it."""
     written = any(slot is not None and slot[1] == name for slot in contract.returned)
     if tensor.is_cpu and not written and (tensor.dim() == 0 or name in _HOST_ARGUMENTS):
         return

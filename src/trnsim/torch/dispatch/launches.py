@@ -1,7 +1,7 @@
 """`@nki.jit` kernels on neuron tensors: launched at once, or as an operator of a traced graph.
 
-A kernel is compiled for the shapes that it is given, so a graph has one operator for each kernel
-and shapes. What it writes and returns is known from a run without values (`kernel_call`).
+A kernel is compiled for the shapes of its arguments, so a graph has one operator for each kernel
+and shapes. A run without values tells what it writes and returns (`device.kernel_call`).
 
 Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Neuron Kernel Interface.
 """
@@ -38,18 +38,18 @@ _calls: Final[dict[str, KernelCall]] = {}
 
 
 class NoGradient(NotModelled, RuntimeError):
-    """A backward pass through a kernel for which nobody wrote a gradient."""
+    """A backward pass through a kernel without a gradient."""
 
 
 def register() -> None:
-    """From now on, `kernel(...)` on neuron tensors comes here."""
+    """Launch kernels on neuron tensors with this module from now on."""
     launchers.append(launch)
 
 
 def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """What `kernel(*args, **kwargs)` gives; NotImplemented where no argument is a neuron tensor.
+    """`kernel(*args, **kwargs)`; NotImplemented where no argument is a neuron tensor.
 
-    PyTorch's compiler traces this function, so it says no more than which way the call goes.
+    PyTorch's compiler traces this function, so it only chooses how the call is made.
     """
     tensors = _tensors((args, kwargs))
     if not any(tensor.device.type == DEVICE_TYPE for tensor in tensors):
@@ -68,17 +68,17 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 
 def in_graph(number: int, args: Any, kwargs: Any) -> Any:
-    """The call in a graph that PyTorch's compiler makes: one node, whatever the kernel does."""
+    """The call in a graph of PyTorch's compiler: one node."""
     return _as_operator(Kernel.numbered[number], args, kwargs)
 
 
 def kernel_call(name: str) -> KernelCall | None:
-    """The kernel that an operator of a traced graph stands for, if it does for one."""
+    """The kernel call for which an operator of a traced graph stands, or None."""
     return _calls.get(name)
 
 
 def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
-    """The kernel's results on the device, and the tensors that it wrote in place."""
+    """The kernel's results on the device, and the tensors that it wrote to."""
     core = _core(call, tensors)
     with pytorch.profiler_scope(call.name):
         results, outline = _computed(call, tensors, core)
@@ -90,14 +90,14 @@ def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]
 
 
 def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[Any, Outline]:
-    """The kernel's results on the device, with values if they are asked for."""
+    """The kernel's results on the device, and its outline; without values in the mode `shapes`."""
     if mode.kind == "shapes":
         outline = call.measure(target().name)
         likes = results_of(outline)
         return pytree.tree_map_only(Tensor, lambda like: _made(like, core), likes), outline
     hosts = [host_alias(tensor.detach()) for tensor in tensors]
     found, outline = call.run(hosts, target().name)
-    results_of(outline)  # refuses what PyTorch has not, with values as without
+    results_of(outline)  # refuses dtypes that PyTorch lacks, with values as without
     given = {host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)}
     results = pytree.tree_map_only(
         Tensor, lambda host: given.get(host.data_ptr()) or place(host, core), found
@@ -106,7 +106,7 @@ def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[A
 
 
 def _made(like: Tensor, core: int) -> Tensor:
-    """A tensor of the device that the host never touches."""
+    """A tensor of the device, whose memory the host does not touch."""
     require(like.nbytes, core)
     return place(torch.empty(like.shape, dtype=like.dtype, device="cpu"), core)
 
@@ -124,11 +124,11 @@ def _core(call: KernelCall, tensors: Sequence[Tensor]) -> int:
 
 
 class _WithoutGradient(torch.autograd.Function):
-    """A launch on tensors that want gradients: a backward pass through it is a named error."""
+    """A launch on tensors that require gradients; a backward pass through it is an error."""
 
     @staticmethod
     def forward(ctx: Any, kernel: Kernel, tree: Any, structure: list[Any], *leaves: Any) -> Any:
-        """The kernel's results in a row, `structure` says how they are nested; what it wrote."""
+        """The kernel's results in a row and the tensors it wrote; `structure` gets the nesting."""
         call, tensors = call_of_kernel(kernel, *pytree.tree_unflatten(list(leaves), tree))
         ctx.title = call.operation
         ctx.line = program_line()
@@ -154,7 +154,7 @@ class _WithoutGradient(torch.autograd.Function):
 
 
 def _as_operator(kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """The call as an operator of PyTorch, which tracing sees as one node."""
+    """The call as a PyTorch operator, which is one node in a trace."""
     call, tensors = call_of_kernel(kernel, args, kwargs)
     if call not in _operators:
         _operators[call] = _operator(call)
@@ -168,7 +168,7 @@ def _tensors(value: Any) -> list[Tensor]:
 
 
 def _operator(call: KernelCall) -> Callable[..., Any]:
-    """A new operator for a kernel and shapes: its schema says what it writes and returns."""
+    """A new operator for a kernel and shapes, with what it writes and returns in its schema."""
     outline = call.outline(target().name)
     likes = _tensors(results_of(outline))
     name = f"{_NAMESPACE}::{call.operation}_{len(_operators)}"
@@ -202,5 +202,5 @@ def _operator(call: KernelCall) -> Callable[..., Any]:
 
 
 def _returned(tensors: list[Tensor]) -> Any:
-    """Results in the way that a schema has them."""
+    """Results in the form that a schema prescribes."""
     return tuple(tensors) if len(tensors) > 1 else tensors[0] if tensors else None

@@ -1,4 +1,4 @@
-"""NKI kernels on PyTorch's tensors: a call without its values, and tensors like its results."""
+"""NKI kernels on PyTorch tensors: a call without values, and meta tensors of its results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DTYPES: Final = {name: dtype for dtype, name in reversed(STORED.items())} | {
 
 
 def call_of_kernel(kernel: Kernel, args: Any, kwargs: Any) -> tuple[KernelCall, list[Tensor]]:
-    """A call without its values, and its tensors."""
+    """A call without values, and its tensors."""
     leaves, tree = pytree.tree_flatten((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     frozen = tuple(spec_of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves)
@@ -30,10 +30,10 @@ def call_of_kernel(kernel: Kernel, args: Any, kwargs: Any) -> tuple[KernelCall, 
 
 
 def results_of(outline: Outline) -> Any:
-    """A tensor without memory for each that a kernel returns, nested as they are.
+    """A tensor without memory for each result of a kernel, in the same nesting.
 
     Raises:
-        NotModelled: for a dtype that PyTorch has not.
+        NotModelled: for a dtype that PyTorch lacks.
     """
     return pytree.tree_map_only(ResultSpec, _without_memory, outline.results)
 

@@ -1,15 +1,16 @@
-"""How values are computed: by the host as a whole, instruction by instruction, or not at all.
+"""The computation of values: by the host, instruction by instruction, or not at all.
 
-`fast`, the default, lets the host compute an operator as a whole and rounds once. `exact` runs the
-operator's kernel, so that sums are added in the order of the tiles and functions are those of the
-engines. Random numbers are the host's either way. An operator without a kernel is computed by the
-host in both; `exact` counts these and warns, or refuses them under the policy `chip`, the tensors
-as they were. `shapes` computes no values: a step has its calls, its memory
-and its time, and reading a number gives whatever lies in memory.
+- `fast`, the default: the host computes an operator as a whole, and rounds once.
+- `exact`: the operator's kernel runs, so that sums are added in the order of tiles and functions
+  are those of the engines. An operator without a kernel is computed by the host, with a warning
+  and a count, or refused under the policy `chip`, which leaves its tensors unchanged.
+- `shapes`: no values are computed. A step has its calls, memory and time, and reading a number
+  gives whatever is in memory.
 
-The two agree within one rounding of the output plus ``2 * K * 2**-24 * sum(abs(a) * abs(b))`` for a
-reduction over K, and within `FUNCTION_BOUNDS` for the functions of the Scalar Engine. `fast` rounds
-to nearest, or by chance (`stochastic_rounding`).
+Random numbers are the host's in all modes. `fast` and `exact` agree within one rounding of the
+output plus ``2 * K * 2**-24 * sum(abs(a) * abs(b))`` for a reduction over K, and within
+`FUNCTION_BOUNDS` for the functions of the Scalar Engine. `fast` rounds to nearest, or
+stochastically (`stochastic_rounding`).
 """
 
 from __future__ import annotations
@@ -53,18 +54,18 @@ _VARIABLE: Final = "TRNSIM_NUMERICS"
 _STOCHASTIC: Final = "NEURON_RT_STOCHASTIC_ROUNDING_EN"
 
 FUNCTION_BOUND: Final = 2.0**-21
-"""How far a function of `exact` may be from that of `fast`, in units of max(abs(f), 1)."""
+"""Bound of the difference between a function in `exact` and in `fast`, over max(abs(f), 1)."""
 FUNCTION_BOUNDS: Final = {
     "gelu": 2.0**-19,
     "silu_backward": 2.0**-20,
     "asinh": 2.0**-18,
     "acosh": 2.0**-19,
 }
-"""The same for functions that lose more: in a difference of near numbers, in a long formula."""
+"""Bounds of functions that lose more: differences of nearly equal numbers, long formulas."""
 
 
 class _Mode:
-    """The numerics in force, whether `fast` rounds by chance, and what `exact` left to the host."""
+    """The numerics in force, whether `fast` rounds stochastically, and the count of fallbacks."""
 
     def __init__(self) -> None:
         self.is_stochastic = os.environ.get(_STOCHASTIC, "0") == "1"
@@ -73,7 +74,7 @@ class _Mode:
 
 
 def _checked(value: str, setting: str = "numerics ") -> Numerics:
-    """A setting that exists."""
+    """`value`, checked to be a mode."""
     for kind in _KINDS:
         if value == kind:
             return kind
@@ -85,9 +86,9 @@ mode: Final = _Mode()
 
 @contextmanager
 def numerics(kind: Numerics, *, is_stochastic: bool | None = None) -> Generator[Counter[str]]:
-    """Inside, operators are computed so; what `exact` leaves to the host is counted by reason.
+    """Inside, operators are computed in this mode; the host's share in `exact` is counted.
 
-    `is_stochastic` says whether `fast` rounds by chance; None leaves that as it is.
+    `is_stochastic` says whether `fast` rounds stochastically; None leaves that as it is.
     """
     before = mode.kind, mode.is_stochastic
     mode.kind = _checked(kind)
@@ -100,9 +101,9 @@ def numerics(kind: Numerics, *, is_stochastic: bool | None = None) -> Generator[
 
 
 def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """The host's `kernel` called, and its results overwritten by those of the operator's kernel.
+    """Call the host's `kernel`, then overwrite its results with those of the operator's own kernel.
 
-    The host's call says which tensors the results are: fresh ones, or arguments written in place.
+    The host's call determines the result tensors: new ones, or arguments written in place.
 
     Raises:
         OperatorNotModelled: for an operator without a kernel, under the policy `chip`.
@@ -122,7 +123,7 @@ def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 
 def _overwrite(name: str, args: Any, kwargs: Any, result: Any, before: list[Array]) -> None:
-    """Put what the operator's kernel makes of `before` into the results of a call.
+    """Overwrite the results of a call with those that the operator's kernel computes from `before`.
 
     Raises:
         Unlowered: if it has no kernel.
@@ -132,17 +133,17 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, before: list[Arra
         raise Unlowered(f"{name} returns nothing of what it writes")
     wanted = [t for t in tensors_in(args[0] if is_list_in_place else result) if t.numel()]
     if not wanted:
-        return  # an operator on nothing computes nothing
+        return  # no elements
     graph = build(call_of(name, args, kwargs, result)).graph
     if any(node.name == "rng" for node in graph.nodes):
-        return  # the host's numbers stay
+        return  # the host's random numbers stay
     found = evaluate(graph, before, target().name)
     for tensor, array in zip(wanted, found, strict=True):
         host_alias(tensor).copy_(tensor_of(array).reshape(tensor.shape))
 
 
 def _leave_to_host(name: str, given: list[Tensor], reason: str) -> None:
-    """Count an operator that the host computes.
+    """Count and warn of an operator that the host computes.
 
     Raises:
         OperatorNotModelled: under the policy `chip`.
@@ -159,27 +160,27 @@ def _leave_to_host(name: str, given: list[Tensor], reason: str) -> None:
 
 @contextmanager
 def _restoring(given: list[Tensor], before: list[Array]) -> Generator[None]:
-    """Inside, an error leaves the tensors of a call as they were."""
+    """Inside, an error restores the tensors of a call."""
     try:
         yield
     except OperatorNotModelled:
         for tensor, array in zip(given, before, strict=True):
             spec = spec_of(tensor)
-            if not (tensor.is_cpu or spec.repeated):  # neither is written in place
+            if not (tensor.is_cpu or spec.repeated):  # such tensors are never written in place
                 host = host_alias(tensor).permute(spec.order)
                 host.copy_(tensor_of(array).reshape(host.shape))
         raise
 
 
 def _given(name: str, args: Any, kwargs: Any) -> list[Tensor]:
-    """The tensors that a call's graph takes, in its order."""
+    """The inputs of a call's graph, in its order."""
     left_out = no_matter(name)
     values = [*args, *(value for key, value in kwargs.items() if key not in left_out)]
     return [tensor for tensor in tensors_in(values) if not (tensor.is_cpu and not tensor.dim())]
 
 
 def _as_it_lies(tensor: Tensor) -> Array:
-    """A copy of a tensor's elements in the order of its memory, what it repeats once."""
+    """A copy of a tensor's elements in the order of memory, broadcast ones once."""
     spec = spec_of(tensor)
     host = tensor if tensor.is_cpu else host_alias(tensor)
     for dim in spec.repeated:

@@ -1,7 +1,7 @@
-"""The fused cells of LSTM and GRU, which PyTorch calls on devices and has no CPU kernel for.
+"""The fused cells of LSTM and GRU, which PyTorch calls on devices but does not have for the CPU.
 
-Each is the textbook cell; its workspace keeps what the gradient needs. Gate order is PyTorch's:
-input, forget, cell, output for LSTM; reset, update, new for GRU.
+Each is the textbook cell; its workspace keeps values for the gradient. The order of gates is
+PyTorch's: input, forget, cell, output for LSTM; reset, update, new for GRU.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Numbers where a schema says Tensor.
+"""Numbers as arguments where a schema says Tensor.
 
-PyTorch wraps the 5 of `x % 5` into a tensor, and its bridge to Python turns it back into a number.
-The host's operator would refuse that: only add, mul and their like take a number there.
+PyTorch wraps the 5 of `x % 5` in a tensor, and its bridge to Python unwraps it again. The host's
+operator would refuse a number there, except for add, mul and a few others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def accepting_numbers(operator: OpOverload[..., Any], contract: Contract) -> Callable[..., Any]:
-    """The host's operator, which takes a number wherever its schema says Tensor."""
+    """The host's operator, which also accepts numbers for tensors."""
     call = operator._op  # noqa: SLF001  one Python frame less than calling the overload
     if len(contract.tensors) < 2:  # noqa: PLR2004  one must be the tensor that brought us here
         return call
@@ -49,7 +49,7 @@ def _with_scalars(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """The overload that takes numbers, which promotes dtypes rightly; else numbers as tensors."""
+    """The overload for numbers, which promotes dtypes correctly; else numbers as tensors."""
     try:
         return operator.overloadpacket(*args, **kwargs)
     except RuntimeError:

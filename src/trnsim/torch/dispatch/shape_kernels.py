@@ -1,4 +1,4 @@
-"""Kernels that compute no values: PyTorch's own shape functions say what the results would be."""
+"""Kernels without values: PyTorch's own shape functions determine the results."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _REMEMBERED = 4096
 
 
 def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Kernel) -> Kernel:
-    """The kernel of an operator whose results are made and not written.
+    """The kernel of an operator that makes its results and does not write them.
 
-    Where PyTorch has no shape function for it, `kernel` computes it after all.
+    Where PyTorch has no shape function for it, `kernel` computes values.
     """
     known: dict[Any, Any] = {}
 
     def results_on_meta(args: Any, kwargs: Any) -> Any:
-        """What PyTorch's shape function says, which takes longer than to look it up."""
+        """The results of PyTorch's shape function, which is slower than the cache."""
         key = (_key(args), _key(tuple(sorted(kwargs.items()))))
         if key not in known:
             if len(known) >= _REMEMBERED:
@@ -62,17 +62,17 @@ def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Ker
 
 
 def _key(value: Any) -> Any:
-    """What a shape function can know of an argument."""
+    """The part of an argument that a shape function can depend on, hashable."""
     if isinstance(value, Tensor):
         return value.shape, value.stride(), value.dtype
     if isinstance(value, list | tuple):
         return tuple(_key(part) for part in value)
-    # 1 == 1.0 == True, which give results of different dtypes.
+    # 1 == 1.0 == True, but their results have different dtypes.
     return type(value), value if value.__hash__ is not None else repr(value)
 
 
 def _sized(contract: Contract, operator: OpOverload[..., Any], args: Any, kwargs: Any) -> Any:
-    """The tensors of `out=`, of the shape that the results would have."""
+    """The tensors of `out=`, resized to the shape of the results."""
     moved = _named_on_meta(kwargs)
     operator(*_on_meta(args), **moved)
     outs: tuple[Tensor, ...] = tuple(kwargs[name] for name in contract.outs)
@@ -84,7 +84,7 @@ def _sized(contract: Contract, operator: OpOverload[..., Any], args: Any, kwargs
 
 
 def _arguments(contract: Contract, args: Any, kwargs: Any) -> Any:
-    """The arguments that an operator returns again."""
+    """The arguments that are an operator's results."""
     found = _given(contract, args, kwargs)
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -110,7 +110,7 @@ def _named_on_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _core(args: Any, kwargs: Any) -> int:
-    """The core that the results are made on: that of the first tensor, or the one named."""
+    """The core for the results: that of the first tensor, or of the argument `device`."""
     for value in [*args, *kwargs.values()]:
         for one in value if isinstance(value, list | tuple) else [value]:
             if isinstance(one, Tensor) and one.device.type == DEVICE_TYPE:
@@ -119,7 +119,7 @@ def _core(args: Any, kwargs: Any) -> int:
 
 
 def _made(found: Any, core: int) -> Any:
-    """Tensors of the device for those of the meta device; the host never touches their memory."""
+    """Tensors of the device for meta tensors; the host does not touch their memory."""
     if isinstance(found, Tensor):
         require(found.untyped_storage().nbytes(), core)
         host = torch.empty_strided(found.shape, found.stride(), dtype=found.dtype, device="cpu")

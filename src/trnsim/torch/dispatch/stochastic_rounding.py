@@ -1,10 +1,10 @@
-"""Stochastic rounding of what an operator returns, where NEURON_RT_STOCHASTIC_ROUNDING_EN=1 asks.
+"""Stochastic rounding of operators' results, with NEURON_RT_STOCHASTIC_ROUNDING_EN=1.
 
-The host computes the operator once more from its operands in float32, and each result in a format
-of 16 or 8 bits is rounded from there, up or down by chance, as rounding on the way out of an engine
-would. Random numbers come from a generator of their own, which the seed of the core's generator
-starts: `torch.manual_seed` gives the same roundings again, and other draws are those of a run
-without it. Operators that draw random numbers round to nearest, as do `exact` numerics.
+The host computes the operator a second time in float32, and rounds each 16-bit or 8-bit result from
+there, up or down at random, as an engine would on writing. The random numbers come from a generator
+of their own with the seed of the core's generator: `torch.manual_seed` repeats roundings, and other
+draws are the same as without stochastic rounding. Operators that draw random numbers round to
+nearest, as do `exact` numerics.
 
 Source: rounding-modes.rst, Stochastic Rounding (SR).
 """
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from trnsim.torch.pytorch import Kernel
 
 ROUNDED: Final = frozenset({torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2})
-"""The formats that results are rounded to by chance."""
+"""The dtypes that are rounded stochastically."""
 
 
 def rounded(values: Tensor, dtype: torch.dtype, core: int) -> Tensor:
-    """Host values in float32, rounded by chance to another format with this core's numbers."""
+    """Host values in float32, rounded stochastically to `dtype` with a core's random numbers."""
     name = str(dtype).removeprefix("torch.")
     drawn = round_stochastically(values.numpy(), as_dtype(name), rounding_generator(core))
     return tensor_of(drawn).reshape(values.shape)
 
 
 def rounding(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """The host's `kernel` called, and its results of few bits rounded by chance instead."""
+    """Call the host's `kernel`, then replace its low-precision results by stochastic roundings."""
     operator = pytorch.overload(name)
     if operator is None or not _rounds(operator, args, kwargs):
         return kernel(*args, **kwargs)
@@ -53,7 +53,7 @@ def rounding(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
     if any(tensor.dtype in ROUNDED and tensor.numel() for tensor in wanted):
         try:
             wide = operator(*wide_args, **wide_kwargs)
-        except RuntimeError:  # it has no form in float32
+        except RuntimeError:  # the operator does not take float32
             return result
         found = _results(operator, wide_args, wide_kwargs, wide)
         for tensor, values in zip(wanted, found, strict=True):
@@ -64,7 +64,7 @@ def rounding(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 
 def _rounds(operator: OpOverload[..., Any], args: Any, kwargs: Any) -> bool:
-    """Whether a call may round at all: a format of few bits is around, and nothing is drawn."""
+    """Whether a call may round: low-precision dtypes are involved, and nothing is drawn."""
     contract = read_contract(operator)
     if contract.is_seeded or contract.generator:
         return False
@@ -73,7 +73,7 @@ def _rounds(operator: OpOverload[..., Any], args: Any, kwargs: Any) -> bool:
 
 
 def _widened(value: Any) -> Any:
-    """A copy on the host, and float32 in the place of a format of few bits."""
+    """A copy on the host, in float32 in place of a low-precision dtype."""
     if isinstance(value, Tensor):
         host = value if value.is_cpu else host_alias(value)
         return host.to(torch.float32) if host.dtype in ROUNDED else host.clone()
@@ -83,7 +83,7 @@ def _widened(value: Any) -> Any:
 
 
 def _results(operator: OpOverload[..., Any], args: Any, kwargs: Any, result: Any) -> list[Tensor]:
-    """What a call returned, or what it wrote where it returns nothing."""
+    """The results of a call, or the tensors it wrote to where it returns nothing."""
     if result is not None:
         return tensors_in(result)
     arguments = operator._schema.arguments  # noqa: SLF001  PyTorch's way to ask

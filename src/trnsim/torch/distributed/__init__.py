@@ -1,1 +1,1 @@
-"""Processes of one machine, each with its own core: collectives, and what rests on them."""
+"""Processes of one machine, each with its own core: collectives, and modules that use them."""

@@ -1,7 +1,7 @@
 """`init_process_group("neuron")`: processes of one machine, each with its own logical NeuronCore.
 
-Values are exchanged by gloo through the host's memory. What a collective would move over NeuronLink
-is written down for the fabric model: its kind, its bytes and its group.
+gloo exchanges values through the host's memory. The kind, bytes and group of each collective are
+recorded for the model of NeuronLink.
 
 Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Distributed.
 """
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from trnsim.torch.pytorch import Kernel, Library
 
 _NAMESPACE: Final = "c10d::"
-# Every call on the device has finished when it returns; but of these one side must not wait for the
-# other, which may not have come there yet.
+# Calls on the device have finished when they return, except these: one side must not wait for the
+# other, which may not have reached its call.
 _PAIRED: Final = frozenset({"send", "recv", "recv_any_source"})
 _OF_THE_WHOLE: Final = frozenset({"allgather_base", "reduce_scatter_base"})
 _ANSWER_S: Final = 2.0
 _SHARES: Final = {"gather": 1, "scatter": 0}
-"""Which argument is a process's own share, where the root alone has the whole."""
+"""Index of the argument with a process's own share, where only the root has the whole."""
 
 
 def register(library: Library) -> None:
@@ -75,9 +75,9 @@ def register(library: Library) -> None:
 
 
 def _with_the_host(init: Callable[..., None]) -> Callable[..., None]:
-    """A group of neuron tensors has a backend for CPU tensors too, which carries the values.
+    """Give a group for neuron tensors a backend for CPU tensors too, which carries the values.
 
-    PyTorch gives a group without a named backend that of the accelerator alone.
+    Without a named backend, PyTorch gives a group only the accelerator's.
     """
 
     @wraps(init)
@@ -91,10 +91,10 @@ def _with_the_host(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _on_own_device(init: Callable[..., None]) -> Callable[..., None]:
-    """DistributedDataParallel without `device_ids` where its module is on neuron.
+    """Drop the `device_ids` of DistributedDataParallel where its module is on neuron.
 
-    accelerate and others give the rank on this machine, which counts the machine's devices. Here
-    each process has its own core, neuron:0, and the module lies on it already.
+    accelerate and others pass the rank on this machine as an index of its devices. Here each
+    process has its own core, neuron:0, and the module is on it already.
     """
 
     @wraps(init)
@@ -106,18 +106,18 @@ def _on_own_device(init: Callable[..., None]) -> Callable[..., None]:
             device_ids = output_device = None
         init(self, module, device_ids, output_device, *args, **kwargs)
         if self.find_unused_parameters:
-            storage.pin_from_now_on()  # what was used goes to the device from pinned memory
+            storage.pin_from_now_on()  # DDP moves its map of used parameters from pinned memory
 
     return made
 
 
 def _process_group(store: Any, rank: int, size: int, timeout: Any) -> Any:
-    """The group that exchanges values through the host."""
+    """The process group that exchanges values through the host."""
     return pytorch.gloo(store, rank, size, timeout)
 
 
 def _kernel(operator: OpOverload[..., Any]) -> Kernel:
-    """The collective on the CPU tensors that share the memory of its neuron tensors."""
+    """The kernel of a collective: the host's, on CPU tensors over the neuron tensors' memory."""
     schema = operator._schema  # noqa: SLF001  PyTorch's way to ask
     kind = schema.name.removeprefix(_NAMESPACE).strip("_")
     names = [argument.name for argument in schema.arguments]
@@ -129,7 +129,7 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
         if recordings:
             note_collective(_described(kind, args, group))
         hosts = {name: _each(value, partial(_on_host, kind)) for name, value in given.items()}
-        if kind in _OF_THE_WHOLE:  # gloo cuts the whole along its first dimension
+        if kind in _OF_THE_WHOLE:  # gloo splits the whole along its first dimension
             hosts = {
                 name: _each(value, lambda host: host.view(-1)) for name, value in hosts.items()
             }
@@ -149,7 +149,7 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
 
 
 def _taken(kind: str, hosts: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
-    """The arguments as gloo takes them, and what is to be done once they have come back."""
+    """The arguments as gloo takes them, and a function to call after the exchange."""
     if "reduce_op" not in hosts:
         return {name: _each(value, as_bits) for name, value in hosts.items()}, lambda: None
     unboxed: Any = torch.distributed.ProcessGroup.unbox(hosts["process_group"])
@@ -165,10 +165,10 @@ def _taken(kind: str, hosts: dict[str, Any]) -> tuple[dict[str, Any], Callable[[
 
 
 def _failure(kind: str, group: Any, error: RuntimeError) -> EmulatorError:
-    """The error for a collective that was refused, or that some process did not take part in.
+    """The error for a collective that was refused, or that some process did not join.
 
-    The host's transport knows no ranks. Whoever is alive fails at the same time and signs in the
-    store that all processes share, so that who has not signed is who is missing.
+    The host's transport reports no ranks. All processes that are alive fail at the same time and
+    sign in the store that all share, so the missing ones are those that have not signed.
     """
     if not is_broken(error):
         return refused(kind, None, error)
@@ -215,6 +215,6 @@ def _on_host(kind: str, tensor: Tensor) -> Tensor:
 def _described(kind: str, args: Any, group: Any) -> CollectiveCall:
     ranks = _ranks(group)
     sides = [sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args]
-    if kind in _SHARES:  # the whole is at the root alone, a share at every process
+    if kind in _SHARES:  # only the root has the whole, every process a share
         return CollectiveCall(kind, sides[_SHARES[kind]] * len(ranks), ranks)
     return CollectiveCall(kind, max(sides, default=0), ranks)

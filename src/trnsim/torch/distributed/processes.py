@@ -1,9 +1,9 @@
-"""Tensors of the device sent to other processes: workers of a DataLoader, queues, `spawn`.
+"""Sending tensors of the device to other processes: DataLoader workers, queues, `spawn`.
 
-PyTorch shares memory of the CPU with file descriptors that a storage of another device has not.
-Here a tensor's bytes are sent, and arrive on the device of the process that receives them, which
-has memory of its own: what one process writes no other one sees. Shared memory would have to live
-until the other process has opened it, and nobody here would know when.
+PyTorch shares CPU memory by file descriptors, which storages of other devices lack. Here a tensor's
+bytes are sent, and become a tensor on the receiving process's device with memory of its own: one
+process does not see what another writes. Shared memory would have to live until the other process
+has opened it, and the sender cannot know when that is.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _reduce: Final[Any] = reductions.reduce_tensor
 
 
 def register() -> None:
-    """Tensors and parameters are sent so; those of other devices as before."""
+    """Register this way of sending for tensors and parameters; other devices keep PyTorch's."""
     for kind in (Tensor, nn.Parameter):
         ForkingPickler.register(kind, _reduced)
 
 
 def _reduced(tensor: Tensor) -> Any:
     is_ours = tensor.device.type == DEVICE_TYPE
-    if not is_ours or (tensor.requires_grad and not tensor.is_leaf):  # which PyTorch refuses
+    if not is_ours or (tensor.requires_grad and not tensor.is_leaf):  # PyTorch refuses the latter
         return _reduce(tensor)
     host = tensor.detach().cpu().contiguous()
     content = bytearray(string_at(host.data_ptr(), host.nbytes))

@@ -1,7 +1,7 @@
-"""The operators of `torch.nn.SyncBatchNorm`, which PyTorch has for CUDA alone.
+"""The operators of `torch.nn.SyncBatchNorm`, which PyTorch has only for CUDA.
 
-Each is composed of operators of the device, which have times of their own. Statistics are those of
-each channel, dimension 1; they are computed in float32.
+Each is composed of operators of the device, which have times of their own. Statistics are per
+channel, dimension 1, and are computed in float32.
 
 Source: torch/nn/modules/_functions.py, SyncBatchNorm.
 """
@@ -23,12 +23,12 @@ def register(library: Library) -> None:
 
 
 def _others(x: Tensor) -> list[int]:
-    """All dimensions but that of the channels."""
+    """All dimensions except the channel dimension."""
     return [dim for dim in range(x.dim()) if dim != 1]
 
 
 def _of_channel(values: Tensor, like: Tensor) -> Tensor:
-    """A value to a channel, in a shape that broadcasts to `like`."""
+    """One value per channel, in a shape that broadcasts to `like`."""
     return values.reshape(1, -1, *[1] * (like.dim() - 2))
 
 
@@ -50,9 +50,9 @@ def gather_stats(
     eps: float,
     counts: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Statistics of all processes from those of each [N, C] and how much it has [N].
+    """Statistics over all processes, from those of each process [N, C] and its counts [N].
 
-    The running ones take `momentum` of them, the variance unbiased.
+    Running statistics are updated with `momentum`, and with the unbiased variance.
     """
     del x
     weight = counts.float().unsqueeze(1)
@@ -91,7 +91,7 @@ def backward_sums(
     weight_g: bool,
     bias_g: bool,
 ) -> tuple[Tensor | None, ...]:
-    """The sums over this process of the gradient, and of it times ``x - mean``.
+    """The sums over this process of the gradient, and of the gradient times ``x - mean``.
 
     The gradients of weight and bias follow from these.
     """

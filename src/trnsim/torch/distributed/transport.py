@@ -1,9 +1,8 @@
-"""What gloo, which exchanges values through the host, can carry, and what its errors mean.
+"""gloo as the transport of values: dtypes that it carries, reductions, and its errors.
 
-It knows eight formats. Where values are only moved, others travel as one of the same width; where
-they are reduced, as a wider one. Two reductions it leaves to us, and both become sums: an average
-of integers, which is divided afterwards, without a remainder towards zero; and a sum of multiples,
-in whose place FSDP's gradients are divided, multiplied before.
+gloo knows eight dtypes. Others are moved as one of the same width, and reduced as a wider one. Two
+reductions that it lacks become sums: an average of integers, which is divided afterwards, truncated
+towards zero; and PREMUL_SUM, by which FSDP scales gradients, which is multiplied before.
 
 Source: torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, GENERATE_ALL_TYPES; NCCL's user guide,
 Data Types, ncclAvg.
@@ -41,30 +40,30 @@ _ALIKE: Final = dict.fromkeys(_FP8, torch.uint8) | {
     torch.uint64: torch.int64,
     torch.complex64: torch.int64,
 }
-"""Formats in which the same bits travel."""
+"""The dtype in which the bits of another are moved."""
 
 _WIDER: Final = dict.fromkeys(_FP8, torch.float32) | {
     torch.int16: torch.int32,
     torch.uint16: torch.int32,
     torch.uint32: torch.int64,
 }
-"""Formats in which a reduction is exact, or is rounded once at its end."""
+"""The dtype in which another is reduced: exactly, or rounded once at the end."""
 
 _BREAKS: Final = ("gloo/transport", "Connection ", "Timed out", "Broken pipe")
 
 
 def is_broken(error: RuntimeError) -> bool:
-    """Whether the exchange broke off, rather than being refused before it began."""
+    """Whether the exchange was interrupted, rather than refused before it began."""
     return isinstance(error, dist.DistError) or any(part in str(error) for part in _BREAKS)
 
 
 def as_bits(host: Tensor) -> Tensor:
-    """The tensor in a format that gloo carries, over the same memory."""
+    """The tensor in a dtype that gloo carries, over the same memory."""
     return host.view(_ALIKE[host.dtype]) if host.dtype in _ALIKE else host
 
 
 _factor: Final[ContextVar[float | None]] = ContextVar("_factor", default=None)
-"""What the tensors of the reduction under way are multiplied with."""
+"""The factor of the reduction in progress, or None."""
 
 REDUCING: Final = (
     "allreduce",
@@ -76,11 +75,11 @@ REDUCING: Final = (
     "reduce_scatter_tensor_coalesced",
     "_reduce_scatter_base",
 )
-"""The methods of PyTorch's groups that reduce."""
+"""The methods of PyTorch's process groups that reduce."""
 
 
 class GlooReduction:
-    """The tensors of one reduction as gloo takes them.
+    """One reduction, with its tensors in dtypes that gloo takes.
 
     Attributes:
         is_average: whether integers are averaged.
@@ -98,7 +97,7 @@ class GlooReduction:
                 raise refused(kind, dtype, refusal)
 
     def taken(self, host: Tensor, is_written: bool) -> Tensor:
-        """`host`, or a copy of it in the format in which it is reduced."""
+        """`host`, or a copy of it in the dtype in which it is reduced."""
         carried = torch.int64 if self.is_average else _WIDER.get(host.dtype, host.dtype)
         if not self.is_average and carried is host.dtype and self._factor is None:
             return host
@@ -111,11 +110,11 @@ class GlooReduction:
 
     @property
     def operation(self) -> Callable[[Any], Any]:
-        """What gloo is asked for in the place of the program's reduction."""
+        """The function from the program's reduction to the one that gloo performs."""
         return (lambda _: pytorch.sum_operation()) if self.is_average else (lambda given: given)
 
     def put_back(self, number: int) -> None:
-        """Write what was reduced over `number` processes to where the program looks for it."""
+        """Write results of a reduction over `number` processes back to the program's tensors."""
         for host, copied in self._copies:
             if self.is_average:
                 copied.div_(number, rounding_mode="trunc")
@@ -123,9 +122,9 @@ class GlooReduction:
 
 
 def with_factors(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of PyTorch's groups that reduces, where `PREMUL_SUM` of neuron tensors is known.
+    """A reducing method of PyTorch's process groups, with `PREMUL_SUM` for neuron tensors.
 
-    Only here is its factor to be seen: what operators are given for a reduction is closed.
+    Its factor is visible only here: operators get the reduction as an opaque object.
     """
 
     @wraps(method)
@@ -154,9 +153,9 @@ def _is_multiplied(operation: Any, args: Any) -> bool:
 
 
 def _refusal(reduce_op: Any, dtype: torch.dtype) -> RuntimeError | None:
-    """What gloo says to such a reduction, asked in a group of this process alone.
+    """The error of gloo for such a reduction, tried in a group of this process alone, or None.
 
-    PyTorch lets no Python see which reduction it is.
+    Python cannot see which reduction an opaque object is.
     """
     group = pytorch.lone_group()
     probe = torch.ones(1, dtype=dtype, device="cpu")
@@ -168,7 +167,7 @@ def _refusal(reduce_op: Any, dtype: torch.dtype) -> RuntimeError | None:
 
 
 def refused(kind: str, dtype: torch.dtype | None, error: RuntimeError) -> CollectiveRefused:
-    """The error for what gloo does not do, in its own words."""
+    """The error for a collective that gloo refuses, with gloo's own text."""
     of = "" if dtype is None else f" of {dtype}"
     return CollectiveRefused(
         f"{kind}{of} is refused: {str(error).splitlines()[0]}",

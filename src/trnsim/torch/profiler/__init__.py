@@ -1,1 +1,1 @@
-"""PyTorch's profiler with the device's time."""
+"""PyTorch's profiler with device time."""

@@ -1,14 +1,14 @@
-"""What ran on the device while PyTorch's profiler watched, as the events that it asks Kineto for.
+"""The device's events in a window of PyTorch's profiler, in the form of Kineto's events.
 
 A call leaves a mark among the host's events: an empty scope with a number. The innermost operator
-around a mark is the one that made the call, by PyTorch's own nesting, so nothing is matched by name
-or by guess. A call under no such operator (of a thread that is not watched, or where the host's
-events were not asked for) has device time but belongs to no row of the host.
+around a mark made the call, by PyTorch's own nesting, so nothing is matched by name. A call without
+such an operator (in a thread that is not profiled, or without the host's activity) has device time
+but belongs to no row of the host.
 
-The host's events that lie inside an operator of the device are the emulator's own and are left out:
-on the chip they do not exist. Marks are left out too.
+Host events inside an operator of the device are the emulator's own and would not exist with a chip,
+so they are left out. So are marks.
 
-Where kernels lie on the host's clock: see `placement`.
+`device.placement` places kernels on the host's clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.pytorch import KinetoEvent
 
 MARK: Final = "trnsim::call#"
-"""What the name of a mark begins with; the number of its call follows."""
+"""The prefix of a mark's name, which the number of its call follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class Launch:
     """A call on the device.
 
     Attributes:
-        number: that of its mark.
+        number: the number of its mark.
         call: the operator, graph or kernel.
-        core: the logical NeuronCore that it ran on.
-        host_ns: the host's clock when it returned.
+        core: the core that it ran on.
+        host_ns: the time of its return, on the host's clock.
     """
 
     number: int
@@ -49,9 +49,9 @@ class ProfiledWindow:
     """The events of one window of the profiler.
 
     Attributes:
-        host: the program's own events.
-        hidden: the marks, and the emulator's.
-        spans: the device's, in the order of the calls.
+        host: the program's events on the host.
+        hidden: marks, and the emulator's events on the host.
+        spans: the device's kernels, in the order of the calls.
     """
 
     host: list[KinetoEvent]
@@ -60,14 +60,14 @@ class ProfiledWindow:
 
     @property
     def missing(self) -> Counter[str]:
-        """Calls without a time, or without all of it, by reason."""
+        """The number of calls whose time is missing in whole or in part, by reason."""
         return Counter(span.missing for span in self.spans if span.missing)
 
 
 def profiled(
     events: Sequence[KinetoEvent], launches: Sequence[Launch], target: str
 ) -> ProfiledWindow:
-    """The events of a window, those of the device among them, with the time that `target` takes."""
+    """The events of a window with those of the device, whose times are for `target`."""
     parents = _parents(events)
     marked = {e.name(): place for place, e in enumerate(events) if e.name().startswith(MARK)}
     kept: set[int] = set()
@@ -90,7 +90,7 @@ def profiled(
 
 
 def _order(events: Sequence[KinetoEvent]) -> list[int]:
-    """The host's events, by thread and then from the outside in, by place."""
+    """Indices of the host's events, sorted by thread and then from the outside in."""
     places = [p for p, event in enumerate(events) if pytorch.is_on_host(event)]
 
     def key(place: int) -> tuple[int, int, int, int]:
@@ -102,9 +102,9 @@ def _order(events: Sequence[KinetoEvent]) -> list[int]:
 
 
 def _parents(events: Sequence[KinetoEvent]) -> list[int]:
-    """The innermost operator around each event, by place; -1 where there is none.
+    """The index of the innermost operator around each event; -1 where there is none.
 
-    Functions of Python (`with_stack`) are around nothing: an operator is what calls are made by.
+    Python functions (`with_stack`) do not count: only operators make calls.
     """
     parents = [-1] * len(events)
     open_ones: list[int] = []
@@ -125,9 +125,9 @@ def _is_around(outer: KinetoEvent, inner: KinetoEvent) -> bool:
 
 
 def _descendants(parents: Sequence[int], events: Sequence[KinetoEvent], tops: set[int]) -> set[int]:
-    """What lies inside one of `tops`, by place."""
+    """Indices of the events inside one of `tops`."""
     within: set[int] = set()
-    for place in _order(events):  # outer ones first
+    for place in _order(events):  # outer events first
         if parents[place] in tops or parents[place] in within:
             within.add(place)
     return within
@@ -136,7 +136,7 @@ def _descendants(parents: Sequence[int], events: Sequence[KinetoEvent], tops: se
 def _host_calls(
     launches: Sequence[Launch], launchers: dict[int, KinetoEvent | None]
 ) -> Iterator[HostCall]:
-    """The calls: made when their operator began, or, where none was watched, when they returned."""
+    """The calls, each at the start of its operator, or without one at its own return."""
     for launch in launches:
         launcher = launchers[launch.number]
         called_ns = launch.host_ns if launcher is None else launcher.start_ns()
@@ -144,7 +144,7 @@ def _host_calls(
 
 
 class DeviceEvent:
-    """A kernel, which answers what PyTorch's profiler asks an event of Kineto."""
+    """A kernel with the interface of Kineto's events."""
 
     def __init__(self, span: PlacedKernel) -> None:
         linked = 0 if span.launcher is None else span.launcher.correlation_id()
@@ -195,4 +195,4 @@ _NOTHING: Final[dict[str, Any]] = {
     **{question: {} for question in ("kwinputs", "extra_meta")},
     "device_type": None,
 }
-"""All that an event of Kineto can be asked, and what one answers that has nothing to say."""
+"""All questions of the interface, with the default answer to each."""

@@ -1,7 +1,7 @@
-"""The device's rows in the trace that PyTorch's profiler writes, in Chrome's format.
+"""The device's rows in the Chrome trace of PyTorch's profiler.
 
-Each core is a process, "neuron:0", with one track of kernels, and an arrow to each from the host's
-operator that called it. Where they are placed: see `device.placement`.
+Each core is a process, "neuron:0", with one track of kernels, and an arrow to each kernel from the
+operator on the host that called it. `device.placement` places them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from trnsim.torch.profiler.profiled import ProfiledWindow
 from trnsim.torch.pytorch import DEVICE_TYPE, KinetoEvent
 
 _NS_IN_US: Final = 1000
-_FIRST_PLACE: Final = 5_000_000  # where Kineto sorts devices in, below the host
+_FIRST_PLACE: Final = 5_000_000  # Kineto's sort index of devices, below the host
 _ARROW: Final = "ac2g"  # Kineto's name of an arrow from the host to a device
 _FUNCTION: Final = "python_function"
 
 
 def add_device_rows(path: Path, found: ProfiledWindow, target: str) -> None:
-    """Rewrite the trace at `path`, plain or .gz, with the device's rows, less what is hidden."""
+    """Rewrite the trace at `path`, plain or .gz, with the device's rows, less hidden events."""
     is_packed = path.suffix == ".gz"
     stored = path.read_bytes()
     trace = json.loads(gzip.decompress(stored) if is_packed else stored)
@@ -46,7 +46,7 @@ def add_device_rows(path: Path, found: ProfiledWindow, target: str) -> None:
 
 
 def _key(event: KinetoEvent) -> tuple[str, int]:
-    """What finds an event of the host in the trace."""
+    """A key that finds an event of the host in the trace."""
     if event.is_python_function():
         return _FUNCTION, event.python_id()
     return "", event.correlation_id()
@@ -60,7 +60,7 @@ def _stored_key(event: dict[str, Any]) -> tuple[str, int] | None:
 
 
 def _processes(found: ProfiledWindow, target: str) -> Iterator[TraceEvent]:
-    """The names of the cores and of their track."""
+    """The names of the cores and of their tracks."""
     for core in sorted({kernel.core for kernel in found.spans}):
         process = _process(core)
         yield metadata("process_name", process, name=process)
@@ -70,7 +70,7 @@ def _processes(found: ProfiledWindow, target: str) -> Iterator[TraceEvent]:
 
 
 def _process(core: int) -> str:
-    """A name and no number: the host's process may have any number."""
+    """A core's process id: a name, since the host's process may have any number."""
     return f"{DEVICE_TYPE}:{core}"
 
 

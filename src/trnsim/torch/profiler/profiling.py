@@ -1,11 +1,10 @@
-"""`torch.profiler` with the device's time: what a program gets that asks for its activity.
+"""`torch.profiler` with device time, for programs that ask for the device's activity.
 
-PyTorch takes device events from Kineto, which takes them from C++. Its profiler in Python asks
-Kineto's events a list of questions and writes Kineto's trace to a file; here, the estimated kernels
-stand among the former and are added to the latter. All else is PyTorch's own: nesting, averages,
-tables, stacks, schedules.
+PyTorch takes device events from Kineto, which takes them from C++. Its profiler in Python reads
+Kineto's events and writes Kineto's trace to a file; here the estimated kernels are added to both.
+Everything else is PyTorch's own: nesting, averages, tables, stacks, schedules.
 
-Only inside a profiler that asks for `ProfilerActivity.PrivateUse1`, or for all, is anything noted.
+Calls are recorded only inside a profiler with `ProfilerActivity.PrivateUse1`, or with all.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _NAMED: Final = 3
 
 
 class NotTimed(UserWarning):
-    """Calls in a profile that have no device time, so that its totals are short of it."""
+    """Calls in a profile that have no device time, which its totals leave out."""
 
 
 class Launches(Recording):
-    """A recording that leaves a mark among the host's events for each call."""
+    """A recording that puts a mark among the host's events for each call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +43,7 @@ class Launches(Recording):
         self._numbers = count()
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
-        """Write a call down; the operator that made it is still open."""
+        """Record a call, and mark it while the operator that made it is still open."""
         del find_scope
         number = next(self._numbers)
         self.launches.append(Launch(number, call, core, time.time_ns()))
@@ -53,7 +52,7 @@ class Launches(Recording):
 
 
 class _Answer:
-    """What PyTorch's profiler reads of Kineto's results, the device's events among the host's."""
+    """Kineto's results as PyTorch's profiler reads them, with the device's events."""
 
     def __init__(self, results: Any, found: ProfiledWindow) -> None:
         self.trace_start_ns = results.trace_start_ns
@@ -68,7 +67,7 @@ _Base: Any = pytorch_profiler.profile
 
 
 class DeviceProfile(_Base):  # type: ignore[misc]
-    """`torch.autograd.profiler.profile`, which `torch.profiler` is made of, with device time."""
+    """`torch.autograd.profiler.profile`, on which `torch.profiler` is built, with device time."""
 
     _noting: Launches | None = None
     _found: ProfiledWindow | None = None
@@ -96,9 +95,9 @@ class DeviceProfile(_Base):  # type: ignore[misc]
         return super().__exit__(kind, error, traceback)
 
     def _with_device(self, results: Any) -> ProfiledWindow | None:
-        """The window's events, once; None where the device was not asked for.
+        """The window's events, computed once; None without the device's activity.
 
-        Times are computed here, after the window: lowering must not show in the host's time.
+        Times are computed after the window, so that lowering does not show in the host's time.
         """
         if self._found is None and self._noting is not None:
             self._found = profiled(results.events(), self._noting.launches, target().name)
@@ -113,7 +112,7 @@ class DeviceProfile(_Base):  # type: ignore[misc]
     def export_chrome_trace(
         self, path: str, metadata: dict[str, str] | None = None, use_python_export: bool = False
     ) -> None:
-        """Write the trace of the last window, with the device's rows where they were asked for."""
+        """Write the trace of the last window, with the device's rows if they were asked for."""
         super().export_chrome_trace(path, metadata, use_python_export)
         found = self._with_device(self.kineto_results)
         if found is not None:
@@ -137,6 +136,6 @@ def _warn_of(found: ProfiledWindow) -> None:
 
 
 def register() -> None:
-    """From now on, PyTorch's profilers are ours."""
+    """Replace PyTorch's profiler class by ours."""
     holder: Any = pytorch_profiler
     holder.profile = DeviceProfile
