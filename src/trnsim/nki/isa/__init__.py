@@ -176,7 +176,7 @@ _LENIENT: dict[type[Instruction], Callable[[Any], Instruction]] = {
     NcMatmul: _accumulating_anyway,
     NcMatmulMx: _accumulating_anyway,
 }
-"""What is done to an instruction before its issue where AWS's simulator allows more."""
+"""Changes of an instruction before its issue, where AWS's simulator allows more."""
 
 
 def _signature(instruction: type[Instruction]) -> inspect.Signature:
