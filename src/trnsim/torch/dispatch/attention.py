@@ -121,9 +121,8 @@ def _split(
     if bias is None:
         found = getattr(_aten, _FLASH)(query, key, value, 0.0, is_causal, scale=scale)
     else:
-        whole = bias.expand(
-            *query.shape[:3], key.shape[2]
-        )  # DTensor splits the mask as it splits the operands
+        # DTensor splits the mask where it splits the operands, so the mask has its full size.
+        whole = bias.expand(*query.shape[:3], key.shape[2])
         found = getattr(_aten, _EFFICIENT)(
             query, key, value, whole, query.requires_grad, 0.0, is_causal, scale=scale
         )

@@ -47,7 +47,7 @@ def register(library: Library) -> None:
     for name, kernel in _KERNELS.items():
         library.impl(name, kernel, "PrivateUse1")
     for bit in ("Conjugate", "Negative"):
-        # Copies handle these bits; resolving them first would copy, and so call this again.
+        # Host aliases carry these bits; resolving them first would copy, and so call this again.
         for name in ("_copy_from", "_copy_from_and_resize"):
             library.impl(name, pytorch.fallthrough, bit)
 
