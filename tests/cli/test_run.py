@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trnsim.demo.kernel import reference
+from trnsim.demo.kernel_section import reference
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ATTENTION = EXAMPLES / "attention.py"

@@ -7,10 +7,9 @@ from datetime import date
 import numpy as np
 import pytest
 
-import trnsim.demo.kernel as kernel_section
 from trnsim import demo, nki
 from trnsim.arch.catalogue import catalogue
-from trnsim.demo import examples
+from trnsim.demo import examples, kernel_section
 
 DAY = date(2026, 11, 21)
 
@@ -86,7 +85,7 @@ def test_other_seeds_and_steps_give_other_losses():
 
 
 def test_where_torch_is_absent_the_line_says_how_to_enable_it(monkeypatch):
-    monkeypatch.setattr("trnsim.demo.training.find_spec", lambda _: None)
+    monkeypatch.setattr("trnsim.demo.training_section.find_spec", lambda _: None)
     assert demo.training_lines() == [
         "3 PyTorch   torch is not installed; to enable this: pip install 'trnsim[torch]'"
     ]

@@ -29,8 +29,8 @@ from trnsim.isa import (
 )
 from trnsim.isa import VirtualRegister as VirtualRegister
 from trnsim.isa.tensor.tensor_engine import mark_started
+from trnsim.nki.language_operators import Operator
 from trnsim.nki.notices import is_simulator, refuse_or_warn
-from trnsim.nki.operators import Operator
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
 

@@ -52,7 +52,7 @@ from trnsim.nki.language.movement import (
 )
 from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.language.tile_size import TileSize, tile_size
-from trnsim.nki.operators import OPERATORS
+from trnsim.nki.language_operators import OPERATORS
 from trnsim.nki.tensor import DynamicSlice as ds  # noqa: N813  AWS's name
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 

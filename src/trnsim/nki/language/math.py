@@ -13,7 +13,7 @@ from typing import Any
 
 from trnsim.dtypes import FLOAT32, INT32, UINT8
 from trnsim.nki.arguments import tensor
-from trnsim.nki.operators import OPERATORS, Composed, Operator, UnaryOperator
+from trnsim.nki.language_operators import OPERATORS, Composed, Operator, UnaryOperator
 from trnsim.nki.precision import stored
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, matched, new_tile

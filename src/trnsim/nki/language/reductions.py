@@ -11,7 +11,7 @@ from typing import Any
 from trnsim.dtypes import FLOAT32
 from trnsim.errors import IllegalInstruction
 from trnsim.nki.arguments import boolean, lengths
-from trnsim.nki.operators import OPERATORS, Composed, Operator
+from trnsim.nki.language_operators import OPERATORS, Composed, Operator
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, issue, matched, new_tile, spread
 

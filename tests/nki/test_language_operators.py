@@ -12,7 +12,7 @@ from trnsim.isa import ACTIVATIONS, ALU
 from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
-from trnsim.nki.operators import OPERATORS
+from trnsim.nki.language_operators import OPERATORS
 
 UNARY = [n for n, op in ALU.items() if op.arity == 1 and not op.is_bitvec and n != "bypass"]
 BINARY = [name for name, op in ALU.items() if op.arity == 2 and not op.is_bitvec]
