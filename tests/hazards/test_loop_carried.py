@@ -5,9 +5,9 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
+from trnsim.hazards.loops import LoopWatcher, _Write
 
 import trnsim
-from trnsim.hazards.loops import LoopWatcher, _Write
 from trnsim.memory import Tile
 
 A = np.arange(8 * 16, dtype=np.float32).reshape(8, 16)

@@ -8,9 +8,6 @@ from typing import Any, Final, TypeVar
 
 import typer
 
-from trnsim.arch import TARGETS
-from trnsim.formatting import enumerated
-
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 
 parser: Final = partial(
@@ -23,6 +20,10 @@ _Number = TypeVar("_Number", int, float)
 
 def chip_names() -> str:
     """The chips that `--on` may name, in a sentence."""
+    # Imported late, as `trnsim --help` needs the parser alone.
+    from trnsim.arch import TARGETS  # noqa: PLC0415
+    from trnsim.formatting import enumerated  # noqa: PLC0415
+
     return enumerated(list(TARGETS), "or")
 
 

@@ -11,7 +11,7 @@ def agree(monkeypatch):
     rounding where the result is bfloat16.
     """
     torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
-    from trnsim.torch.dispatch import exact  # noqa: PLC0415  only where torch is
+    from trnsim.torch.dispatch import numerics_mode  # noqa: PLC0415  only where torch is
     from trnsim.torch.dispatch.numerics_mode import numerics  # noqa: PLC0415  likewise
 
     def build(call):
@@ -22,8 +22,8 @@ def agree(monkeypatch):
         assert found == (wanted or found), call.name  # lists in place return nothing
         return built
 
-    exact_build = exact.build
-    monkeypatch.setattr(exact, "build", build)
+    exact_build = numerics_mode.build
+    monkeypatch.setattr(numerics_mode, "build", build)
 
     def check(function, *arguments, tolerance=2.0**-18, is_lowered=True):
         expected = function(*arguments)
