@@ -1,7 +1,7 @@
 """Intervals: P10, P50 and P90 of a closed form whose inputs are facts.
 
 Each fact is drawn from a lognormal whose median is its value and whose relative deviation is the
-`Evidence.spread` of its provenance. The draws of a fact depend only on its name and the seed, so two
+`Evidence.spread` of its provenance. The draws of a fact depend on its name and seed alone, so two
 estimates that share a fact share its draws, and their difference contains no noise from it.
 """
 
