@@ -127,11 +127,11 @@ def test_the_hook_is_nobodys_line(notes):
 
 
 def test_the_hook_can_be_undone(tmp_path):
-    launch = sys.modules["trnsim.run"].launch
+    launch = sys.modules["trnsim.runs"].launch
     undo = hook(Notes(tmp_path / "rows.jsonl", "suite"))
-    assert sys.modules["trnsim.run"].launch is not launch
+    assert sys.modules["trnsim.runs"].launch is not launch
     undo()
-    assert sys.modules["trnsim.run"].launch is launch
+    assert sys.modules["trnsim.runs"].launch is launch
 
 
 def test_messages_are_kept_without_what_differs_from_run_to_run(tmp_path):
