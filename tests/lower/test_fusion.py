@@ -137,3 +137,16 @@ def test_a_broadcast_joins_the_reduction_whose_rows_it_fills(shape, reduced, dim
     largest = array.max(reduced)
     spread = largest.reshape([n if dim in dims else 1 for dim, n in enumerate(shape)])
     np.testing.assert_array_equal(evaluate(g, [array])[0], array - spread)
+
+
+def test_counts_that_a_broadcast_repeats_are_made_before_it():
+    g = Graph()
+    places, drawn = g.iota((3, 5), 0), g.rng((4,))
+    g.outputs = [
+        g.broadcast_in_dim(places, (2, 3, 5), (1, 2)),
+        g.broadcast_in_dim(drawn, (3, 4), (1,)),
+    ]
+    counted, numbers = evaluate(g, [])
+    np.testing.assert_array_equal(counted, np.broadcast_to(np.arange(3)[:, None], (2, 3, 5)))
+    assert (numbers == numbers[0]).all()
+    assert len(set(numbers[0].tolist())) == 4

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.layout import View
+from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import Shape, dense
 
@@ -100,12 +101,13 @@ def _unbroken(node: Node, leaves: dict[int, Node]) -> list[Value]:
     read = [value for value in node.values if value.number in leaves]
     if not _alone(node).is_fused:
         return read
-    # A broadcast is a view already, and a slice of other shape does not suit the space.
+    # A broadcast is a view already, and a slice of other shape does not suit the space. What a
+    # broadcast repeats is counted and drawn once.
     return [
         value
         for value in read
-        if _is_slice(leaves[value.number])
-        and (node.kind is Kind.VIEW or value.shape != node.result.shape)
+        if (_is_slice(leaves[value.number]) and value.shape != node.result.shape)
+        or (node.kind is Kind.VIEW and not isinstance(leaves[value.number].operation, Constant))
     ]
 
 

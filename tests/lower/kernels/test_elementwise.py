@@ -84,3 +84,44 @@ def test_a_quotient_by_zero_is_infinite_or_no_number(zero):
     g.outputs = [g.elementwise("divide", g.input((5,), "float32"), zero)]
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(evaluate(g, [x])[0], np.divide(x, zero))
+
+
+def chain(given, dtype, *steps):
+    """The result of operations one after the other, and every value between, in HBM too."""
+    g = Graph()
+    value = g.input(given.shape, dtype)
+    made = []
+    for name, *numbers, wanted in steps:
+        value = g.elementwise(name, value, *numbers, dtype=wanted)
+        made.append(value)
+    results = []
+    for outputs in ([value], made):
+        g.outputs = outputs
+        assert len(groups(g)) == 1
+        results.append(evaluate(g, [given])[-1])
+    np.testing.assert_array_equal(*results)
+    return results[0].tolist()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_a_short_integer_between_two_operations_is_within_its_limits(dtype):
+    limits = np.iinfo(dtype)
+    given = np.array([1e6, -1e6, np.nan, 3.7, 100.5], np.float32)
+    whole = [limits.max, limits.min, 0, 3, 100]
+    assert chain(given, "float32", ("convert", dtype), ("convert", "float32")) == whole
+    doubled = [float(np.array(2 * number).astype(dtype)) for number in whole]
+    steps = (("convert", dtype), ("multiply", 2.0, dtype), ("convert", "float32"))
+    assert chain(given, "float32", *steps) == doubled
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum"])
+def test_a_truth_value_between_two_operations_is_0_or_1(name):
+    both = np.array([[0, 0, 1, 1], [0, 1, 0, 1]], bool)
+    g = Graph()
+    x, y = (g.input((4,), "bool") for _ in both)
+    held = g.elementwise(name, x, y)
+    g.outputs = [held, g.elementwise("convert", held, dtype="int32")]
+    truth, number = evaluate(g, list(both))
+    holds = {"add": 0b0111, "subtract": 0b0110, "multiply": 0b0001, "maximum": 0b0111}[name]
+    expected = [int(digit) for digit in f"{holds:04b}"]
+    assert truth.view(np.uint8).tolist() == number.tolist() == expected

@@ -213,3 +213,38 @@ def test_the_largest_random_bits_are_a_number_below_one(monkeypatch, byte, expec
     (found,) = evaluate(g, [])
     assert found.tolist() == [[pytest.approx(expected, abs=1e-7)] * 5] * 3
     assert (found < 1).all()
+
+
+def test_a_constant_of_an_unsigned_integer_keeps_its_first_bit():
+    g = Graph()
+    g.outputs = [g.constant(2.0**32 - 1, TensorType((3, 5), "uint32"))]
+    assert set(evaluate(g, [])[0].flatten().tolist()) == {2**32 - 1}
+
+
+@pytest.mark.parametrize("op", ["add", "multiply", "maximum"])
+@pytest.mark.parametrize("columns", [1, 4, 5000])
+def test_one_number_to_a_row_is_reduced_as_often_as_the_row_has_columns(op, columns):
+    g = Graph()
+    x = g.input((3,), "float32")
+    wide = g.broadcast_in_dim(x, (3, columns), (0,))
+    ones = g.constant(1.0, TensorType((3, columns), "float32"))
+    top = g.broadcast_in_dim(g.reduce("maximum", wide, (1,)), wide.shape, (0,))
+    g.outputs = [g.reduce(op, one, (1,)) for one in (wide, ones, top)]
+    given = np.array([-1.0, 1.0, 0.0], np.float32)
+    repeated = np.repeat(given[:, None], columns, 1)
+    ufunc = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum}[op]
+    expected = [ufunc.reduce(one, 1) for one in (repeated, np.ones_like(repeated), repeated)]
+    for found, wanted in zip(evaluate(g, [given]), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_sums_of_short_integers_wrap_around(dtype):
+    x = np.full((5, 7), np.iinfo(dtype).max, dtype)
+    g = Graph()
+    total = g.reduce("add", g.input((5, 7), dtype), (1,))
+    g.outputs = [total, g.elementwise("convert", total, dtype="float32")]
+    found, wide = evaluate(g, [x])
+    expected = np.add.reduce(x.astype(np.int64), 1).astype(dtype)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(wide, expected)

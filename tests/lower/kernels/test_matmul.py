@@ -80,3 +80,12 @@ def test_reductions_over_dimensions_before_the_last(random, op, shape, dims):
     reduced = {"add": np.sum, "maximum": np.max, "minimum": np.min}[op]
     expected = reduced(x, axis=dims)
     np.testing.assert_allclose(evaluate(g, [x])[0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_sums_of_columns_of_short_integers_wrap_around(dtype):
+    x = np.full((5, 7), np.iinfo(dtype).max, dtype)
+    g = Graph()
+    g.outputs = [g.reduce("add", g.input((5, 7), dtype), (0,))]
+    expected = np.add.reduce(x.astype(np.int64), 0).astype(dtype)
+    np.testing.assert_array_equal(evaluate(g, [x])[0], expected)

@@ -11,7 +11,7 @@ from trnsim.errors import InternalError, NotModelled
 from trnsim.graph import Node, Operation
 from trnsim.graph.ops import arithmetic, bits, comparison, functions, rounding
 from trnsim.graph.ops.elementwise import Elementwise
-from trnsim.graph.types import BOOL
+from trnsim.graph.types import BOOL, INTEGERS
 from trnsim.lower.kernels import integers
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.lower.rules import ON_TILES, on_tiles
@@ -35,20 +35,29 @@ _LANGUAGE: Final[dict[type[Operation], Any]] = {
     functions.Tan: nl.tan,
 }
 
-_TILES: Final = {"int32": nl.int32, "uint32": nl.uint32}
-"""What a tile holds; all but integers of 32 bits is float32."""
-
-INTEGERS: Final = frozenset(_TILES)
+_TRUTHS: Final = (
+    *(comparison.Compare, comparison.IsFinite, rounding.Convert),
+    *(bits.And, bits.Or, bits.Xor, bits.Not),
+)
+"""Operations whose rules give 0 or 1 where the result is a truth value."""
 
 
 def apply(node: Node, operands: list[Operand]) -> Tensor:
     """The tile that a node computes from its operands' tiles.
 
-    Integers of 32 bits stay integers, everything else is float32.
+    Integers have the values that their type holds, and truth values are 0 or 1, as a kernel of
+    their own would write them; everything else is float32.
     """
     if integers.is_exact(node):
         return integers.apply(node, operands)
-    operation, dtype = node.operation, _TILES.get(node.result.dtype, nl.float32)
+    wanted = node.result.dtype
+    found = _applied(node, operands, dtype_of(wanted) if wanted in INTEGERS else nl.float32)
+    is_open = wanted == BOOL and not isinstance(node.operation, _TRUTHS)
+    return binary(nl.not_equal, found, 0.0) if is_open else found
+
+
+def _applied(node: Node, operands: list[Operand], dtype: Any) -> Tensor:
+    operation = node.operation
     rule = ON_TILES.get(type(operation))
     if rule is not None:
         return rule(node, dtype, *operands)
@@ -146,8 +155,7 @@ def _filled(value: Operand, shape: tuple[int, int], dtype: Any) -> Tensor:
     """A tile of its own with a number or the elements of a tile."""
     result = new(shape, dtype)
     if _is_number(value):
-        whole = int(value) if dtype in (nl.int32, nl.uint32) else float(value)
-        nisa.memset(dst=result, value=whole)
+        nisa.memset(dst=result, value=int(value) if dtype.is_integer else float(value))
     else:
         nisa.tensor_copy(dst=result, src=_widened(value, shape[1]))
     return result

@@ -17,9 +17,10 @@ from trnsim.graph import Kind, Node, Value
 from trnsim.graph.operation import Operation
 from trnsim.graph.ops.leaves import Constant, Iota, Rng
 from trnsim.graph.ops.reductions import Reduce
+from trnsim.graph.types import INTEGERS
 from trnsim.lower.fusion import Group
-from trnsim.lower.kernels import tiles
-from trnsim.lower.kernels.elementwise import INTEGERS, apply
+from trnsim.lower.kernels import integers, tiles
+from trnsim.lower.kernels.elementwise import apply
 from trnsim.lower.kernels.space import PIECE, Space, first_elements, spaces
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
@@ -177,12 +178,18 @@ class _Rows:
         for piece in self._pieces:
             self._enter(piece)
             part = new((self._count, 1))
-            nisa.tensor_reduce(dst=part, op=op, data=self._value(node.values[0].number), axis=1)
+            nisa.tensor_reduce(dst=part, op=op, data=self._whole(node.values[0].number), axis=1)
             if total is not None:
                 nisa.tensor_tensor(dst=part, data1=total, data2=part, op=op)
             total = part
         self._enter(outside)
-        return total
+        return integers.wrapped(total, node.result.dtype)
+
+    def _whole(self, number: int) -> Tensor:
+        """A value with all columns of the piece: a sum takes one number to a row so many times."""
+        tile = self._value(number)
+        columns = self._piece[1] * prod(axis.length for axis in self._space.columns[1:])
+        return tile if tile.shape[1] == columns else tile.broadcast(1, columns)
 
     def _view(self, tensor: Tensor, key: int) -> Tensor:
         """The elements of a tensor in HBM that belong to these rows and this piece."""
@@ -249,7 +256,7 @@ def _constant(leaf: Constant, pattern: list[tuple[int, int]], offset: int) -> Te
     number, is_integer = leaf.number, leaf.dtype in INTEGERS
     tile = new((pattern[0][1], 1), nl.int32 if is_integer else nl.float32)
     nisa.memset(dst=tile, value=_as_int32(int(number)) if is_integer else float(number))
-    return tile
+    return tile.view(nl.uint32) if leaf.dtype == "uint32" else tile
 
 
 def _as_int32(number: int) -> int:

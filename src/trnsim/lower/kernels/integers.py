@@ -87,6 +87,15 @@ def cut(tile: Tensor, dtype: str) -> Tensor:
     return result
 
 
+def wrapped(tile: Tensor, dtype: str) -> Tensor:
+    """Whole numbers in float32 modulo 2**bits of a short integer; of other types as they are."""
+    if dtype not in INTEGERS or ITEM_BYTES[dtype] == _WHOLE_BYTES:
+        return tile
+    whole = new(tile.shape, nl.int32)
+    nisa.tensor_copy(dst=whole, src=tile)
+    return cut(whole, dtype)
+
+
 def _copy(tile: Tensor) -> Tensor:
     result = new(tile.shape, tile.dtype)
     nisa.tensor_copy(dst=result, src=tile)

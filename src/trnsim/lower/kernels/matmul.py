@@ -15,7 +15,7 @@ from typing import Any, Final
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.reductions import Reduce
-from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
 from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
@@ -134,6 +134,7 @@ def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
             first = number * rows * columns + start
             result = reduce(source, rows, columns, first, length, op.op)
             place = number * columns + start
+            result = integers.wrapped(result, node.result.dtype)
             tiles.store(tiles.strided(out, [(0, 1), (1, length)], place), result)
     return out
 
