@@ -150,3 +150,16 @@ def test_counts_that_a_broadcast_repeats_are_made_before_it():
     np.testing.assert_array_equal(counted, np.broadcast_to(np.arange(3)[:, None], (2, 3, 5)))
     assert (numbers == numbers[0]).all()
     assert len(set(numbers[0].tolist())) == 4
+
+
+def test_what_a_kernel_of_its_own_reads_twice_is_made_once():
+    g = Graph()
+    x = g.input((4, 8), "float32")
+    row = g.slice(x, (1, 0), (1, 8))
+    places = g.iota((2, 8), 1)
+    g.outputs = [g.concatenate([row, row, row], 0), g.concatenate([places, places], 0)]
+    assert [group.name for group in groups(g)] == ["slice", "concatenate", "iota", "concatenate"]
+    array = np.arange(32, dtype=np.float32).reshape(4, 8)
+    rows, counted = evaluate(g, [array])
+    np.testing.assert_array_equal(rows, np.repeat(array[1:2], 3, 0))
+    np.testing.assert_array_equal(counted, np.repeat(np.arange(8)[None], 4, 0))

@@ -44,7 +44,8 @@ class Group:
     def inputs(self) -> list[Value]:
         """What the group reads and does not make, in order of first use."""
         read = {value.number: value for node in self.nodes for value in node.values}
-        return [value for number, value in read.items() if number not in self.made]
+        made = self.made
+        return [value for number, value in read.items() if number not in made]
 
     @property
     def made(self) -> set[int]:
@@ -98,7 +99,7 @@ def _is_slice(node: Node) -> bool:
 
 def _unbroken(node: Node, leaves: dict[int, Node]) -> list[Value]:
     """What `node` reads that must stand in HBM and does not yet."""
-    read = [value for value in node.values if value.number in leaves]
+    read = [value for value in dict.fromkeys(node.values) if value.number in leaves]
     if not _alone(node).is_fused:
         return read
     # A broadcast is a view already, and a slice of other shape does not suit the space. What a
@@ -181,21 +182,15 @@ def _is_column(node: Node, group: Group, rows: Shape) -> bool:
 
 def _mark_outputs(graph: Graph, found: list[Group]) -> None:
     """Write down what leaves each group, looking through reshapes."""
-    source = {
-        node.result.number: node.values[0].number for node in graph.nodes if node.kind is Kind.ALIAS
-    }
-
-    def origin(number: int) -> int:
-        while number in source:
-            number = source[number]
-        return number
-
-    read = {origin(value.number) for value in graph.outputs}
-    for group in found:
-        made, given = group.made, [origin(value.number) for value in group.inputs]
-        read |= {number for number in given if number not in made}
-        # A reshape of its own result is read from HBM like any other tensor.
-        read |= {origin(v.number) for v in group.inputs if v.number in source}
+    origin: dict[int, int] = {}
+    for node in graph.nodes:
+        if node.kind is Kind.ALIAS:
+            given = node.values[0].number
+            origin[node.result.number] = origin.get(given, given)
+    # A reshape of a group's own result is read from HBM like any other tensor.
+    read = {value.number for value in graph.outputs}
+    read |= {value.number for group in found for value in group.inputs}
+    read = {origin.get(number, number) for number in read}
     for group in found:
         # A kernel of several results gives them all, read or not.
         group.outputs = [

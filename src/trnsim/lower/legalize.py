@@ -11,10 +11,10 @@ from typing import Final
 from trnsim.errors import InternalError
 from trnsim.graph import Graph, Node, Value, verify
 from trnsim.graph.decompositions.build import Build
-from trnsim.lower.legal import indexing, random_bits, sorting, windows
+from trnsim.lower.legal import indexing, random_bits, reductions, sorting, windows
 from trnsim.lower.rules import LEGAL
 
-_RULES: Final = (indexing, random_bits, sorting, windows)
+_RULES: Final = (indexing, random_bits, reductions, sorting, windows)
 """Importing them fills the table of legal forms."""
 
 

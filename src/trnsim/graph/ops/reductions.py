@@ -52,11 +52,11 @@ class Reduce(Operation, kind=Kind.REDUCTION):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Over the last dimensions and over the first ones."""
+        """Over the last dimensions, the first ones, and both ends."""
         return tuple(
             Example(cls(op, dims), (TensorType((3, 4, 40), dtype),), (values,))
             for op in _BODIES
-            for dims in ((2,), (1, 2), (0,), (0, 1))
+            for dims in ((2,), (1, 2), (0,), (0, 1), (0, 2))
             for dtype in (_F32, "bfloat16", "int32")
             for values in ("edges" if op in _EXTREMES and dtype != "int32" else "small",)
         )

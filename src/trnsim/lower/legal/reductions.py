@@ -1,0 +1,28 @@
+"""Reductions over dimensions that are not neighbours: one after the other."""
+
+from __future__ import annotations
+
+from trnsim.graph import Node, Value
+from trnsim.graph.decompositions.build import Build
+from trnsim.graph.ops.reductions import Reduce
+from trnsim.lower.rules import legal
+
+
+def _is_over_neighbours(node: Node) -> bool:
+    """Whether the dimensions are one run, which the kernels walk as one."""
+    dims = node.operation.dims if isinstance(node.operation, Reduce) else ()
+    return bool(dims) and dims == tuple(range(dims[0], dims[-1] + 1))
+
+
+@legal(Reduce, unless=_is_over_neighbours)
+def reduce_(b: Build, op: Reduce, operand: Value) -> Value:
+    """Each run of neighbours, the last first; floating point in float32 between them."""
+    (wanted,) = b.results
+    found = operand
+    if operand.type.is_floating or wanted.is_floating:
+        found = b.convert(operand, "float32")
+    ends = [dim for dim in op.dims if dim + 1 not in op.dims]
+    starts = [dim for dim in op.dims if dim - 1 not in op.dims]
+    for start, end in zip(reversed(starts), reversed(ends), strict=True):
+        found = b.graph.reduce(op.op, found, range(start, end + 1))
+    return b.convert(found, wanted.dtype)
