@@ -1,7 +1,9 @@
+import re
+
 import numpy as np
 import pytest
 
-from trnsim.errors import NotModelled
+from trnsim.errors import BadInput, NotModelled
 from trnsim.graph import (
     Graph,
 )
@@ -12,6 +14,7 @@ from trnsim.lower import (
     evaluate,
     groups,
     launch,
+    lowering,
 )
 
 
@@ -52,6 +55,47 @@ def test_a_number_changes_no_time_and_is_not_timed_again():
         g.outputs = [g.elementwise("multiply", g.input((7, 9), "float32"), number)]
         times.append(costs(g))
     assert times[0][0] is times[1][0]
+
+
+def test_how_large_an_integer_it_is_compared_with_changes_the_time(monkeypatch):
+    monkeypatch.setenv("TRNSIM_CACHE", "off")
+
+    def compared_with(number):
+        g = Graph()
+        x = g.input((7, 9), "int32")
+        g.outputs = [g.elementwise("compare", x, number, direction="LT")]
+        return g
+
+    for number in (5.0, 2.0**25, 2.0**26):
+        (group,), (cost,) = groups(compared_with(number)), costs(compared_with(number))
+        assert cost == lowering._measured(group, "trn2"), number
+
+
+WRONG = [
+    ([], ""),
+    ([np.zeros((2, 3), np.float32)] * 3, ", ".join(["tensor<2x3xfloat32>"] * 3)),
+    ([np.zeros((2, 3), np.float32), np.zeros(3, bool)], "tensor<2x3xfloat32>, tensor<3xbool>"),
+    ([np.zeros((3, 2), np.float32), np.zeros(4, bool)], "tensor<3x2xfloat32>, tensor<4xbool>"),
+    ([np.zeros((2, 3), np.int32), np.zeros(4, bool)], "tensor<2x3xint32>, tensor<4xbool>"),
+    ([np.zeros((2, 3), np.float32), np.zeros(4, np.int8)], "tensor<2x3xfloat32>, tensor<4xint8>"),
+]
+
+
+@pytest.mark.parametrize(("inputs", "words"), WRONG)
+def test_inputs_are_those_that_the_graph_takes(inputs, words):
+    g = Graph()
+    x, y = g.input((2, 3), "float32"), g.input((4,), "bool")
+    g.outputs = [g.elementwise("abs", x), g.elementwise("not", y)]
+    message = re.escape(f"a graph of (tensor<2x3xfloat32>, tensor<4xbool>) given ({words})\n")
+    with pytest.raises(BadInput, match=f"^{message}  fix: give an array of that element type and"):
+        evaluate(g, inputs)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8])
+def test_a_truth_value_is_given_as_it_is_or_as_its_byte(dtype):
+    g = Graph()
+    g.outputs = [g.elementwise("not", g.input((2,), "bool"))]
+    assert evaluate(g, [np.array([0, 1], dtype)])[0].tolist() == [True, False]
 
 
 def test_an_operation_without_a_kernel_says_so():

@@ -7,21 +7,22 @@ which chip. No operation has a time without a kernel: one that has none says so 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from trnsim import arch
-from trnsim.errors import NotModelled
+from trnsim.errors import BadInput, NotModelled
 from trnsim.graph import Graph, Kind, Value, verify
 from trnsim.graph.ops.calls import CustomCall
-from trnsim.graph.types import BOOL
+from trnsim.graph.types import BOOL, TensorType
 from trnsim.lower import cache, control
 from trnsim.lower.fusion import Group, groups
 from trnsim.lower.kernels import attention, indexing, matmul, movement, rows
 from trnsim.lower.kernels.fused import fused
+from trnsim.lower.kernels.integers import is_exact
 from trnsim.lower.legalize import legalize
 from trnsim.lower.rules import KERNELS
 from trnsim.nki.kernel import Kernel
@@ -58,9 +59,11 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
     """The outputs of a graph, computed instruction by instruction.
 
     Raises:
+        BadInput: where the inputs are not those that the graph takes.
         NotModelled: for an operation without a kernel, by name.
     """
     verify(graph)
+    _check_inputs(graph, inputs)
     graph = legalize(graph)
     known = {value.number: array for value, array in zip(graph.inputs, inputs, strict=True)}
     aliases = {node.result.number: node for node in graph.nodes if node.kind is Kind.ALIAS}
@@ -76,6 +79,19 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
         for value, array in zip(group.outputs, made, strict=True):
             known[value.number] = array.view(np.bool_) if value.dtype == BOOL else array
     return [array_of(value) for value in graph.outputs]
+
+
+def _check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
+    wanted = [value.type for value in graph.inputs]
+    found = [TensorType(array.shape, array.dtype.name) for array in inputs]
+    # The chip keeps a truth value as a byte, and so may who gives it.
+    fits = [{one, replace(one, dtype="uint8")} if one.dtype == BOOL else {one} for one in wanted]
+    if len(found) != len(wanted) or any(a not in b for a, b in zip(found, fits, strict=True)):
+        takes, given = (", ".join(map(str, side)) for side in (wanted, found))
+        raise BadInput(
+            f"a graph of ({takes}) given ({given})",
+            fix="give an array of that element type and shape for each input, in order",
+        )
 
 
 def _made(group: Group, array_of: Callable[[Value], Array], target: str) -> Sequence[Array]:
@@ -98,12 +114,14 @@ def costs(graph: Graph, target: str = "trn2") -> tuple[Cost, ...]:
         NotModelled: for an operation without a kernel, by name, or a loop of unknown length.
     """
     key = (graph.key(), target)
-    if key not in _costs:
+    found = _costs.get(key)
+    if found is None:
         if len(_costs) >= _REMEMBERED:  # its keys hold numbers, such as a learning rate
             _costs.clear()
         verify(graph)
-        _costs[key] = tuple(_cost(group, target) for group in groups(legalize(graph)))
-    return _costs[key]
+        found = tuple(_cost(group, target) for group in groups(legalize(graph)))
+        _costs[key] = found
+    return found
 
 
 _REMEMBERED: Final = 1 << 14
@@ -175,9 +193,11 @@ def _renumbered(group: Group) -> Hashable:
     nodes = tuple(
         (
             node.operation,
-            # A number's value changes no time, and an optimizer's differ from step to step.
+            # An optimizer's numbers differ from step to step. They change no time, but for that
+            # of a comparison of integers, whose instructions depend on how large one is.
             tuple(number(o) if isinstance(o, Value) else "number" for o in node.operands),
             tuple(number(value) for value in node.results),
+            is_exact(node),
         )
         for node in group.nodes
     )
