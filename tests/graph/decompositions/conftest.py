@@ -45,3 +45,19 @@ def agree(monkeypatch):
         return [tensor for part in value for tensor in flat(part)]
 
     return check
+
+
+@pytest.fixture
+def same():
+    """`same(function, *tensors)`: `exact` gives the very numbers of the CPU, NaN where it does."""
+    torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+    from trnsim.torch.dispatch.exact import numerics  # noqa: PLC0415  only where torch is
+
+    def check(function, *tensors):
+        with numerics("exact") as on_host:
+            found = function(*(tensor.to("neuron") for tensor in tensors))
+        assert not on_host
+        expected = function(*tensors)
+        torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=0, equal_nan=True)
+
+    return check

@@ -12,6 +12,7 @@ from trnsim.graph.decompositions import (
     attention,
     convolution,
     distances,
+    division,
     drawing,
     elementwise,
     experts,
@@ -36,6 +37,7 @@ __all__ = ["DECOMPOSITIONS", "Build", "Decomposition", "Unlowered"]
 
 DECOMPOSITIONS: dict[str, Decomposition] = {
     **elementwise.DECOMPOSITIONS,
+    **division.DECOMPOSITIONS,
     **special_functions.DECOMPOSITIONS,
     **activations.DECOMPOSITIONS,
     **drawing.DECOMPOSITIONS,

@@ -10,7 +10,7 @@ import ml_dtypes
 from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Operand
 from trnsim.graph.ops.rounding import BitcastConvert
-from trnsim.graph.types import BOOL, INTEGERS
+from trnsim.graph.types import BOOL
 
 _UNARY: Final = {
     "abs": "abs",
@@ -41,13 +41,9 @@ _UNARY: Final = {
 }
 _BINARY: Final = {
     "mul": "multiply",
-    "div": "divide",
-    "true_divide": "divide",
     "maximum": "maximum",
     "minimum": "minimum",
     "pow": "power",
-    "remainder": "floor_remainder",
-    "fmod": "remainder",
 }
 _COMPARISONS: Final = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 
@@ -64,21 +60,23 @@ def _floating(b: Build, x: Value) -> str:
     return b.results[0].dtype if b.results else x.dtype
 
 
-def _binary(name: str) -> Decomposition:
+def binary(name: str) -> Decomposition:
+    """An operation of two operands, either of which may be a number."""
+
     def build(b: Build, x: Operand, y: Operand, **_: Any) -> Value:
-        return b.result(b.ew(name, _number(x), _number(y), dtype=b.results[0].dtype))
+        return b.result(b.ew(name, as_number(x), as_number(y), dtype=b.results[0].dtype))
 
     return build
 
 
-def _number(operand: Operand) -> Operand:
+def as_number(operand: Operand) -> Operand:
     """A number of Python, booleans too, as a number of the graph."""
     return operand if isinstance(operand, Value) else float(operand)
 
 
 def _comparison(direction: str) -> Decomposition:
     def build(b: Build, x: Operand, y: Operand) -> Value:
-        return b.ew("compare", _number(x), _number(y), dtype="bool", direction=direction)
+        return b.ew("compare", as_number(x), as_number(y), dtype="bool", direction=direction)
 
     return build
 
@@ -95,77 +93,13 @@ def sub(b: Build, x: Value, y: Operand, *, alpha: float = 1) -> Value:
 
 def rsub(b: Build, x: Value, y: Operand, alpha: float = 1) -> Value:
     """``y - alpha * x``."""
-    return b.result(b.ew("subtract", _number(y), _times(b, x, alpha), dtype=b.results[0].dtype))
+    return b.result(b.ew("subtract", as_number(y), _times(b, x, alpha), dtype=b.results[0].dtype))
 
 
 def _times(b: Build, y: Operand, factor: float) -> Operand:
     if factor == 1:
-        return _number(y)
+        return as_number(y)
     return b.ew("multiply", y, float(factor)) if isinstance(y, Value) else float(y) * factor
-
-
-def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Value:
-    """X / y, rounded down or towards zero where asked.
-
-    Of floating point the remainder is taken out first: a product with a reciprocal may fall short
-    of the whole number that the quotient is. As on the host, "trunc" is of the quotient in float32,
-    "floor" is exact.
-    """
-    x, y = _number(x), _number(y)
-    if rounding_mode and b.results[0].dtype in INTEGERS:
-        return _divided_integers(b, x, y, rounding_mode)
-    quotient = b.ew("divide", x, y, dtype="float32")
-    if rounding_mode is None or y == 0:
-        return b.result(quotient)
-    remainder = {"floor": "floor_remainder", "trunc": "remainder"}[rounding_mode]
-    rest = b.ew(remainder, x, y, dtype="float32")
-    multiple = b.ew("subtract", x, rest, dtype="float32")
-    whole = b.ew("round_nearest_even", b.ew("divide", multiple, y, dtype="float32"))
-    if rounding_mode == "trunc":
-        whole = b.ew("trunc", b.ew("add", whole, b.ew("divide", rest, y, dtype="float32")))
-    if isinstance(y, Value):  # what is divided by zero is infinite
-        is_zero = b.ew("compare", y, 0.0, direction="EQ")
-        whole = b.ew("select", is_zero, quotient, whole, dtype="float32")
-    return b.result(_with_infinities(b, x, y, whole, rounding_mode))
-
-
-def _with_infinities(b: Build, x: Operand, y: Operand, whole: Value, rounding_mode: str) -> Value:
-    """A rounded quotient, right where an operand is infinite and what is left no number.
-
-    An infinite divisor goes into nothing, or into one less where signs differ and the quotient is
-    rounded down. Of an infinite dividend the quotient is infinite, and no number rounded down.
-    """
-    product = b.ew("multiply", x, y, dtype="float32")
-    less = -1.0 if rounding_mode == "floor" else 0.0
-    is_less = b.ew("compare", product, 0.0, direction="LT")
-    found = b.ew("divide", x, y, dtype="float32")
-    nothing = b.ew("multiply", found, 0.0)  # but of no number no number
-    whole = _where_infinite(b, y, b.ew("select", is_less, less, nothing, dtype="float32"), whole)
-    if rounding_mode == "floor":
-        found = b.ew("subtract", found, found)
-    return _where_infinite(b, x, found, whole)
-
-
-def _where_infinite(b: Build, operand: Operand, yes: Value, no: Value) -> Value:
-    """`yes` where an operand is infinite, else `no`."""
-    if not isinstance(operand, Value):
-        return yes if math.isinf(operand) else no
-    is_infinite = b.ew("compare", b.ew("abs", operand), _LARGEST, direction="GT")
-    return b.ew("select", is_infinite, yes, no, dtype="float32")
-
-
-def _divided_integers(b: Build, x: Operand, y: Operand, rounding_mode: str) -> Value:
-    """The quotient of integers, which is exact; downwards it is one less where a rest differs."""
-    wanted = b.results[0].dtype
-    sides = [b.convert(side, wanted) if isinstance(side, Value) else side for side in (x, y)]
-    quotient = b.ew("divide", *sides, dtype=wanted)
-    if rounding_mode == "trunc":
-        return b.result(quotient)
-    rest = b.ew("remainder", *sides, dtype=wanted)
-    signs = b.ew("xor", rest, sides[1], dtype=wanted)
-    is_other = b.ew("compare", signs, 0.0, direction="LT")
-    is_less = b.ew("and", is_other, b.ew("compare", rest, 0.0, direction="NE"))
-    return b.result(b.ew("subtract", quotient, b.convert(is_less, wanted), dtype=wanted))
 
 
 def _ignoring_nan(name: str) -> Decomposition:
@@ -183,19 +117,14 @@ def _ignoring_nan(name: str) -> Decomposition:
     return build
 
 
-def floor_divide(b: Build, x: Operand, y: Operand) -> Value:
-    """The quotient, rounded down."""
-    return div(b, x, y, rounding_mode="floor")
-
-
 def where(b: Build, condition: Value, x: Operand, y: Operand) -> Value:
     """X where the condition holds, else y."""
-    return b.result(b.ew("select", condition, _number(x), _number(y), dtype=b.results[0].dtype))
+    return b.result(b.ew("select", condition, as_number(x), as_number(y), dtype=b.results[0].dtype))
 
 
 def masked_fill(b: Build, x: Value, mask: Value, number: Operand) -> Value:
     """A number where the mask holds."""
-    return b.result(b.ew("select", mask, _number(number), x, dtype=x.dtype))
+    return b.result(b.ew("select", mask, as_number(number), x, dtype=x.dtype))
 
 
 def clamp(
@@ -205,7 +134,7 @@ def clamp(
     smallest, largest = kw.get("min", smallest), kw.get("max", largest)
     for name, bound in (("maximum", smallest), ("minimum", largest)):
         if bound is not None:
-            x = b.ew(name, x, _number(bound))
+            x = b.ew(name, x, as_number(bound))
     return b.result(x)
 
 
@@ -221,7 +150,7 @@ def to_copy(b: Build, x: Value, **_: Any) -> Value:
 
 def lerp(b: Build, x: Value, end: Value, weight: Operand) -> Value:
     """``x + weight * (end - x)``."""
-    step = b.ew("multiply", b.ew("subtract", end, x), _number(weight))
+    step = b.ew("multiply", b.ew("subtract", end, x), as_number(weight))
     return b.result(b.ew("add", x, step))
 
 
@@ -242,20 +171,21 @@ def isnan(b: Build, x: Value) -> Value:
 
 def isneginf(b: Build, x: Value) -> Value:
     """Whether x is below the smallest finite number."""
-    return b.ew("compare", x, -_LARGEST, dtype="bool", direction="LT")
+    return b.ew("compare", x, -LARGEST, dtype="bool", direction="LT")
 
 
 def isposinf(b: Build, x: Value) -> Value:
     """Whether x is above the largest finite number."""
-    return b.ew("compare", x, _LARGEST, dtype="bool", direction="GT")
+    return b.ew("compare", x, LARGEST, dtype="bool", direction="GT")
 
 
 def isinf(b: Build, x: Value) -> Value:
     """Whether the magnitude of x is above the largest finite number."""
-    return b.ew("compare", b.ew("abs", x), _LARGEST, dtype="bool", direction="GT")
+    return b.ew("compare", b.ew("abs", x), LARGEST, dtype="bool", direction="GT")
 
 
-_LARGEST: Final = 3.4028234663852886e38
+LARGEST: Final = 3.4028234663852886e38
+"""The largest finite float32."""
 
 
 def _log_of_base(base: float) -> Decomposition:
@@ -370,8 +300,8 @@ def nan_to_num(
     """Finite numbers in the place of NaN and infinities."""
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     found = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
-    largest = _largest(x) if x.type.is_floating else _LARGEST
-    for direction, bound, number in (("GT", _LARGEST, posinf), ("LT", -_LARGEST, neginf)):
+    largest = _largest(x) if x.type.is_floating else LARGEST
+    for direction, bound, number in (("GT", LARGEST, posinf), ("LT", -LARGEST, neginf)):
         is_beyond = b.ew("compare", found, bound, dtype="bool", direction=direction)
         put = math.copysign(largest, bound) if number is None else float(number)
         found = b.ew("select", is_beyond, put, found, dtype=x.dtype)
@@ -430,7 +360,7 @@ def xlogy(b: Build, x: Operand, y: Operand) -> Value:
         logarithm: Operand = math.log(y) if y > 0 else -math.inf if y == 0 else math.nan
     else:
         logarithm = b.ew("log", y, dtype="float32")
-    times = b.ew("multiply", _number(x), logarithm, dtype="float32")
+    times = b.ew("multiply", as_number(x), logarithm, dtype="float32")
     if not isinstance(x, Value):
         return b.result(times) if x else b.result(b.ew("multiply", times, 0.0))
     is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
@@ -482,7 +412,7 @@ def erfc(b: Build, x: Value) -> Value:
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     **{name: _unary(operation) for name, operation in _UNARY.items()},
-    **{name: _binary(operation) for name, operation in _BINARY.items()},
+    **{name: binary(operation) for name, operation in _BINARY.items()},
     **{name: _comparison(direction) for name, direction in _COMPARISONS.items()},
     **{f"bitwise_{name}": _bitwise(name) for name in ("and", "or", "xor")},
     **{f"__{name}__": _bitwise(name) for name in ("and", "or", "xor")},
@@ -508,8 +438,6 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "rsub": rsub,
     "fmax": _ignoring_nan("maximum"),
     "fmin": _ignoring_nan("minimum"),
-    "div": div,
-    "floor_divide": floor_divide,
     "where": where,
     "masked_fill": masked_fill,
     "clamp": clamp,

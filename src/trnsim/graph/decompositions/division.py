@@ -1,0 +1,91 @@
+"""Quotients, rounded as asked, and what they leave."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Operand
+from trnsim.graph.decompositions.elementwise import LARGEST, as_number, binary
+from trnsim.graph.types import INTEGERS
+
+
+def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Value:
+    """X / y, rounded down or towards zero where asked.
+
+    Of floating point the remainder is taken out first: a product with a reciprocal may fall short
+    of the whole number that the quotient is. As on the host, "trunc" is of the quotient in float32,
+    "floor" is exact.
+    """
+    x, y = as_number(x), as_number(y)
+    if rounding_mode and b.results[0].dtype in INTEGERS:
+        return _divided_integers(b, x, y, rounding_mode)
+    quotient = b.ew("divide", x, y, dtype="float32")
+    if rounding_mode is None or y == 0:
+        return b.result(quotient)
+    remainder = {"floor": "floor_remainder", "trunc": "remainder"}[rounding_mode]
+    rest = b.ew(remainder, x, y, dtype="float32")
+    multiple = b.ew("subtract", x, rest, dtype="float32")
+    whole = b.ew("round_nearest_even", b.ew("divide", multiple, y, dtype="float32"))
+    if rounding_mode == "trunc":
+        whole = b.ew("trunc", b.ew("add", whole, b.ew("divide", rest, y, dtype="float32")))
+    whole = _where_infinite(b, quotient, quotient, whole)
+    whole = _with_infinities(b, x, y, whole, rounding_mode)
+    if isinstance(y, Value):  # also an infinite dividend
+        is_zero = b.ew("compare", y, 0.0, direction="EQ")
+        whole = b.ew("select", is_zero, quotient, whole, dtype="float32")
+    return b.result(whole)
+
+
+def _with_infinities(b: Build, x: Operand, y: Operand, whole: Value, rounding_mode: str) -> Value:
+    """A rounded quotient, right where an operand is infinite and what is left no number.
+
+    An infinite divisor goes into nothing, or into one less where signs differ and the quotient is
+    rounded down. Of an infinite dividend the quotient is infinite, and no number rounded down.
+    """
+    product = b.ew("multiply", x, y, dtype="float32")
+    less = -1.0 if rounding_mode == "floor" else 0.0
+    is_less = b.ew("compare", product, 0.0, direction="LT")
+    found = b.ew("divide", x, y, dtype="float32")
+    nothing = b.ew("multiply", found, 0.0)  # but of no number no number
+    whole = _where_infinite(b, y, b.ew("select", is_less, less, nothing, dtype="float32"), whole)
+    if rounding_mode == "floor":
+        found = b.ew("subtract", found, found)
+    return _where_infinite(b, x, found, whole)
+
+
+def _where_infinite(b: Build, operand: Operand, yes: Value, no: Value) -> Value:
+    """`yes` where an operand is infinite, else `no`."""
+    if not isinstance(operand, Value):
+        return yes if math.isinf(operand) else no
+    is_infinite = b.ew("compare", b.ew("abs", operand), LARGEST, direction="GT")
+    return b.ew("select", is_infinite, yes, no, dtype="float32")
+
+
+def _divided_integers(b: Build, x: Operand, y: Operand, rounding_mode: str) -> Value:
+    """The quotient of integers, which is exact; downwards it is one less where a rest differs."""
+    wanted = b.results[0].dtype
+    sides = [b.convert(side, wanted) if isinstance(side, Value) else side for side in (x, y)]
+    quotient = b.ew("divide", *sides, dtype=wanted)
+    if rounding_mode == "trunc":
+        return b.result(quotient)
+    rest = b.ew("remainder", *sides, dtype=wanted)
+    signs = b.ew("xor", rest, sides[1], dtype=wanted)
+    is_other = b.ew("compare", signs, 0.0, direction="LT")
+    is_less = b.ew("and", is_other, b.ew("compare", rest, 0.0, direction="NE"))
+    return b.result(b.ew("subtract", quotient, b.convert(is_less, wanted), dtype=wanted))
+
+
+def floor_divide(b: Build, x: Operand, y: Operand) -> Value:
+    """The quotient, rounded down."""
+    return div(b, x, y, rounding_mode="floor")
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "div": div,
+    "true_divide": binary("divide"),
+    "floor_divide": floor_divide,
+    "remainder": binary("floor_remainder"),
+    "fmod": binary("remainder"),
+}
