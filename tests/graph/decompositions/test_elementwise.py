@@ -238,6 +238,12 @@ def test_infinities_become_the_largest_number_of_the_type(same, dtype):
     same(torch.signbit, torch.tensor([-0.0, 0.0, -1.0, 2.0], dtype=dtype))
 
 
+@pytest.mark.parametrize(("nan", "posinf", "neginf"), [(INF, 1.0, 2.0), (-INF, -INF, INF)])
+def test_what_takes_the_place_of_an_infinity_is_not_replaced_again(same, nan, posinf, neginf):
+    x = torch.tensor([INF, -INF, NAN, 1.0])
+    same(lambda x: torch.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf), x)
+
+
 def test_functions_near_zero_keep_their_digits():
     x = torch.tensor([1e-7, -1e-6, 1e-4, -0.3, 0.0, 2.0])
     for function in (torch.log1p, torch.expm1):

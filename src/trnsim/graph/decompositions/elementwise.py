@@ -302,7 +302,7 @@ def nan_to_num(
     found = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
     largest = _largest(x) if x.type.is_floating else LARGEST
     for direction, bound, number in (("GT", LARGEST, posinf), ("LT", -LARGEST, neginf)):
-        is_beyond = b.ew("compare", found, bound, dtype="bool", direction=direction)
+        is_beyond = b.ew("compare", x, bound, dtype="bool", direction=direction)
         put = math.copysign(largest, bound) if number is None else float(number)
         found = b.ew("select", is_beyond, put, found, dtype=x.dtype)
     return b.result(found)
