@@ -51,7 +51,7 @@ def agree(monkeypatch):
 def same():
     """`same(function, *tensors)`: `exact` gives the very numbers of the CPU, NaN where it does."""
     torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
-    from trnsim.torch.dispatch.exact import numerics  # noqa: PLC0415  only where torch is
+    from trnsim.torch.dispatch.numerics_mode import numerics  # noqa: PLC0415  only where torch is
 
     def check(function, *tensors):
         with numerics("exact") as on_host:
