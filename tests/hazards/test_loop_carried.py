@@ -5,9 +5,9 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
-from trnsim.hazards.loops import LoopWatcher, _Write
 
 import trnsim
+from trnsim.hazards.loop_carried import LoopWatcher, _LoopWrite
 from trnsim.memory import Tile
 
 A = np.arange(8 * 16, dtype=np.float32).reshape(8, 16)
@@ -176,7 +176,7 @@ def test_a_write_is_dense_where_it_fills_its_bounding_box(bench, rows, columns, 
     pattern = tile.pattern.slice(0, rows.start, rows.stop)
     pattern = pattern.slice(1, columns.start, columns.stop, columns.step or 1)
     part = Tile(tile.storage, tile.dtype, pattern)
-    assert _Write(0, part.layout, None).is_dense is is_dense
+    assert _LoopWrite(0, part.layout, None).is_dense is is_dense
 
 
 @pytest.mark.parametrize(("step", "kept"), [(1, 1), (2, 9)])

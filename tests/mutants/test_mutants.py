@@ -68,16 +68,17 @@ def test_what_is_caught_is_kept_and_what_survives_is_not(monkeypatch, tmp_path):
 def test_a_fault_is_put_in_a_copy_that_tests_import(tmp_path):
     test = tmp_path / "test_of_the_copy.py"
     test.write_text(
-        "import trnsim.text\n\n\ndef test_it():\n    assert not hasattr(trnsim.text, 'FAULT')\n"
+        "from trnsim import formatting\n\n\n"
+        "def test_it():\n    assert not hasattr(formatting, 'FAULT')\n"
     )
-    copy, source = mutants.Copy(tmp_path), mutants.source_of("text.py")
+    copy, source = mutants.Copy(tmp_path), mutants.source_of("formatting.py")
     assert copy.failing([str(test)]) is None
-    copy.put("text.py", f"{source}FAULT = 1\n")
+    copy.put("formatting.py", f"{source}FAULT = 1\n")
     assert copy.failing([str(test)]).endswith("test_of_the_copy.py::test_it")
     assert copy.failing([str(test)], "other") is None  # no test of that name
-    copy.put("text.py", source)
+    copy.put("formatting.py", source)
     assert copy.failing([str(test)]) is None
-    assert mutants.source_of("text.py") == source
+    assert mutants.source_of("formatting.py") == source
 
 
 def test_a_test_that_never_ends_has_noticed(tmp_path, monkeypatch):
@@ -92,7 +93,7 @@ def test_a_test_that_fails_without_the_fault_ends_the_run():
         def put(self, *_): ...
 
         def failing(self, *_):
-            return "tests/hazards/test_loops.py::test_it"
+            return "tests/hazards/test_races.py::test_it"
 
     with pytest.raises(SystemExit, match="test_it without a fault"):
         mutants.catcher(Failing(), "hazards", some_fault())
