@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -145,12 +146,14 @@ def test_a_new_chip_is_explained(trn9):
     assert PAGE in how_true()
 
 
-def test_a_new_chip_stands_in_help_and_in_errors(trn9):
+def test_a_new_chip_stands_in_help_and_in_errors(trn9, monkeypatch):
     with pytest.raises(
         BadInput, match="legal: trn1, inf2, trn2, trn3, trn9, gen2, gen3, gen4, gen5"
     ):
         target("trn0")
     for command in ("run", "compile", "demo"):
+        # Help is made when a command is first imported, which an earlier test may have done.
+        monkeypatch.delitem(sys.modules, f"trnsim.cli.{command}", raising=False)
         text = " ".join(CliRunner().invoke(app, [command, "--help"]).output.split())
         assert "Chip: trn1, inf2, trn2, trn3 or trn9" in text
     with pytest.raises(BadInput) as caught:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, UINT16, UINT32
@@ -124,6 +124,8 @@ def replaced(data, vals, imm):
     imm=st.sampled_from([-1.0, 99.0, 3.0]),
 )
 def test_first_occurrences_are_replaced(bench, data, vals, kinds, imm):
+    # AWS's loop would find again what it has replaced; nothing says that the engine does.
+    assume(all(imm not in row for row in vals))
     work = bench()
     tiles = [work.tile(np.array(x), kinds[0]) for x in (data, vals)]
     dst = work.issue(NcMatchReplace8(work.empty((3, 12), kinds[1]), *tiles, imm))
