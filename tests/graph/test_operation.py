@@ -127,3 +127,10 @@ def test_every_type_of_integer_has_an_example_where_all_integers_are_legal():
     for name in ("add", "popcnt", "shift_left", "divide"):
         found = {example.given[0].dtype for example in OPERATIONS[name].examples()}
         assert {*INTEGERS} <= found
+
+
+def test_a_refusal_without_a_fix_of_its_own_says_where_to_read():
+    g = Graph()
+    with pytest.raises(BadInput) as caught:
+        g.elementwise("add", g.input((2, 3), "float32"), g.input((3,), "float32"))
+    assert caught.value.fix == "help(trnsim.graph.OPERATIONS['add']) says what is legal"

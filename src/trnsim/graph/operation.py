@@ -129,9 +129,11 @@ class Operation:
 
     def refuse(self, what: str, fix: str = "") -> NoReturn:
         """Raise `BadInput`: the operation is not defined there."""
-        raise BadInput(
-            f"{self.name} {what}", fix=fix or "see the operation's page", source=self.source
-        )
+        raise BadInput(f"{self.name} {what}", fix=fix or self._where_to_read(), source=self.source)
+
+    def _where_to_read(self) -> str:
+        """The call that prints what is legal."""
+        return f"help(trnsim.graph.OPERATIONS[{self.name!r}]) says what is legal"
 
     def check(self, given: tuple[TensorType, ...]) -> None:
         """The number and element types of the operands are legal."""
