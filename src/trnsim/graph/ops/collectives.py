@@ -6,20 +6,13 @@ with the members first, and gives their results likewise.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.ops.reductions import BODIES
 from trnsim.graph.types import Array, TensorType, are_dims
-
-_BODIES: Final[dict[str, Any]] = {
-    "add": np.add,
-    "multiply": np.multiply,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-}
-_MEMBERS: Final = 4
 
 
 class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):
@@ -67,13 +60,13 @@ class AllReduce(Collective):
 
     def reference(self, operand: Array) -> Array:
         """The same to all."""
-        total = _BODIES[self.op].reduce(operand, 0)
+        total = BODIES[self.op].reduce(operand, 0)
         return np.broadcast_to(total, operand.shape)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Each body."""
-        return tuple(Example(cls(_GROUP, op), _GIVEN, ("small",)) for op in _BODIES)
+        return tuple(Example(cls(_GROUP, op), _GIVEN, ("small",)) for op in BODIES)
 
 
 class AllGather(Collective):
@@ -114,7 +107,7 @@ class ReduceScatter(Collective):
 
     def reference(self, operand: Array) -> Array:
         """A share to each."""
-        return np.stack(np.split(_BODIES[self.op].reduce(operand, 0), len(operand), self.dim))
+        return np.stack(np.split(BODIES[self.op].reduce(operand, 0), len(operand), self.dim))
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -151,8 +144,8 @@ class AllToAll(Collective):
 
 
 def _check_body(operation: Operation, op: str) -> None:
-    if op not in _BODIES:
-        operation.refuse(f"by {op}; legal: {', '.join(_BODIES)}")
+    if op not in BODIES:
+        operation.refuse(f"by {op}; legal: {', '.join(BODIES)}")
 
 
 class CollectivePermute(Operation, kind=Kind.COLLECTIVE):

@@ -11,7 +11,7 @@ from trnsim.graph.operation import Example, Kind, Operation
 from trnsim.graph.ops.layout import Pad
 from trnsim.graph.types import FLOATS, INTEGERS, Array, Shape, TensorType, are_dims, exact
 
-_BODIES: Final[dict[str, Any]] = {
+BODIES: Final[dict[str, Any]] = {
     "add": np.add,
     "multiply": np.multiply,
     "maximum": np.maximum,
@@ -38,8 +38,8 @@ class Reduce(Operation, kind=Kind.REDUCTION):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The lengths that stay."""
-        if self.op not in _BODIES:
-            self.refuse(f"by {self.op}; legal: {', '.join(_BODIES)}")
+        if self.op not in BODIES:
+            self.refuse(f"by {self.op}; legal: {', '.join(BODIES)}")
         if list(self.dims) != sorted(self.dims) or not are_dims(self.dims, len(given[0].shape)):
             self.refuse(f"of {given[0]} over {self.dims}; legal: its dimensions in order")
         shape = tuple(n for dim, n in enumerate(given[0].shape) if dim not in self.dims)
@@ -48,14 +48,14 @@ class Reduce(Operation, kind=Kind.REDUCTION):
     def reference(self, operand: Array) -> Array:
         """One element of many."""
         start = neutral(self.op, operand.dtype)
-        return np.asarray(_BODIES[self.op].reduce(exact(operand), self.dims, initial=start))
+        return np.asarray(BODIES[self.op].reduce(exact(operand), self.dims, initial=start))
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Over the last dimensions, the first ones, and both ends."""
         return tuple(
             Example(cls(op, dims), (TensorType((3, 4, 40), dtype),), (values,))
-            for op in _BODIES
+            for op in BODIES
             for dims in ((2,), (1, 2), (0,), (0, 1), (0, 2))
             for dtype in (_F32, "bfloat16", "int32")
             for values in ("edges" if op in _EXTREMES and dtype != "int32" else "small",)
@@ -72,20 +72,20 @@ class Scan(Operation, kind=Kind.KERNEL, source="CHLO dialect, scan"):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """The operand's."""
-        if self.op not in _BODIES or not given[0].shape:
-            self.refuse(f"of {given[0]} by {self.op}; legal: {', '.join(_BODIES)} of a row")
+        if self.op not in BODIES or not given[0].shape:
+            self.refuse(f"of {given[0]} by {self.op}; legal: {', '.join(BODIES)} of a row")
         return (given[0],)
 
     def reference(self, operand: Array) -> Array:
         """Up to each place."""
-        return np.asarray(_BODIES[self.op].accumulate(operand, -1))
+        return np.asarray(BODIES[self.op].accumulate(operand, -1))
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Each body, also along more than one tile."""
         return tuple(
             Example(cls(op), (TensorType(shape, _F32),), ("small",))
-            for op in _BODIES
+            for op in BODIES
             for shape in ((3, 40), (2, 2050))
         )
 
@@ -211,8 +211,8 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """As many as there are windows."""
-        if self.op not in _BODIES:
-            self.refuse(f"by {self.op}; legal: {', '.join(_BODIES)}")
+        if self.op not in BODIES:
+            self.refuse(f"by {self.op}; legal: {', '.join(BODIES)}")
         shape = self._counts(given[0].shape, self.dilations or (1,) * len(given[0].shape))
         return (TensorType(shape, given[0].dtype),)
 
@@ -230,7 +230,7 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
                     for i, d, n, s in zip(at, steps, counts, self.strides, strict=True)
                 )
             ]
-            found = _BODIES[self.op](found, part)
+            found = BODIES[self.op](found, part)
         return found
 
     @classmethod
@@ -239,7 +239,7 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
         given = (TensorType((2, 9, 10), _F32),)
         return tuple(
             Example(cls((1, 3, 2), (1, 2, 1), (0, 1, 0), (0, 1, 1), op, steps), given, ("small",))
-            for op in _BODIES
+            for op in BODIES
             for steps in ((), (1, 2, 3))
         )
 
