@@ -13,7 +13,7 @@ from trnsim import arch
 from trnsim.errors import BadInput
 from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.program import Call, Team, check_capacity, current_core, has_current_core
-from trnsim.timing import Scheduler, Timeline, replay_together
+from trnsim.timing import Timeline, policy_of, timelines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,6 +117,7 @@ def run(
     numerics: bool = True,
     races: Literal["raise", "warn"] = "raise",
     capacity: Literal["raise", "warn"] = "raise",
+    order: Literal["compiler", "issued"] = "compiler",
     kernel_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Run:
@@ -131,12 +132,14 @@ def run(
         capacity: "raise" an error where tensors exceed SBUF or PSUM, or "warn" and go on. AWS's
             compiler spills them to HBM (memory-hierarchy-overview.rst); the time of that is not
             estimated.
+        order: "compiler" to time an engine's instructions in an order that AWS's compiler might
+            give them, "issued" in the order of the kernel; values are the same.
         kernel_kwargs: keyword arguments of the kernel whose names clash with those of `run`.
         **kwargs: the kernel's other keyword arguments.
 
     Raises:
-        BadInput: for any other `races` or `capacity`, or for kernel[2] on a chip without logical
-            cores.
+        BadInput: for any other `races`, `capacity` or `order`, or for kernel[2] on a chip without
+            logical cores.
         EmulatorError: where the chip or its compiler would refuse the kernel; names its line.
     """
     if not isinstance(kernel, Launchable):
@@ -148,7 +151,7 @@ def run(
         current_core().refuse_capture("it runs another kernel by trnsim.run")
     given = {**kwargs, **(kernel_kwargs or {})}
     chip = arch.target(target)
-    return collected(launch(kernel, args, given, chip, numerics, races, capacity))
+    return collected(launch(kernel, args, given, chip, numerics, races, capacity, order=order))
 
 
 def launch(
@@ -160,17 +163,18 @@ def launch(
     races: str = "raise",
     capacity: str = "raise",
     capture: Capture | None = None,
+    order: str = "compiler",
 ) -> Run:
     """As `run`, on a `Target`; a `capture` keeps the instructions so that they can run again."""
     _check_strictness(races=races, capacity=capacity)
+    policy = policy_of(order)
     core = chip.core if kernel.cores == 1 else arch.paired(chip)
-    schedulers = [Scheduler(core) for _ in range(kernel.cores)]
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
     call = None
     if kernel.cores == 1 and kernel.records is not None and capture is None:
-        call = Call(kernel.records, (chip.name, capacity, numerics))
-    team = Team(core, schedulers, has_values=numerics, watcher=detector, loops=loops, call=call)
+        call = Call(kernel.records, (chip.name, capacity, numerics, order))
+    team = Team(core, kernel.cores, has_values=numerics, watcher=detector, loops=loops, call=call)
     team.contexts[0].capture = capture
     team.contexts[0].tell = _progress(f"{kernel.title} on {chip.name}")
     outputs = kernel.launch(team, args, kwargs)
@@ -179,14 +183,12 @@ def launch(
     if call is not None and isinstance(call.outcome, Run):
         return replace(call.outcome, outputs=outputs, carried=carried)
     programs = [context.program for context in team.contexts]
-    if len(programs) > 1:  # when each core reaches a meeting is known only now
-        schedulers = replay_together(programs, core)
     is_strict = capacity == "raise"
     overfull = tuple(str(e) for p in programs for e in check_capacity(p, is_strict=is_strict))
-    timelines = tuple(Timeline(p, s, programs) for p, s in zip(programs, schedulers, strict=True))
+    timed = timelines(programs, policy)
     found = tuple(map(str, detector.races)) if detector is not None else ()
     doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
-    result = Run(kernel.title, chip, outputs, timelines, found, overfull, carried, doubtful)
+    result = Run(kernel.title, chip, outputs, timed, found, overfull, carried, doubtful)
     if call is not None:
         call.conclude(replace(result, outputs=None))
     return result

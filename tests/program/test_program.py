@@ -17,7 +17,7 @@ def test_lines_and_predecessors_are_those_that_were_appended(core_v3):
     for line, predecessors in ((first, []), (None, [0]), (second, []), (first, [0, 1, 2])):
         program.append(0, predecessors, line)
     assert [program.line(i) for i in range(4)] == [first, None, second, first]
-    assert [list(program.predecessors(i)) for i in range(4)] == [[], [0], [], [0, 1, 2]]
+    assert [list(program.waits_for(i)) for i in range(4)] == [[], [0], [], [0, 1, 2]]
     assert program.lines == [first, second]
 
 

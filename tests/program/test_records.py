@@ -50,7 +50,7 @@ def told(run):
     return {
         "outputs": [np.asarray(output).tobytes() for output in np.atleast_1d(run.outputs)],
         "spans": [str(span) for span in run.timeline.spans()],
-        "waits": [list(program.predecessors(i)) for i in range(len(program))],
+        "waits": [list(program.waits_for(i)) for i in range(len(program))],
         "uses": [str(use) for use in program.uses.values()],
         "distinct": [checked.describe() for checked in program.checked],
         "warnings": run.warnings,

@@ -3,7 +3,6 @@
 from trnsim.program.capture import Capture
 from trnsim.program.context import (
     CoreContext,
-    Observer,
     current_core,
     has_current_core,
     issuing_to,
@@ -20,7 +19,6 @@ __all__ = [
     "Checked",
     "CoreContext",
     "Executable",
-    "Observer",
     "Peak",
     "Program",
     "Records",

@@ -36,13 +36,6 @@ if TYPE_CHECKING:
     from trnsim.memory import SharedTensors, Storage
 
 
-class Observer(Protocol):
-    """Observer of a program as it is issued: timing, hazards."""
-
-    def issued(self, index: int, checked: Checked, predecessors: Sequence[int]) -> None:
-        """Called after instruction `index` was executed and recorded."""
-
-
 class LoopObserver(Protocol):
     """Observer of loops whose iterations should not depend on each other."""
 
@@ -100,7 +93,6 @@ class CoreContext:
         core: NeuronCore,
         *,
         has_values: bool = True,
-        observers: tuple[Observer, ...] = (),
         peer: Peer | None = None,
         loops: LoopObserver | None = None,
     ) -> None:
@@ -116,11 +108,11 @@ class CoreContext:
         self.unwritten_shared: list[UninitializedRead] = []
         self.program = Program(core)
         self._first_serial = self.program.first_serial
-        self._observers = observers
         self._machine = Machine(core, peer.link if peer else None)
         self._dependencies = DependencyTable()
         self._signatures: dict[tuple[object, ...], SignatureInfo] = {}
         self._last_on: dict[Engine, int] = {}
+        self._ordered: dict[Engine, int] | None = None
         self._follower: Follower | None = None
         self._recorder: Recorder | None = None
 
@@ -151,20 +143,40 @@ class CoreContext:
             EmulatorError: for whatever rule the instruction violates, with the user's line.
         """
         info = self._check(instruction)
-        awaited = self._register_writers(instruction) if info.reads_registers else ()
+        after = self._register_writers(instruction) if info.reads_registers else ()
+        if self._ordered is not None:
+            after += self._kept_order(self._ordered, info.checked.engine)
         if info.has_index:
-            self._issue_indexed(instruction, awaited)
+            self._issue_indexed(instruction, after)
         else:
             reads, writes = info.accesses(instruction)
-            self._run(instruction, info, reads, writes, awaited)
+            self._run(instruction, info, reads, writes, after)
         if info.writes_registers:
             for register in instruction.registers_written():
                 register.origins = ((self._first_serial, self._issued() - 1),)
+
+    @contextmanager
+    def in_order(self) -> Generator[None]:
+        """Inside, no instruction may overtake an earlier one of its engine."""
+        outside = self._ordered
+        self._ordered = {} if outside is None else outside
+        try:
+            yield
+        finally:
+            self._ordered = outside
 
     def _issued(self) -> int:
         """Number of instructions issued so far."""
         follower = self._follower
         return len(self.program) if follower is None else follower.position
+
+    def _kept_order(self, ordered: dict[Engine, int], engine: Engine) -> tuple[int, ...]:
+        """The last instruction on `engine` inside `in_order`; DMA engines keep no order."""
+        if engine is Engine.dma:
+            return ()
+        earlier = ordered.get(engine)
+        ordered[engine] = self._issued()
+        return () if earlier is None else (earlier,)
 
     def _register_writers(self, instruction: Instruction) -> tuple[int, ...]:
         """The instructions that filled the registers that `instruction` reads."""
@@ -180,12 +192,12 @@ class CoreContext:
         if self.capture is not None:
             refuse(reason)
 
-    def _issue_indexed(self, instruction: Instruction, awaited: tuple[int, ...]) -> None:
+    def _issue_indexed(self, instruction: Instruction, after: tuple[int, ...]) -> None:
         """Issue an instruction with an indexed operand, whose address is computed now."""
         reads, writes = instruction.accesses()
         indices = [source for tile in (*reads, *writes) for source in tile.index_tiles()]
         if not self.has_values:
-            self._run(instruction, self._check(instruction), reads + indices, writes, awaited)
+            self._run(instruction, self._check(instruction), reads + indices, writes, after)
             return
         for tile in indices:
             tile.require_within()
@@ -195,10 +207,10 @@ class CoreContext:
             self.refuse_capture(f"{instruction.opcode} takes an index from memory")
         if resolved is None:
             # An instruction skipped by an index out of bounds is issued too, and reads its index.
-            self._record(self._check(instruction), indices, [], [], awaited)
+            self._record(self._check(instruction), indices, [], [], after)
             return
         reads, writes = resolved.accesses()
-        self._run(resolved, self._check(resolved), reads + indices, writes, awaited)
+        self._run(resolved, self._check(resolved), reads + indices, writes, after)
 
     def _run(
         self,
@@ -206,7 +218,7 @@ class CoreContext:
         info: SignatureInfo,
         reads: list[Tile],
         writes: list[Tile],
-        awaited: tuple[int, ...],
+        after: tuple[int, ...],
     ) -> None:
         """Execute and record a checked instruction whose operands have fixed addresses."""
         if self.has_values:
@@ -215,7 +227,7 @@ class CoreContext:
             instruction.execute(self._machine)
         names = instruction.named
         named = [getattr(instruction, name) for name in names] if names else []
-        self._record(info, reads, writes, named, awaited)
+        self._record(info, reads, writes, named, after)
 
     def _execute(
         self, instruction: Instruction, info: SignatureInfo, reads: list[Tile], writes: list[Tile]
@@ -259,7 +271,7 @@ class CoreContext:
         reads: list[Tile],
         writes: list[Tile],
         named: list[Tile],
-        awaited: tuple[int, ...],
+        after: tuple[int, ...],
     ) -> None:
         """Record an executed instruction, or advance in the record that has it already."""
         line = user_line(above=len(("_record", "_run", "issue", "its caller")))
@@ -268,15 +280,15 @@ class CoreContext:
         follower = self._follower
         index = self._issued()
         if follower is None:
-            ordered = self._append(info, line, reads, writes, named, awaited)
+            ordered = self._append(info, line, reads, writes, named, after)
             if self._recorder is not None:
-                self._recorder.note(info, line, reads, writes, named, awaited)
+                self._recorder.note(info, line, reads, writes, named, after)
             if self.peer is not None:
-                waits_for = self._predecessors(index, info.checked, ordered)
+                waits_for = self._earlier(index, info.checked, ordered)
                 self._tell_peer(self.peer, reads, writes, line, waits_for)
-        elif not follower.agrees(info, line, reads, writes, named, awaited):
+        elif not follower.agrees(info, line, reads, writes, named, after):
             self._leave_record()
-            self._append(self._renumbered(info), line, reads, writes, named, awaited)
+            self._append(self._renumbered(info), line, reads, writes, named, after)
         if self.tell is not None and index % _TOLD_EVERY == 0:
             self.tell(index)
 
@@ -287,25 +299,15 @@ class CoreContext:
         reads: list[Tile],
         writes: list[Tile],
         named: list[Tile],
-        awaited: tuple[int, ...],
+        after: tuple[int, ...],
     ) -> list[int]:
-        """Record an instruction with its dependences and schedule; returns the dependences.
-
-        It waits for the instructions that filled its registers, unless they ran on its own engine.
-        """
+        """Record an instruction; returns the instructions that it waits for."""
         program, checked = self.program, info.checked
-        index = len(program.which)
         ordered_by = writes + named if named else writes
-        predecessors = self._dependencies.predecessors(index, checked.engine, reads, ordered_by)
-        if awaited:
-            elsewhere = (i for i in awaited if program.instruction(i).engine is not checked.engine)
-            predecessors.update(elsewhere)
-        ordered = sorted(predecessors)
-        program.append(info.number, ordered, line)
-        program.note_use(index, reads, writes)
-        for observer in self._observers:
-            observer.issued(index, checked, ordered)
-        return ordered
+        before = self._dependencies.before(checked.engine, reads, ordered_by, after, info.states)
+        program.append(info.number, before, line)
+        program.note_use(len(program) - 1, reads, writes)
+        return before.waits_for
 
     def _leave_record(self) -> None:
         """Stop following the record, and record the instructions issued so far anew."""
@@ -314,7 +316,7 @@ class CoreContext:
             raise InternalError("a run left a record that it did not follow")
         self.program, self._signatures = Program(self.core, first_serial=self._first_serial), {}
         for step, reads, writes, named in follower.passed():
-            self._append(self._renumbered(step.info), step.line, reads, writes, named, step.awaited)
+            self._append(self._renumbered(step.info), step.line, reads, writes, named, step.after)
 
     def _renumbered(self, info: SignatureInfo) -> SignatureInfo:
         """A recorded signature's properties, renumbered for this program."""
@@ -325,7 +327,7 @@ class CoreContext:
             self.program.checked.append(own.checked)
         return own
 
-    def _predecessors(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
+    def _earlier(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
         """The instructions before `index`: its dependences, and the last one of its engine."""
         if checked.engine is Engine.dma:
             return ordered

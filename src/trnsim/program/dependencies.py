@@ -1,19 +1,20 @@
 """Dependences between instructions, from the last writer and readers of each part of a storage.
 
 An instruction waits for the writers of what it reads, and for the writers and readers of what it
-overwrites, unless they run on the same compute engine, which executes in order (so matmuls that
-accumulate in one PSUM tile stream without a pause). DMA engines run in parallel and keep no order.
+overwrites. Where these run on its own compute engine, it need not wait, but may not overtake them
+(`Before`), so matmuls that accumulate in one PSUM tile stream without a pause. DMA engines run in
+parallel, so a transfer waits for an earlier one whose bytes it overwrites.
 Parts are disjoint bounding boxes (`memory.Box`), kept in buckets of rows so that a tensor of many
 tiles is not searched as a whole; an access that touches a part only partially splits it. A box may
 be larger than a strided tile, so a strided access may wait for a neighbour that it does not touch.
 
-State private to an engine (`isa.language.declaration.State`) needs no dependences, as the engine
-executes in order. Dependences through registers are found by `program.context`.
+State private to an engine (`isa.language.declaration.State`) orders the instructions that use it.
+Dependences through registers are found by `program.context`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trnsim.isa import Engine
 from trnsim.memory import Box
@@ -21,41 +22,42 @@ from trnsim.memory import Box
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from trnsim.isa.language.declaration import State
     from trnsim.memory import Tile
 
 _NOBODY = -1
 _DMA = Engine.dma
 
 
-class _Part:
-    """A box with its last writer, that one's engine, and its readers since, by engine.
+class Before(NamedTuple):
+    """The earlier instructions that an instruction comes after.
 
-    A compute engine executes in order, so only its last reader is kept; of DMAs all are kept.
+    Attributes:
+        waits_for: those that have to end before it starts.
+        follows: others on its own compute engine, which it may not overtake.
     """
 
-    __slots__ = ("box", "engine", "readers", "writer")
+    waits_for: list[int]
+    follows: list[int]
 
-    def __init__(self, box: Box, writer: int, engine: Engine) -> None:
+
+class _Part:
+    """A box with its last writer and its readers since."""
+
+    __slots__ = ("box", "readers", "writer")
+
+    def __init__(self, box: Box, writer: int) -> None:
         self.box = box
         self.writer = writer
-        self.engine = engine
-        self.readers: dict[Engine, list[int]] = {}
+        self.readers: list[int] = []
 
     def narrow(self, box: Box) -> list[_Part]:
         """Shrink this part to `box`; returns the rest as parts with the same history."""
-        rest = [_Part(piece, self.writer, self.engine) for piece in self.box.without(box)]
+        rest = [_Part(piece, self.writer) for piece in self.box.without(box)]
         for part in rest:
-            part.readers = {engine: indices[:] for engine, indices in self.readers.items()}
+            part.readers = self.readers[:]
         self.box = self.box.within(box)
         return rest
-
-    def wait_for_all(self, engine: Engine, found: set[int]) -> None:
-        """Add to `found` the writer and the readers that an overwriting instruction waits for."""
-        if self.engine is not engine or engine is _DMA:
-            found.add(self.writer)
-        for reader, indices in self.readers.items():
-            if reader is not engine or engine is _DMA:
-                found.update(indices)
 
 
 class _Bucket:
@@ -84,7 +86,7 @@ class _Bucket:
                 self.parts[part.box] = part
         return inside
 
-    def covering(self, box: Box, engine: Engine) -> list[_Part]:
+    def covering(self, box: Box) -> list[_Part]:
         """The parts that make up `box`, which is not itself the box of a part."""
         found = self.read_across.get(box)
         if found is not None:
@@ -92,65 +94,95 @@ class _Bucket:
         found = self.divide(box)
         if sum(part.box.nbytes for part in found) < box.nbytes:
             for piece in box.without_all([part.box for part in found]):
-                part = self.parts[piece] = _Part(piece, _NOBODY, engine)
+                part = self.parts[piece] = _Part(piece, _NOBODY)
                 found.append(part)
         self.read_across[box] = found
         return found
 
 
 class DependencyTable:
-    """Finds the predecessors of each instruction as it is issued.
+    """Finds what each instruction comes after, as it is issued.
 
     Its data about a storage is kept in the storage, and so freed with it.
     """
 
-    def predecessors(
-        self, index: int, engine: Engine, reads: Iterable[Tile], writes: Iterable[Tile]
-    ) -> set[int]:
-        """The earlier instructions that instruction `index` waits for; records its accesses."""
-        found: set[int] = set()
-        for tile in reads:
-            self._read(index, engine, tile, found)
-        for tile in writes:
-            self._write(index, engine, tile, found)
-        found.discard(index)
-        found.discard(_NOBODY)
-        return found
+    def __init__(self) -> None:
+        self._engine_of: list[Engine] = []
+        self._last_use: dict[tuple[Engine, State], int] = {}
 
-    def _read(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
+    def before(
+        self,
+        engine: Engine,
+        reads: Iterable[Tile],
+        writes: Iterable[Tile],
+        after: Iterable[int] = (),
+        states: Iterable[State] = (),
+    ) -> Before:
+        """The instructions that the next one, on `engine`, comes after; records its accesses.
+
+        Args:
+            engine: the engine that executes it.
+            reads: the tiles that it reads.
+            writes: the tiles that it writes.
+            after: further instructions that it comes after.
+            states: the private states of its engine that it uses.
+        """
+        index = len(self._engine_of)
+        needed, replaced = set[int](), set(after)
+        for tile in reads:
+            self._read(index, tile, needed)
+        for tile in writes:
+            self._write(index, tile, replaced)
+        for state in states:
+            replaced.add(self._last_use.get((engine, state), _NOBODY))
+            self._last_use[engine, state] = index
+        self._engine_of.append(engine)
+        replaced -= needed
+        follows: list[int] = []
+        if replaced and engine is not _DMA:
+            engine_of = self._engine_of
+            follows = sorted(
+                i for i in replaced if i >= 0 and engine_of[i] is engine and i != index
+            )
+            replaced.difference_update(follows)
+        needed |= replaced
+        needed.discard(index)
+        needed.discard(_NOBODY)
+        return Before(sorted(needed), follows)
+
+    def _read(self, index: int, tile: Tile, found: set[int]) -> None:
         accesses = tile.storage.accesses
         for number, box in tile.layout.buckets:
             bucket: _Bucket | None = accesses.get((self, number))
             if bucket is None:
                 bucket = accesses[self, number] = _Bucket()
             same = bucket.parts.get(box)
-            for part in bucket.covering(box, engine) if same is None else (same,):
+            for part in bucket.covering(box) if same is None else (same,):
                 found.add(part.writer)
-                if engine is _DMA:
-                    part.readers.setdefault(engine, []).append(index)
-                else:
-                    part.readers[engine] = [index]
+                part.readers.append(index)
 
-    def _write(self, index: int, engine: Engine, tile: Tile, found: set[int]) -> None:
+    def _write(self, index: int, tile: Tile, found: set[int]) -> None:
         accesses = tile.storage.accesses
         for number, box in tile.layout.buckets:
             bucket: _Bucket | None = accesses.get((self, number))
             if bucket is None:
                 bucket = accesses[self, number] = _Bucket()
-                bucket.parts[box] = _Part(box, index, engine)
+                bucket.parts[box] = _Part(box, index)
                 continue
             same = bucket.parts.get(box)
             if same is None:
-                self._write_across(engine, bucket, box, found)
-                bucket.parts[box] = _Part(box, index, engine)
+                self._write_across(bucket, box, found)
+                bucket.parts[box] = _Part(box, index)
                 continue
-            same.wait_for_all(engine, found)
-            same.writer, same.engine = index, engine
+            found.add(same.writer)
+            same.writer = index
             if same.readers:
-                same.readers = {}
+                found.update(same.readers)
+                same.readers = []
 
-    def _write_across(self, engine: Engine, bucket: _Bucket, box: Box, found: set[int]) -> None:
+    def _write_across(self, bucket: _Bucket, box: Box, found: set[int]) -> None:
         """A write to a box that no earlier access had: it replaces the parts it covers."""
         for part in bucket.divide(box):
-            part.wait_for_all(engine, found)
+            found.add(part.writer)
+            found.update(part.readers)
             del bucket.parts[part.box]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.errors import SourceLine
     from trnsim.memory import Storage, Tile
+    from trnsim.program.dependencies import Before
 
 
 _HBM = Memory.HBM
@@ -106,16 +107,20 @@ class Program:
     first_serial: int = field(default_factory=next_serial)
     _waits_for: array[int] = field(default_factory=lambda: array("l"))
     _waits_start: array[int] = field(default_factory=lambda: array("l", [0]))
+    _follows: array[int] = field(default_factory=lambda: array("l"))
+    _follows_start: array[int] = field(default_factory=lambda: array("l", [0]))
     _line_index: dict[SourceLine, int] = field(default_factory=dict["SourceLine", int])
 
     def __len__(self) -> int:
         return len(self.which)
 
-    def append(self, which: int, predecessors: Iterable[int], line: SourceLine | None) -> None:
+    def append(self, which: int, before: Before, line: SourceLine | None) -> None:
         """Append one instruction."""
         self.which.append(which)
-        self._waits_for.extend(predecessors)
+        self._waits_for.extend(before.waits_for)
         self._waits_start.append(len(self._waits_for))
+        self._follows.extend(before.follows)
+        self._follows_start.append(len(self._follows))
         index = -1
         if line is not None:
             index = self._line_index.setdefault(line, len(self.lines))
@@ -132,9 +137,13 @@ class Program:
         line_index = self.line_of[index]
         return None if line_index < 0 else self.lines[line_index]
 
-    def predecessors(self, index: int) -> Sequence[int]:
+    def waits_for(self, index: int) -> Sequence[int]:
         """The instructions that instruction `index` waits for."""
         return self._waits_for[self._waits_start[index] : self._waits_start[index + 1]]
+
+    def follows(self, index: int) -> Sequence[int]:
+        """Further instructions on its engine that instruction `index` may not overtake."""
+        return self._follows[self._follows_start[index] : self._follows_start[index + 1]]
 
     def note_use(self, index: int, reads: Iterable[Tile], writes: Iterable[Tile]) -> None:
         """Extend the live ranges of the storages that instruction `index` accesses."""

@@ -53,7 +53,7 @@ class Step(NamedTuple):
             that it names without accessing them.
         reads: number of tiles that it reads.
         writes: number of tiles that it writes.
-        awaited: the instructions that filled the registers it reads.
+        after: the instructions that filled its registers, or that `nl.no_reorder` puts before it.
     """
 
     info: SignatureInfo
@@ -61,7 +61,7 @@ class Step(NamedTuple):
     touches: tuple[TileRef, ...]
     reads: int
     writes: int
-    awaited: tuple[int, ...]
+    after: tuple[int, ...]
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Recorder:
         reads: list[Tile],
         writes: list[Tile],
         named: list[Tile],
-        awaited: tuple[int, ...],
+        after: tuple[int, ...],
     ) -> None:
         """Add an issued instruction to the record."""
         if self.record is None:
@@ -116,7 +116,7 @@ class Recorder:
             self.record = None
             return
         touches = tuple(map(self._touch, [*reads, *writes, *named]))
-        self.record.steps.append(Step(info, line, touches, len(reads), len(writes), awaited))
+        self.record.steps.append(Step(info, line, touches, len(reads), len(writes), after))
 
     def _touch(self, tile: Tile) -> TileRef:
         return TileRef(self._number(tile.storage), tile.layout, tile.dtype, tile.pattern)
@@ -156,14 +156,14 @@ class Follower:
         reads: list[Tile],
         writes: list[Tile],
         named: list[Tile],
-        awaited: tuple[int, ...],
+        after: tuple[int, ...],
     ) -> bool:
         """Whether this is the record's next instruction; if so, advance past it."""
         steps, position = self.record.steps, self.position
         if position == len(steps) or not self._are_inputs_alike:
             return False
         step = steps[position]
-        is_alike = step.info is info and step.awaited == awaited
+        is_alike = step.info is info and step.after == after
         if not is_alike or (step.line is not line and step.line != line):
             return False
         tiles = [*reads, *writes, *named] if named else reads + writes

@@ -10,6 +10,7 @@ from trnsim.isa import Instruction
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
+    from trnsim.isa.language.declaration import State
     from trnsim.program.program import Checked
 
 
@@ -28,6 +29,7 @@ class SignatureInfo:
         written: likewise of the operands that are written.
         reads_registers: whether the instructions may read registers.
         writes_registers: whether they fill any.
+        states: the state of their engine that they use.
     """
 
     signature: tuple[object, ...]
@@ -40,6 +42,7 @@ class SignatureInfo:
     written: tuple[str, ...]
     reads_registers: bool
     writes_registers: bool
+    states: tuple[State, ...]
 
     def accesses(self, instruction: Instruction) -> tuple[list[Tile], list[Tile]]:
         """The tiles that `instruction`, which has this signature, reads and writes."""
@@ -74,4 +77,5 @@ def signature_info(
         written=tuple(name for name, _, changes in tiles if changes),
         reads_registers=has_index or "read" in made.registers.values(),
         writes_registers="write" in made.registers.values(),
+        states=instruction.private_state(),
     )

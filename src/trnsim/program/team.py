@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from trnsim.memory import SharedTensors
-from trnsim.program.context import CoreContext, LoopObserver, Observer, Peer, issuing_to
+from trnsim.program.context import CoreContext, LoopObserver, Peer, issuing_to
 from trnsim.program.lockstep import Lockstep, Meetings
 
 if TYPE_CHECKING:
@@ -43,33 +43,30 @@ class Team:
     def __init__(
         self,
         core: NeuronCore,
-        observers: Sequence[Observer],
+        cores: int = 1,
         *,
         has_values: bool = True,
         watcher: SharedMemoryObserver | None = None,
         loops: Sequence[LoopObserver] | None = None,
         call: Call | None = None,
     ) -> None:
-        """One core per observer, each with its loop watcher; several cores need a `watcher`.
+        """That many cores, each with its loop watcher; several cores need a `watcher`.
 
         A single core may have a `call`, to follow the record of an earlier one.
         """
-        loops_of: Sequence[LoopObserver | None] = loops or (None,) * len(observers)
-        self._lockstep = Lockstep(len(observers))
+        loops_of: Sequence[LoopObserver | None] = loops or (None,) * cores
+        self._lockstep = Lockstep(cores)
         self._call = call
         shared = SharedTensors()
         self.contexts: list[CoreContext] = []
         if watcher is None:
-            (only,) = observers
-            self.contexts = [
-                CoreContext(core, has_values=has_values, observers=(only,), loops=loops_of[0])
-            ]
+            self.contexts = [CoreContext(core, has_values=has_values, loops=loops_of[0])]
             return
         meetings = Meetings(self._lockstep, watcher.meets)
-        for rank, observer in enumerate(observers):
+        for rank in range(cores):
             peer = Peer(
                 rank,
-                len(observers),
+                cores,
                 meetings.link(rank),
                 self._lockstep.hand_over,
                 watcher.accessed,
@@ -78,7 +75,6 @@ class Team:
             context = CoreContext(
                 core,
                 has_values=has_values,
-                observers=(observer,),
                 peer=peer,
                 loops=loops_of[rank],
             )

@@ -1,7 +1,19 @@
 """Estimated time: from a program to its timeline, with an uncertainty interval."""
 
-from trnsim.timing.compiler_policy import Policy
-from trnsim.timing.schedule import Scheduler, replay, replay_together
-from trnsim.timing.timeline import Span, Timeline
+from trnsim.timing.compiler_policy import Policy, policy_of
+from trnsim.timing.order import Order, choose
+from trnsim.timing.schedule import Placement, Schedule, replay
+from trnsim.timing.timeline import Span, Timeline, timelines
 
-__all__ = ["Policy", "Scheduler", "Span", "Timeline", "replay", "replay_together"]
+__all__ = [
+    "Order",
+    "Placement",
+    "Policy",
+    "Schedule",
+    "Span",
+    "Timeline",
+    "choose",
+    "policy_of",
+    "replay",
+    "timelines",
+]

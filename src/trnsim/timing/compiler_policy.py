@@ -3,27 +3,54 @@
 The compiler orders the instructions of an engine, places buffers and picks DMA queues. How it does
 so is not public, so the schedule makes these choices:
 
-- Each compute engine takes its instructions in the order in which the kernel issues them.
+- `order`: an engine takes the earliest of the next few instructions that is ready (`compiler`), or
+  its instructions in the order in which the kernel issues them (`issued`).
+- A transfer starts as soon as it is ready and the DMA engines are free, whatever was issued before.
 - A tensor without an address lies alone: no transfer waits for a buffer that another tensor left.
-- Queues are picked so that no transfer waits behind one that is not ready (`transfers_overtake`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.isa import Engine
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The choices that a caller can change.
+    """How far instructions overtake others.
 
     Attributes:
-        transfers_overtake: whether a transfer that is ready starts before earlier-issued ones that
-            are not; otherwise all go through one queue in the order of issue.
+        name: its name.
+        ahead: how many instructions of a compute engine the schedule chooses from: those next in
+            the order of issue.
     """
 
-    transfers_overtake: bool = True
+    name: str
+    ahead: int
+
+    def window(self, engine: Engine) -> float:
+        """The number of instructions of `engine` that the next one is chosen from."""
+        return inf if engine is Engine.dma else self.ahead
 
 
-DEFAULT: Final = Policy()
+POLICIES: Final = {policy.name: policy for policy in (Policy("compiler", 64), Policy("issued", 1))}
+DEFAULT: Final = POLICIES["compiler"]
+
+
+def policy_of(order: str) -> Policy:
+    """The policy called `order`.
+
+    Raises:
+        BadInput: for any other name.
+    """
+    if order not in POLICIES:
+        raise BadInput(
+            f"order {order!r} is not known; legal: {', '.join(POLICIES)}",
+            fix="leave it out to time instructions as AWS's compiler might order them",
+            source="trnsim.run",
+        )
+    return POLICIES[order]

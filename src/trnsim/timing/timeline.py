@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trnsim.facts import Evidence, Interval
 from trnsim.isa import Engine
-from trnsim.timing.schedule import WAITED_FOR_NOTHING, Scheduler, replay_together
+from trnsim.timing.compiler_policy import DEFAULT, Policy
+from trnsim.timing.order import Order, choose
+from trnsim.timing.schedule import (
+    WAITED_FOR_NOTHING,
+    Placement,
+    Schedule,
+    alone,
+    device_times_s,
+    replay,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from trnsim.errors import SourceLine
     from trnsim.facts import Fact
@@ -52,11 +62,15 @@ class Span:
 class Timeline:
     """The times of all instructions of one program."""
 
-    def __init__(self, program: Program, schedule: Scheduler, team: Sequence[Program] = ()) -> None:
-        """The timeline of `program`; `team` has the programs of all cores that ran with it."""
-        self.program = program
+    def __init__(
+        self, programs: Sequence[Program], rank: int, schedule: Schedule, order: Order
+    ) -> None:
+        """The timeline of core `rank` of those that ran `programs` together."""
+        self.program = programs[rank]
+        self.order = order
+        self._programs = programs
+        self._rank = rank
         self._schedule = schedule
-        self._team = team or (program,)
 
     def __len__(self) -> int:
         return len(self.program)
@@ -69,7 +83,7 @@ class Timeline:
     @property
     def device_time_s(self) -> float:
         """From the first instruction to the last result."""
-        return max(self._schedule.end_s, default=0.0)
+        return self._schedule.device_time_s
 
     @property
     def total_time_s(self) -> float:
@@ -112,7 +126,7 @@ class Timeline:
 
         Times are seconds; each ramp is divided into `parts`.
         """
-        return self._schedule.limit.steps(parts)
+        return self.order.limits[self._rank].steps(parts)
 
     def critical_path(self) -> list[int]:
         """The critical path: instructions that each waited for the one before, first to last."""
@@ -127,21 +141,31 @@ class Timeline:
     def interval(self) -> Interval:
         """P10, P50 and P90 of the total time, from the spread of every rate of the core.
 
-        The program is scheduled again with rates drawn from a lognormal around each fact (seeded;
-        33 draws, fewer for long programs): the spread due to the inputs. The core's
-        `unmodelled_factor` adds the spread due to what the model leaves out.
+        The program is scheduled again, in the same order, with rates drawn from a lognormal around
+        each fact (seeded; 33 draws, fewer for long programs): the spread due to the inputs. The
+        core's `unmodelled_factor` adds the spread due to what the model leaves out.
         """
-        program = self.program
-        rank = next(rank for rank, other in enumerate(self._team) if other is program)
         samples = max(5, min(_SAMPLES, _MAX_SAMPLED_INSTRUCTIONS // max(len(self), 1)))
-        times: list[float] = []
-        for draw in range(samples):
-            core = program.core.sampled(draw)
-            together = replay_together(self._team, core)
-            device_s = max(together[rank].end_s, default=0.0)
-            times.append(core.launch_s + device_s * core.unmodelled_factor)
-        p10, p50, p90 = np.percentile(times, [10, 50, 90])
+        cores = [self.program.core.sampled(draw) for draw in range(samples)]
+        device_s = device_times_s(self._programs, cores, self.order, self._rank)
+        launches_s = np.array([float(core.launch_s) for core in cores])
+        factors = np.array([float(core.unmodelled_factor) for core in cores])
+        p10, p50, p90 = np.percentile(launches_s + device_s * factors, [10, 50, 90])
         return Interval(float(p10), float(p50), float(p90))
+
+    def device_time_if_s(self, placement: Callable[[int], Placement]) -> float:
+        """`undisturbed_s` with instruction i placed by `placement(i)`, in the same order."""
+        program = self.program
+        return alone(program, program.core, self.order, self._rank, placement).device_time_s
+
+    @cached_property
+    def undisturbed_s(self) -> float:
+        """The device time if the core's neighbours made it wait at no meeting."""
+        program = self.program
+        if len(self._programs) == 1:
+            return self.device_time_s
+        recorded = [Placement(checked.engine, checked.cost) for checked in program.checked]
+        return self.device_time_if_s(lambda index: recorded[program.which[index]])
 
     def facts(self) -> dict[Evidence, list[tuple[str, Fact]]]:
         """The facts on which the estimate rests: those of the core, by kind."""
@@ -149,3 +173,11 @@ class Timeline:
         for name, fact in self.program.core.facts().items():
             by_kind[fact.provenance.kind].append((name, fact))
         return by_kind
+
+
+def timelines(programs: Sequence[Program], policy: Policy = DEFAULT) -> tuple[Timeline, ...]:
+    """The timelines of cores that ran one kernel, by rank, in the order that `policy` chooses."""
+    core = programs[0].core
+    order = choose(programs, core, policy)
+    schedules = replay(programs, core, order)
+    return tuple(Timeline(programs, rank, one, order) for rank, one in enumerate(schedules))

@@ -257,7 +257,7 @@ def test_a_deep_copy_of_what_names_a_register_names_the_same_one():
 
 def waits(work, index):
     """The opcodes of the instructions that instruction `index` waits for, by their places."""
-    return {i: work.program.instruction(i).opcode for i in work.program.predecessors(index)}
+    return {i: work.program.instruction(i).opcode for i in work.program.waits_for(index)}
 
 
 def loaded(work, value=1):
@@ -355,8 +355,8 @@ def test_a_transfer_waits_for_the_register_that_says_where_it_lies(random, numer
     copies = [i for i, opcode in enumerate(opcodes) if opcode == "dma_copy"]
     assert len(loads) == len(copies) == len(rows)
     for load, copy_ in zip(loads, copies, strict=True):
-        assert list(run.program.predecessors(copy_)) == [load]
-        assert list(run.program.predecessors(load)) == []
+        assert list(run.program.waits_for(copy_)) == [load]
+        assert list(run.program.waits_for(load)) == []
     if numerics:
         np.testing.assert_array_equal(run.outputs, a[rows])
 
@@ -384,4 +384,4 @@ def test_a_while_loop_passes_on_who_filled_its_condition(random):
     program = run.program
     opcodes = [program.instruction(i).opcode for i in range(len(program))]
     load, copied = opcodes.index("register_load"), len(opcodes) - opcodes[::-1].index("dma_copy")
-    assert load in program.predecessors(copied - 1)
+    assert load in program.waits_for(copied - 1)

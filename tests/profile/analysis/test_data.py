@@ -13,7 +13,7 @@ def test_spans_are_columns_that_agree_with_the_timeline(timeline, ran):
     assert columns["busy"][3] == round((span.busy_until_s - span.start_s) * 1e9, 2)
     assert columns["waited_for"][3] == span.waited_for
     first, last = columns["waits_from"][3:5]
-    assert columns["waits"][first:last] == list(timeline.program.predecessors(3))
+    assert columns["waits"][first:last] == list(timeline.program.waits_for(3))
 
 
 def test_operands_show_what_differs_from_its_default(timeline, ran):

@@ -5,7 +5,7 @@ def test_waits_are_the_programs_dependences(timeline):
     found = waits(timeline.program)
     for index in range(len(timeline)):
         earlier = found.earlier[found.later == index].tolist()
-        assert earlier == list(timeline.program.predecessors(index))
+        assert earlier == list(timeline.program.waits_for(index))
 
 
 def test_an_update_is_made_once_for_each_engine_that_waits(kernel):

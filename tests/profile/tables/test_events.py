@@ -40,7 +40,7 @@ def test_the_tensor_engines_ramp_is_in_steps_up_to_full(timeline):
 def test_flows_are_dependences_with_the_gap_between(timeline):
     table = events.flows(Core(timeline, 0))
     edges = list(zip(table["in_id"], table["out_id"], strict=True))
-    expected = [(j, i) for i in range(len(timeline)) for j in timeline.program.predecessors(i)]
+    expected = [(j, i) for i in range(len(timeline)) for j in timeline.program.waits_for(i)]
     assert edges == expected
     assert set(table["in_table"]) == {"dma_block", "instruction"}
     # A semaphore lies between engines.

@@ -19,6 +19,7 @@ from trnsim.isa.language.declaration import (
     CHANGES,
     LOOKS,
     Operand,
+    State,
     StateUse,
     names,
     reads,
@@ -268,6 +269,15 @@ class Instruction:
         else:
             left = spread_over_results(self, tile, flags)
         return left if any(known.any() for _, known in left) else None
+
+    def private_state(self) -> tuple[State, ...]:
+        """The state of its engine alone that it uses: what orders it among others of the engine."""
+        is_idle = getattr(self, "reduce_cmd", None) is ReduceCmd.idle
+        return tuple(
+            use.state
+            for use in self.state
+            if use.state is State.generators or (use.state is State.accumulators and not is_idle)
+        )
 
     def result(self) -> object:
         """The return value of the function in nki.isa: None, unless it makes a register."""

@@ -8,7 +8,7 @@ Source: nki.language.dynamic_range, fori_loop, while_loop, no_reorder.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -116,13 +116,14 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
 
 @contextmanager
 def no_reorder() -> Generator[None]:
-    """Instructions inside run in program order, as they always do here.
+    """Instructions inside are timed in program order, whatever the order policy.
 
     Device loops are refused inside.
     """
     token = _is_ordered.set(True)
     try:
-        yield
+        with current_core().in_order() if has_current_core() else nullcontext():
+            yield
     finally:
         _is_ordered.reset(token)
 

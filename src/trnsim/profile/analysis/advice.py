@@ -16,8 +16,8 @@ import numpy as np
 
 from trnsim.isa import Engine
 from trnsim.profile.analysis import what_if
-from trnsim.profile.analysis.what_if import Placement
 from trnsim.profile.units import bytes_text, percent_text, time_text
+from trnsim.timing import Placement
 from trnsim.timing.occupancy import Columns, Integers, columns, critical_steps
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Examination:
         self.timeline = timeline
         self.program = timeline.program
         self.core = timeline.program.core
-        self.device_time_s = timeline.device_time_s
+        self.device_time_s = timeline.undisturbed_s
 
     @cached_property
     def spans(self) -> Columns:
@@ -109,7 +109,7 @@ class Examination:
         for which, placement in changed.items():
             placements[which] = placement
         which_of = self.program.which
-        return what_if.device_time_s(self.program, lambda index: placements[which_of[index]])
+        return self.timeline.device_time_if_s(lambda index: placements[which_of[index]])
 
     def costliest_line(self, indices: Integers) -> SourceLine | None:
         """The line whose instructions among `indices` take longest, latency included."""
@@ -300,9 +300,7 @@ def _shared_with(examined: Examination, busiest: Engine, other: Engine) -> Repai
         "name": f"nisa.engine.{other.name}",
     }
     affected = examined.issued(list(elsewhere))
-    return Repair(
-        affected, what_if.device_time_s(examined.program, placements.__getitem__), figures
-    )
+    return Repair(affected, examined.timeline.device_time_if_s(placements.__getitem__), figures)
 
 
 def _serial_chain(examined: Examination, threshold_share: float) -> Repair | None:

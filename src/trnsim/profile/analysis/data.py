@@ -130,7 +130,7 @@ def _column_ns(times_s: Seconds) -> list[float]:
 def _spans(timeline: Timeline) -> Data:
     """One list a property; the predecessors of i are waits[waits_from[i]:waits_from[i + 1]]."""
     spans, program = columns(timeline), timeline.program
-    waits = [program.predecessors(index) for index in range(len(program))]
+    waits = [program.waits_for(index) for index in range(len(program))]
     return {
         "start": _column_ns(spans.start_s),
         "busy": _column_ns(spans.busy_until_s - spans.start_s),

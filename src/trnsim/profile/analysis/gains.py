@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.profile.analysis import what_if
-from trnsim.profile.analysis.what_if import Placement
 from trnsim.profile.measures.lines import time_by_line
+from trnsim.timing import Placement
 
 if TYPE_CHECKING:
     from trnsim.errors import SourceLine
@@ -42,8 +42,7 @@ class Gain:
 def gains(timeline: Timeline) -> list[Gain]:
     """Gains of each busy engine twice as fast and of each costly line at no cost, largest first.
 
-    Changes without a gain are left out; one may even cost time, where the Tensor Engine slows down
-    in a longer pause.
+    Changes without a gain are left out.
     """
     if not len(timeline):
         return []
@@ -65,10 +64,10 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
         Placement(engine, replace(cost, interval_s=0.0, latency_s=0.0)) for engine, cost in recorded
     ]
     which, line_of = program.which, program.line_of
-    time_s = what_if.device_time_s(
-        program, lambda i: (free if line_of[i] == own else recorded)[which[i]]
+    time_s = timeline.device_time_if_s(
+        lambda i: (free if line_of[i] == own else recorded)[which[i]]
     )
-    return Gain(f"{line} for nothing", line, timeline.device_time_s - time_s)
+    return Gain(f"{line} for nothing", line, timeline.undisturbed_s - time_s)
 
 
 def _faster(timeline: Timeline, faster: Engine) -> Gain:
@@ -80,5 +79,5 @@ def _faster(timeline: Timeline, faster: Engine) -> Gain:
         else Placement(engine, cost)
         for engine, cost in what_if.recorded(program)
     ]
-    time_s = what_if.device_time_s(program, lambda i: placements[program.which[i]])
-    return Gain(f"{faster.label} twice as fast", None, timeline.device_time_s - time_s)
+    time_s = timeline.device_time_if_s(lambda i: placements[program.which[i]])
+    return Gain(f"{faster.label} twice as fast", None, timeline.undisturbed_s - time_s)

@@ -6,35 +6,18 @@ instruction computes. Then the whole program is scheduled again with the new cos
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from trnsim.dtypes import BFLOAT16, FLOAT32
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Cost, Engine, Instruction
 from trnsim.memory import AccessPattern, Memory, Storage, Tile
-from trnsim.timing import Scheduler
+from trnsim.timing import Placement
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.program import Program
-
-
-class Placement(NamedTuple):
-    """The engine that executes an instruction, and its cost."""
-
-    engine: Engine
-    cost: Cost
-
-
-def device_time_s(program: Program, place: Callable[[int], Placement]) -> float:
-    """The program's device time when instruction i has the placement `place(i)`."""
-    scheduler = Scheduler(program.core)
-    for index in range(len(program)):
-        engine, cost = place(index)
-        scheduler.place(index, engine, cost, program.predecessors(index))
-    return max(scheduler.end_s, default=0.0)
 
 
 def recorded(program: Program) -> list[Placement]:

@@ -25,8 +25,8 @@ class Waits(NamedTuple):
 
 def waits(program: Program) -> Waits:
     """Every dependence of the program."""
-    counts = [len(program.predecessors(index)) for index in range(len(program))]
-    earlier = [found for index in range(len(program)) for found in program.predecessors(index)]
+    counts = [len(program.waits_for(index)) for index in range(len(program))]
+    earlier = [found for index in range(len(program)) for found in program.waits_for(index)]
     return Waits(np.array(earlier, np.int64), np.repeat(np.arange(len(program)), counts))
 
 

@@ -1,0 +1,262 @@
+"""Orders: the sequence in which the instructions of a launch start, chosen once.
+
+AWS's compiler schedules a kernel: it may start an instruction before an earlier one of the same
+engine that has to wait, unless `nl.no_reorder` forbids it. How it chooses is not public. `choose`
+is a list scheduler: time goes forward, and each engine takes the earliest instruction of its window
+that is ready. The window is bounded, because instructions that run ahead occupy memory.
+
+The order is chosen with the nominal constants and kept for every other set of constants (intervals,
+hypothetical changes): a schedule in a kept order never becomes longer by faster hardware.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING
+
+from trnsim.errors import InternalError
+from trnsim.isa import Engine
+from trnsim.isa.language.meeting import group_of
+from trnsim.timing.compiler_policy import DEFAULT, Policy
+from trnsim.timing.throttle import UtilizationLimit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.arch import NeuronCore
+    from trnsim.isa.language.meeting import Meeting
+    from trnsim.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order in which the instructions of all cores of a launch start.
+
+    Attributes:
+        policy: how it was chosen.
+        ranks: for each step, the core.
+        indices: for each step, the instruction.
+        together: for each step, how many steps from it on start at once: the members of a meeting;
+            1 elsewhere.
+        stretches: for each core and instruction, by how much the Tensor Engine's utilization limit
+            lengthens its interval.
+        limits: for each core, that limit over time.
+    """
+
+    policy: Policy
+    ranks: array[int]
+    indices: array[int]
+    together: array[int]
+    stretches: list[array[float]]
+    limits: list[UtilizationLimit]
+
+
+def choose(programs: Sequence[Program], core: NeuronCore, policy: Policy = DEFAULT) -> Order:
+    """The order in which `policy` starts the instructions of cores that run one kernel.
+
+    Args:
+        programs: the programs of all cores of the launch, by rank.
+        core: the NeuronCore whose constants are used.
+        policy: how far an instruction may overtake others.
+    """
+    return _ListScheduler(programs, core, policy).run()
+
+
+class _Queue:
+    """The instructions of one engine that have not started.
+
+    Attributes:
+        engine: the engine.
+        free_s: when it has nothing to do.
+        entered: the number of its instructions that have been in the window.
+        started: the number of those that have started.
+        soon: (time, instruction) of those whose predecessors have all started, a heap.
+        now: those that are ready at `free_s` or before the present, a heap.
+    """
+
+    __slots__ = ("engine", "free_s", "members", "now", "soon", "started", "window")
+
+    def __init__(self, engine: Engine, window: float) -> None:
+        self.engine = engine
+        self.free_s = 0.0
+        self.window = window
+        self.members: list[int] = []
+        self.started = 0
+        self.soon: list[tuple[float, int]] = []
+        self.now: list[int] = []
+
+    def next_s(self) -> float:
+        """The time at which it can start an instruction; infinite where none is ready."""
+        if self.now:
+            return self.free_s
+        if self.soon:
+            return max(self.free_s, self.soon[0][0])
+        return inf
+
+    def take(self, time_s: float) -> int:
+        """Remove the earliest instruction that is ready at `time_s`."""
+        soon, now = self.soon, self.now
+        while soon and soon[0][0] <= time_s:
+            heappush(now, heappop(soon)[1])
+        return heappop(now)
+
+
+class _Core:
+    """One core's instructions while their order is chosen."""
+
+    def __init__(self, rank: int, program: Program, core: NeuronCore, policy: Policy) -> None:
+        self.program = program
+        self.semaphore_s = float(core.engine_semaphore_s)
+        self.engines = [checked.engine for checked in program.checked]
+        self.costs = [checked.instruction.price(core, checked.dims) for checked in program.checked]
+        self.meetings = [checked.instruction.meeting(rank) for checked in program.checked]
+        self.limit = UtilizationLimit(core)
+        count = len(program)
+        self.stretch = array("d", [1.0]) * count
+        self.end_s = array("d", [0.0]) * count
+        self.queues = {
+            engine: _Queue(engine, policy.window(engine)) for engine in dict.fromkeys(self.engines)
+        }
+        self.port_s: dict[object, float] = {}
+        # An instruction is ready once it is in its engine's window and its last predecessor starts.
+        self._missing = array("l", [0]) * count
+        self._ready_s = array("d", [0.0]) * count
+        self._waiters: dict[int, list[int]] = {}
+        self._followers: dict[int, list[int]] = {}
+        self._place = array("l", [0]) * count
+        self._last_meeting = -1
+        self._enter_all()
+
+    def _enter_all(self) -> None:
+        """Take in all instructions; those without predecessors are ready."""
+        program, waiters, followers = self.program, self._waiters, self._followers
+        for index, which in enumerate(program.which):
+            waits_for, follows = program.waits_for(index), program.follows(index)
+            self._missing[index] = len(waits_for) + len(follows)
+            for before in waits_for:
+                waiters.setdefault(before, []).append(index)
+            for before in follows:
+                followers.setdefault(before, []).append(index)
+            if self.meetings[which] is not None:  # meetings keep their order
+                if self._last_meeting >= 0:
+                    self._missing[index] += 1
+                    waiters.setdefault(self._last_meeting, []).append(index)
+                self._last_meeting = index
+            members = self.queues[self.engines[which]].members
+            self._place[index] = len(members)
+            members.append(index)
+        for queue in self.queues.values():
+            for index in queue.members[: int(min(queue.window, len(queue.members)))]:
+                if not self._missing[index]:
+                    heappush(queue.soon, (0.0, index))
+
+    def started(self, index: int, busy_until_s: float) -> None:
+        """Instruction `index` occupies its engine until `busy_until_s`."""
+        which_of = self.program.which
+        which = which_of[index]
+        engine = self.engines[which]
+        end_s = busy_until_s + self.costs[which].latency_s
+        self.end_s[index] = end_s
+        queue = self.queues[engine]
+        queue.free_s = busy_until_s
+        queue.started += 1
+        last = queue.started + queue.window - 1
+        if last < len(queue.members):
+            entering = queue.members[int(last)]
+            if not self._missing[entering]:
+                heappush(queue.soon, (self._ready_s[entering], entering))
+        for later in self._followers.pop(index, ()):
+            self._met(later, 0.0)
+        other_s = end_s + self.semaphore_s
+        for later in self._waiters.pop(index, ()):
+            self._met(later, end_s if self.engines[which_of[later]] is engine else other_s)
+
+    def _met(self, later: int, ready_s: float) -> None:
+        """One of the instructions that `later` comes after lets it start at `ready_s`."""
+        ready_s = self._ready_s[later] = max(ready_s, self._ready_s[later])
+        self._missing[later] -= 1
+        if not self._missing[later]:
+            queue = self.queues[self.engines[self.program.which[later]]]
+            if self._place[later] < queue.started + queue.window:
+                heappush(queue.soon, (ready_s, later))
+
+
+class _ListScheduler:
+    """Starts the instructions of all cores, earliest first."""
+
+    def __init__(self, programs: Sequence[Program], core: NeuronCore, policy: Policy) -> None:
+        self._policy = policy
+        self._cores = [_Core(rank, p, core, policy) for rank, p in enumerate(programs)]
+        self._ranks = array("b")
+        self._indices = array("l")
+        self._together = array("b")
+        self._waiting: dict[int, Meeting] = {}
+        self._met: dict[int, int] = {}
+
+    def run(self) -> Order:
+        """Start every instruction."""
+        queues = [(rank, q) for rank, one in enumerate(self._cores) for q in one.queues.values()]
+        left = sum(len(one.program) for one in self._cores)
+        while left:
+            time_s, rank, queue = inf, 0, None
+            for other_rank, other in queues:
+                next_s = other.next_s()
+                if next_s < time_s:
+                    time_s, rank, queue = next_s, other_rank, other
+            if queue is None:
+                raise InternalError(f"cores wait for others for ever: {self._waiting}")
+            left -= self._start(rank, queue.take(time_s), time_s)
+        cores = self._cores
+        return Order(
+            self._policy,
+            self._ranks,
+            self._indices,
+            self._together,
+            [one.stretch for one in cores],
+            [one.limit for one in cores],
+        )
+
+    def _start(self, rank: int, index: int, time_s: float) -> int:
+        """Start an instruction, or its group if that is complete; returns how many started."""
+        one = self._cores[rank]
+        which = one.program.which[index]
+        meeting = one.meetings[which]
+        if meeting is None:
+            self._place(rank, index, time_s, 1)
+            return 1
+        self._waiting[rank], self._met[rank] = meeting, index
+        group, missing = group_of(rank, self._waiting)
+        if missing is not None:
+            return 0
+        members = [(other, self._met.pop(other)) for other in group]
+        starts_s = [self._cores[r].queues[self._engine(r, i)].free_s for r, i in members]
+        for place, (other, at) in enumerate(members):
+            del self._waiting[other]
+            self._place(other, at, max(time_s, *starts_s), len(members) if place == 0 else 0)
+        return len(members)
+
+    def _engine(self, rank: int, index: int) -> Engine:
+        one = self._cores[rank]
+        return one.engines[one.program.which[index]]
+
+    def _place(self, rank: int, index: int, start_s: float, together: int) -> None:
+        one = self._cores[rank]
+        which = one.program.which[index]
+        cost = one.costs[which]
+        taken_s = cost.interval_s
+        for port in cost.ports:
+            start_s = max(start_s, one.port_s.get(port, 0.0))
+        if one.engines[which] is Engine.tensor and taken_s:
+            limited_s = one.limit.work(start_s, taken_s)
+            one.stretch[index] = limited_s / taken_s
+            taken_s = limited_s
+        busy_until_s = start_s + taken_s
+        for port in cost.ports:
+            one.port_s[port] = busy_until_s
+        self._ranks.append(rank)
+        self._indices.append(index)
+        self._together.append(together)
+        one.started(index, busy_until_s)
