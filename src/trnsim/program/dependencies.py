@@ -14,6 +14,7 @@ Dependences through registers are found by `program.context`.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
 from trnsim.isa import Engine
@@ -69,21 +70,38 @@ class _Bucket:
             dropped when the parts change.
     """
 
-    __slots__ = ("parts", "read_across")
+    __slots__ = ("_by_byte", "_widest", "parts", "read_across")
 
     def __init__(self) -> None:
         self.parts: dict[Box, _Part] = {}
         self.read_across: dict[Box, list[_Part]] = {}
+        # Boxes by their first byte: a large memory with many tiles is not searched as a whole.
+        self._by_byte: list[tuple[int, Box]] = []
+        self._widest = 0
+
+    def add(self, box: Box, writer: int) -> _Part:
+        """A new part, which overlaps no other."""
+        part = self.parts[box] = _Part(box, writer)
+        self._note(box)
+        return part
+
+    def remove(self, box: Box) -> None:
+        """Remove the part with this box."""
+        del self.parts[box]
+        del self._by_byte[bisect_left(self._by_byte, (box.first_byte, box))]
 
     def divide(self, box: Box) -> list[_Part]:
         """The parts that overlap `box`, split where they reach beyond it."""
         self.read_across.clear()
-        inside = [part for part in self.parts.values() if part.box.overlaps(box)]
+        inside = [self.parts[found] for found in self._near(box) if found.overlaps(box)]
         for part in inside:
             if not box.contains(part.box):
-                del self.parts[part.box]
-                self.parts.update({piece.box: piece for piece in part.narrow(box)})
+                self.remove(part.box)
+                for piece in part.narrow(box):
+                    self.parts[piece.box] = piece
+                    self._note(piece.box)
                 self.parts[part.box] = part
+                self._note(part.box)
         return inside
 
     def covering(self, box: Box) -> list[_Part]:
@@ -93,11 +111,21 @@ class _Bucket:
             return found
         found = self.divide(box)
         if sum(part.box.nbytes for part in found) < box.nbytes:
-            for piece in box.without_all([part.box for part in found]):
-                part = self.parts[piece] = _Part(piece, _NOBODY)
-                found.append(part)
+            found += [
+                self.add(piece, _NOBODY) for piece in box.without_all([p.box for p in found])
+            ]
         self.read_across[box] = found
         return found
+
+    def _note(self, box: Box) -> None:
+        insort(self._by_byte, (box.first_byte, box))
+        self._widest = max(self._widest, box.last_byte - box.first_byte)
+
+    def _near(self, box: Box) -> list[Box]:
+        """The boxes that may overlap `box`."""
+        first = bisect_left(self._by_byte, (box.first_byte - self._widest,))
+        last = bisect_left(self._by_byte, (box.last_byte + 1,))
+        return [found for _, found in self._by_byte[first:last]]
 
 
 class DependencyTable:
@@ -167,12 +195,12 @@ class DependencyTable:
             bucket: _Bucket | None = accesses.get((self, number))
             if bucket is None:
                 bucket = accesses[self, number] = _Bucket()
-                bucket.parts[box] = _Part(box, index)
+                bucket.add(box, index)
                 continue
             same = bucket.parts.get(box)
             if same is None:
                 self._write_across(bucket, box, found)
-                bucket.parts[box] = _Part(box, index)
+                bucket.add(box, index)
                 continue
             found.add(same.writer)
             same.writer = index
@@ -185,4 +213,4 @@ class DependencyTable:
         for part in bucket.divide(box):
             found.add(part.writer)
             found.update(part.readers)
-            del bucket.parts[part.box]
+            bucket.remove(part.box)
