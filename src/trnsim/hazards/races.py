@@ -29,12 +29,43 @@ _NOT_JUDGED = ": whether the bytes are equal could not be judged, as the run has
 
 
 class _Shadow:
-    """Per byte of a storage and core: ticks of the last read and write, and the byte written."""
+    """Per byte of a storage and core: ticks of the last read and write, and the byte written.
+
+    Most tensors, such as weights, are only read: their reads are kept as a list until one is
+    written.
+
+    Attributes:
+        is_written: whether a core has written to it.
+    """
 
     def __init__(self, nbytes: int, cores: int) -> None:
+        self.is_written = False
         self.reads = [ByteMap(nbytes, np.int32) for _ in range(cores)]
         self.writes = [ByteMap(nbytes, np.int32) for _ in range(cores)]
         self._values: list[Array | None] = [None] * cores
+        self._early: list[tuple[int, Tile, int]] = []
+
+    def note_read(self, core: int, tile: Tile, tick: int) -> None:
+        """Note that `core` reads `tile` at `tick`."""
+        if self.is_written or tile.index is not None:
+            self._mark(self.reads, core, tile, tick)
+        else:
+            self._early.append((core, tile, tick))
+
+    def note_write(self, core: int, tile: Tile, tick: int) -> None:
+        """Note that `core` writes `tile` at `tick`."""
+        self._mark(self.writes, core, tile, tick)
+        self.keep(core, tile)
+
+    def begin_writes(self) -> None:
+        """Make the maps complete, for the first write."""
+        self.is_written = True
+        for core, tile, tick in self._early:
+            self._mark(self.reads, core, tile, tick)
+        self._early.clear()
+
+    def _mark(self, maps: list[ByteMap], core: int, tile: Tile, tick: int) -> None:
+        maps[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] = tick
 
     def keep(self, core: int, tile: Tile) -> None:
         """Keep the bytes that `core` has just written to `tile`."""
@@ -149,7 +180,12 @@ class RaceDetector:
 
     def _check(self, core: int, tile: Tile, line: SourceLine | None, *, writes: bool) -> None:
         """Compare an access with those of the other cores; a tick is an instruction's index + 1."""
-        shadow = self._shadow(tile.storage)
+        shadow, tick = self._shadow(tile.storage), len(self._waits[core])
+        if not shadow.is_written:
+            if not writes:
+                shadow.note_read(core, tile, tick)
+                return
+            shadow.begin_writes()
         pattern, itemsize, touched = tile.footprint, tile.dtype.itemsize, tile.touched()
         known = self._known(tile.storage.serial, core)
         verb = "writes" if writes else "reads"
@@ -165,10 +201,8 @@ class RaceDetector:
                 if writes and did == "writes":
                     ticks = self._judge_writes(shadow, core, other, tile, line, ticks)
                 self._report(core, tile, line, verb, other, int(ticks.max(initial=0)), did)
-        mine = shadow.writes if writes else shadow.reads
-        mine[core].view(pattern, itemsize)[touched] = len(self._waits[core])
-        if writes:
-            shadow.keep(core, tile)
+        note = shadow.note_write if writes else shadow.note_read
+        note(core, tile, tick)
 
     def _unordered(self, core: int, other: int, ticks: Array, known: int) -> list[int]:
         """The instructions of the other core after `known` that are not ordered before this one.
