@@ -62,6 +62,7 @@ class NeuronCore:
     vector_exponential_elements_per_cycle: Rate
     vector_random_values_per_cycle: Rate
     vector_16bit_copy_speedup: Rate
+    vector_8bit_copy_speedup: Rate
     vector_16bit_strided_speedup: Rate
     vector_16bit_tensor_tensor_speedup: Rate
     scalar_16bit_copy_speedup: Rate

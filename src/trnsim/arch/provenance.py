@@ -45,6 +45,7 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
         "vector_exponential_elements_per_cycle",
         "vector_random_values_per_cycle",
         "vector_16bit_copy_speedup",
+        "vector_8bit_copy_speedup",
         "vector_16bit_strided_speedup",
         "vector_16bit_tensor_tensor_speedup",
         "vector_quantize_elements_per_cycle",

@@ -176,6 +176,7 @@ NEURONCORE_V2: Final = NeuronCore(
     vector_exponential_elements_per_cycle=documented(1, f"{_V4}: new in v4, not before"),
     vector_random_values_per_cycle=documented(1, f"{_COSTS}: dropout max(MIN_II, N)"),
     vector_16bit_copy_speedup=documented(1, f"{_V2}: no performance mode"),
+    vector_8bit_copy_speedup=documented(1, f"{_V2}: no performance mode"),
     vector_16bit_strided_speedup=documented(1, f"{_V2}: no performance mode"),
     vector_16bit_tensor_tensor_speedup=documented(1, f"{_V2}: no performance mode"),
     scalar_16bit_copy_speedup=documented(1, f"{_V4}: Scalar Engine, 2x is new in v4"),
@@ -227,6 +228,9 @@ NEURONCORE_V3: Final = replace(
     vector_aggregate_cycles_per_statistics=assumed(13, "given for v2, taken over"),
     vector_random_values_per_cycle=assumed(1, "given for v2, taken over"),
     vector_16bit_copy_speedup=documented(4, f"{_V3}: Vector Engine performance mode, 4x"),
+    vector_8bit_copy_speedup=derived(
+        2, f"{_V3}: 256 elements a cycle of other types than BF16/FP16; rmsnorm_quant agrees"
+    ),
     vector_16bit_strided_speedup=documented(2, f"{_V3}: 2x when strided or with PSUM"),
     vector_16bit_tensor_tensor_speedup=documented(2, f"{_V3}: tensor_tensor 2x, 16 bit in SBUF"),
     tensor_ramp_s=documented(3e-6, f"{_THROTTLING}: ramps to full over about 3 us"),
@@ -252,6 +256,7 @@ NEURONCORE_V4: Final = replace(
     moving_free_max=count(4096, f"{_MATMUL}: 4096 for a float32 dst on v4"),
     background_transpose_speedup=documented(2, f"{_V4}: Background Transpose, close to double"),
     vector_clock_hz=documented(1.2e9, f"{_V4}: 1.2 GHz"),
+    vector_8bit_copy_speedup=documented(4, f"{_V4}: 512 elements a cycle, BF16/FP16/FP8"),
     scalar_16bit_copy_speedup=documented(2, f"{_V4}: Scalar Engine, Performance mode, 2x"),
     vector_random_values_per_cycle=documented(4, f"{_V4}: XORWOW-based PRNG, 4 a lane a cycle"),
     vector_quantize_elements_per_cycle=documented(4, f"{_V4}: QuantizeMX, 4 a cycle"),
