@@ -50,6 +50,7 @@ class NeuronCore:
     minimum_interval_cycles: Rate
     access_latency_cycles: Rate
     accumulator_read_cycles: Rate
+    activation_table_load_s: Rate
     gpsimd_overhead_cycles: Rate
     gpsimd_gather_step_cycles: Rate
     gpsimd_gather_overhead_cycles: Rate

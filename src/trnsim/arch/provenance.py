@@ -50,7 +50,11 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
         "vector_16bit_tensor_tensor_speedup",
         "vector_quantize_elements_per_cycle",
     ),
-    "Scalar Engine": ("scalar_clock_hz", "scalar_16bit_copy_speedup"),
+    "Scalar Engine": (
+        "scalar_clock_hz",
+        "scalar_16bit_copy_speedup",
+        "activation_table_load_s",
+    ),
     "GpSimd Engine": (
         "gpsimd_clock_hz",
         "gpsimd_overhead_cycles",

@@ -101,6 +101,7 @@ class Scheduler:
         self._engine: list[Engine] = []
         self._free_s: dict[Engine, float] = {}
         self._last: dict[Engine, int] = {}
+        self._table = ""
         self._port: dict[Memory, tuple[float, int]] = {}
         self._dma = SharedBandwidth()
         self._policy = policy
@@ -128,6 +129,9 @@ class Scheduler:
                 start_s, waited_for = turn_s, user
         elif engine is Engine.tensor:
             taken_s = self.limit.work(start_s, taken_s)
+        if cost.table and cost.table != self._table:
+            self._table = cost.table
+            taken_s += cost.table_load_s
         busy_until_s = start_s + taken_s
         self.start_s.append(start_s)
         self.busy_until_s.append(busy_until_s)

@@ -80,6 +80,8 @@ class Cost:
         flops: floating-point operations on the Tensor Engine.
         hbm_bytes: bytes that cross the HBM interface.
         ports: memories whose shared port it blocks for another engine while it runs.
+        table: the table of functions that its engine must hold; "" for none.
+        table_load_s: time that the engine is busy before, if it holds another table.
     """
 
     interval_s: float
@@ -87,6 +89,8 @@ class Cost:
     flops: float = 0.0
     hbm_bytes: int = 0
     ports: tuple[Memory, ...] = ()
+    table: str = ""
+    table_load_s: float = 0.0
 
 
 @dataclass_transform(

@@ -131,9 +131,10 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         self.dst.store(apply(operator, first, second, out=out))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """F cycles with one input in PSUM, else 2F; halved for 16-bit floats alone (v3 on), FP8 (v4).
+        """F cycles with one input in PSUM, else 2F; halved for 16-bit floats alone (v3 on).
 
-        Before v3 only sums, differences and products of contiguous bfloat16 take F.
+        From v4 on FP8 counts as 16 bits. Before v3 only sums, differences and products of
+        contiguous bfloat16 take F.
         """
         engine = self.chosen_engine(core)
         if engine is Engine.gpsimd:
