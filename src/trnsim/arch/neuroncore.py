@@ -51,6 +51,8 @@ class NeuronCore:
     access_latency_cycles: Rate
     accumulator_read_cycles: Rate
     activation_table_load_s: Rate
+    scalar_dependent_s: Rate
+    tensor_dependent_s: Rate
     gpsimd_overhead_cycles: Rate
     gpsimd_gather_step_cycles: Rate
     gpsimd_gather_overhead_cycles: Rate

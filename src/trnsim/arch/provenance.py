@@ -28,6 +28,7 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
         "tensor_clock_hz",
         "tensor_ramp_s",
         "tensor_ramp_start",
+        "tensor_dependent_s",
         "fp32_passes",
         "fp32_onezero_speedup",
         "fp32_transpose_speedup",
@@ -54,6 +55,7 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
         "scalar_clock_hz",
         "scalar_16bit_copy_speedup",
         "activation_table_load_s",
+        "scalar_dependent_s",
     ),
     "GpSimd Engine": (
         "gpsimd_clock_hz",

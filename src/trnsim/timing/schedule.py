@@ -2,7 +2,8 @@
 
 Each compute engine takes its instructions in issue order. An instruction starts when its engine is
 free and its predecessors' results can be read; a predecessor on another engine costs a semaphore on
-top. The engine is busy for the initiation interval; the result can be read a latency later.
+top. The engine is busy for the initiation interval, the Scalar Engine before it for loading a table
+that it does not hold; the result can be read a latency later.
 
 The 16 DMA engines are one resource with their joint bandwidth. A transfer that is ready takes the
 first gap that is long enough, whatever was issued before it. `compiler_policy` lists
@@ -135,7 +136,7 @@ class Scheduler:
         busy_until_s = start_s + taken_s
         self.start_s.append(start_s)
         self.busy_until_s.append(busy_until_s)
-        self.end_s.append(busy_until_s + cost.latency_s)
+        self.end_s.append(busy_until_s + cost.latency_s + cost.dependent_s)
         self.waited_for.append(waited_for)
         self._engine.append(engine)
         for port in cost.ports:

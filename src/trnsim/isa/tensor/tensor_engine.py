@@ -204,6 +204,7 @@ def array_cost(
     return Cost(
         interval_s=cycles * share / core.tensor_clock_hz,
         latency_s=drain_cycles / core.tensor_clock_hz,
+        dependent_s=float(core.tensor_dependent_s),
         flops=flops,
     )
 
