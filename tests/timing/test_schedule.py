@@ -97,6 +97,18 @@ def test_another_engine_costs_a_semaphore(core_v3):
     assert list(placed.waited_for) == [-1, 0, 0]
 
 
+def test_another_table_of_functions_is_loaded_first(core_v3):
+    def cost(table):
+        return Cost(1e-6, 0.0, table=table, table_load_s=5e-6 if table else 0.0)
+
+    tables = ["", "exp", "exp", "", "exp", "gelu", "exp"]
+    placed = schedule(core_v3, [(S, cost(table), []) for table in tables])
+    loads = [
+        round((end - start) * 1e6) for start, end in zip(placed.start_s, placed.end_s, strict=True)
+    ]
+    assert loads == [1, 6, 1, 1, 1, 6, 6]
+
+
 @pytest.mark.parametrize(("generation", "waits"), [(2, True), (3, False)])
 @pytest.mark.parametrize("other", [G, S])
 def test_engines_that_share_a_port_take_turns_before_v3(

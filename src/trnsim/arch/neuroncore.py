@@ -50,6 +50,9 @@ class NeuronCore:
     minimum_interval_cycles: Rate
     access_latency_cycles: Rate
     accumulator_read_cycles: Rate
+    activation_table_load_s: Rate
+    scalar_dependent_s: Rate
+    tensor_dependent_s: Rate
     gpsimd_overhead_cycles: Rate
     gpsimd_gather_step_cycles: Rate
     gpsimd_gather_overhead_cycles: Rate
@@ -62,6 +65,7 @@ class NeuronCore:
     vector_exponential_elements_per_cycle: Rate
     vector_random_values_per_cycle: Rate
     vector_16bit_copy_speedup: Rate
+    vector_8bit_copy_speedup: Rate
     vector_16bit_strided_speedup: Rate
     vector_16bit_tensor_tensor_speedup: Rate
     scalar_16bit_copy_speedup: Rate

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from trnsim.errors import IllegalInstruction, NotModelled
-from trnsim.isa import Instruction
+from trnsim.isa import Engine, Instruction, NcMatmul
 from trnsim.memory import Memory
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.precision import stored
+from trnsim.nki.settling import in_sbuf, leave_in_psum, settled
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from trnsim.dtypes import Dtype
+    from trnsim.program.context import CoreContext
+
+_FACTORS = (FLOAT32, BFLOAT16, FLOAT16)
 _QUADRANT = 32  # nki.isa.nc_stream_shuffle: it moves data within 32 partitions
+_ONES: Final[WeakKeyDictionary[CoreContext, dict[tuple[int, Dtype], NkiTensor]]] = (
+    WeakKeyDictionary()
+)
 _BROADCASTING = "release notes of NKI 0.4, Known issues: binary operations and broadcasting"
 
 
@@ -44,7 +55,7 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
             fix="express the kernel with the emulated instructions of nki.isa",
             source=f"nki.isa.{opcode}",
         )
-    current_core().issue(instruction(*operands, **options))
+    current_core().issue(settled(instruction(*operands, **options)))
 
 
 def as_tile(what: str, value: Any) -> NkiTensor:
@@ -109,13 +120,70 @@ def spread(tile: NkiTensor, shape: Sequence[int]) -> NkiTensor:
 
 
 def _over_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
-    """One partition copied to many by the Vector Engine, a quadrant at a time."""
+    """One partition copied to many: a product with ones where that is exact, else shuffles.
+
+    Source: trainium_inferentia2_arch.rst, Tensor Engine, Alternative Use Case.
+    """
     if tile.start_partition % _QUADRANT:
         aligned = new_tile(tile.shape, tile.dtype)
         issue("dma_copy", aligned, tile)
         tile = aligned
     copies = new_tile((partitions, *tile.shape[1:]), tile.dtype)
-    for first in range(0, partitions, _QUADRANT):
-        some = copies.slice(0, first, min(first + _QUADRANT, partitions))
-        issue("nc_stream_shuffle", some, tile, (0,) * _QUADRANT)
+    if _is_factor(tile):
+        _multiply_by_ones(copies, tile)
+    else:
+        for first in range(0, partitions, _QUADRANT):
+            some = copies.slice(0, first, min(first + _QUADRANT, partitions))
+            issue("nc_stream_shuffle", some, tile, (0,) * _QUADRANT)
     return copies
+
+
+def _is_factor(tile: NkiTensor) -> bool:
+    """Whether the Tensor Engine takes the tile's dtype, and all its elements are written.
+
+    A product of unwritten elements is an error, where a shuffle only moves them.
+    """
+    is_known = not current_core().has_values or tile.is_written()
+    return tile.dtype in _FACTORS and tile.index is None and is_known
+
+
+def _multiply_by_ones(copies: NkiTensor, row: NkiTensor) -> None:
+    """``copies = ones.T @ row``, a PSUM bank at a time.
+
+    A float32 product of one bank stays in PSUM until it is needed in SBUF. Longer ones are copied
+    by the Scalar Engine, as mamba_v2_8K_seqlen_zoomed.png shows it.
+    """
+    context = current_core()
+    row = in_sbuf(row) if row.memory is Memory.SBUF else cast(row, None)
+    ones = _ones(copies.shape[0], row.dtype)
+    pieces = list(_pieces(row, copies, int(context.core.moving_free_max)))
+    for some, place in pieces:
+        product = new_tile(place.shape, FLOAT32, MemoryRegion.psum)
+        context.issue(NcMatmul(product, ones, some, is_stationary_onezero=True))
+        if len(pieces) == 1 and place.dtype == FLOAT32:
+            leave_in_psum(place, product)
+        else:
+            issue("activation", place, "copy", product)
+
+
+def _ones(length: int, dtype: Dtype) -> NkiTensor:
+    """A [1, length] tile of ones, made once a run."""
+    made = _ONES.setdefault(current_core(), {})
+    if (length, dtype) not in made:
+        made[length, dtype] = new_tile((1, length), dtype)
+        issue("memset", made[length, dtype], 1.0, engine=Engine.gpsimd)
+    return made[length, dtype]
+
+
+def _pieces(
+    row: NkiTensor, copies: NkiTensor, most: int, dim: int = 1
+) -> Iterator[tuple[NkiTensor, NkiTensor]]:
+    """Both tiles cut along their free dimensions into pieces of at most `most` elements."""
+    if prod(row.shape[1:]) <= most:
+        yield row, copies
+        return
+    length = max(1, most // prod(row.shape[dim + 1 :]))
+    for first in range(0, row.shape[dim], length):
+        end = min(first + length, row.shape[dim])
+        parts = row.slice(dim, first, end), copies.slice(dim, first, end)
+        yield from _pieces(*parts, most, dim + 1)

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -84,6 +85,8 @@ class CoreContext:
         loops: observer of its loops, or None.
         capture: keeps its instructions so that they can be executed again, or None.
         tell: called at intervals with the number of instructions so far, or None.
+        left_in_psum: SBUF tensors without values yet, and the PSUM tiles that stand for them
+            (`nki.settling`).
         unwritten_shared: reads of shared HBM that nothing had written yet. If another core writes
             there later, that is a race; otherwise the first of these errors is raised at the end.
     """
@@ -106,6 +109,7 @@ class CoreContext:
         self.capture: Capture | None = None
         self.tell: Callable[[int], None] | None = None
         self.unwritten_shared: list[UninitializedRead] = []
+        self.left_in_psum: WeakKeyDictionary[Storage, Tile] = WeakKeyDictionary()
         self.program = Program(core)
         self._first_serial = self.program.first_serial
         self._machine = Machine(core, peer.link if peer else None)

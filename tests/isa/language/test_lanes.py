@@ -5,13 +5,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3, FLOAT16, FLOAT32, INT16, INT32, UINT16
+from trnsim.dtypes import (
+    BFLOAT16,
+    FLOAT8_E4M3,
+    FLOAT8_E5M2,
+    FLOAT16,
+    FLOAT32,
+    INT8,
+    INT16,
+    INT32,
+    UINT8,
+    UINT16,
+)
 from trnsim.isa import Engine
 from trnsim.isa.language.lanes import (
     along_free_axis,
     bits_along_free_axis,
     clock_hz,
     copy_speedup,
+    is_full_rate_float,
     lane_cost,
     same_shape,
 )
@@ -52,12 +64,8 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("name", MODES)
-@pytest.mark.parametrize("dtypes", [(BFLOAT16, BFLOAT16), (BFLOAT16, FLOAT16)])
-def test_copies_of_16_bit_floats_have_performance_modes(
-    bench, core_v2, core_v3, core_v4, name, dtypes
-):
-    work = bench(core_v4)
+def _tiles(work, name, dtypes):
+    """A copy's dst and src as `MODES` describes them."""
 
     def tile(kind, dtype):
         if kind == "PSUM":
@@ -70,8 +78,16 @@ def test_copies_of_16_bit_floats_have_performance_modes(
             return Tile(wide.storage, dtype, wide.pattern.slice(2, 0, 8))
         return work.empty((4, 2, 8), dtype)
 
-    dst, src, on_vector, on_scalar = MODES[name]
-    tiles = tile(dst, dtypes[0]), tile(src, dtypes[1])
+    return tuple(tile(kind, dtype) for kind, dtype in zip(MODES[name], dtypes, strict=False))
+
+
+@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize("dtypes", [(BFLOAT16, BFLOAT16), (BFLOAT16, FLOAT16)])
+def test_copies_of_16_bit_floats_have_performance_modes(
+    bench, core_v2, core_v3, core_v4, name, dtypes
+):
+    _, _, on_vector, on_scalar = MODES[name]
+    tiles = _tiles(bench(core_v4), name, dtypes)
     for core, vector, scalar in (
         (core_v2, 1, 1),
         (core_v3, on_vector, 1),
@@ -82,13 +98,47 @@ def test_copies_of_16_bit_floats_have_performance_modes(
         assert copy_speedup(core, Engine.gpsimd, *tiles) == 1
 
 
-@pytest.mark.parametrize("other", [FLOAT32, UINT16, INT16, FLOAT8_E4M3])
-def test_no_other_dtype_has_a_performance_mode(bench, core_v4, other):
+@pytest.mark.parametrize("other", [FLOAT32, UINT16, INT16, UINT8, INT8])
+def test_no_dtype_but_short_floats_has_a_performance_mode(bench, core_v4, other):
     work = bench(core_v4)
     narrow, wide = work.empty((4, 8), BFLOAT16), work.empty((4, 8), other)
     for tiles in ((wide, wide), (narrow, wide), (wide, narrow)):
         for engine in (Engine.vector, Engine.scalar):
             assert copy_speedup(core_v4, engine, *tiles) == 1
+
+
+# trainium2_arch.rst and trainium3_arch.rst, Compute Engine Specifications: elements a cycle of the
+# Vector Engine of v3, 256 but for BF16/FP16, and of v4, 512 with FP8.
+@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize("dtypes", [(FLOAT8_E4M3, BFLOAT16), (FLOAT16, FLOAT8_E5M2)])
+def test_copies_with_8_bit_floats_are_half_as_fast_before_v4(
+    bench, core_v2, core_v3, core_v4, name, dtypes
+):
+    tiles = _tiles(bench(core_v4), name, dtypes)
+    _, _, on_vector, on_scalar = MODES[name]
+    for core, vector, scalar in (
+        (core_v2, 1, 1),
+        (core_v3, min(on_vector, 2), 1),
+        (core_v4, on_vector, on_scalar),
+    ):
+        assert copy_speedup(core, Engine.vector, *tiles) == vector
+        assert copy_speedup(core, Engine.scalar, *tiles) == scalar
+        assert copy_speedup(core, Engine.gpsimd, *tiles) == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rates"),
+    [
+        (BFLOAT16, [True, True, True]),
+        (FLOAT8_E5M2, [False, False, True]),
+        (FLOAT32, [False, False, False]),
+        (UINT8, [False, False, False]),
+    ],
+    ids=str,
+)
+def test_fp8_passes_at_the_full_rate_from_v4_on(bench, core_v2, core_v3, core_v4, dtype, rates):
+    tile = bench(core_v4).empty((4, 8), dtype)
+    assert [is_full_rate_float(core, tile) for core in (core_v2, core_v3, core_v4)] == rates
 
 
 def test_an_innermost_dimension_of_one_does_not_count(bench, core_v4):

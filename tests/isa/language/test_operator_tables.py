@@ -191,6 +191,15 @@ def test_every_published_activation_is_there():
     assert ACTIVATIONS["sin"].apply is activation_functions.sine
 
 
+def test_functions_without_polynomials_need_no_table_and_the_others_one():
+    without = {name for name, function in ACTIVATIONS.items() if not function.table}
+    assert without == {"copy", "square", "relu", "prelu", "sign", "abs"}
+    together = [("exp", "log"), ("gelu", "gelu_dx", "gelu_apprx_tanh"), ("silu", "sigmoid")]
+    for names in together:
+        assert len({ACTIVATIONS[name].table for name in names}) == 1
+    assert len({function.table for function in ACTIVATIONS.values()}) == 13
+
+
 @pytest.mark.parametrize("name", ACTIVATION_ORACLES)
 @given(x=moderate)
 def test_an_activation_is_within_float32_of_its_formula(name, x):

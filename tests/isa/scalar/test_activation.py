@@ -250,6 +250,28 @@ def test_it_costs_an_element_a_cycle_from_64_on_and_64_more_for_the_sum(bench, c
     assert plain.chosen_engine(core) is Engine.scalar
 
 
+@pytest.mark.parametrize(
+    ("op", "table"),
+    [
+        ("exp", "natural_log_exp_and_others"),
+        ("log", "natural_log_exp_and_others"),
+        ("rsqrt", "reciprocal_sqrt_and_small"),
+        ("reciprocal", "reciprocal_and_small"),
+        ("gelu", "gelu_and_others"),
+        ("copy", ""),
+        ("square", ""),
+    ],
+)
+def test_a_function_needs_its_table(bench, core, op, table):
+    work = bench(core)
+    tile, sums = work.empty((8, 4)), work.empty((8, 1))
+    alone, summed = Activation(tile, op, tile), ActivationReduce(tile, op, tile, "add", sums)
+    for instruction in (alone, summed):
+        cost = work.cost(instruction)
+        assert cost.table == table
+        assert cost.table_load_s == pytest.approx(1.29e-6 if table else 0)
+
+
 # The accumulator
 
 

@@ -59,6 +59,12 @@ def test_by_default_the_first_matmul_overwrites_and_later_ones_add(psum):
     assert dst.load().tolist() == [[7.0] * 8] * 4
 
 
+def test_a_product_of_one_term_keeps_the_sign_of_zero(psum):
+    _, dst, add = psum
+    add(-0.0)
+    assert np.signbit(dst.load()).all()
+
+
 def test_what_is_first_is_decided_for_each_element(psum):
     _, dst, add = psum
     add(1, columns=(0, 5))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from trnsim.dtypes import (
     BFLOAT16,
+    FLOAT8_E4M3,
     FLOAT8_E4M3FN_X4,
     FLOAT16,
     FLOAT32,
@@ -185,6 +186,9 @@ def test_tensor_tensor_costs_two_cycles_an_element_less_its_modes(bench, core, F
     for op, cycles in (("add", F), ("multiply", F), ("maximum", 2 * F / mode)):
         found = work.cycles(TensorTensor(narrow, narrow, narrow, op), hz)
         assert found == pytest.approx(max(64, cycles))
+    eight = work.empty((4, F), FLOAT8_E4M3)  # at the full rate from v4 on
+    found = work.cycles(TensorTensor(eight, eight, narrow, "maximum"), hz)
+    assert found == pytest.approx(max(64, F if core.generation >= 4 else 2 * F))
     on_gpsimd = TensorTensor(whole, whole, whole, "add")
     assert work.cycles(on_gpsimd, core.gpsimd_clock_hz) == pytest.approx(max(64, 2 * F))
 
@@ -433,6 +437,17 @@ def test_scalar_tensor_tensor_costs_two_cycles_an_element_but_for_one_case(
     for dst in (tile, work.empty((4, F), FLOAT32)):  # its dtype does not matter
         instruction = ScalarTensorTensor(dst, tile, ops[0], 1.0, ops[1], tile)
         assert work.cycles(instruction, core.vector_clock_hz) == pytest.approx(cycles)
+
+
+@pytest.mark.parametrize("F", [1, 64, 65, 512])
+def test_scalar_tensor_tensor_reads_sbuf_and_psum_at_once(bench, core, F):
+    work = bench(core)
+    sbuf, psum = work.empty((4, F)), work.empty((4, F), memory=PSUM)
+    for data, operand1 in ((sbuf, psum), (psum, sbuf)):
+        instruction = ScalarTensorTensor(sbuf, data, "add", 1.0, "multiply", operand1)
+        assert work.cycles(instruction, core.vector_clock_hz) == pytest.approx(max(64, F))
+    onto_psum = ScalarTensorTensor(psum, sbuf, "add", 1.0, "multiply", sbuf)
+    assert work.cycles(onto_psum, core.vector_clock_hz) == pytest.approx(max(64, 2 * F))
 
 
 # reciprocal

@@ -77,10 +77,13 @@ class Cost:
 
     Attributes:
         interval_s: initiation interval: the time until the engine can start another instruction.
-        latency_s: time from the end of the interval until the result can be read.
+        latency_s: time from the end of the interval until the result is in memory.
+        dependent_s: further time until an instruction that waits for the result can start.
         flops: floating-point operations on the Tensor Engine.
         hbm_bytes: bytes that cross the HBM interface.
         ports: memories whose shared port it blocks for another engine while it runs.
+        table: the table of functions that its engine must hold; "" for none.
+        table_load_s: time that the engine is busy before, if it holds another table.
     """
 
     interval_s: float
@@ -88,6 +91,9 @@ class Cost:
     flops: float = 0.0
     hbm_bytes: int = 0
     ports: tuple[Memory, ...] = ()
+    table: str = ""
+    table_load_s: float = 0.0
+    dependent_s: float = 0.0
 
 
 @dataclass_transform(

@@ -35,38 +35,60 @@ def clock_hz(core: NeuronCore, engine: Engine) -> float:
 
 
 def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: float = 0.0) -> Cost:
-    """Interval max(MIN_II, cycles) + extra; latency: the engine's access latency."""
+    """Interval max(MIN_II, cycles) + extra; latency: the engine's access latency.
+
+    What depends on a result of the Scalar Engine waits longer, as published profiles show.
+    """
     hz = clock_hz(core, engine)
     interval = max(core.minimum_interval_cycles, cycles) + extra_cycles
-    return Cost(interval_s=interval / hz, latency_s=core.access_latency_cycles / hz)
+    return Cost(
+        interval_s=interval / hz,
+        latency_s=core.access_latency_cycles / hz,
+        dependent_s=float(core.scalar_dependent_s) if engine is Engine.scalar else 0.0,
+    )
 
 
 def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
-    """Speedup of tensor_copy and tensor_scalar between 16-bit floats (performance mode), else 1.
+    """Speedup of tensor_copy and tensor_scalar between short floats (performance mode), else 1.
 
-    On the Vector Engine from v3 on: 4x from SBUF to SBUF with contiguous elements in the innermost
-    free dimension, 2x where they are strided, or contiguous with one side in PSUM. From v4 on the
-    Scalar Engine has the 2x mode, for all of these.
+    On the Vector Engine from v3 on, between 16-bit floats: 4x from SBUF to SBUF with contiguous
+    elements in the innermost free dimension, 2x where they are strided, or contiguous with one side
+    in PSUM. From v4 on the Scalar Engine has the 2x mode, for all of these. With 8-bit floats no
+    more than the core's data path takes of them.
 
-    Source: trainium2_arch.rst, Vector Engine Performance Mode; trainium3_arch.rst, Scalar Engine,
-    Performance mode.
+    Source: trainium2_arch.rst, Vector Engine Performance Mode; trainium3_arch.rst, Compute Engine
+    Specifications and Scalar Engine, Performance mode.
     """
     in_psum = sum(tile.memory is PSUM for tile in tiles)
     is_dense = all(map(_is_dense_innermost, tiles))
-    if not all(map(is_16bit_float, tiles)) or in_psum > (1 if is_dense else 0):
+    if not all(map(_is_short_float, tiles)) or in_psum > (1 if is_dense else 0):
         return 1.0
     if engine is Engine.scalar:
-        return float(core.scalar_16bit_copy_speedup)
-    if engine is not Engine.vector:
+        speedup = float(core.scalar_16bit_copy_speedup)
+    elif engine is not Engine.vector:
         return 1.0
-    if in_psum or not is_dense:
-        return float(core.vector_16bit_strided_speedup)
-    return float(core.vector_16bit_copy_speedup)
+    elif in_psum or not is_dense:
+        speedup = float(core.vector_16bit_strided_speedup)
+    else:
+        speedup = float(core.vector_16bit_copy_speedup)
+    is_16bit = all(map(is_16bit_float, tiles))
+    return speedup if is_16bit else min(speedup, float(core.vector_8bit_copy_speedup))
 
 
 def is_16bit_float(tile: Tile) -> bool:
-    """Whether its dtype has performance modes: bfloat16 or float16."""
-    return tile.dtype.is_float and tile.dtype.itemsize == _PERFORMANCE_MODE_BYTES
+    """Whether its dtype is bfloat16 or float16."""
+    return tile.dtype.is_float and tile.dtype.itemsize == _HALF_BYTES
+
+
+def is_full_rate_float(core: NeuronCore, tile: Tile) -> bool:
+    """Whether its dtype passes at the Vector Engine's full rate: 16-bit floats, from v4 on FP8."""
+    takes_8bit = core.vector_8bit_copy_speedup >= core.vector_16bit_copy_speedup > 1
+    return is_16bit_float(tile) or (takes_8bit and _is_short_float(tile))
+
+
+def _is_short_float(tile: Tile) -> bool:
+    """Whether its dtype has performance modes: floats of 16 bits, and of 8 as the core has it."""
+    return tile.dtype.is_float and tile.dtype.itemsize <= _HALF_BYTES
 
 
 def _is_dense_innermost(tile: Tile) -> bool:
@@ -76,7 +98,7 @@ def _is_dense_innermost(tile: Tile) -> bool:
     return not steps or steps[-1] == tile.dtype.itemsize
 
 
-_PERFORMANCE_MODE_BYTES = 2
+_HALF_BYTES = 2
 
 
 def along_free_axis(operand: Tile | float, data: Array) -> Float32Array | float:

@@ -159,6 +159,27 @@ _ALU: Final = (
 ALU: Final = {operator.name: operator for operator in _ALU}
 
 
+_WITHOUT_TABLE: Final = frozenset({"copy", "square", "relu", "prelu", "sign", "abs"})
+"""Activation functions that need no polynomials. Assumed: part of every table ("and small")."""
+
+_TABLES: Final = {
+    **dict.fromkeys(("exp", "log"), "natural_log_exp_and_others"),
+    **dict.fromkeys(
+        ("gelu", "gelu_dx", "gelu_apprx_tanh", "gelu_apprx_sigmoid", "gelu_apprx_sigmoid_dx"),
+        "gelu_and_others",
+    ),
+    **dict.fromkeys(("silu", "silu_dx", "sigmoid"), "silu"),
+    **dict.fromkeys(("erf", "erf_dx"), "erf"),
+    "rsqrt": "reciprocal_sqrt_and_small",
+    "reciprocal": "reciprocal_and_small",
+}
+"""Activation function -> its table. The names with "and" are AWS's; what the others share, and what
+lies in "others" and "small", is assumed: a function and its derivative, silu and sigmoid.
+
+Source: work-with-neff-files.rst, Activation.json, activation_function_sets.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class ActivationFunction:
     """A function of the Scalar Engine.
@@ -187,6 +208,11 @@ class ActivationFunction:
     allows_zero: bool = False
     extrapolates: bool = False
     takes_relu_param: bool = False
+
+    @property
+    def table(self) -> str:
+        """The table of polynomials that it needs, "" if it needs none."""
+        return "" if self.name in _WITHOUT_TABLE else _TABLES.get(self.name, self.name)
 
     @property
     def is_total(self) -> bool:

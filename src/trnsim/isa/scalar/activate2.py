@@ -118,8 +118,11 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
         accumulate(machine, self, result)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F); reading the accumulator adds about 64 cycles."""
-        return activation_cost(core, n, self.reduce_res)
+        """max(MIN_II, F); reading the accumulator adds about 64 cycles.
+
+        Before it the engine loads the function's table, if it holds another one.
+        """
+        return activation_cost(core, n, self.op, self.reduce_res)
 
     def _check_operators(self) -> None:
         pair = tuple(_BYPASS if op is None else op for op in (self.op0, self.op1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,8 +99,11 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         accumulate(machine, self, result)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(MIN_II, F); reading the accumulator adds about 64 cycles."""
-        return activation_cost(core, n, self.reduce_res)
+        """max(MIN_II, F); reading the accumulator adds about 64 cycles.
+
+        Before it the engine loads the function's table, if it holds another one.
+        """
+        return activation_cost(core, n, self.op, self.reduce_res)
 
 
 class ActivationReduce(Instruction, engines=(Engine.scalar,)):
@@ -259,10 +263,17 @@ def accumulate(
         instruction.reduce_res.store(registers.read(first, lanes))
 
 
-def activation_cost(core: NeuronCore, n: Dims, reduce_res: Tile | None) -> Cost:
-    """max(MIN_II, F), plus the time to read the accumulator if `reduce_res` is given."""
+def activation_cost(core: NeuronCore, n: Dims, op: str, reduce_res: Tile | None) -> Cost:
+    """max(MIN_II, F), plus the time to read the accumulator if `reduce_res` is given.
+
+    The function's table is loaded before, if the engine holds another one.
+    """
     extra = core.accumulator_read_cycles if reduce_res is not None else 0.0
-    return lane_cost(core, Engine.scalar, n.F, extra)
+    cost = lane_cost(core, Engine.scalar, n.F, extra)
+    table = ACTIVATIONS[op].table
+    if not table:
+        return cost
+    return replace(cost, table=table, table_load_s=float(core.activation_table_load_s))
 
 
 def reduced_along_free_axes(name: str, values: Float32Array) -> Float32Array:

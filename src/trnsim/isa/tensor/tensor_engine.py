@@ -151,7 +151,7 @@ def multiply_onto(
     """
     out = dst.output() if dst.shape == (left.shape[0], right.shape[1]) else None
     if accumulate is False or (accumulate is None and _is_fresh(dst)):
-        dst.store(np.matmul(left, right, out=out))
+        dst.store(_product(left, right, out))
         mark_started(dst)
         return
     if accumulate:
@@ -159,13 +159,21 @@ def multiply_onto(
     _check_unset(instruction, core, dst)
     dst.require_intact(instruction.opcode)
     is_started = _is_started(dst)
-    product = np.matmul(left, right)
+    product = _product(left, right)
     old = dst.load().reshape(product.shape)
     if not accumulate and not is_started:
         old = np.where(_started(dst).reshape(product.shape), old, 0)
     dst.store(np.add(product, old, out=product if out is None else out))
     if not is_started:
         mark_started(dst)
+
+
+def _product(
+    left: Float32Array, right: Float32Array, out: Float32Array | None = None
+) -> Float32Array:
+    """``left @ right``; a product of one term keeps the sign of zero, as nothing is added."""
+    multiply = np.multiply if left.shape[1] == 1 else np.matmul
+    return multiply(left, right, out=out)
 
 
 def mark_started(dst: Tile) -> None:
@@ -196,6 +204,7 @@ def array_cost(
     return Cost(
         interval_s=cycles * share / core.tensor_clock_hz,
         latency_s=drain_cycles / core.tensor_clock_hz,
+        dependent_s=float(core.tensor_dependent_s),
         flops=flops,
     )
 

@@ -31,6 +31,7 @@ from trnsim.isa import VirtualRegister as VirtualRegister
 from trnsim.isa.tensor.tensor_engine import mark_started
 from trnsim.nki.language_operators import Operator
 from trnsim.nki.notices import is_simulator, refuse_or_warn
+from trnsim.nki.settling import settled
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
 
@@ -227,7 +228,7 @@ def _issuing(instruction: type[Instruction]) -> Callable[..., Any]:
                 fix=f"call it as nisa.{instruction.opcode}{signature}",
                 source=instruction.source,
             ) from None
-        current_core().issue(made if lenient is None else lenient(made))
+        current_core().issue(settled(made if lenient is None else lenient(made)))
         return made.result()
 
     issue.__name__ = issue.__qualname__ = instruction.opcode

@@ -1,0 +1,97 @@
+"""Broadcasts whose values are still in PSUM: read there, or copied to SBUF when that is needed.
+
+A broadcast over partitions is a product with ones, which the Tensor Engine writes to PSUM. The tile
+that a kernel gets is in SBUF, as AWS says, but an engine that can read PSUM need not wait for a
+copy, and an elementwise operation of one tile in PSUM and one in SBUF takes half the time of two in
+SBUF. So the copy is made only for an instruction that needs it, as AWS's compiler does.
+
+Source: trainium_inferentia2_arch.rst, Tensor Engine, Alternative Use Case; nki.language of SDK
+2.26, broadcast_to ("in SBUF, but can be also assigned to a PSUM tensor"); fused_mamba.rst, profile
+of mamba_v1, where PSUM holds broadcasts to the end while the Scalar Engine makes no copies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.isa import Engine, Instruction, TensorCopy
+from trnsim.memory import Memory
+from trnsim.nki.tensor import MemoryRegion, NkiTensor
+from trnsim.program import current_core
+
+if TYPE_CHECKING:
+    from trnsim.memory import Storage, Tile
+
+MOST_LEFT: Final = 4
+"""Most broadcasts left in PSUM at once: half of its banks, one each. Assumed."""
+
+_READERS: Final = frozenset(
+    {"tensor_tensor", "tensor_tensor_scan", "scalar_tensor_tensor", "tensor_scalar", "activation"}
+)
+_READING_ENGINES: Final = (Engine.vector, Engine.scalar)
+
+
+def leave_in_psum(home: NkiTensor, product: NkiTensor) -> None:
+    """Let `product`, of the same layout, stand for the SBUF tile `home` until it is settled."""
+    left = current_core().left_in_psum
+    while len(left) >= MOST_LEFT:
+        _copy_out(next(iter(left)))
+    left[home.storage] = product
+
+
+def in_sbuf(tile: NkiTensor) -> NkiTensor:
+    """`tile` with its values in SBUF."""
+    if tile.storage in current_core().left_in_psum:
+        _copy_out(tile.storage)
+    return tile
+
+
+def settled(instruction: Instruction) -> Instruction:
+    """`instruction` as it can be issued: it reads from PSUM, or after a copy to SBUF."""
+    left = current_core().left_in_psum
+    if not left:
+        return instruction
+    tiles = [tile for _, tile in instruction.tiles()]
+    writes = instruction.accesses()[1]
+    if any(tile.memory is Memory.PSUM for tile in writes):
+        for storage in list(left):
+            _copy_out(storage)
+        return instruction
+    found = [tile for tile in tiles if tile.storage in left]
+    if len(found) == 1 and _may_read_psum(instruction, found[0], tiles, writes):
+        return instruction.with_tiles(_in_psum)
+    for tile in found:
+        if tile.storage in left:
+            _copy_out(tile.storage)
+    return instruction
+
+
+def _may_read_psum(
+    instruction: Instruction, tile: Tile, tiles: list[Tile], writes: list[Tile]
+) -> bool:
+    """Whether `instruction` may read `tile` in PSUM: as its only one there."""
+    product = current_core().left_in_psum[tile.storage]
+    return (
+        instruction.opcode in _READERS
+        and instruction.chosen_engine(current_core().core) in _READING_ENGINES
+        and all(other.memory is not Memory.PSUM for other in tiles)
+        and all(written is not tile for written in writes)
+        and tile.dtype == product.dtype
+        and tile.index is None
+    )
+
+
+def _in_psum(tile: Tile) -> Tile:
+    """The same elements of the product in PSUM, if the tile's values are still there."""
+    product = current_core().left_in_psum.get(tile.storage)
+    if product is None:
+        return tile
+    return NkiTensor(product.storage, tile.dtype, tile.pattern, MemoryRegion.psum)
+
+
+def _copy_out(storage: Storage) -> None:
+    """Copy a broadcast from PSUM to the SBUF tile that it stands for."""
+    core = current_core()
+    product = core.left_in_psum.pop(storage)
+    home = NkiTensor(storage, product.dtype, product.pattern, MemoryRegion.sbuf)
+    core.issue(TensorCopy(home, product))
