@@ -80,6 +80,8 @@ class Cost:
         flops: floating-point operations on the Tensor Engine.
         hbm_bytes: bytes that cross the HBM interface.
         ports: memories whose shared port it blocks for another engine while it runs.
+        issue_s: time for which a transfer occupies one of the DMA queues, which take transfers side
+            by side; the interval is its share of the DMA engines' joint time.
     """
 
     interval_s: float
@@ -87,6 +89,7 @@ class Cost:
     flops: float = 0.0
     hbm_bytes: int = 0
     ports: tuple[Memory, ...] = ()
+    issue_s: float = 0.0
 
 
 @dataclass_transform(
