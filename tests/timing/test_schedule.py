@@ -1,11 +1,13 @@
 """Scheduling: in-order engines, semaphores between them, and nothing before its cause."""
 
+from dataclasses import replace
 from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trnsim import facts
 from trnsim.isa import Activation, Cost, Engine, Memset, TensorCopy
 from trnsim.memory import Memory
 from trnsim.timing import Scheduler, replay
@@ -115,6 +117,30 @@ def test_a_transfer_that_fits_no_gap_goes_behind_what_closes_it(core_v3):
     placed = schedule(core_v3, stream)
     assert list(placed.start_s[2:]) == pytest.approx([0, 6e-6 + SEMAPHORE_S])
     assert placed.waited_for[3] == 1
+
+
+@pytest.mark.parametrize(
+    ("queues", "starts_us", "causes"),
+    [(1, [0, 1, 2, 3], [-1, 0, 1, 2]), (2, [0, 0.1, 1, 1.1], [-1, 0, 0, 2])],
+)
+def test_a_queue_issues_one_transfer_at_a_time(core_v3, queues, starts_us, causes):
+    core = replace(core_v3, dma_queues=facts.count(queues, "of the test"))
+    transfer = Cost(0.1e-6, 5e-6, issue_s=1e-6)
+    placed = schedule(core, [(DMA, transfer, [])] * 4)
+    assert list(placed.start_s) == pytest.approx([us * 1e-6 for us in starts_us])
+    assert list(placed.waited_for) == causes
+
+
+def test_long_transfers_are_bound_by_the_engines_however_many_queues(core_v3):
+    core = replace(core_v3, dma_queues=facts.count(16, "of the test"))
+    placed = schedule(core, [(DMA, Cost(3e-6, 0, issue_s=1e-6), [])] * 3)
+    assert list(placed.start_s) == pytest.approx([0, 3e-6, 6e-6])
+
+
+def test_a_transfer_that_is_ready_is_issued_before_one_that_is_not(core_v3):
+    transfer = Cost(0.1e-6, 0, issue_s=1e-6)
+    placed = schedule(core_v3, [(V, Cost(5e-6, 0), []), (DMA, transfer, [0]), (DMA, transfer, [])])
+    assert list(placed.start_s[1:]) == pytest.approx([5e-6 + SEMAPHORE_S, 0])
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 5)), max_size=40))

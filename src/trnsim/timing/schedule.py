@@ -4,9 +4,9 @@ Each compute engine takes its instructions in issue order. An instruction starts
 free and its predecessors' results can be read; a predecessor on another engine costs a semaphore on
 top. The engine is busy for the initiation interval; the result can be read a latency later.
 
-The 16 DMA engines are one resource with their joint bandwidth. A transfer that is ready takes the
-first gap that is long enough, whatever was issued before it. `compiler_policy` lists
-the choices that the compiler would make.
+A transfer takes its turn in the DMA queue with least to issue, then in the joint bandwidth of the
+16 DMA engines: of each the first gap that is long enough, whatever was issued before it.
+`compiler_policy` lists the choices that the compiler would make.
 
 Cores that run one kernel have a schedule each, synchronized at meetings: core_barrier and sendrecv
 start on all cores of a group when the last of them is ready (`replay_together`).
@@ -103,6 +103,8 @@ class Scheduler:
         self._last: dict[Engine, int] = {}
         self._port: dict[Memory, tuple[float, int]] = {}
         self._dma = SharedBandwidth()
+        self._queues = [SharedBandwidth() for _ in range(int(core.dma_queues))]
+        self._issuing_s = [0.0] * int(core.dma_queues)
         self._policy = policy
         self.limit = UtilizationLimit(core)
 
@@ -155,9 +157,19 @@ class Scheduler:
     def _turn(self, index: int, engine: Engine, cost: Cost, ready_s: float) -> tuple[float, int]:
         """The time when shared bandwidth and ports are free, and the instruction that held them."""
         if engine is Engine.dma:
-            return self._dma.reserve(ready_s, cost.interval_s, index)
+            return self._transfer(index, cost, ready_s)
         held = [self._port[port] for port in cost.ports if port in self._port]
         return max(held, default=(ready_s, WAITED_FOR_NOTHING))
+
+    def _transfer(self, index: int, cost: Cost, ready_s: float) -> tuple[float, int]:
+        """The turn in the queue with least to issue, then in the engines' joint bandwidth."""
+        issued_s, issuer = ready_s, WAITED_FOR_NOTHING
+        if cost.issue_s:
+            queue = self._issuing_s.index(min(self._issuing_s))
+            self._issuing_s[queue] += cost.issue_s
+            issued_s, issuer = self._queues[queue].reserve(ready_s, cost.issue_s, index)
+        start_s, user = self._dma.reserve(issued_s, cost.interval_s, index)
+        return (start_s, user) if start_s > issued_s else (issued_s, issuer)
 
 
 def replay(program: Program, core: NeuronCore) -> Scheduler:
