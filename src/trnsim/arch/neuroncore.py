@@ -77,10 +77,16 @@ class NeuronCore:
     dma_engines: Count
     dma_bytes_per_s: Rate
     dma_paired_bytes_per_s: Rate
+    dma_queues: Count
     dma_issue_s: Rate
+    dma_static_issue_s: Rate
     dma_start_s: Rate
+    dma_stagger_s: Rate
     dma_end_s: Rate
+    dma_packet_bytes: Count
     dma_descriptor_s: Rate
+    dma_short_packet_bytes: Count
+    dma_short_packet_bytes_per_s: Rate
     dma_transpose_efficiency: Rate
     dma_transpose_on_chip_efficiency: Rate
     dma_compute_efficiency: Rate

@@ -111,9 +111,7 @@ class _Bucket:
             return found
         found = self.divide(box)
         if sum(part.box.nbytes for part in found) < box.nbytes:
-            found += [
-                self.add(piece, _NOBODY) for piece in box.without_all([p.box for p in found])
-            ]
+            found += [self.add(piece, _NOBODY) for piece in box.without_all([p.box for p in found])]
         self.read_across[box] = found
         return found
 

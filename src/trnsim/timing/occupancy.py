@@ -74,9 +74,10 @@ def critical_steps(timeline: Timeline) -> Steps:
     index = np.array(timeline.critical_path(), np.int64)
     if not len(index):
         return Steps(index, np.zeros(0), np.zeros(0))
-    start_s = spans.start_s[index]
-    step_s = np.diff(start_s, append=spans.end_s[index[-1]])
-    busy_s = np.minimum(spans.busy_until_s[index] - start_s, step_s)
+    begin_s = spans.start_s[index]
+    begin_s[0] = 0.0  # the first transfer is issued before it starts
+    step_s = np.diff(begin_s, append=spans.end_s[index[-1]])
+    busy_s = np.minimum(spans.busy_until_s[index] - spans.start_s[index], step_s)
     return Steps(index, busy_s, step_s - busy_s)
 
 

@@ -45,6 +45,8 @@ class Order:
         stretches: for each core and instruction, by how much the Tensor Engine's utilization limit
             lengthens its interval.
         limits: for each core, that limit over time.
+        loads: for each core, the instructions before which the engine loads a table.
+        queues: for each core, transfer -> the DMA queue that issues it.
     """
 
     policy: Policy
@@ -53,6 +55,8 @@ class Order:
     together: array[int]
     stretches: list[array[float]]
     limits: list[UtilizationLimit]
+    loads: list[set[int]]
+    queues: list[dict[int, int]]
 
 
 def choose(programs: Sequence[Program], core: NeuronCore, policy: Policy = DEFAULT) -> Order:
@@ -122,6 +126,11 @@ class _Core:
             engine: _Queue(engine, policy.window(engine)) for engine in dict.fromkeys(self.engines)
         }
         self.port_s: dict[object, float] = {}
+        self.loads: set[int] = set()
+        self.queue_of: dict[int, int] = {}
+        self._table: dict[Engine, str] = {}
+        self._issued_s = [0.0] * int(core.dma_queues)
+        self._moved_s = 0.0
         # An instruction is ready once it is in its engine's window and its last predecessor starts.
         self._missing = array("l", [0]) * count
         self._ready_s = array("d", [0.0]) * count
@@ -159,10 +168,10 @@ class _Core:
         which_of = self.program.which
         which = which_of[index]
         engine = self.engines[which]
-        end_s = busy_until_s + self.costs[which].latency_s
+        end_s = busy_until_s + self.costs[which].latency_s + self.costs[which].dependent_s
         self.end_s[index] = end_s
         queue = self.queues[engine]
-        queue.free_s = busy_until_s
+        queue.free_s = min(self._issued_s) if engine is Engine.dma else busy_until_s
         queue.started += 1
         last = queue.started + queue.window - 1
         if last < len(queue.members):
@@ -174,6 +183,34 @@ class _Core:
         other_s = end_s + self.semaphore_s
         for later in self._waiters.pop(index, ()):
             self._met(later, end_s if self.engines[which_of[later]] is engine else other_s)
+
+    def work(self, index: int, start_s: float) -> tuple[float, float]:
+        """When instruction `index`, which can start at `start_s`, occupies its engine.
+
+        A transfer waits for a queue that issues it, then for the engines.
+        """
+        which = self.program.which[index]
+        cost, engine = self.costs[which], self.engines[which]
+        taken_s = cost.interval_s
+        if engine is Engine.dma:
+            queue = self._issued_s.index(min(self._issued_s))
+            issued_s = self._issued_s[queue] = max(start_s, self._issued_s[queue]) + cost.issue_s
+            self.queue_of[index] = queue
+            start_s = max(issued_s, self._moved_s)
+            self._moved_s = start_s + taken_s
+        for port in cost.ports:
+            start_s = max(start_s, self.port_s.get(port, 0.0))
+        if engine is Engine.tensor and taken_s:
+            limited_s = self.limit.work(start_s, taken_s)
+            self.stretch[index] = limited_s / taken_s
+            taken_s = limited_s
+        if cost.table and self._table.get(engine) != cost.table:
+            self._table[engine] = cost.table
+            self.loads.add(index)
+            taken_s += cost.table_load_s
+        for port in cost.ports:
+            self.port_s[port] = start_s + taken_s
+        return start_s, start_s + taken_s
 
     def _met(self, later: int, ready_s: float) -> None:
         """One of the instructions that `later` comes after lets it start at `ready_s`."""
@@ -224,6 +261,8 @@ class _ListScheduler:
             self._together,
             [one.stretch for one in cores],
             [one.limit for one in cores],
+            [one.loads for one in cores],
+            [one.queue_of for one in cores],
         )
 
     def _start(self, rank: int, index: int, time_s: float) -> int:
@@ -251,20 +290,9 @@ class _ListScheduler:
         one = self._cores[rank]
         return one.engines[one.program.which[index]]
 
-    def _place(self, rank: int, index: int, start_s: float, together: int) -> None:
+    def _place(self, rank: int, index: int, ready_s: float, together: int) -> None:
         one = self._cores[rank]
-        which = one.program.which[index]
-        cost = one.costs[which]
-        taken_s = cost.interval_s
-        for port in cost.ports:
-            start_s = max(start_s, one.port_s.get(port, 0.0))
-        if one.engines[which] is Engine.tensor and taken_s:
-            limited_s = one.limit.work(start_s, taken_s)
-            one.stretch[index] = limited_s / taken_s
-            taken_s = limited_s
-        busy_until_s = start_s + taken_s
-        for port in cost.ports:
-            one.port_s[port] = busy_until_s
+        start_s, busy_until_s = one.work(index, ready_s)
         self._ranks.append(rank)
         self._indices.append(index)
         self._together.append(together)

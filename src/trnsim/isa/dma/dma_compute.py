@@ -8,7 +8,8 @@ import numpy as np
 
 from trnsim.dtypes import BFLOAT16, FLOAT32, Float32Array, round_to, to_float32
 from trnsim.errors import UndefinedBehavior
-from trnsim.isa.dma.dma_copy import check_rows, check_vector_index, count_descriptors, transfer_cost
+from trnsim.isa.dma.dma_copy import check_rows, check_vector_index
+from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads_many, writes
 from trnsim.isa.language.fields import are_tiles
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
@@ -122,7 +123,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
             core,
             *tiles,
             nbytes=max(read_bytes / _PAIR, self.dst.nbytes),
-            descriptors=max(count_descriptors(tile) for tile in tiles),
+            runs=max(count_runs(tile) for tile in tiles),
             hbm_bytes=sum(tile.nbytes for tile in tiles if tile.memory is HBM),
             efficiency=core.dma_read_add_write_efficiency
             if adds_in_place

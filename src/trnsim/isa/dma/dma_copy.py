@@ -1,14 +1,14 @@
-"""DMA copies: dma_copy, and checks and costs shared by the DMA instructions."""
+"""DMA copies: dma_copy, and checks shared by the DMA instructions."""
 
 from __future__ import annotations
 
-from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trnsim.dtypes import Array, round_to, to_float32
 from trnsim.errors import NotModelled
+from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement, as_it_is
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
@@ -34,7 +34,6 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
 
     Note:
         AWS's page allows `engine` with hwdge alone; public kernels name it without a dge_mode.
-        Descriptors are counted as contiguous runs of bytes.
     """
 
     dst: Tile = writes("", SBUF, HBM)
@@ -95,15 +94,16 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         return [self.dst] if rows is None else rows_of(self.dst, 0, rows)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """Bytes at the sustained rate of the engines used, or descriptors at theirs: the longer."""
+        """Bytes at the sustained rate of the engines used, or packets at theirs: the longer."""
         del n
         return transfer_cost(
             core,
             self.src,
             self.dst,
             nbytes=max(self.src.nbytes, self.dst.nbytes),
-            descriptors=max(count_descriptors(self.src), count_descriptors(self.dst)),
+            runs=max(count_runs(self.src), count_runs(self.dst)),
             hbm_bytes=sum(t.nbytes for t in (self.src, self.dst) if t.memory is HBM),
+            mode=self.dge_mode,
         )
 
     def _rows(self) -> Array | None:
@@ -233,44 +233,6 @@ def check_rows(instruction: Instruction, mode: OobMode, *tiles: Tile) -> None:
         )
 
 
-def transfer_cost(
-    core: NeuronCore,
-    *tiles: Tile,
-    nbytes: float,
-    descriptors: int,
-    hbm_bytes: int,
-    efficiency: float = 1.0,
-) -> Cost:
-    """Interval = max(issue, bytes / (bandwidth * efficiency), descriptors * t / engines).
-
-    Transfers are issued one after the other, however little each moves.
-
-    An engine always serves the same 8 partitions, so `tiles` on few partitions use few engines. The
-    transfer then takes longer by the ratio of engines; the extra time is latency, not interval, as
-    other transfers use the idle engines.
-
-    Source: nki-dge.rst, hwdge; nki-dma-overview.rst, Performance Considerations and Example 1.
-    """
-    bytes_per_s = core.dma_bytes_per_s * efficiency
-    interval_s = max(
-        core.dma_issue_s,
-        nbytes / bytes_per_s,
-        descriptors * core.dma_descriptor_s / core.dma_engines,
-    )
-    on_chip = [tile.partitions for tile in tiles if tile.memory is SBUF]
-    share = max(on_chip, default=core.partitions) / core.partitions
-    engines_used = min(descriptors, ceil(share * core.dma_engines))
-    alone_s = max(
-        nbytes / (bytes_per_s * engines_used / core.dma_engines),
-        ceil(descriptors / core.dma_engines) * core.dma_descriptor_s,
-    )
-    return Cost(
-        interval_s=interval_s,
-        latency_s=core.dma_start_s + core.dma_end_s + max(alone_s - interval_s, 0.0),
-        hbm_bytes=hbm_bytes,
-    )
-
-
 def rows_of(tile: Tile, dim: int, mask: Array) -> list[Tile]:
     """A tile for each run of consecutive places along `dim` that `mask` picks."""
     edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)).tolist()
@@ -278,17 +240,3 @@ def rows_of(tile: Tile, dim: int, mask: Array) -> list[Tile]:
         Tile(tile.storage, tile.dtype, tile.pattern.slice(dim, first, end))
         for first, end in zip(edges[::2], edges[1::2], strict=True)
     ]
-
-
-def count_descriptors(tile: Tile) -> int:
-    """Number of contiguous runs of bytes: one DMA descriptor element each."""
-    shape, strides = tile.pattern.shape, tile.pattern.strides_bytes
-    first = 1 if tile.memory.is_on_chip else 0
-    run_bytes = tile.dtype.itemsize
-    runs = tile.pattern.elements
-    for length, stride in zip(reversed(shape[first:]), reversed(strides[first:]), strict=True):
-        if length != 1 and stride != run_bytes:
-            break
-        run_bytes *= length
-        runs //= length
-    return runs

@@ -11,10 +11,9 @@ from trnsim.isa.dma.dma_copy import (
     check_hardware_dge,
     check_priority,
     check_vector_index,
-    count_descriptors,
     rows_of,
-    transfer_cost,
 )
+from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
@@ -141,11 +140,12 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             self.src,
             self.dst,
             nbytes=whole * prod(middle) * self.dst.dtype.itemsize,
-            descriptors=max(count_descriptors(self.src), rows),
+            runs=max(count_runs(self.src), rows),
             hbm_bytes=self.src.nbytes if in_hbm else 0,
             efficiency=core.dma_transpose_efficiency
             if in_hbm
             else core.dma_transpose_on_chip_efficiency,
+            mode=self.dge_mode,
         )
 
     def _permutation(self) -> tuple[int, ...]:

@@ -84,6 +84,8 @@ class Cost:
         ports: memories whose shared port it blocks for another engine while it runs.
         table: the table of functions that its engine must hold; "" for none.
         table_load_s: time that the engine is busy before, if it holds another table.
+        issue_s: time for which a transfer occupies one of the DMA queues, which take transfers side
+            by side; the interval is its share of the DMA engines' joint time.
     """
 
     interval_s: float
@@ -94,6 +96,7 @@ class Cost:
     table: str = ""
     table_load_s: float = 0.0
     dependent_s: float = 0.0
+    issue_s: float = 0.0
 
 
 @dataclass_transform(

@@ -61,7 +61,8 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
     own = program.lines.index(line)
     recorded = what_if.recorded(program)
     free = [
-        Placement(engine, replace(cost, interval_s=0.0, latency_s=0.0)) for engine, cost in recorded
+        Placement(engine, replace(cost, interval_s=0.0, latency_s=0.0, issue_s=0.0))
+        for engine, cost in recorded
     ]
     which, line_of = program.which, program.line_of
     time_s = timeline.device_time_if_s(
@@ -71,10 +72,13 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
 
 
 def _faster(timeline: Timeline, faster: Engine) -> Gain:
-    """The gain if an engine's intervals were half as long, with the same latencies."""
+    """The gain if an engine's intervals and issues were half as long, with the same latencies."""
     program = timeline.program
     placements = [
-        Placement(engine, replace(cost, interval_s=cost.interval_s / _FASTER))
+        Placement(
+            engine,
+            replace(cost, interval_s=cost.interval_s / _FASTER, issue_s=cost.issue_s / _FASTER),
+        )
         if engine is faster
         else Placement(engine, cost)
         for engine, cost in what_if.recorded(program)

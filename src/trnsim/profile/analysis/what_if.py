@@ -27,7 +27,12 @@ def recorded(program: Program) -> list[Placement]:
 
 def scaled(cost: Cost, share: float) -> Cost:
     """`share` of a cost: the part of one of several merged instructions."""
-    return replace(cost, interval_s=cost.interval_s * share, latency_s=cost.latency_s * share)
+    return replace(
+        cost,
+        interval_s=cost.interval_s * share,
+        latency_s=cost.latency_s * share,
+        issue_s=cost.issue_s * share,
+    )
 
 
 def merged(
@@ -36,7 +41,8 @@ def merged(
     """The placement of one of `factor` instructions merged into one; None where that is illegal.
 
     The merged instruction's contiguous tiles grow along the free axis; with `axis`, only tiles that
-    have it there. Each of the `factor` instructions carries an equal share of interval and latency.
+    have it there. Each of the `factor` instructions carries an equal share of issue, interval
+    and latency.
     """
     wider: dict[str, Any] = {}
     for name, operand in instruction.operands.items():

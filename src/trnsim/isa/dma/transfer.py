@@ -1,0 +1,105 @@
+"""The cost of a DMA transfer: its turn in a queue, its share of the engines, its way to the reader.
+
+A transfer is handed to one queue, which hands it to the 16 DMA engines; each engine moves packets,
+which are contiguous in HBM and within one partition on chip. Queues issue side by side, and all
+transfers share the engines.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from trnsim.isa.language.instruction import SBUF, Cost
+from trnsim.isa.language.modes import DgeMode
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.memory import Tile
+
+
+def transfer_cost(
+    core: NeuronCore,
+    *tiles: Tile,
+    nbytes: float,
+    runs: int,
+    hbm_bytes: int,
+    efficiency: float = 1.0,
+    mode: DgeMode = DgeMode.unknown,
+) -> Cost:
+    """Issue by the mode; interval = max(bytes / (bandwidth * efficiency), packets * t / engines).
+
+    A contiguous run is divided into packets. A packet takes its engine at least
+    `dma_descriptor_s`, and before v3 longer, as `_packet_s` says.
+
+    An engine always serves the same 8 partitions, so `tiles` on few partitions use few engines, and
+    so do few packets. The transfer then takes longer by the ratio of engines; the extra time is
+    latency, not interval, as other transfers use the idle engines.
+
+    Source: nki-dma-overview.rst, Performance Considerations and Examples 1 and 2; nki-dge.rst;
+        compute-comm-overlap.rst, Adjusting Static DMA Priority.
+    """
+    engines, bytes_per_s = core.dma_engines, core.dma_bytes_per_s * efficiency
+    packets = runs * ceil(nbytes / runs / core.dma_packet_bytes)
+    packet_s = _packet_s(core, nbytes / packets)
+    used = engines_used(core, tiles, packets)
+    interval_s = max(nbytes / bytes_per_s, packets * packet_s / engines)
+    alone_s = max(nbytes / (bytes_per_s * used / engines), ceil(packets / used) * packet_s)
+    return Cost(
+        issue_s=issue_s(core, mode),
+        interval_s=interval_s,
+        latency_s=round_trip_s(core, used) + max(alone_s - interval_s, 0.0),
+        hbm_bytes=hbm_bytes,
+    )
+
+
+def issue_s(core: NeuronCore, mode: DgeMode) -> float:
+    """The time in its queue: of a trigger where descriptors wait in HBM, else of making them.
+
+    Before v3 all descriptors are made by the host, but for dynamic addresses.
+
+    Source: trainium2_arch.rst, Descriptor Generation Engine.
+    """
+    is_static = mode is DgeMode.none or not core.features.hardware_dge
+    return core.dma_static_issue_s if is_static else core.dma_issue_s
+
+
+def engines_used(core: NeuronCore, tiles: tuple[Tile, ...], packets: int) -> int:
+    """One engine for each 8 partitions of the tile on chip that has most, or each packet."""
+    partitions = max((t.partitions for t in tiles if t.memory is SBUF), default=core.partitions)
+    return min(packets, ceil(partitions * core.dma_engines / core.partitions))
+
+
+def round_trip_s(core: NeuronCore, used: int) -> float:
+    """From the trigger to the first byte and from the last one to the reader, idle time alone.
+
+    The engines start one after the other.
+    """
+    last_s = core.dma_stagger_s * (used - 1) / (core.dma_engines - 1)
+    return core.dma_start_s + last_s + core.dma_end_s
+
+
+def count_runs(tile: Tile) -> int:
+    """Number of contiguous runs of bytes; on chip, each partition has its own."""
+    shape, strides = tile.pattern.shape, tile.pattern.strides_bytes
+    first = 1 if tile.memory.is_on_chip else 0
+    run_bytes = tile.dtype.itemsize
+    runs = tile.pattern.elements
+    for length, stride in zip(reversed(shape[first:]), reversed(strides[first:]), strict=True):
+        if length != 1 and stride != run_bytes:
+            break
+        run_bytes *= length
+        runs //= length
+    return runs
+
+
+def _packet_s(core: NeuronCore, packet_bytes: float) -> float:
+    """The least time of a packet on its engine.
+
+    On v2 an engine moves packets of up to 1 KiB at two fifths of its bandwidth, and larger ones in
+    the time of one of 1 KiB or at full bandwidth, whichever is longer.
+    """
+    short_bytes = min(packet_bytes, core.dma_short_packet_bytes)
+    return max(
+        core.dma_descriptor_s, short_bytes * core.dma_engines / core.dma_short_packet_bytes_per_s
+    )
