@@ -33,6 +33,7 @@ from trnsim.isa.language.definedness import Movement, Spread, spread_over_result
 from trnsim.isa.language.fields import wrong_field
 from trnsim.isa.language.indirection import check_indirection
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
+from trnsim.isa.language.strides import slowdown
 from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:
@@ -187,15 +188,18 @@ class Instruction:
         """The cost, with the ports that the instruction blocks for another engine.
 
         Before v3 the Vector Engine shares its port to SBUF with GpSimd and the one to PSUM with the
-        Scalar Engine.
+        Scalar Engine, and elements more than 16 bytes apart halve the rate (`strides`).
 
         Source: trainium_inferentia2_arch.rst, accesses that must be serialized.
         """
-        cost = self.cost(core, n)
+        cost, engine = self.cost(core, n), self.chosen_engine(core)
+        named = ((name, getattr(self, name)) for name in self.operands)
+        factor = slowdown(core, engine, [(k, tile) for k, tile in named if isinstance(tile, Tile)])
+        if factor > 1:
+            cost = replace(cost, interval_s=cost.interval_s * factor)
         if core.vector_port_engines == 1:
             return cost
         memories = {tile.memory for _, tile in self.tiles()}
-        engine = self.chosen_engine(core)
         ports = [m for m, engines in _SHARED_PORTS.items() if m in memories and engine in engines]
         return replace(cost, ports=tuple(ports)) if ports else cost
 

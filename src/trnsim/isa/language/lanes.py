@@ -13,6 +13,7 @@ import numpy as np
 
 from trnsim.isa.language.instruction import PSUM, Cost
 from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.strides import step_bytes
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
@@ -93,9 +94,7 @@ def _is_short_float(tile: Tile) -> bool:
 
 def _is_dense_innermost(tile: Tile) -> bool:
     """Whether the innermost free dimension longer than 1 is contiguous."""
-    shape, strides = tile.pattern.shape[1:], tile.pattern.strides_bytes[1:]
-    steps = [stride for length, stride in zip(shape, strides, strict=True) if length != 1]
-    return not steps or steps[-1] == tile.dtype.itemsize
+    return step_bytes(tile) in (None, tile.dtype.itemsize)
 
 
 _HALF_BYTES = 2
