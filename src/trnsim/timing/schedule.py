@@ -136,7 +136,7 @@ class Scheduler:
         busy_until_s = start_s + taken_s
         self.start_s.append(start_s)
         self.busy_until_s.append(busy_until_s)
-        self.end_s.append(busy_until_s + cost.latency_s + cost.dependent_s)
+        self.end_s.append(busy_until_s + cost.latency_s)
         self.waited_for.append(waited_for)
         self._engine.append(engine)
         for port in cost.ports:

@@ -77,8 +77,7 @@ class Cost:
 
     Attributes:
         interval_s: initiation interval: the time until the engine can start another instruction.
-        latency_s: time from the end of the interval until the result is in memory.
-        dependent_s: further time until an instruction that waits for the result can start.
+        latency_s: time from the end of the interval until the result can be read.
         flops: floating-point operations on the Tensor Engine.
         hbm_bytes: bytes that cross the HBM interface.
         ports: memories whose shared port it blocks for another engine while it runs.
@@ -93,7 +92,6 @@ class Cost:
     ports: tuple[Memory, ...] = ()
     table: str = ""
     table_load_s: float = 0.0
-    dependent_s: float = 0.0
 
 
 @dataclass_transform(

@@ -62,7 +62,8 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
     own = program.lines.index(line)
     recorded = what_if.recorded(program)
     free = [
-        Placement(engine, replace(cost, interval_s=0.0, latency_s=0.0)) for engine, cost in recorded
+        Placement(engine, replace(cost, interval_s=0.0, latency_s=0.0, table=""))
+        for engine, cost in recorded
     ]
     which, line_of = program.which, program.line_of
     time_s = what_if.device_time_s(
