@@ -49,6 +49,7 @@ class NeuronCore:
     vector_transpose_partitions: Count
     minimum_interval_cycles: Rate
     access_latency_cycles: Rate
+    strided_slowdown: Rate
     accumulator_read_cycles: Rate
     activation_table_load_s: Rate
     scalar_dependent_s: Rate

@@ -68,6 +68,7 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "Every engine": (
         "minimum_interval_cycles",
         "access_latency_cycles",
+        "strided_slowdown",
         "accumulator_read_cycles",
         "engine_semaphore_s",
     ),

@@ -168,7 +168,7 @@ class _Core:
         which_of = self.program.which
         which = which_of[index]
         engine = self.engines[which]
-        end_s = busy_until_s + self.costs[which].latency_s + self.costs[which].dependent_s
+        end_s = busy_until_s + self.costs[which].latency_s
         self.end_s[index] = end_s
         queue = self.queues[engine]
         queue.free_s = min(self._issued_s) if engine is Engine.dma else busy_until_s

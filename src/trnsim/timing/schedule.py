@@ -104,7 +104,7 @@ class Schedule:
         busy_until_s = start_s + taken_s
         self.start_s[index] = start_s
         self.busy_until_s[index] = busy_until_s
-        self.end_s[index] = busy_until_s + cost.latency_s + cost.dependent_s
+        self.end_s[index] = busy_until_s + cost.latency_s
         self.waited_for[index] = waited_for
         self._engine[index] = engine
         self._last[engine] = index
@@ -209,7 +209,7 @@ class _Sampled:
         self._engines = [checked.engine for checked in program.checked]
         self._ports = [checked.cost.ports for checked in program.checked]
         self._intervals = [np.array([cost.interval_s for cost in kind]) for kind in kinds]
-        self._latencies = [np.array([c.latency_s + c.dependent_s for c in kind]) for kind in kinds]
+        self._latencies = [np.array([cost.latency_s for cost in kind]) for kind in kinds]
         self._issues = [np.array([cost.issue_s for cost in kind]) for kind in kinds]
         self._table_loads = [np.array([cost.table_load_s for cost in kind]) for kind in kinds]
         self._semaphore_s = np.array([float(core.engine_semaphore_s) for core in cores])

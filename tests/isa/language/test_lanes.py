@@ -46,8 +46,17 @@ def test_a_lane_instruction_takes_at_least_the_minimum_interval(core_v3, engine,
     cost = lane_cost(core_v3, engine, cycles, extra)
     hz = clock_hz(core_v3, engine)
     assert cost.interval_s == pytest.approx((max(64, cycles) + extra) / hz)
-    assert cost.latency_s == pytest.approx(60 / hz)
+    further_s = core_v3.scalar_dependent_s if engine is Engine.scalar else 0.0
+    assert cost.latency_s == pytest.approx(60 / hz + further_s)
     assert (cost.flops, cost.hbm_bytes) == (0, 0)
+
+
+# nki_perf_guide.rst, fig16.png: 189 ns from one activation of an element to the next that needs it;
+# nki-dma-intro-5.png: 405 ns from start to end of one of 128 elements.
+def test_activations_last_as_long_as_published_profiles_show(core_v2, core_v3):
+    for core, cycles, seconds in ((core_v2, 1, 189e-9), (core_v3, 128, 405e-9)):
+        cost = lane_cost(core, Engine.scalar, cycles)
+        assert cost.interval_s + cost.latency_s == pytest.approx(seconds, rel=0.02)
 
 
 # trainium2_arch.rst, Vector Engine Performance Mode, and trainium3_arch.rst, Scalar Engine,

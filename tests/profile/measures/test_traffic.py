@@ -33,6 +33,15 @@ def test_transposes_are_part_of_the_flops(kernel):
     assert found.of("flops") == 2 * 2 * 128**3
 
 
+def test_a_float32_matmul_is_two_instructions_of_the_hardware(new_kernel):
+    for dtype, matmuls in ((BFLOAT16, 3), (FLOAT32, 6)):
+        kernel = new_kernel(NEURONCORE_V3)
+        left, right = (kernel.load(128, 128, dtype=dtype) for _ in range(2))
+        for _ in range(3):
+            kernel.matmul(left, right)
+        assert totals(kernel).of("matmuls") == matmuls
+
+
 @pytest.mark.parametrize(
     ("core", "dtype", "weight"),
     [

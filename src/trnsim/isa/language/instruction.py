@@ -34,6 +34,7 @@ from trnsim.isa.language.definedness import Movement, Spread, spread_over_result
 from trnsim.isa.language.fields import wrong_field
 from trnsim.isa.language.indirection import check_indirection
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
+from trnsim.isa.language.strides import slowdown
 from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:
@@ -77,8 +78,7 @@ class Cost:
 
     Attributes:
         interval_s: initiation interval: the time until the engine can start another instruction.
-        latency_s: time from the end of the interval until the result is in memory.
-        dependent_s: further time until an instruction that waits for the result can start.
+        latency_s: time from the end of the interval until the result can be read.
         flops: floating-point operations on the Tensor Engine.
         hbm_bytes: bytes that cross the HBM interface.
         ports: memories whose shared port it blocks for another engine while it runs.
@@ -95,7 +95,6 @@ class Cost:
     ports: tuple[Memory, ...] = ()
     table: str = ""
     table_load_s: float = 0.0
-    dependent_s: float = 0.0
     issue_s: float = 0.0
 
 
@@ -191,15 +190,18 @@ class Instruction:
         """The cost, with the ports that the instruction blocks for another engine.
 
         Before v3 the Vector Engine shares its port to SBUF with GpSimd and the one to PSUM with the
-        Scalar Engine.
+        Scalar Engine, and elements more than 16 bytes apart halve the rate (`strides`).
 
         Source: trainium_inferentia2_arch.rst, accesses that must be serialized.
         """
-        cost = self.cost(core, n)
+        cost, engine = self.cost(core, n), self.chosen_engine(core)
+        named = ((name, getattr(self, name)) for name in self.operands)
+        factor = slowdown(core, engine, [(k, tile) for k, tile in named if isinstance(tile, Tile)])
+        if factor > 1:
+            cost = replace(cost, interval_s=cost.interval_s * factor)
         if core.vector_port_engines == 1:
             return cost
         memories = {tile.memory for _, tile in self.tiles()}
-        engine = self.chosen_engine(core)
         ports = [m for m, engines in _SHARED_PORTS.items() if m in memories and engine in engines]
         return replace(cost, ports=tuple(ports)) if ports else cost
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from trnsim.isa.language.instruction import PSUM, Cost
 from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.strides import step_bytes
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
@@ -37,15 +38,14 @@ def clock_hz(core: NeuronCore, engine: Engine) -> float:
 def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: float = 0.0) -> Cost:
     """Interval max(MIN_II, cycles) + extra; latency: the engine's access latency.
 
-    What depends on a result of the Scalar Engine waits longer, as published profiles show.
+    Published profiles show a longer latency of the Scalar Engine: `scalar_dependent_s` on top.
     """
     hz = clock_hz(core, engine)
     interval = max(core.minimum_interval_cycles, cycles) + extra_cycles
-    return Cost(
-        interval_s=interval / hz,
-        latency_s=core.access_latency_cycles / hz,
-        dependent_s=float(core.scalar_dependent_s) if engine is Engine.scalar else 0.0,
-    )
+    latency_s = core.access_latency_cycles / hz
+    if engine is Engine.scalar:
+        latency_s += core.scalar_dependent_s
+    return Cost(interval_s=interval / hz, latency_s=latency_s)
 
 
 def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
@@ -93,9 +93,7 @@ def _is_short_float(tile: Tile) -> bool:
 
 def _is_dense_innermost(tile: Tile) -> bool:
     """Whether the innermost free dimension longer than 1 is contiguous."""
-    shape, strides = tile.pattern.shape[1:], tile.pattern.strides_bytes[1:]
-    steps = [stride for length, stride in zip(shape, strides, strict=True) if length != 1]
-    return not steps or steps[-1] == tile.dtype.itemsize
+    return step_bytes(tile) in (None, tile.dtype.itemsize)
 
 
 _HALF_BYTES = 2

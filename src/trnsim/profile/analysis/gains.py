@@ -61,7 +61,10 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
     own = program.lines.index(line)
     recorded = what_if.recorded(program)
     free = [
-        Placement(engine, replace(cost, interval_s=0.0, latency_s=0.0, issue_s=0.0))
+        Placement(
+            engine,
+            replace(cost, interval_s=0.0, latency_s=0.0, issue_s=0.0, table_load_s=0.0),
+        )
         for engine, cost in recorded
     ]
     which, line_of = program.which, program.line_of

@@ -293,10 +293,9 @@ def _engines(work: _Work) -> _Section:
         [c.opcode.startswith(("activate", "activation")) for c in checked], np.bool_
     )
     activates = activates[work.spans.which]
-    multiplies = work.totals.column("flops") > 0
     found |= {
         "activate_instruction_time": work.lasted_s(activates),
         "activate_instruction_count": int(activates.sum()),
-        "matmul_instruction_count": int(work.totals.counts[multiplies].sum()),
+        "matmul_instruction_count": work.totals.of("matmuls"),
     }
     return found, {}

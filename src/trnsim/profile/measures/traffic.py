@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _FP32_WEIGHT: Final = 4.0
 _MX_WEIGHT: Final = 0.25
+_FP32_MATMULS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,16 @@ class Traffic:
     flops: int
     transpose_flops: int
     bf16_weight: float
+
+    @property
+    def matmuls(self) -> int:
+        """MATMUL instructions of the hardware: two of float32, each of two passes.
+
+        Source: kernel-optimization.rst, v5-pe.png: 65,536 of 32,768 nc_matmul of float32.
+        """
+        if not self.flops:
+            return 0
+        return _FP32_MATMULS if self.bf16_weight == _FP32_WEIGHT else 1
 
     @property
     def psum_to_sbuf_bytes(self) -> int:
