@@ -86,8 +86,8 @@ class NeuronCore:
     dma_end_s: Rate
     dma_packet_bytes: Count
     dma_descriptor_s: Rate
-    dma_short_packet_bytes: Count
-    dma_short_packet_bytes_per_s: Rate
+    dma_short_run_bytes: Count
+    dma_short_run_bytes_per_s: Rate
     dma_transpose_efficiency: Rate
     dma_transpose_on_chip_efficiency: Rate
     dma_compute_efficiency: Rate

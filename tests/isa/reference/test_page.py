@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from trnsim.arch import NEURONCORE_V3, NEURONCORE_V4
-from trnsim.isa import Engine, Instruction, NcMatmul
+from trnsim.isa import DmaCopy, Engine, Instruction, NcMatmul
 from trnsim.isa.reference.example import examples
 from trnsim.isa.reference.page import call, described, facts_read, page, support
 
@@ -92,6 +92,12 @@ def test_where_it_runs_is_found_by_asking_the_class(core_v2, core_v3, core_v4):
 def test_a_price_is_what_cost_says_of_real_tiles():
     seconds = 512 / NEURONCORE_V3.tensor_clock_hz
     assert f"| {seconds * 1e9:.0f} + 78 ns " in page(NcMatmul)
+
+
+def test_a_transfer_has_a_time_in_a_queue_besides():
+    assert "Before the slash: the time in a DMA queue." in page(DmaCopy)
+    assert "| 600 / 356 + 1,350 ns " in page(DmaCopy)
+    assert "slash" not in page(NcMatmul)
 
 
 def test_the_facts_behind_a_price_are_those_that_cost_reads():

@@ -32,9 +32,10 @@ def test_descriptors_are_made_by_who_the_kernel_names(kernel):
 
 
 def test_a_transfer_of_few_partitions_uses_few_engines(kernel):
-    copy(kernel, rows=4)
-    copy(kernel)
-    assert transfers(kernel.timeline()).packets.tolist() == [4, 16]
+    """Four partitions use one: nki-dma-overview.rst, Example 1."""
+    for rows in (4, 9, 128):
+        copy(kernel, rows=rows)
+    assert transfers(kernel.timeline()).packets.tolist() == [1, 2, 16]
 
 
 def test_a_program_without_dma_has_no_transfers(kernel):

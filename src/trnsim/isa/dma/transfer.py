@@ -1,8 +1,8 @@
 """The cost of a DMA transfer: its turn in a queue, its share of the engines, its way to the reader.
 
-A transfer is handed to one queue, which hands it to the 16 DMA engines; each engine moves packets,
-which are contiguous in HBM and within one partition on chip. Queues issue side by side, and all
-transfers share the engines.
+A transfer is handed to one queue, which hands packets of it to the 16 DMA engines. A packet is
+contiguous, in HBM or within a partition. Queues issue side by side, and all transfers share the
+engines.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def transfer_cost(
     efficiency: float = 1.0,
     mode: DgeMode = DgeMode.unknown,
 ) -> Cost:
-    """Issue by the mode; interval = max(bytes / (bandwidth * efficiency), packets * t / engines).
+    """Issue by the mode; interval = max(bytes / (bandwidth * efficiency), runs * t / engines).
 
-    A contiguous run is divided into packets. A packet takes its engine at least
-    `dma_descriptor_s`, and before v3 longer, as `_packet_s` says.
+    A contiguous run of bytes takes its engine at least t, see `_run_s`. A long one is divided into
+    packets for several engines.
 
     An engine always serves the same 8 partitions, so `tiles` on few partitions use few engines, and
     so do few packets. The transfer then takes longer by the ratio of engines; the extra time is
@@ -41,10 +41,10 @@ def transfer_cost(
     """
     engines, bytes_per_s = core.dma_engines, core.dma_bytes_per_s * efficiency
     packets = runs * ceil(nbytes / runs / core.dma_packet_bytes)
-    packet_s = _packet_s(core, nbytes / packets)
+    run_s = _run_s(core, nbytes / runs)
     used = engines_used(core, tiles, packets)
-    interval_s = max(nbytes / bytes_per_s, packets * packet_s / engines)
-    alone_s = max(nbytes / (bytes_per_s * used / engines), ceil(packets / used) * packet_s)
+    interval_s = max(nbytes / bytes_per_s, runs * run_s / engines)
+    alone_s = max(nbytes / (bytes_per_s * used / engines), ceil(runs / used) * run_s)
     return Cost(
         issue_s=issue_s(core, mode),
         interval_s=interval_s,
@@ -93,13 +93,16 @@ def count_runs(tile: Tile) -> int:
     return runs
 
 
-def _packet_s(core: NeuronCore, packet_bytes: float) -> float:
-    """The least time of a packet on its engine.
+def _run_s(core: NeuronCore, run_bytes: float) -> float:
+    """The least time of a contiguous run on its engine.
 
-    On v2 an engine moves packets of up to 1 KiB at two fifths of its bandwidth, and larger ones in
-    the time of one of 1 KiB or at full bandwidth, whichever is longer.
+    On v2 an engine moves runs of up to 1 KiB at two fifths of its bandwidth, and longer ones in the
+    time of 1 KiB or at full bandwidth, whichever takes longer. Published are runs of 256 B and
+    1 KiB (three tutorial matmuls) and of 4 KiB and more.
+
+    Source: matrix_multiplication.rst of SDK 2.26, latencies; nki_perf_guide.rst, Opt #9.
     """
-    short_bytes = min(packet_bytes, core.dma_short_packet_bytes)
+    short_bytes = min(run_bytes, core.dma_short_run_bytes)
     return max(
-        core.dma_descriptor_s, short_bytes * core.dma_engines / core.dma_short_packet_bytes_per_s
+        core.dma_descriptor_s, short_bytes * core.dma_engines / core.dma_short_run_bytes_per_s
     )

@@ -34,6 +34,7 @@ _NS: Final = 1e9
 _LINE: Final = 100
 _WIDTH: Final = 88
 _NONE: Final = "-"
+_ISSUED: Final = "Before the slash: the time in a DMA queue."
 _MINIMUM: Final = "MIN_II is `minimum_interval_cycles`, what an instruction takes at least."
 _START: Final = (
     "A tile of up to 32 partitions starts at partition 0, 32, 64 or 96, one of up to 64 at 0 or "
@@ -268,11 +269,13 @@ def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
         )
         for i in legal
     ]
+    costs = [priced(i, core) for i in legal for core in cores()]
     parts = [
         formula.summary,
         formula.body,
         f"Formula: {formula.source}" if formula.source else "",
         _MINIMUM if "MIN_II" in f"{formula.summary} {formula.body}" else "",
+        _ISSUED if any(c and c.issue_s for c in costs) else "",
         "Initiation interval (the engine is busy) + latency until the result can be read:",
         markdown_table(("case", "engine", *(core.name for core in cores())), rows),
         "\n".join(f"{number}. {case}" for number, case in enumerate(cases, 1)),
@@ -285,7 +288,8 @@ def _price(instance: Instruction, core: NeuronCore) -> str:
     cost = priced(instance, core)
     if cost is None:
         return _NONE
-    return f"{cost.interval_s * _NS:,.0f} + {cost.latency_s * _NS:,.0f} ns"
+    issue = f"{cost.issue_s * _NS:,.0f} / " if cost.issue_s else ""
+    return f"{issue}{cost.interval_s * _NS:,.0f} + {cost.latency_s * _NS:,.0f} ns"
 
 
 def described(instance: Instruction) -> str:

@@ -2,8 +2,7 @@
 
 One row is one DMA instruction. It moves bytes while it occupies the engines: from its start to the
 end of its interval, without its fixed latency. The model spreads a transfer evenly over the DMA
-engines that it can use, at least a partition (a row, in HBM) on each; the share of one engine is
-called a packet.
+engines that it uses, each of which serves 8 partitions; the share of one engine is called a packet.
 """
 
 from __future__ import annotations
@@ -14,11 +13,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trnsim.isa import DgeMode, Engine
+from trnsim.isa.dma.transfer import engines_used
 from trnsim.timing.occupancy import columns
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from trnsim.arch import NeuronCore
     from trnsim.isa import Instruction
     from trnsim.timing import Timeline
     from trnsim.timing.occupancy import Integers, Seconds
@@ -78,14 +79,13 @@ class Transfers:
 def transfers(timeline: Timeline) -> Transfers:
     """The DMA transfers of `timeline`."""
     program, spans = timeline.program, columns(timeline)
-    engines = int(program.core.dma_engines)
     queues: dict[str, int] = {}
     facts = np.zeros((len(program.checked), 6), np.int64)
     for which, checked in enumerate(program.checked):
         if checked.engine is Engine.dma:
             queue_type = _TYPE_OF[getattr(checked.instruction, "dge_mode", DgeMode.unknown)]
             queue = queues.setdefault(_queue_name(checked.instruction, queue_type), len(queues))
-            moved = (*_bytes(checked.instruction), _packets(checked.instruction, engines))
+            moved = (*_bytes(checked.instruction), _packets(checked.instruction, program.core))
             facts[which] = (1, *moved, QUEUE_TYPES.index(queue_type), queue)
     rows = facts[spans.which]
     is_dma = rows[:, 0] == 1
@@ -115,6 +115,6 @@ def _bytes(instruction: Instruction) -> tuple[int, int]:
     return sum(tile.nbytes for tile in looked), sum(tile.nbytes for tile in changed)
 
 
-def _packets(instruction: Instruction, engines: int) -> int:
-    rows = [tile.partitions for _, tile in instruction.tiles() if tile.memory.is_on_chip]
-    return min(max(rows, default=engines), engines)
+def _packets(instruction: Instruction, core: NeuronCore) -> int:
+    tiles = tuple(tile for _, tile in instruction.tiles())
+    return engines_used(core, tiles, int(core.dma_engines))
