@@ -2,7 +2,7 @@
 
 from trnsim.arch.availability import Has, advised, has_dtype, having, makes_pairs, paired, where
 from trnsim.arch.features import Features
-from trnsim.arch.neuroncore import NeuronCore
+from trnsim.arch.neuroncore import NeuronCore, together
 from trnsim.arch.targets import (
     NEURONCORE_V2,
     NEURONCORE_V3,
@@ -29,5 +29,6 @@ __all__ = [
     "makes_pairs",
     "paired",
     "target",
+    "together",
     "where",
 ]

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from trnsim.arch.features import Features
 from trnsim.facts import Count, Fact, Rate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_RATIOS: Final = ("_speedup", "_slowdown")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,14 +125,22 @@ class NeuronCore:
     def sampled(self, draw: int) -> NeuronCore:
         """The same core with every rate drawn from a lognormal around its value.
 
-        A fact's factor depends only on its name and on `draw`: adding a fact changes no other.
+        A fact's factor depends only on its name and on `draw`: adding a fact changes no other. A
+        speedup or slowdown of 1 says that there is none, and stays.
         """
         drawn: dict[str, Any] = {
             name: Rate(fact * _factor(draw, name, fact.provenance.kind.spread), fact.provenance)
             for name, fact in self.facts().items()
-            if isinstance(fact, Rate)
+            if isinstance(fact, Rate) and not (name.endswith(_RATIOS) and fact == 1)
         }
         return replace(self, **drawn)
+
+
+def together(cores: Sequence[NeuronCore]) -> NeuronCore:
+    """Cores that differ in rates alone as one, whose rates are arrays of theirs."""
+    names = [name for name, fact in cores[0].facts().items() if isinstance(fact, Rate)]
+    arrays: dict[str, Any] = {n: np.array([getattr(c, n) for c in cores]) for n in names}
+    return replace(cores[0], **arrays)
 
 
 def _factor(draw: int, name: str, spread: float) -> float:

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from trnsim.arch import together
 from trnsim.isa import Cost, Engine
 
 if TYPE_CHECKING:
@@ -198,20 +200,36 @@ def device_times_s(
     return sampled[rank].device_s
 
 
+def _costs(program: Program, cores: Sequence[NeuronCore]) -> list[Cost]:
+    """The costs of the distinct instructions on all of `cores`: their times are arrays."""
+    joint = together(cores)
+    found: list[Cost] = []
+    for checked in program.checked:
+        try:
+            found.append(checked.instruction.price(joint, checked.dims))
+        except (TypeError, ValueError):  # its formula is one of numbers, not of arrays
+            each = [checked.instruction.price(core, checked.dims) for core in cores]
+            times = {
+                name: np.array([getattr(cost, name) for cost in each])
+                for name in ("interval_s", "latency_s", "issue_s", "table_load_s")
+            }
+            found.append(replace(each[0], **times))
+    return found
+
+
 class _Sampled:
     """One core's schedule for many sets of constants at once: each time is an array."""
 
     def __init__(
         self, program: Program, cores: Sequence[NeuronCore], order: Order, rank: int
     ) -> None:
-        tables = [placements(program, core) for core in cores]
-        kinds = [[table[kind].cost for table in tables] for kind in range(len(program.checked))]
+        costs = _costs(program, cores)
         self._engines = [checked.engine for checked in program.checked]
-        self._ports = [checked.cost.ports for checked in program.checked]
-        self._intervals = [np.array([cost.interval_s for cost in kind]) for kind in kinds]
-        self._latencies = [np.array([cost.latency_s for cost in kind]) for kind in kinds]
-        self._issues = [np.array([cost.issue_s for cost in kind]) for kind in kinds]
-        self._table_loads = [np.array([cost.table_load_s for cost in kind]) for kind in kinds]
+        self._ports = [cost.ports for cost in costs]
+        self._intervals = [cost.interval_s for cost in costs]
+        self._latencies = [cost.latency_s for cost in costs]
+        self._issues = [cost.issue_s for cost in costs]
+        self._table_loads = [cost.table_load_s for cost in costs]
         self._semaphore_s = np.array([float(core.engine_semaphore_s) for core in cores])
         self._program = program
         self._stretch = order.stretches[rank]

@@ -107,7 +107,7 @@ class CoreBarrier(
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """A semaphore to the other cores and one back, once all have come."""
         del n
-        return Cost(interval_s=float(core.core_barrier_s), latency_s=0.0)
+        return Cost(interval_s=core.core_barrier_s, latency_s=0.0)
 
 
 class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):

@@ -178,7 +178,7 @@ class RegisterInstruction(Instruction, engines=()):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """One step of a sequencer."""
         del n
-        return Cost(interval_s=float(core.register_s), latency_s=0.0)
+        return Cost(interval_s=core.register_s, latency_s=0.0)
 
     def _check_register(self, name: str, register: object) -> None:
         if not isinstance(register, VirtualRegister):

@@ -35,13 +35,28 @@ def clock_hz(core: NeuronCore, engine: Engine) -> float:
     return _CLOCKS[engine](core)
 
 
+def longest(first: float, second: float) -> float:
+    """The larger number; of arrays, which hold a number for each of many cores, element by element.
+
+    The price of an instruction on many cores at once is made of such arrays.
+    """
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return np.maximum(first, second)
+    return max(first, second)
+
+
+def shortest(first: float, second: float) -> float:
+    """The smaller number, likewise."""
+    return -longest(-first, -second)
+
+
 def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: float = 0.0) -> Cost:
     """Interval max(MIN_II, cycles) + extra; latency: the engine's access latency.
 
     Published profiles show a longer latency of the Scalar Engine: `scalar_dependent_s` on top.
     """
     hz = clock_hz(core, engine)
-    interval = max(core.minimum_interval_cycles, cycles) + extra_cycles
+    interval = longest(core.minimum_interval_cycles, cycles) + extra_cycles
     latency_s = core.access_latency_cycles / hz
     if engine is Engine.scalar:
         latency_s += core.scalar_dependent_s
@@ -64,15 +79,15 @@ def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
     if not all(map(_is_short_float, tiles)) or in_psum > (1 if is_dense else 0):
         return 1.0
     if engine is Engine.scalar:
-        speedup = float(core.scalar_16bit_copy_speedup)
+        speedup = core.scalar_16bit_copy_speedup
     elif engine is not Engine.vector:
         return 1.0
     elif in_psum or not is_dense:
-        speedup = float(core.vector_16bit_strided_speedup)
+        speedup = core.vector_16bit_strided_speedup
     else:
-        speedup = float(core.vector_16bit_copy_speedup)
+        speedup = core.vector_16bit_copy_speedup
     is_16bit = all(map(is_16bit_float, tiles))
-    return speedup if is_16bit else min(speedup, float(core.vector_8bit_copy_speedup))
+    return speedup if is_16bit else shortest(speedup, core.vector_8bit_copy_speedup)
 
 
 def is_16bit_float(tile: Tile) -> bool:

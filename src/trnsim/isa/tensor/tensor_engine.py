@@ -12,6 +12,7 @@ from trnsim.arch import has_dtype
 from trnsim.dtypes import BFLOAT16, FLOAT32
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.language.instruction import Cost
+from trnsim.isa.language.lanes import longest, shortest
 from trnsim.isa.language.support import check_support
 from trnsim.memory import SnakeIndex
 
@@ -212,7 +213,7 @@ def array_cost(
 
 def streaming_cycles(core: NeuronCore, columns: int, stationary_columns: int) -> float:
     """max(N, min(64, M)): the interval of one pass of the moving tile."""
-    return max(columns, min(core.minimum_interval_cycles, stationary_columns))
+    return longest(columns, shortest(core.minimum_interval_cycles, stationary_columns))
 
 
 def _places(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
