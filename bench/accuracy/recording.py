@@ -13,7 +13,7 @@ import pickle
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import builders
@@ -53,14 +53,28 @@ class Recording:
 
 def recorded(row, folder):
     """The recording of a row, made now or before."""
-    path = CACHE / f"{key(row)}.pkl"
-    if not path.exists():
-        write(path, pickle.dumps(record(launches_of(row, folder))))
-    recording = pickle.loads(path.read_bytes())  # noqa: S301  our own file
+    with _file(row, folder).open("rb") as file:
+        recording = pickle.load(file)  # noqa: S301  our own file
+        recording.runs = pickle.load(file)  # noqa: S301  likewise
     for programs in recording.runs:
         for program in programs:
             program.core = core_of(recording)  # not the core of when it was recorded
     return recording
+
+
+def heading(row, folder):
+    """The same without its runs, which is quick."""
+    with _file(row, folder).open("rb") as file:
+        return pickle.load(file)  # noqa: S301  our own file
+
+
+def _file(row, folder):
+    """The file with a row's recording: one pickle without its runs, then one of these."""
+    path = CACHE / f"{key(row)}.pkl"
+    if not path.exists():
+        recording = record(launches_of(row, folder))
+        write(path, pickle.dumps(replace(recording, runs=[])) + pickle.dumps(recording.runs))
+    return path
 
 
 def launches_of(row, folder):
@@ -104,8 +118,7 @@ def record_all(rows, folder):
     """Record each of `rows`, with progress on stderr."""
     for number, row in enumerate(rows, 1):
         started = time.monotonic()
-        if not (CACHE / f"{key(row)}.pkl").exists():
-            recorded(row, folder)
+        _file(row, folder)
         spent = time.monotonic() - started
         told = f"\rrecorded {number}/{len(rows)} {row['id']} {spent:.1f} s\x1b[K"
         print(told, end="", file=sys.stderr)

@@ -78,7 +78,7 @@ def cases_of(rows, folder):
     recording.record_all(able, folder)
     cases = []
     for row in able:
-        found = recording.recorded(row, folder)
+        found = recording.heading(row, folder)
         left[row["id"]] = found.refusal and f"refused: {found.refusal}"
         if not found.refusal:
             cases.append(Case(row, found.target, found.cores, folder))
