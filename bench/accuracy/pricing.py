@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 import micro
 import numpy as np
@@ -47,14 +49,17 @@ class Case:
 
     Attributes:
         row: as rows.json has it.
+        key: the name of its recording.
         target: the chip.
         cores: the size of the logical core.
+        folder: the folder of clones.
     """
 
     row: dict
+    key: str
     target: str
     cores: int
-    folder: object
+    folder: Path
 
     @property
     def kernel(self):
@@ -92,26 +97,28 @@ class Prices:
         now = recordings.digest(ROOMS, FILES)
         recordings.keep_if_same(recordings.CACHE / "priced", now, "*.json")
         self._known = {}
+        self._conditions = {}
 
     def prepare(self, cases, settings):
         """Price each case in each setting, loading each recording once."""
-        for case in cases:
+        for number, case in enumerate(cases, 1):
             known = self._prices(case)
             missing = {}
             for setting in settings:
-                core = core_of(case, setting)
-                missing[_name(core, setting)] = core, setting
-            missing = {name: pair for name, pair in missing.items() if name not in known}
+                core, name = self._condition(case, setting)
+                if name not in known:
+                    missing[name] = core, policy_of(setting)
             if missing:
                 recording = recordings.recorded(case.row, case.folder)
-                for name, (core, setting) in missing.items():
-                    known[name] = work_s(case.row, recording, core, **policy_of(setting))
+                for name, (core, policy) in missing.items():
+                    known[name] = work_s(case.row, recording, core, **policy)
                 write(_path(case), json.dumps(known).encode())
+                told = f"\rpriced {number}/{len(cases)} {case.row['id']}\x1b[K"
+                print(told, end="", file=sys.stderr)
 
     def seconds(self, case, setting):
         """The estimate for a case in a setting: a kernel's with its launch."""
-        core = core_of(case, setting)
-        name = _name(core, setting)
+        core, name = self._condition(case, setting)
         if name not in self._prices(case):
             self.prepare([case], [setting])
         launch_s = 0.0 if is_single(case.row) else float(core.launch_s)
@@ -127,10 +134,19 @@ class Prices:
         return Shipped(**known["shipped"])
 
     def _prices(self, case):
-        path = _path(case)
-        if path not in self._known:
-            self._known[path] = json.loads(path.read_bytes()) if path.exists() else {}
-        return self._known[path]
+        if case.key not in self._known:
+            path = _path(case)
+            self._known[case.key] = json.loads(path.read_bytes()) if path.exists() else {}
+        return self._known[case.key]
+
+    def _condition(self, case, setting):
+        """The core of a case in a setting, and a name for all that decides the price."""
+        options = tuple((switch, option.words) for switch, option in setting.items())
+        asked = case.target, case.cores, options
+        if asked not in self._conditions:
+            core = core_of(case, setting)
+            self._conditions[asked] = core, _name(core, policy_of(setting))
+        return self._conditions[asked]
 
 
 def core_of(case, setting):
@@ -181,12 +197,12 @@ def _shipped(row, recording):
 
 
 def _path(case):
-    return recordings.CACHE / f"{recordings.key(case.row)}.json"
+    return recordings.CACHE / f"{case.key}.json"
 
 
-def _name(core, setting):
+def _name(core, policy):
     """A name for a core's constants but for the launch, and a policy."""
     none = assumed(0.0, "left out of a name")
     facts = replace(core, launch_s=none, paired_launch_s=none).facts()
     words = repr((core.name, sorted((name, float(fact)) for name, fact in facts.items())))
-    return hashlib.sha256(f"{words} {sorted(policy_of(setting).items())}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{words} {sorted(policy.items())}".encode()).hexdigest()[:16]

@@ -81,7 +81,7 @@ def cases_of(rows, folder):
         found = recording.heading(row, folder)
         left[row["id"]] = found.refusal and f"refused: {found.refusal}"
         if not found.refusal:
-            cases.append(Case(row, found.target, found.cores, folder))
+            cases.append(Case(row, recording.key(row), found.target, found.cores, folder))
     return cases, {name: reason for name, reason in left.items() if reason}
 
 

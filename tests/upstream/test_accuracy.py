@@ -21,6 +21,8 @@ import nkibench
 import pricing
 import published
 import recording
+import report
+import run
 import tutorials
 from launches import Launch
 
@@ -196,3 +198,53 @@ def test_kernels_weigh_the_same_however_many_rows_they_have():
     many = [case("many", 1.0, 1.9) for _ in range(9)]
     few = [case("few", 1.0, 0.9), case("other", 1.0, 0.9)]
     assert fit.choose([*many, *few], Table(), switches)["rate"].words == "1.0"
+
+
+def result(family, published_s, unseen_s, bound_by="DMA"):
+    row = {"id": f"{family}-{published_s}", "family": family}
+    shipped = pricing.Shipped(2e-6, 1e-6, 4e-6, bound_by)
+    found = SimpleNamespace(row=row, kernel=family, cores=1, published_s=published_s)
+    return run.Result(found, shipped, unseen_s)
+
+
+def test_an_interval_moves_with_the_estimate_left_out():
+    assert result("a", 3.9e-6, 2e-6).is_inside
+    assert not result("a", 3.9e-6, 1e-6).is_inside
+    assert result("a", 0.5e-6, 1e-6).is_inside
+    assert result("a", 3.9e-6, 1e-6).width == pytest.approx(1.5)
+
+
+def test_the_page_says_first_what_to_expect_of_an_unseen_kernel():
+    results = [
+        result("a", 100e-6, 110e-6),
+        result("a", 1e-3, 0.8e-3),
+        result("b", 99e-6, 99e-6, "latency"),
+        result("instr", 1e-7, 2e-7, bound_by=""),
+    ]
+    setting = {"launch": fit.Option("1e-06")}
+    left = {"x": "refused: too large", "y": "refused: too large"}
+    text = report.page(results, [], left, setting, {"a": setting, "b": setting})
+    assert "within 10 % of the published time, nine of ten within 18 %" in text
+    assert "100 % of the published times lie in P10 to P90** (3 times of 2 kernels)" in text
+    assert "| under 100 us | 1 | 0.0 | 0.0 | +0.0 | 100 | 150 |" in text
+    assert "| 100 us to 1 ms | 1 | 10.0 | 10.0 | +10.0 | 100 | 150 |" in text
+    assert "| over 1 ms | 1 | 20.0 | 20.0 | -20.0 | 100 | 150 |" in text
+    assert "| instructions | 1 | 100.0 | 100.0 | +100.0 | 100 | 150 |" in text
+    assert "- refused: too large: x, y" in text
+    heads = [line for line in text.splitlines() if line.startswith("## ")]
+    assert heads[0] == "## What to expect of a kernel that the model has not seen"
+    assert heads[-1] == "## Row by row"
+
+
+def test_a_counter_is_read_from_the_run_whose_time_is_published():
+    rows = [row for row in ROWS if row["family"] == "tut-mamba" or "v5-" in row["id"]]
+    results = []
+    for number, row in enumerate(filter(published.is_time, rows)):
+        figures = dict.fromkeys(pricing.COUNTERS.values(), number)
+        found = SimpleNamespace(row=row, kernel="k", published_s=1.0)
+        results.append(run.Result(found, pricing.Shipped(1.0, 1.0, 1.0, "DMA", figures), 1.0))
+    of = {result.case.row["id"]: number for number, result in enumerate(results)}
+    read = {row["id"]: value for row, _, value in run.counters(rows, results)}
+    assert read["mamba-v1-256-vec"] == of["mamba-v1-256"]
+    assert read["mm-trn2-v5-vec"] == of["mm-trn2-v5-device_latency"]
+    assert read["mm-trn2-v5-mbu_estimated"] == of["mm-trn2-v5-device_latency"]
