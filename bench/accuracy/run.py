@@ -109,9 +109,13 @@ def main():
     prices = Prices()
     best = fit.choose(cases, prices)
     chosen = fit.leave_one_out(cases, prices)
-    results = [
-        Result(case, prices.shipped(case), chosen[case.kernel][1][case.row["id"]]) for case in cases
-    ]
+    results = []
+    for number, case in enumerate(cases, 1):
+        unseen_s = chosen[case.kernel][1][case.row["id"]]
+        results.append(Result(case, prices.shipped(case), unseen_s))
+        told = f"\restimated {number}/{len(cases)} {case.row['id']}\x1b[K"
+        print(told, end="", file=sys.stderr)
+    print(file=sys.stderr)
     settings = {kernel: setting for kernel, (setting, _) in chosen.items()}
     text = report.page(results, list(counters(rows, results)), left, best, settings)
     write(DOCS / "accuracy.md", text)

@@ -226,6 +226,7 @@ def test_the_page_says_first_what_to_expect_of_an_unseen_kernel():
     text = report.page(results, [], left, setting, {"a": setting, "b": setting})
     assert "within 10 % of the published time, nine of ten within 18 %" in text
     assert "100 % of the published times lie in P10 to P90** (3 times of 2 kernels)" in text
+    assert "half of them have a median error of at most 8 %." in text
     assert "| under 100 us | 1 | 0.0 | 0.0 | +0.0 | 100 | 150 |" in text
     assert "| 100 us to 1 ms | 1 | 10.0 | 10.0 | +10.0 | 100 | 150 |" in text
     assert "| over 1 ms | 1 | 20.0 | 20.0 | -20.0 | 100 | 150 |" in text
