@@ -2,7 +2,7 @@
 
 Pricing with other constants, or in another order, needs no second run. The programs are kept in
 build/accuracy until something changes that decides them: the rooms in which instructions are
-recorded, the builders here, or a clone.
+recorded, the builders here, what a core can do, or a clone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / "build" / "accuracy"
 SOURCE = HERE.parents[1] / "src" / "trnsim"
 ROOMS = ("isa", "memory", "nki", "program")
-BUILDERS = ("builders.py", "launches.py", "micro.py", "nkilib.py", "nkibench.py", "tutorials.py")
+FILES = (
+    *("builders.py", "launches.py", "micro.py", "nkilib.py", "nkibench.py", "tutorials.py"),
+    SOURCE / "arch" / "features.py",
+)
 CLONES = ("nki-library", "aws-neuron-sdk")
 
 
@@ -139,7 +142,7 @@ def record_all(rows, folder):
 
 def forget_older(folder):
     """Empty the cache where what decides a program has changed since it was filled."""
-    now = digest(ROOMS, BUILDERS) + "".join(_commit(folder / clone) for clone in CLONES)
+    now = digest(ROOMS, FILES) + "".join(_commit(folder / clone) for clone in CLONES)
     keep_if_same(CACHE / "recorded", now, "*.pkl")
 
 
