@@ -1,16 +1,33 @@
-"""Single instructions whose time is published: the emulated core's answer, by running them."""
+"""Single instructions whose time is published: small kernels, and how to read their times."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import ml_dtypes
 import nki
 import nki.isa as nisa
 import nki.language as nl
 import numpy as np
-
-import trnsim
+from launches import Launch
 
 BF16 = ml_dtypes.bfloat16
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a row of an instruction is read from.
+
+    Attributes:
+        launches: the kernels to run.
+        read: function of the core and of the timeline of each launch that returns seconds.
+    """
+
+    launches: tuple[Launch, ...]
+    read: Callable[..., Any]
 
 
 @nki.jit
@@ -64,66 +81,71 @@ def matmuls(stationary, moving, times):
     return out
 
 
-def spans(kernel, opcode, *args, target="trn2"):
-    """The spans of an opcode."""
-    run = trnsim.run(kernel, *args, target=target, numerics=False)
-    return [span for span in run.timeline.spans() if span.opcode == opcode]
+def _last(opcode, timeline):
+    """The span of the last instruction of an opcode."""
+    return [span for span in timeline.spans() if span.opcode == opcode][-1]
 
 
-def slope_s(kernel, *args, target="trn2", times=64):
-    """Seconds of one more repetition: twice as many less once as many."""
-    short, long = (
-        trnsim.run(kernel, *args, times=n, target=target, numerics=False).total_time_s
-        for n in (times, 2 * times)
-    )
-    return (long - short) / times
-
-
-def transfer_s(shape):
-    """A load without what starts and ends it."""
-    span = spans(copy, "dma_copy", np.zeros(shape, BF16))[0]
-    core = trnsim.arch.target("trn2").core
-    return span.end_s - span.start_s - core.dma_start_s - core.dma_end_s
-
-
-def duration_s(kernel, opcode, *args, target):
-    """From start to result of the last of its kind."""
-    span = spans(kernel, opcode, *args, target=target)[-1]
+def _duration_s(opcode, core, timeline):
+    """From start to result of the last instruction of an opcode."""
+    del core
+    span = _last(opcode, timeline)
     return span.end_s - span.start_s
 
 
-def _matmul_operands(k, m, n):
-    return np.zeros((k, m), BF16), np.zeros((k, n), BF16)
+def _transfer_s(core, timeline):
+    """A transfer without what starts and ends it."""
+    return _duration_s("dma_copy", core, timeline) - core.dma_start_s - core.dma_end_s
 
 
-def estimates():
-    """Row id -> estimated seconds."""
-    core = trnsim.arch.target("trn2").core
-    found = {
-        "instr-dma-ex1-load": transfer_s((4, 4096)),
-        "instr-dma-ex1-store": transfer_s((4, 4096)),
-        "instr-dma-ex1-issue": float(core.dma_start_s),
-        "instr-dma-ex1-sem": float(core.dma_end_s),
-        "instr-act-128": duration_s(
-            activations, "activation", np.zeros((128, 128), BF16), 1, target="trn2"
-        ),
-        "instr-act-1-ii": slope_s(activations, np.zeros((128, 1), BF16), target="trn1"),
-        "instr-act-1-dur": duration_s(
-            activations, "activation", np.zeros((128, 1), BF16), 1, target="trn1"
-        ),
-        "instr-mm-128x96": duration_s(
-            matmuls, "nc_matmul", *_matmul_operands(128, 96, 128), 1, target="trn1"
-        ),
-        "instr-mm-128x1": duration_s(
-            matmuls, "nc_matmul", *_matmul_operands(128, 1, 128), 1, target="trn1"
-        ),
-        # The published interval is of one of the two hardware instructions of a float32 matmul.
-        "instr-mm-fp32-512-trn2": slope_s(
-            matmuls, *(a.astype(np.float32) for a in _matmul_operands(128, 128, 512))
-        )
-        / 2,
-    }
-    for nbytes in (32, 128, 256, 512, 2048, 4096, 16384, 32768):
-        array = np.zeros((128, nbytes // 2), BF16)
-        found[f"dma-curve-{nbytes}"] = slope_s(loads, array, times=24)
-    return found
+def _slope_s(repetitions, core, short, long):
+    """One more repetition: twice as many less once as many, by their number."""
+    del core
+    return (long.device_time_s - short.device_time_s) / repetitions
+
+
+def _constant(name, core):
+    """A constant of the core that is itself what was measured."""
+    return float(getattr(core, name))
+
+
+def _slope(kernel, arguments, target="trn2", times=64, instructions=1):
+    """The time of one more of `times` repetitions, each of so many hardware instructions."""
+    launches = [Launch(kernel, target, {**arguments, "times": n}) for n in (times, 2 * times)]
+    return Measure(tuple(launches), partial(_slope_s, times * instructions))
+
+
+def _duration(kernel, opcode, arguments, target):
+    """The time of one instruction."""
+    launch = Launch(kernel, target, {**arguments, "times": 1})
+    return Measure((launch,), partial(_duration_s, opcode))
+
+
+def _operands(k, m, n, dtype=BF16):
+    return {"stationary": np.zeros((k, m), dtype), "moving": np.zeros((k, n), dtype)}
+
+
+def _column(free, dtype=BF16):
+    return {"a": np.zeros((128, free), dtype)}
+
+
+TRANSFER = Measure((Launch(copy, "trn2", {"a": np.zeros((4, 4096), BF16)}),), _transfer_s)
+
+MEASURES = {
+    "instr-dma-ex1-load": TRANSFER,
+    "instr-dma-ex1-store": TRANSFER,
+    "instr-dma-ex1-issue": Measure((), partial(_constant, "dma_start_s")),
+    "instr-dma-ex1-sem": Measure((), partial(_constant, "dma_end_s")),
+    "instr-act-128": _duration(activations, "activation", _column(128), "trn2"),
+    "instr-act-1-ii": _slope(activations, _column(1), "trn1"),
+    "instr-act-1-dur": _duration(activations, "activation", _column(1), "trn1"),
+    "instr-mm-128x96": _duration(matmuls, "nc_matmul", _operands(128, 96, 128), "trn1"),
+    "instr-mm-128x1": _duration(matmuls, "nc_matmul", _operands(128, 1, 128), "trn1"),
+    # The published interval is of one of the two hardware instructions of a float32 matmul.
+    "instr-mm-fp32-512-trn2": _slope(matmuls, _operands(128, 128, 512, np.float32), instructions=2),
+    **{
+        f"dma-curve-{nbytes}": _slope(loads, _column(nbytes // 2), times=24)
+        for nbytes in (32, 128, 256, 512, 2048, 4096, 16384, 32768)
+    },
+}
+"""Row id -> how its time is found."""

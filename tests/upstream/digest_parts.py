@@ -4,7 +4,6 @@ usage: TRNSIM_DIGEST=FILE TRNSIM_DIGEST_FOLDERS=A:B digest_parts.py PART FOLDER
 """
 
 import io
-import json
 import os
 import runpy
 import sys
@@ -33,29 +32,29 @@ COMMANDS = (
 
 
 def accuracy(notes, folder):
-    """A row for each published time: its estimate, with its interval."""
+    """A row for each published time of an instruction, and for some of kernels: their estimates."""
     sys.path.insert(0, str(ROOT / "bench" / "accuracy"))
-    bench = import_module("run")
-    makers = {name: getattr(bench.kernels, function) for name, function in KERNELS.items()}
-    rows = json.loads((bench.HERE / "rows.json").read_text(encoding="utf-8"))
+    builders, micro, published, recording, pricing = map(import_module, ACCURACY)
+    times = [row for row in published.rows() if published.is_time(row)]
     notes.begin("micro")
-    answers = bench.micro.estimates()
-    for name, estimate_s in answers.items():
-        notes.write(name, time=repr(float(estimate_s)))
-    able = [r for r in rows if bench.kernel_of(r) in makers and not bench.left_out(r, answers)]
-    by_name = {f"{row['family']}[{row['id']}]": row for row in able}
+    for row in times:
+        if row["id"] in micro.MEASURES:
+            found = recording.record(micro.MEASURES[row["id"]].launches)
+            time_s = pricing.work_s(row, found, recording.core_of(found))
+            notes.write(row["id"], time=repr(float(time_s)))
+    by_name = {f"{row['family']}[{row['id']}]": row for row in times if builders.is_run(row)}
     chosen = sample(by_name, SAMPLE)
     os.chdir(folder / "nki-library")
     for name, row in by_name.items():
         if name in chosen:
             notes.begin(name)
-            _, run = bench.estimated(row, folder, makers[bench.kernel_of(row)])
+            run = builders.launch(row, folder).run()
             interval = run.timeline.interval()
             notes.write("estimate", time=repr([run.total_time_s, interval.p10, interval.p90]))
 
 
-KERNELS = {"attncte": "attention_cte", "mlptkg": "mlp_tkg", "tut-matmul": "matmul"}
-"""The kernels of published times, and who makes them (bench/accuracy/kernels.py)."""
+ACCURACY = ("builders", "micro", "published", "recording", "pricing")
+"""The modules of bench/accuracy that run the kernels of published times."""
 
 
 def peaks(notes, folder):

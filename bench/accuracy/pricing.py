@@ -1,0 +1,208 @@
+"""Pricing: the time of recorded programs on a core, kept in build/accuracy.
+
+A price is kept by the core's constants until the model changes, so that fitting asks each question
+once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import micro
+import numpy as np
+import recording as recordings
+from published import is_single, kernel_of, published_s
+
+from trnsim.facts import assumed
+from trnsim.files import write
+from trnsim.profile.analysis.summary import summarize
+from trnsim.timing import Timeline, replay_together
+
+ROOMS = ("arch", "isa", "profile", "timing")
+FILES = ("micro.py", "pricing.py")
+DRAWS = 33
+COUNTERS = {
+    "HFU": "hfu_estimated_percent",
+    "hfu_estimated": "hfu_estimated_percent",
+    "mbu_estimated (vs ~716 GB/s HBM stack)": "mbu_estimated_percent",
+    "tensor_engine_active_percent": "tensor_engine_active_time_percent",
+    "dma_active_percent": "dma_active_time_percent",
+    "dma_packet_time_sum": "dma_packet_time",
+    "tensor_instruction_count": "tensor_engine_instruction_count",
+    "vector_engine_active_time": "vector_engine_active_time",
+    "vector_active_percent": "vector_engine_active_time_percent",
+    "vector_active": "vector_engine_active_time_percent",
+    "scalar_active": "scalar_engine_active_time_percent",
+    "hbm_read_bytes": "hbm_read_bytes",
+    "hbm_write_bytes": "hbm_write_bytes",
+}
+"""Metric of a published counter -> figure of the summary."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row with its recording's name and facts.
+
+    Attributes:
+        row: as rows.json has it.
+        key: the name of its recording.
+        target: the chip.
+        cores: the size of the logical core.
+        folder: the folder of clones.
+    """
+
+    row: dict
+    key: str
+    target: str
+    cores: int
+    folder: Path
+
+    @property
+    def kernel(self):
+        """What is left out together."""
+        return kernel_of(self.row)
+
+    @property
+    def published_s(self):
+        """The published time."""
+        return published_s(self.row)
+
+
+@dataclass
+class Shipped:
+    """The estimate with the shipped constants.
+
+    Attributes:
+        estimate_s, p10_s, p90_s: the time and its interval.
+        bound_by: what bounds the kernel; "" for an instruction.
+        counters: figure of the summary -> value.
+    """
+
+    estimate_s: float
+    p10_s: float
+    p90_s: float
+    bound_by: str = ""
+    counters: dict = field(default_factory=dict)
+
+
+class Prices:
+    """Prices of cases, by the core's constants and the policy of the schedule."""
+
+    def __init__(self):
+        """Forget what an older model said."""
+        now = recordings.digest(ROOMS, FILES)
+        recordings.keep_if_same(recordings.CACHE / "priced", now, "*.json")
+        self._known = {}
+        self._conditions = {}
+
+    def prepare(self, cases, settings):
+        """Price each case in each setting, loading each recording once."""
+        for number, case in enumerate(cases, 1):
+            known = self._prices(case)
+            missing = {}
+            for setting in settings:
+                core, name = self._condition(case, setting)
+                if name not in known:
+                    missing[name] = core, policy_of(setting)
+            if missing:
+                recording = recordings.recorded(case.row, case.folder)
+                for name, (core, policy) in missing.items():
+                    known[name] = work_s(case.row, recording, core, **policy)
+                write(_path(case), json.dumps(known).encode())
+                told = f"\rpriced {number}/{len(cases)} {case.row['id']}\x1b[K"
+                print(told, end="", file=sys.stderr)
+
+    def seconds(self, case, setting):
+        """The estimate for a case in a setting: a kernel's with its launch."""
+        core, name = self._condition(case, setting)
+        if name not in self._prices(case):
+            self.prepare([case], [setting])
+        launch_s = 0.0 if is_single(case.row) else float(core.launch_s)
+        return launch_s + self._prices(case)[name]
+
+    def shipped(self, case):
+        """The estimate with the shipped constants, its interval and counters."""
+        known = self._prices(case)
+        if "shipped" not in known:
+            recording = recordings.recorded(case.row, case.folder)
+            known["shipped"] = asdict(_shipped(case.row, recording))
+            write(_path(case), json.dumps(known).encode())
+        return Shipped(**known["shipped"])
+
+    def _prices(self, case):
+        if case.key not in self._known:
+            path = _path(case)
+            self._known[case.key] = json.loads(path.read_bytes()) if path.exists() else {}
+        return self._known[case.key]
+
+    def _condition(self, case, setting):
+        """The core of a case in a setting, and a name for all that decides the price."""
+        options = tuple((switch, option.words) for switch, option in setting.items())
+        asked = case.target, case.cores, options
+        if asked not in self._conditions:
+            core = core_of(case, setting)
+            self._conditions[asked] = core, _name(core, policy_of(setting))
+        return self._conditions[asked]
+
+
+def core_of(case, setting):
+    """The core of a case, with the changes of a setting's options."""
+
+    def changed(core):
+        for option in setting.values():
+            core = option.change(core)
+        return core
+
+    return recordings.core_of(case, changed)
+
+
+def policy_of(setting):
+    """The schedule's policy in a setting: keyword arguments of `replay_together`."""
+    return {name: value for option in setting.values() for name, value in option.policy.items()}
+
+
+def work_s(row, recording, core, **policy):
+    """The time of a kernel without its launch, or what is read for an instruction."""
+    runs = [timelines(programs, core, **policy) for programs in recording.runs]
+    if is_single(row):
+        return float(micro.MEASURES[row["id"]].read(core, *(run[0] for run in runs)))
+    return max(timeline.device_time_s for timeline in runs[0])
+
+
+def timelines(programs, core, **policy):
+    """The timelines of programs that run together on such cores."""
+    schedules = replay_together(programs, core, **policy)
+    return [Timeline(p, s, programs) for p, s in zip(programs, schedules, strict=True)]
+
+
+def _shipped(row, recording):
+    core = recordings.core_of(recording)
+    if is_single(row):
+        drawn = [work_s(row, recording, core.sampled(draw)) for draw in range(DRAWS)]
+        p10, p90 = np.percentile(drawn, [10, 90])
+        return Shipped(work_s(row, recording, core), float(p10), float(p90))
+    longest = max(timelines(recording.runs[0], core), key=lambda timeline: timeline.total_time_s)
+    found = summarize(longest)
+    return Shipped(
+        found.total_time_s,
+        found.total_time_p10_s,
+        found.total_time_p90_s,
+        found.bound_by,
+        {name: found[name] for name in sorted(set(COUNTERS.values()))},
+    )
+
+
+def _path(case):
+    return recordings.CACHE / f"{case.key}.json"
+
+
+def _name(core, policy):
+    """A name for a core's constants but for the launch, and a policy."""
+    none = assumed(0.0, "left out of a name")
+    facts = replace(core, launch_s=none, paired_launch_s=none).facts()
+    words = repr((core.name, sorted((name, float(fact)) for name, fact in facts.items())))
+    return hashlib.sha256(f"{words} {sorted(policy.items())}".encode()).hexdigest()[:16]

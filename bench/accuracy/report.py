@@ -1,0 +1,213 @@
+"""The text of docs/accuracy.md."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+from fit import SWITCHES
+
+HEAD = """# How far the estimates are from published times
+
+Written by `make accuracy UPSTREAM=folder`, from public kernels at the shapes of published times
+(`bench/accuracy/rows.json` names the source of each). nkilib's times are the limits of its own
+regression tests, which carry about 15 % noise. NKIBench's kernels are for NKI 0.1 and were written
+anew (`bench/accuracy/nkibench.py`). Errors are (estimate - published) / published.
+"""
+
+UNSEEN = """
+The figures of this section leave a kernel out: switches and constants are chosen on the rows of the
+other kernels by one program (`bench/accuracy/fit.py`), and judged on the rows of this one. P10 and
+P90 are those of the shipped constants, moved with the estimate. The list of switches, and what the
+model contains, were decided with all rows in sight, so a kernel unlike these may be further off.
+"""
+
+NOT_MODELLED = """## What is not modelled
+
+The Scalar Engine's table loads, conflicts on banks of PSUM, the order of transfers within a DMA
+queue and the packets of one, the compiler's reordering and its choice of queues, power and heat
+limits. The latency of a single small instruction is about half of what was measured (`instr` rows):
+the documented 60 cycles of access latency are used, as a longer one makes whole kernels worse. A
+stream of small transfers is about 30 % faster than on the published curve: the documented 600 ns an
+instruction are used.
+"""
+
+SIZES = ((100e-6, "under 100 us"), (1e-3, "100 us to 1 ms"), (float("inf"), "over 1 ms"))
+"""Upper bounds of size classes in seconds."""
+
+
+def size_of(result):
+    """The size class of a result, by its published time."""
+    return next(name for bound, name in SIZES if result.case.published_s < bound)
+
+
+def is_kernel(result):
+    """Whether a result is of a kernel, not of a single instruction."""
+    return bool(result.shipped.bound_by)
+
+
+def us(seconds):
+    """Microseconds with four figures."""
+    return f"{seconds * 1e6:.4g}"
+
+
+def words(errors):
+    """Count, median, P90 and signed median of errors, in per cent."""
+    sizes = np.abs(errors)
+    return (
+        f"{len(sizes)} | {np.median(sizes) * 100:.1f} | {np.percentile(sizes, 90) * 100:.1f} | "
+        f"{np.median(errors) * 100:+.1f}"
+    )
+
+
+def unseen_words(results):
+    """The same of results left out, with the interval's share and width."""
+    inside = 100 * np.mean([r.is_inside for r in results])
+    width = 100 * np.median([r.width for r in results])
+    return f"{words([r.unseen_error for r in results])} | {inside:.0f} | {width:.0f}"
+
+
+def table(title, groups, cells=unseen_words):
+    """A table with a line for each group of results."""
+    columns = ["rows", "median %", "P90 %", "signed median %"]
+    columns += ["inside P10 to P90 %", "width %"] if cells is unseen_words else []
+    head = f"| {title} | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}"
+    return "\n".join([head, *(f"| {name} | {cells(found)} |" for name, found in groups), ""])
+
+
+def grouped(results, name_of, order=()):
+    """(name, results) of each group, in the order given or met."""
+    groups = defaultdict(list, {name: [] for name in order})
+    for result in results:
+        groups[name_of(result)].append(result)
+    return [(name, found) for name, found in groups.items() if found]
+
+
+def family_of(result):
+    """The family of a result."""
+    return result.case.row["family"]
+
+
+def unseen(results):
+    """What to expect of a kernel that the model has not seen."""
+    of_kernels = [r for r in results if is_kernel(r)]
+    sizes = np.abs([r.unseen_error for r in of_kernels])
+    inside = np.mean([r.is_inside for r in of_kernels])
+    medians = [
+        np.median(np.abs([r.unseen_error for r in own]))
+        for _, own in grouped(of_kernels, lambda r: r.case.kernel)
+    ]
+    median, p90 = np.median(sizes) * 100, np.percentile(sizes, 90) * 100
+    sizes_in_order = [name for _, name in SIZES]
+    single = [("instructions", [r for r in results if not is_kernel(r)])]
+    every = [("**all kernels**", of_kernels)]
+    return [
+        "## What to expect of a kernel that the model has not seen\n",
+        (
+            f"**Half of the estimates are within {median:.0f} % of the published time, nine of ten "
+            f"within {p90:.0f} %; {inside * 100:.0f} % of the published times lie in P10 to P90** ("
+            f"{len(of_kernels)} times of {len(medians)} kernels). Where each kernel counts once, "
+            f"half of them have a median error of at most {np.median(medians) * 100:.0f} %."
+        ),
+        UNSEEN,
+        table("size", grouped(of_kernels, size_of, sizes_in_order) + every + single),
+        table("bound by", grouped(of_kernels, lambda r: r.shipped.bound_by) + every),
+        table("kernel left out", grouped(results, lambda r: r.case.kernel)),
+        table("family", grouped(results, family_of)),
+    ]
+
+
+def setting_words(setting):
+    """A setting in words."""
+    return ", ".join(f"{name} {option.words}" for name, option in setting.items())
+
+
+def choices(best, settings):
+    """The switches, and what was chosen with and without each kernel."""
+    options = [
+        f"- {switch.name}: {', '.join(option.words for option in switch.options)}"
+        for switch in SWITCHES
+    ]
+    return [
+        "## What is chosen\n",
+        (
+            "Method: coordinate descent over these options from the first of each, which is "
+            "shipped; the best has the least mean over kernels of the mean "
+            "|log(estimate / published)|. All other constants are documented, measured or "
+            "assumed: `docs/how-true.md`.\n"
+        ),
+        *options,
+        f"\nBest on all rows: {setting_words(best)}\n",
+        *(f"- without {name}: {setting_words(setting)}" for name, setting in settings.items()),
+        "",
+    ]
+
+
+def counter_lines(counters):
+    """The table of published figures that are no times."""
+    lines = [
+        "## Counters\n",
+        (
+            "Published beside the times: busy shares in per cent, HBM bytes, counts of "
+            "instructions. The HFU of NKIBench counts float32 twice.\n"
+        ),
+        "| row | figure | published | estimate | ratio |",
+        "|---|---|---|---|---|",
+    ]
+    for row, figure, value in counters:
+        told = "not run" if value is None else f"{_in_units(row, value):.6g}"
+        ratio = "" if value is None or not row["value"] else _ratio(row, value)
+        lines.append(f"| {row['id']} | {figure} | {row['value']:.6g} | {told} | {ratio} |")
+    return [*lines, ""]
+
+
+def _in_units(row, value):
+    """A figure in the unit of its row; the summary has seconds, per cent, bytes and counts."""
+    return value * 1e3 if row["unit"].startswith("ms") else value
+
+
+def _ratio(row, value):
+    return f"{_in_units(row, value) / row['value']:.2f}"
+
+
+def rows_left(left):
+    """The rows that are not run, by reason."""
+    by_reason = defaultdict(list)
+    for name, reason in left.items():
+        by_reason[reason].append(name)
+    lines = [f"- {reason}: {', '.join(names)}" for reason, names in by_reason.items()]
+    return ["## Rows that are not run\n", *lines, ""]
+
+
+def row_lines(results):
+    """One line for each row."""
+    lines = [
+        "## Row by row\n",
+        "| row | LNC | bound by | published us | estimate us | P10 | P90 | error % | left out % |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in results:
+        times = (r.case.published_s, r.shipped.estimate_s, r.shipped.p10_s, r.shipped.p90_s)
+        figures = f"{100 * r.error:+.1f} | {100 * r.unseen_error:+.1f}"
+        lines.append(
+            f"| {r.case.row['id']} | {r.case.cores} | {r.shipped.bound_by} | "
+            f"{' | '.join(map(us, times))} | {figures} |"
+        )
+    return lines
+
+
+def page(results, counters, left, best, settings):
+    """The whole page."""
+    groups = [*grouped(results, family_of), ("**all**", results)]
+    parts = [
+        HEAD,
+        *unseen(results),
+        *counter_lines(counters),
+        "## In sample, with the shipped constants\n",
+        table("family", groups, lambda found: words([r.error for r in found])),
+        *choices(best, settings),
+        NOT_MODELLED,
+        *rows_left(left),
+        *row_lines(results),
+    ]
+    return "\n".join(parts) + "\n"
