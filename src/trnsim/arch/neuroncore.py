@@ -131,7 +131,7 @@ class NeuronCore:
         drawn: dict[str, Any] = {
             name: Rate(fact * _factor(draw, name, fact.provenance.kind.spread), fact.provenance)
             for name, fact in self.facts().items()
-            if isinstance(fact, Rate) and not (name.endswith(_RATIOS) and fact == 1)
+            if isinstance(fact, Rate) and not (name.endswith(_RATIOS) and float(fact) == 1.0)
         }
         return replace(self, **drawn)
 

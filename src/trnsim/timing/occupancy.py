@@ -75,7 +75,6 @@ def critical_steps(timeline: Timeline) -> Steps:
     if not len(index):
         return Steps(index, np.zeros(0), np.zeros(0))
     begin_s = spans.start_s[index]
-    begin_s[0] = 0.0  # the first transfer is issued before it starts
     step_s = np.diff(begin_s, append=spans.end_s[index[-1]])
     busy_s = np.minimum(spans.busy_until_s[index] - spans.start_s[index], step_s)
     return Steps(index, busy_s, step_s - busy_s)

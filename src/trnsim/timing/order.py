@@ -194,9 +194,10 @@ class _Core:
         taken_s = cost.interval_s
         if engine is Engine.dma:
             queue = self._issued_s.index(min(self._issued_s))
-            issued_s = self._issued_s[queue] = max(start_s, self._issued_s[queue]) + cost.issue_s
+            issue_s = max(start_s, self._issued_s[queue])
+            self._issued_s[queue] = issue_s + cost.issue_s
             self.queue_of[index] = queue
-            start_s = max(issued_s, self._moved_s)
+            start_s = max(issue_s, self._moved_s)
             self._moved_s = start_s + taken_s
         for port in cost.ports:
             start_s = max(start_s, self.port_s.get(port, 0.0))

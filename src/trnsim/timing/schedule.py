@@ -4,8 +4,8 @@ An instruction starts when the one before it on its engine lets the engine go an
 it waits for can be read; a result of another engine costs a semaphore on top. The engine is busy
 for the initiation interval; the result can be read a latency later.
 
-A transfer first occupies the queue that issues it, then takes its share of the joint time of the 16
-DMA engines. The Scalar Engine loads a table before a function that needs another one. Cores that
+A transfer occupies the queue that issues it for the time of its issue, and from its start on takes
+its share of the joint time of the 16 DMA engines. The Scalar Engine loads a table before a function that needs another one. Cores that
 run one kernel are synchronized at meetings: core_barrier and sendrecv start on all cores of a group
 when the last of them is ready, and a core comes to one meeting at a time. Before v3 two engines
 that share a port to a memory take turns.
@@ -19,7 +19,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -89,7 +89,7 @@ class Schedule:
             issued_s, issuer = self._issued.get(self._queue_of.get(index, 0), _NEVER)
             if issued_s > start_s:
                 start_s, waited_for = issued_s, issuer
-            start_s = self._issuing_s = start_s + cost.issue_s
+            self._issuing_s = start_s + cost.issue_s
         last = self._last.get(engine)
         held = [self._port[port] for port in cost.ports if port in self._port]
         for earlier in held if last is None else (last, *held):
@@ -158,10 +158,10 @@ def steps(order: Order) -> Iterator[list[tuple[int, int]]]:
     """(core, instruction) of all that start next, together: one but at a meeting."""
     ranks, indices = order.ranks, order.indices
     at = 0
-    for together in order.together:
-        if together:
-            yield [(ranks[i], indices[i]) for i in range(at, at + together)]
-            at += together
+    for members in order.together:
+        if members:
+            yield [(ranks[i], indices[i]) for i in range(at, at + members)]
+            at += members
 
 
 def alone(
@@ -209,7 +209,7 @@ def _costs(program: Program, cores: Sequence[NeuronCore]) -> list[Cost]:
             found.append(checked.instruction.price(joint, checked.dims))
         except (TypeError, ValueError):  # its formula is one of numbers, not of arrays
             each = [checked.instruction.price(core, checked.dims) for core in cores]
-            times = {
+            times: dict[str, Any] = {
                 name: np.array([getattr(cost, name) for cost in each])
                 for name in ("interval_s", "latency_s", "issue_s", "table_load_s")
             }
@@ -254,7 +254,8 @@ class _Sampled:
             start_s = np.maximum(start_s, ready_s)
         if engine is Engine.dma:
             issued_s = self._issued_s.get(self._queue_of.get(index, 0), self._zero_s)
-            start_s = self._issuing_s = np.maximum(start_s, issued_s) + self._issues[kind]
+            start_s = np.maximum(start_s, issued_s)
+            self._issuing_s = start_s + self._issues[kind]
         users: list[Engine | Memory] = [engine, *self._ports[kind]]
         for user in users:
             free_s = self._free_s.get(user)
