@@ -310,6 +310,34 @@ def test_a_core_whose_neighbours_keep_step_is_never_later(launch):
             assert (found.end_s, found.waited_for) == (placed.end_s, placed.waited_for)
 
 
+def test_what_is_moved_to_another_engine_waits_for_what_it_followed(core_v3):
+    launch = Launch([[(Work(V, 5, 3), [], []), (Work(V, 1, 0), [], [0])]], "v3", COMPILER)
+    (program,), (kept,) = launch.programs, launch.schedules()
+    assert kept.start_s[1] == kept.busy_until_s[0]
+    placed = [Placement(V, cost(core_v3, V, 5, 3)), Placement(S, cost(core_v3, S, 1, 0))]
+    found = alone(program, core_v3, launch.order, 0, placed.__getitem__)
+    assert found.start_s[1] == found.end_s[0] + core_v3.engine_semaphore_s
+    assert found.waited_for[1] == 0
+
+
+@settings(max_examples=60)
+@given(launches(), st.data())
+def test_wherever_instructions_are_placed_each_comes_after_what_it_came_after(launch, data):
+    program, core = launch.programs[0], launch.core
+    engines = data.draw(st.lists(st.sampled_from(COMPUTE), min_size=len(program), max_size=99))
+    own = [program.instruction(index) for index in range(len(program))]
+    placed = [
+        Placement(one.engine if one.engine is DMA else engine, one.cost)
+        for one, engine in zip(own, engines, strict=False)
+    ]
+    found = alone(program, core, launch.order, 0, placed.__getitem__)
+    for index in range(len(program)):
+        for earlier in program.follows(index):
+            is_moved = placed[earlier].engine is not placed[index].engine
+            least_s = found.end_s[earlier] + core.engine_semaphore_s if is_moved else 0.0
+            assert found.start_s[index] >= max(least_s, found.busy_until_s[earlier])
+
+
 # Kernels
 
 

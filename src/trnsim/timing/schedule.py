@@ -6,7 +6,8 @@ for the initiation interval; the result can be read a latency later.
 
 The 16 DMA engines are one resource with their joint bandwidth. Cores that run one kernel are
 synchronized at meetings: core_barrier and sendrecv start on all cores of a group when the last of
-them is ready. A core comes to one meeting at a time: the next one starts no earlier. Before v3 two engines that share a port to a memory take turns.
+them is ready. A core comes to one meeting at a time: the next one starts no earlier. Before v3 two
+engines that share a port to a memory take turns.
 
 Every time is a maximum of sums of costs, as the order is kept (`timing.order`), so no time grows
 when a cost shrinks.
@@ -74,9 +75,12 @@ class Schedule:
         for earlier in (self._last.get(engine, WAITED_FOR_NOTHING), *held):
             if earlier != WAITED_FOR_NOTHING and self.busy_until_s[earlier] >= start_s:
                 start_s, waited_for = self.busy_until_s[earlier], earlier
-        for earlier in self._program.waits_for(index):
+        program, engine_of = self._program, self._engine
+        # Where one of the two was moved to another engine, following is waiting.
+        moved = [i for i in program.follows(index) if engine_of[i] is not engine]
+        for earlier in (*program.waits_for(index), *moved):
             ready_s = self.end_s[earlier]
-            if self._engine[earlier] is not engine:
+            if engine_of[earlier] is not engine:
                 ready_s += self._semaphore_s
             if ready_s > start_s:
                 start_s, waited_for = ready_s, earlier
