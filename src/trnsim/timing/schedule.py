@@ -67,18 +67,24 @@ class Schedule:
         """From the first instruction to the last result."""
         return max(self.end_s, default=0.0)
 
-    def ready(self, index: int, placement: Placement) -> tuple[float, int]:
-        """The time when instruction `index` can start, and the instruction that it waited for."""
+    def ready(
+        self, index: int, placement: Placement, *, may_be_moved: bool = False
+    ) -> tuple[float, int]:
+        """The time when instruction `index` can start, and the instruction that it waited for.
+
+        Where it or another `may_be_moved` to another engine, what followed that one waits for it.
+        """
         engine = placement.engine
         start_s, waited_for = 0.0, WAITED_FOR_NOTHING
         held = [self._port[port] for port in placement.cost.ports if port in self._port]
         for earlier in (self._last.get(engine, WAITED_FOR_NOTHING), *held):
             if earlier != WAITED_FOR_NOTHING and self.busy_until_s[earlier] >= start_s:
                 start_s, waited_for = self.busy_until_s[earlier], earlier
-        program, engine_of = self._program, self._engine
-        # Where one of the two was moved to another engine, following is waiting.
-        moved = [i for i in program.follows(index) if engine_of[i] is not engine]
-        for earlier in (*program.waits_for(index), *moved):
+        engine_of, waits_for = self._engine, self._program.waits_for(index)
+        if may_be_moved:
+            moved = (i for i in self._program.follows(index) if engine_of[i] is not engine)
+            waits_for = [*waits_for, *moved]
+        for earlier in waits_for:
             ready_s = self.end_s[earlier]
             if engine_of[earlier] is not engine:
                 ready_s += self._semaphore_s
@@ -164,7 +170,7 @@ def alone(
     for other, index in zip(order.ranks, order.indices, strict=True):
         if other == rank:
             where = placement(index)
-            start_s, waited_for = schedule.ready(index, where)
+            start_s, waited_for = schedule.ready(index, where, may_be_moved=True)
             schedule.place(index, where, stretches[index], start_s, waited_for)
     return schedule
 
