@@ -299,6 +299,21 @@ def test_many_sets_of_constants_at_once_give_the_times_of_each_alone(launch):
         assert (together_s[1 : 1 + len(FASTER)] <= together_s[0]).all()
 
 
+@pytest.mark.parametrize("engines", [(DMA, V), (V, DMA)])
+def test_many_sets_at_once_keep_a_cores_meetings_in_turn(engines):
+    """The second meeting takes longest, and nothing but the first one keeps it from starting."""
+    first, second = (
+        Work(engine, amount, 0, group=(0, 1))
+        for engine, amount in zip(engines, (1, 90), strict=True)
+    )
+    late = [(Work(S, 9, 0), [], []), (first, [0], []), (second, [], [])]
+    launch = Launch([late, [(first, [], []), (second, [], [])]], "v3", COMPILER)
+    for rank, placed in enumerate(launch.schedules()):
+        assert placed.start_s[-1] == placed.start_s[-2] > 0
+        (found_s,) = device_times_s(launch.programs, [launch.core], launch.order, rank)
+        assert found_s == placed.device_time_s
+
+
 @settings(max_examples=60)
 @given(launches())
 def test_a_core_whose_neighbours_keep_step_is_never_later(launch):
