@@ -311,6 +311,21 @@ def test_many_sets_of_constants_at_once_give_the_times_of_each_alone(launch):
         assert (together_s[1 : 1 + len(FASTER)] <= together_s[0]).all()
 
 
+@pytest.mark.parametrize("engines", [(DMA, V), (V, DMA)])
+def test_many_sets_at_once_keep_a_cores_meetings_in_turn(engines):
+    """The second meeting takes longest, and nothing but the first one keeps it from starting."""
+    first, second = (
+        Work(engine, amount, 0, group=(0, 1))
+        for engine, amount in zip(engines, (1, 90), strict=True)
+    )
+    late = [(Work(S, 9, 0), [], []), (first, [0], []), (second, [], [])]
+    launch = Launch([late, [(first, [], []), (second, [], [])]], "v3", COMPILER)
+    for rank, placed in enumerate(launch.schedules()):
+        assert placed.start_s[-1] == placed.start_s[-2] > 0
+        (found_s,) = device_times_s(launch.programs, [launch.core], launch.order, rank)
+        assert found_s == placed.device_time_s
+
+
 @settings(max_examples=60)
 @given(launches())
 def test_a_core_whose_neighbours_keep_step_is_never_later(launch):
@@ -320,6 +335,34 @@ def test_a_core_whose_neighbours_keep_step_is_never_later(launch):
         assert all(a <= b for a, b in zip(found.end_s, placed.end_s, strict=True))
         if len(launch.programs) == 1:
             assert (found.end_s, found.waited_for) == (placed.end_s, placed.waited_for)
+
+
+def test_what_is_moved_to_another_engine_waits_for_what_it_followed(core_v3):
+    launch = Launch([[(Work(V, 5, 3), [], []), (Work(V, 1, 0), [], [0])]], "v3", COMPILER)
+    (program,), (kept,) = launch.programs, launch.schedules()
+    assert kept.start_s[1] == kept.busy_until_s[0]
+    placed = [Placement(V, cost(core_v3, V, 5, 3)), Placement(S, cost(core_v3, S, 1, 0))]
+    found = alone(program, core_v3, launch.order, 0, placed.__getitem__)
+    assert found.start_s[1] == found.end_s[0] + core_v3.engine_semaphore_s
+    assert found.waited_for[1] == 0
+
+
+@settings(max_examples=60)
+@given(launches(), st.data())
+def test_wherever_instructions_are_placed_each_comes_after_what_it_came_after(launch, data):
+    program, core = launch.programs[0], launch.core
+    engines = data.draw(st.lists(st.sampled_from(COMPUTE), min_size=len(program), max_size=99))
+    own = [program.instruction(index) for index in range(len(program))]
+    placed = [
+        Placement(one.engine if one.engine is DMA else engine, one.cost)
+        for one, engine in zip(own, engines, strict=False)
+    ]
+    found = alone(program, core, launch.order, 0, placed.__getitem__)
+    for index in range(len(program)):
+        for earlier in program.follows(index):
+            is_moved = placed[earlier].engine is not placed[index].engine
+            least_s = found.end_s[earlier] + core.engine_semaphore_s if is_moved else 0.0
+            assert found.start_s[index] >= max(least_s, found.busy_until_s[earlier])
 
 
 # Kernels

@@ -5,10 +5,11 @@ it waits for can be read; a result of another engine costs a semaphore on top. T
 for the initiation interval; the result can be read a latency later.
 
 A transfer occupies the queue that issues it for the time of its issue, and from its start on takes
-its share of the joint time of the 16 DMA engines. The Scalar Engine loads a table before a function that needs another one. Cores that
-run one kernel are synchronized at meetings: core_barrier and sendrecv start on all cores of a group
-when the last of them is ready, and a core comes to one meeting at a time. Before v3 two engines
-that share a port to a memory take turns.
+its share of the joint time of the 16 DMA engines. The Scalar Engine loads a table before a function
+that needs another one. Cores that run one kernel are synchronized at meetings: core_barrier and
+sendrecv start on all cores of a group when the last of them is ready. A core comes to one meeting
+at a time: the next one starts no earlier. Before v3 two engines that share a port to a memory take
+turns.
 
 Every time is a maximum of sums of costs, as the order is kept (`timing.order`), so no time grows
 when a cost shrinks.
@@ -75,13 +76,22 @@ class Schedule:
         """From the first instruction to the last result."""
         return max(self.end_s, default=0.0)
 
-    def ready(self, index: int, placement: Placement) -> tuple[float, int]:
-        """The time when instruction `index` can start, and the instruction that it waited for."""
+    def ready(
+        self, index: int, placement: Placement, *, may_be_moved: bool = False
+    ) -> tuple[float, int]:
+        """The time when instruction `index` can start, and the instruction that it waited for.
+
+        Where it or another `may_be_moved` to another engine, what followed that one waits for it.
+        """
         engine, cost = placement
         start_s, waited_for = 0.0, WAITED_FOR_NOTHING
-        for earlier in self._program.waits_for(index):
+        engine_of, waits_for = self._engine, self._program.waits_for(index)
+        if may_be_moved:
+            moved = (i for i in self._program.follows(index) if engine_of[i] is not engine)
+            waits_for = [*waits_for, *moved]
+        for earlier in waits_for:
             ready_s = self.end_s[earlier]
-            if self._engine[earlier] is not engine:
+            if engine_of[earlier] is not engine:
                 ready_s += self._semaphore_s
             if ready_s > start_s:
                 start_s, waited_for = ready_s, earlier
@@ -176,7 +186,7 @@ def alone(
     for other, index in zip(order.ranks, order.indices, strict=True):
         if other == rank:
             where = placement(index)
-            schedule.place(index, where, *schedule.ready(index, where))
+            schedule.place(index, where, *schedule.ready(index, where, may_be_moved=True))
     return schedule
 
 
