@@ -68,11 +68,25 @@ class PlainCore:
         taken_s = cost.interval_s
         if engine is Engine.tensor and taken_s:
             taken_s = self.limit.work(start_s, taken_s)
+        if cost.table not in ("", self.table):
+            self.table = cost.table
+            taken_s += cost.table_load_s
+        if engine is Engine.dma:
+            start_s = self.issue(start_s, cost.issue_s)
         self.start_s[index] = start_s
         self.busy_until_s[index] = self.free_s[engine] = start_s + taken_s
+        if engine is Engine.dma:
+            self.moved_s, self.free_s[engine] = self.busy_until_s[index], min(self.queues_s)
         self.end_s[index] = self.busy_until_s[index] + cost.latency_s
         for port in cost.ports:
             self.port_free_s[port] = self.busy_until_s[index]
+
+    def issue(self, ready_s, issue_s):
+        """When the engines take up a transfer that the first free queue issues."""
+        queue = self.queues_s.index(min(self.queues_s))
+        begun_s = max(ready_s, self.queues_s[queue])
+        self.queues_s[queue] = begun_s + issue_s
+        return max(begun_s, self.moved_s)
 
     def moments_s(self):
         """When something may become possible."""
