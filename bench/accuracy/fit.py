@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import log
 from typing import Any
 
 from trnsim.facts import assumed
+from trnsim.timing import Policy
 
 V3 = 3
 
@@ -27,12 +28,12 @@ class Option:
     Attributes:
         words: how the page names it.
         change: function of the chip's core that returns the core with this choice.
-        policy: keyword arguments of the schedule.
+        order: the policy that orders instructions; None for the default.
     """
 
     words: str
     change: Callable[[Any], Any] = lambda core: core
-    policy: dict[str, Any] = field(default_factory=dict)
+    order: Policy | None = None
 
 
 @dataclass(frozen=True)
@@ -62,18 +63,29 @@ def microseconds(*values):
     return tuple(value * 1e-6 for value in values)
 
 
+def ordered(ahead):
+    """The option that an engine chooses from so many instructions."""
+    return Option(f"{ahead}", order=Policy("tried", ahead))
+
+
 SWITCHES = (
+    Switch("instructions to choose from", tuple(map(ordered, (16, 1, 4, 64)))),
+    Switch("DMA rate (B/s)", constant("dma_bytes_per_s", (368e9, 404e9), "{:.3g}")),
     Switch(
         "paired DMA rate (B/s)",
-        constant("dma_paired_bytes_per_s", (350e9, 310e9, 329e9, 368e9), "{:.3g}"),
+        constant("dma_paired_bytes_per_s", (350e9, 329e9, 368e9), "{:.3g}"),
     ),
-    Switch("launch (s)", constant("launch_s", microseconds(1, 0, 2, 4, 8, 15), "{:.2g}")),
+    Switch("issue of a transfer (s)", constant("dma_issue_s", (0.6e-6, 0.75e-6), "{:.2g}")),
     Switch(
-        "paired launch (s)",
-        constant("paired_launch_s", microseconds(24, 0, 15, 18, 20, 22, 26, 28, 30, 35), "{:.2g}"),
+        "dependence on an activation (s)", constant("scalar_dependent_s", (248e-9, 1e-9), "{:.2g}")
+    ),
+    Switch("FP8 copies (speedup)", constant("vector_8bit_copy_speedup", (2.0, 1.0), "{:.0f}")),
+    Switch("launch (s)", constant("launch_s", microseconds(*range(5, 41)), "{:.2g}")),
+    Switch(
+        "paired launch (s)", constant("paired_launch_s", microseconds(*range(10, 51)), "{:.2g}")
     ),
 )
-"""Today's choices. The list was made with all rows in sight."""
+"""The choices. The list was made with all rows in sight."""
 
 SHIPPED: dict[str, Option] = {}
 """The setting that changes nothing."""

@@ -20,7 +20,7 @@ from published import is_single, kernel_of, published_s
 from trnsim.facts import assumed
 from trnsim.files import write
 from trnsim.profile.analysis.summary import summarize
-from trnsim.timing import Timeline, replay_together
+from trnsim.timing import policy_of, timelines
 
 ROOMS = ("arch", "isa", "profile", "timing")
 FILES = ("micro.py", "pricing.py")
@@ -107,11 +107,11 @@ class Prices:
             for setting in settings:
                 core, name = self._condition(case, setting)
                 if name not in known:
-                    missing[name] = core, policy_of(setting)
+                    missing[name] = core, order_of(setting)
             if missing:
                 recording = recordings.recorded(case.row, case.folder)
-                for name, (core, policy) in missing.items():
-                    known[name] = work_s(case.row, recording, core, **policy)
+                for name, (core, order) in missing.items():
+                    known[name] = work_s(case.row, recording, core, order)
                 write(_path(case), json.dumps(known).encode())
                 told = f"\rpriced {number}/{len(cases)} {case.row['id']}\x1b[K"
                 print(told, end="", file=sys.stderr)
@@ -145,7 +145,7 @@ class Prices:
         asked = case.target, case.cores, options
         if asked not in self._conditions:
             core = core_of(case, setting)
-            self._conditions[asked] = core, _name(core, policy_of(setting))
+            self._conditions[asked] = core, _name(core, order_of(setting))
         return self._conditions[asked]
 
 
@@ -160,32 +160,34 @@ def core_of(case, setting):
     return recordings.core_of(case, changed)
 
 
-def policy_of(setting):
-    """The schedule's policy in a setting: keyword arguments of `replay_together`."""
-    return {name: value for option in setting.values() for name, value in option.policy.items()}
+def order_of(setting):
+    """The policy that orders instructions in a setting."""
+    chosen = [option.order for option in setting.values() if option.order is not None]
+    return chosen[-1] if chosen else policy_of("compiler")
 
 
-def work_s(row, recording, core, **policy):
+def work_s(row, recording, core, order):
     """The time of a kernel without its launch, or what is read for an instruction."""
-    runs = [timelines(programs, core, **policy) for programs in recording.runs]
+    runs = [timed(programs, core, order) for programs in recording.runs]
     if is_single(row):
         return float(micro.MEASURES[row["id"]].read(core, *(run[0] for run in runs)))
     return max(timeline.device_time_s for timeline in runs[0])
 
 
-def timelines(programs, core, **policy):
+def timed(programs, core, order):
     """The timelines of programs that run together on such cores."""
-    schedules = replay_together(programs, core, **policy)
-    return [Timeline(p, s, programs) for p, s in zip(programs, schedules, strict=True)]
+    for program in programs:
+        program.core = core
+    return timelines(programs, order)
 
 
 def _shipped(row, recording):
-    core = recordings.core_of(recording)
+    core, order = recordings.core_of(recording), policy_of("compiler")
     if is_single(row):
-        drawn = [work_s(row, recording, core.sampled(draw)) for draw in range(DRAWS)]
+        drawn = [work_s(row, recording, core.sampled(draw), order) for draw in range(DRAWS)]
         p10, p90 = np.percentile(drawn, [10, 90])
-        return Shipped(work_s(row, recording, core), float(p10), float(p90))
-    longest = max(timelines(recording.runs[0], core), key=lambda timeline: timeline.total_time_s)
+        return Shipped(work_s(row, recording, core, order), float(p10), float(p90))
+    longest = max(timed(recording.runs[0], core, order), key=lambda timeline: timeline.total_time_s)
     found = summarize(longest)
     return Shipped(
         found.total_time_s,
@@ -200,9 +202,9 @@ def _path(case):
     return recordings.CACHE / f"{case.key}.json"
 
 
-def _name(core, policy):
-    """A name for a core's constants but for the launch, and a policy."""
+def _name(core, order):
+    """A name for a core's constants but for the launch, and an order's policy."""
     none = assumed(0.0, "left out of a name")
     facts = replace(core, launch_s=none, paired_launch_s=none).facts()
     words = repr((core.name, sorted((name, float(fact)) for name, fact in facts.items())))
-    return hashlib.sha256(f"{words} {sorted(policy.items())}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{words} {order}".encode()).hexdigest()[:16]
