@@ -85,6 +85,7 @@ def side_by_side(summaries: dict[str, Summary]) -> str:
             f"{time_text(s.total_time_p10_s)} to {time_text(s.total_time_p90_s)}"
             for s in summaries.values()
         ],
+        "order": [s.order for s in summaries.values()],
         "device time": [time_text(s.device_time_s) for s in summaries.values()],
         "bound by": [s.bound_by for s in summaries.values()],
         "critical path waits": [percent_text(s.waiting_share) for s in summaries.values()],

@@ -29,7 +29,7 @@ class KernelShow:
     advice: Advice | None
 
     def lines(self) -> list[str]:
-        """Two lines of the demo."""
+        """Three lines of the demo."""
         rows, columns = self.run.outputs.shape
         interval = self.run.timeline.interval()
         tries = ""
@@ -43,6 +43,7 @@ class KernelShow:
         return [
             f"1 Kernel    {shape}     error against float64 {self.largest_error:.1e}",
             f"            {time} {spread}, bound by {self.run.summary.bound_by}{tries}",
+            f"            {self.run.summary.unseen_error} (docs/accuracy.md)",
         ]
 
 

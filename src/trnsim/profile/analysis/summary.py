@@ -19,6 +19,7 @@ from trnsim.profile.measures.metrics import Value, Values, measure
 from trnsim.profile.measures.traffic import Totals
 from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
 from trnsim.program import peak
+from trnsim.timing.expectation import unseen_error
 from trnsim.timing.occupancy import critical_steps
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 LAUNCH: Final = "launch"
 LATENCY: Final = "latency"
 _MOSTLY: Final = 0.5
+_ORDERS: Final = {
+    "compiler": "compiler: an engine takes the first of its next instructions that is ready",
+    "issued": "issued: each engine takes its instructions as the kernel issues them",
+}
 _LABEL_WIDTH: Final = 20
 _PERCENT: Final = 100
 
@@ -59,6 +64,8 @@ class Summary:
         total_time_p10_s: tenth percentile of its distribution (`Timeline.interval`).
         total_time_p50_s: median.
         total_time_p90_s: ninetieth percentile.
+        unseen_error: how far estimates of kernels that the model had not seen were off, in words.
+        order: the policy that ordered the instructions: "compiler" or "issued".
         launch_s: fixed cost of starting a kernel.
         device_time_s: from the first instruction to the last result.
         bound_by: the bottleneck, as the function `bound_by` gives it.
@@ -81,6 +88,8 @@ class Summary:
     total_time_p10_s: float
     total_time_p50_s: float
     total_time_p90_s: float
+    unseen_error: str
+    order: str
     launch_s: float
     device_time_s: float
     bound_by: str
@@ -125,6 +134,8 @@ class Summary:
                 "P10 to P90",
                 f"{time_text(self.total_time_p10_s)} to {time_text(self.total_time_p90_s)}",
             ),
+            ("to expect", self.unseen_error),
+            ("order", _ORDERS[self.order]),
             ("launch", time_text(self.launch_s)),
             ("device time", time_text(self.device_time_s)),
             ("bound by", self.bound_by),
@@ -156,6 +167,8 @@ def summarize(timeline: Timeline) -> Summary:
         total_time_p10_s=interval.p10,
         total_time_p50_s=interval.p50,
         total_time_p90_s=interval.p90,
+        unseen_error=unseen_error(core, timeline.total_time_s),
+        order=timeline.order.policy.name,
         launch_s=timeline.launch_s,
         device_time_s=device_s,
         bound_by=bound_by(timeline.launch_s, device_s, engines),

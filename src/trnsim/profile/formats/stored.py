@@ -18,7 +18,7 @@ from trnsim.profile.analysis.data import Data, Profiled, profile_data
 from trnsim.profile.analysis.summary import EngineUse, Summary
 
 FORMAT: Final = "trnsim report"
-VERSION: Final = 1
+VERSION: Final = 2
 _SHAPE: Final = {
     "title": str,
     "target": str,

@@ -28,6 +28,7 @@ interface Summary {
   target: string; bound_by: string; metrics: Metrics; missing: Record<string, string>;
   facts: Record<string, number>; engines: { engine: string; active_share: number }[];
   total_time_s: number; total_time_p10_s: number; total_time_p90_s: number; device_time_s: number;
+  unseen_error: string; order: string;
   launch_s: number; waiting_share: number;
   sbuf_peak_bytes: number; sbuf_bytes: number; psum_peak_bytes: number; psum_bytes: number;
 }

@@ -1,0 +1,51 @@
+"""The error to expect of an estimate: how far those of unseen kernels were from published times.
+
+Source: docs/accuracy.md, Leaving a kernel out. Constants were chosen on other kernels; each figure
+is of all published times of its size.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+
+
+class UnseenError(NamedTuple):
+    """The error of kernels of one size that had no part in the choice of constants.
+
+    Attributes:
+        words: the size in words.
+        below_s: upper limit of the size, launch included.
+        rows: number of published times.
+        median_percent: median of |estimate - published| / published.
+        p90_percent: ninetieth percentile of it.
+    """
+
+    words: str
+    below_s: float
+    rows: int
+    median_percent: float
+    p90_percent: float
+
+
+UNSEEN: Final = (
+    UnseenError("under 100 us", 100e-6, 0, 0.0, 0.0),
+    UnseenError("of 100 us to 1 ms", 1e-3, 0, 0.0, 0.0),
+    UnseenError("over 1 ms", inf, 0, 0.0, 0.0),
+)
+_WITHOUT_MEASUREMENTS: Final = 4
+"""The first generation of which no kernel's time is published."""
+
+
+def unseen_error(core: NeuronCore, total_time_s: float) -> str:
+    """The error to expect of an estimate of `total_time_s` for a kernel on `core`, in words."""
+    if core.generation >= _WITHOUT_MEASUREMENTS:
+        return f"no published time of {core.name} to compare with"
+    found = next(one for one in UNSEEN if total_time_s < one.below_s)
+    return (
+        f"kernels {found.words} that the model had not seen were {found.median_percent:.0f} % off "
+        f"in the median, {found.p90_percent:.0f} % at P90"
+    )
