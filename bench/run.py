@@ -36,7 +36,7 @@ import kernels
 import trnsim
 from trnsim.isa import Instruction
 from trnsim.program import CoreContext
-from trnsim.timing.schedule import replay
+from trnsim.timing import choose, replay
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
@@ -139,7 +139,7 @@ def time_again(rounds):
     start = time.process_time()
     program = trnsim.run(kernels.repeated, tile, rounds, numerics=False).program
     recorded = time.process_time()
-    replay(program, program.core)
+    replay([program], program.core, choose([program], program.core))
     again = time.process_time() - recorded
     count = len(program)
     print(

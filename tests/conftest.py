@@ -10,7 +10,7 @@ from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4, TARGETS
 from trnsim.dtypes import FLOAT32, as_dtype
 from trnsim.memory import Memory, Tile
 from trnsim.program import CoreContext, issuing_to
-from trnsim.timing import Scheduler, Timeline
+from trnsim.timing import timelines
 
 # A time that one test run computed is no proof of what the next one computes.
 os.environ["TRNSIM_CACHE"] = "off"
@@ -27,8 +27,7 @@ class Bench:
 
     def __init__(self, core=NEURONCORE_V3, *, has_values=True):
         self.core = core
-        self.scheduler = Scheduler(core)
-        self.context = CoreContext(core, has_values=has_values, observers=(self.scheduler,))
+        self.context = CoreContext(core, has_values=has_values)
 
     @property
     def program(self):
@@ -36,7 +35,8 @@ class Bench:
 
     @property
     def timeline(self):
-        return Timeline(self.program, self.scheduler)
+        """Of what has been issued so far."""
+        return timelines([self.program])[0]
 
     def empty(self, shape, dtype=FLOAT32, memory=Memory.SBUF, **kwargs):
         """A tile that nothing has written."""

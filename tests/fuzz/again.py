@@ -86,7 +86,8 @@ def told(run):
         program = timeline.program
         facts |= {
             f"instructions {core}": [str(span) for span in timeline.spans()],
-            f"predecessors {core}": [list(program.waits_for(i)) for i in range(len(program))],
+            f"waits for {core}": [list(program.waits_for(i)) for i in range(len(program))],
+            f"follows {core}": [list(program.follows(i)) for i in range(len(program))],
             f"uses {core}": [str(use) for use in program.uses.values()],
         }
     return facts

@@ -17,7 +17,7 @@ from trnsim.errors import DataRace, Deadlock, IllegalInstruction
 from trnsim.facts import count
 from trnsim.hazards import RaceDetector
 from trnsim.program import Team, current_core
-from trnsim.timing import Scheduler, replay_together
+from trnsim.timing import choose, policy_of, replay
 
 CORES = 4
 CORE = replace(NEURONCORE_V3, logical_core_max=count(CORES, "made up for this test"))
@@ -27,10 +27,13 @@ SHAPE = (4, 8)
 
 def launched(body, cores=CORES, core=CORE, *, has_values=True):
     """`body(rank)` on each core of a launch: its results, and the cores' programs."""
-    schedulers = [Scheduler(core) for _ in range(cores)]
-    team = Team(core, schedulers, has_values=has_values, watcher=RaceDetector(cores))
+    team = Team(core, cores, has_values=has_values, watcher=RaceDetector(cores))
     results = team.run(lambda: body(current_core().peer.rank))
     return results, [context.program for context in team.contexts]
+
+
+def scheduled(programs, policy="issued"):
+    return replay(programs, CORE, choose(programs, CORE, policy_of(policy)))
 
 
 def shared():
@@ -118,9 +121,7 @@ def test_each_group_waits_for_its_own_cores_alone(costs, events):
     results, programs = launched(body_of(events))
     starts, received = simulated(events, *costs)
     assert results == received
-    for program, schedule, expected in zip(
-        programs, replay_together(programs, CORE), starts, strict=True
-    ):
+    for program, schedule, expected in zip(programs, scheduled(programs), starts, strict=True):
         found = [schedule.start_s[index] for index in meetings(program)]
         assert found == pytest.approx(expected, rel=1e-9)
 
@@ -131,9 +132,7 @@ def test_without_values_the_groups_meet_at_the_same_times(events):
     results, programs = launched(body_of(events))
     without, bare = launched(body_of(events), has_values=False)
     assert [len(result) for result in without] == [len(result) for result in results]
-    for with_values, shapes in zip(
-        replay_together(programs, CORE), replay_together(bare, CORE), strict=True
-    ):
+    for with_values, shapes in zip(scheduled(programs), scheduled(bare), strict=True):
         assert with_values.start_s == shapes.start_s
 
 
@@ -150,7 +149,7 @@ def test_two_pairs_interleave_in_both_orders(costs, first, counts):
     ]
     _, programs = launched(body_of(events))
     starts, _ = simulated(events, *costs)
-    schedules = replay_together(programs, CORE)
+    schedules = scheduled(programs)
     for core in range(CORES):
         found = [schedules[core].start_s[index] for index in meetings(programs[core])]
         assert found == pytest.approx(starts[core])
@@ -164,7 +163,7 @@ def test_a_core_that_exchanges_with_itself_waits_for_nobody(costs):
     (received, _), programs = launched(body_of(events), 2, NEURONCORE_V3.paired())
     assert received == [0.0]
     starts, _ = simulated(events, *costs)
-    schedule = replay_together(programs, CORE)[0]
+    schedule = scheduled(programs)[0]
     assert [schedule.start_s[i] for i in meetings(programs[0])] == pytest.approx(starts[0])
 
 

@@ -14,7 +14,7 @@ from trnsim.isa import DmaCopy, Instruction, NcMatmul, TensorCopy
 from trnsim.memory import Memory, Tile
 from trnsim.profile import Summary, summarize
 from trnsim.program import CoreContext
-from trnsim.timing import Scheduler, Timeline
+from trnsim.timing import Timeline, timelines
 
 HBM, SBUF, PSUM = Memory.HBM, Memory.SBUF, Memory.PSUM
 
@@ -23,8 +23,7 @@ class Kernel:
     """A program in the making, in shape-only mode."""
 
     def __init__(self, core: NeuronCore = NEURONCORE_V3) -> None:
-        self.scheduler = Scheduler(core)
-        self.context = CoreContext(core, has_values=False, observers=(self.scheduler,))
+        self.context = CoreContext(core, has_values=False)
 
     def tile(self, memory: Memory, *shape: int, dtype: Dtype = BFLOAT16, name: str = "") -> Tile:
         storage, layout = self.context.memory.allocate(shape, dtype, memory, name=name)
@@ -52,7 +51,7 @@ class Kernel:
         return dst
 
     def timeline(self) -> Timeline:
-        return Timeline(self.context.program, self.scheduler)
+        return timelines([self.context.program])[0]
 
 
 @pytest.fixture

@@ -5,15 +5,18 @@ import threading
 import numpy as np
 import pytest
 
-from trnsim.dtypes import BFLOAT16, FLOAT32
+from trnsim.dtypes import BFLOAT16, FLOAT32, UINT32
 from trnsim.errors import BadInput, IllegalInstruction, UninitializedRead
 from trnsim.isa import (
+    Activation,
     DmaCopy,
     Engine,
     Memset,
     NcMatmul,
     NcTranspose,
     Reciprocal,
+    ReduceCmd,
+    Rng,
     TensorCopy,
     TensorReduce,
     TensorScalar,
@@ -25,16 +28,6 @@ from trnsim.program import CoreContext, current_core, has_current_core, issuing_
 HBM, PSUM = Memory.HBM, Memory.PSUM
 
 
-class Recorder:
-    """An observer that keeps what it is told."""
-
-    def __init__(self):
-        self.seen = []
-
-    def issued(self, index, checked, predecessors):
-        self.seen.append((index, checked.opcode, checked.engine, list(predecessors)))
-
-
 def test_an_instruction_is_executed_when_it_is_issued(bench):
     work = bench()
     dst = work.empty((4, 4))
@@ -42,17 +35,76 @@ def test_an_instruction_is_executed_when_it_is_issued(bench):
     assert dst.load().tolist() == [[3.0] * 4] * 4
 
 
-def test_observers_hear_of_each_instruction_in_order(core_v3, bench):
-    recorder = Recorder()
-    work = bench()
-    work.context = CoreContext(core_v3, observers=(recorder,))
-    tile = work.empty((4, 4))
-    work.issue(Memset(tile, 3.0))
-    work.issue(TensorCopy(work.empty((4, 4)), tile, Engine.gpsimd))
-    assert recorder.seen == [
-        (0, "memset", Engine.vector, []),
-        (1, "tensor_copy", Engine.gpsimd, [0]),
+def recorded(program):
+    """(engine, what it waits for, what it follows) of each instruction."""
+    return [
+        (program.instruction(i).engine, [*program.waits_for(i)], [*program.follows(i)])
+        for i in range(len(program))
     ]
+
+
+def test_the_program_says_what_each_instruction_waits_for_and_what_it_follows(bench):
+    work = bench()
+    tile, copy = work.empty((4, 4)), work.empty((4, 4))
+    work.issue(Memset(tile, 3.0))
+    work.issue(TensorCopy(copy, tile, Engine.gpsimd))
+    work.issue(TensorCopy(work.empty((4, 4)), tile))
+    work.issue(Memset(tile, 4.0))
+    assert recorded(work.program) == [
+        (Engine.vector, [], []),
+        (Engine.gpsimd, [0], []),
+        (Engine.vector, [0], []),
+        (Engine.vector, [1], [0, 2]),
+    ]
+
+
+def test_inside_in_order_each_engine_keeps_its_order_and_transfers_none(bench):
+    work = bench(has_values=False)
+    engines = [Engine.vector, Engine.gpsimd, Engine.vector, Engine.gpsimd, Engine.vector]
+    work.issue(Memset(work.empty((4, 4)), 0.0))
+    with work.context.in_order():
+        for engine in engines[:3]:
+            work.issue(Memset(work.empty((4, 4)), 0.0, engine))
+        with work.context.in_order():
+            for engine in engines[3:]:
+                work.issue(Memset(work.empty((4, 4)), 0.0, engine))
+        for _ in range(2):
+            work.issue(DmaCopy(work.empty((4, 4)), work.empty((4, 4), memory=HBM)))
+    work.issue(Memset(work.empty((4, 4)), 0.0))
+    follows = [follows for _, _, follows in recorded(work.program)]
+    assert follows == [[], [], [], [1], [2], [3], [], [], []]
+    assert not any(waits_for for _, waits_for, _ in recorded(work.program))
+
+
+def test_a_refused_instruction_has_no_place_in_the_order(bench):
+    """What comes after it in the block does not wait for whatever is issued in its place."""
+    work = bench()
+    unwritten = work.empty((4, 4))
+    with work.context.in_order():
+        work.issue(Memset(work.empty((4, 4)), 0.0))
+        with pytest.raises(UninitializedRead):
+            work.issue(TensorCopy(work.empty((4, 4)), unwritten))
+        work.issue(Memset(work.empty((4, 4)), 0.0, Engine.gpsimd))
+        work.issue(Memset(work.empty((4, 4)), 0.0))
+    assert [follows for _, _, follows in recorded(work.program)] == [[], [], [0]]
+
+
+def test_random_numbers_are_drawn_in_order_by_each_engine(bench):
+    work = bench(has_values=False)
+    for engine in (Engine.vector, Engine.gpsimd, Engine.vector, Engine.gpsimd):
+        work.issue(Rng(work.empty((4, 4), UINT32), engine))
+    work.issue(Memset(work.empty((4, 4)), 0.0))
+    assert [follows for _, _, follows in recorded(work.program)] == [[], [], [0], [1], []]
+
+
+def test_what_uses_the_accumulators_keeps_its_order_and_what_leaves_them_idle_does_not(bench):
+    work = bench(has_values=False)
+    commands = [ReduceCmd.reset, ReduceCmd.idle, ReduceCmd.reduce, ReduceCmd.idle, ReduceCmd.reduce]
+    for command in commands:
+        sums = {} if command is ReduceCmd.idle else {"reduce_op": "add"}
+        tiles = work.empty((4, 4)), "copy", work.empty((4, 4))
+        work.issue(Activation(*tiles, reduce_cmd=command, **sums))
+    assert [follows for _, _, follows in recorded(work.program)] == [[], [], [0], [], [2]]
 
 
 def test_what_nothing_wrote_is_not_read(bench):

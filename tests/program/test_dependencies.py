@@ -1,4 +1,4 @@
-"""Who waits for whom: racy pairs and repaired ones, and a brute-force oracle."""
+"""What comes before what: racy pairs and repaired ones, and an oracle that looks at each byte."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from trnsim.dtypes import UINT8
 from trnsim.isa import Engine
+from trnsim.isa.language.declaration import State
 from trnsim.memory import AccessPattern, Memory, Storage, Tile
 from trnsim.program.dependencies import DependencyTable
 
@@ -15,22 +16,22 @@ ROWS, PITCH = 300, 8
 
 
 class History:
-    """A table, one storage, and predecessors by (engine, reads, writes) of row and byte ranges."""
+    """A table and one storage: what comes before an access to ranges of rows and bytes.
+
+    `issue` returns what the instruction waits for, and what it follows on its own engine.
+    """
 
     def __init__(self):
         self.table = DependencyTable()
         self.storage = Storage(Memory.HBM, ROWS * PITCH, PITCH)
-        self.count = 0
 
     def tile(self, rows, columns=(0, PITCH)):
         whole = AccessPattern.dense((ROWS, PITCH), 1)
         return Tile(self.storage, UINT8, whole.slice(0, *rows).slice(1, *columns))
 
-    def issue(self, engine, reads=(), writes=()):
+    def issue(self, engine, reads=(), writes=(), after=(), states=()):
         tiles = [[self.tile(*at) for at in places] for places in (reads, writes)]
-        found = self.table.predecessors(self.count, engine, *tiles)
-        self.count += 1
-        return found
+        return self.table.before(engine, *tiles, after, states)
 
 
 @pytest.fixture
@@ -43,91 +44,113 @@ TOP, BOTTOM = ((0, 150),), ((150, ROWS),)
 
 
 def test_a_reader_waits_for_the_writer_even_on_its_own_engine(history):
-    assert history.issue(V, writes=[ALL]) == set()
-    assert history.issue(V, reads=[ALL]) == {0}
-    assert history.issue(S, reads=[TOP]) == {0}
+    assert history.issue(V, writes=[ALL]) == ([], [])
+    assert history.issue(V, reads=[ALL]) == ([0], [])
+    assert history.issue(S, reads=[TOP]) == ([0], [])
 
 
 def test_readers_do_not_wait_for_each_other(history):
     history.issue(V, writes=[ALL])
     history.issue(S, reads=[ALL])
-    assert history.issue(G, reads=[ALL]) == {0}
+    assert history.issue(G, reads=[ALL]) == ([0], [])
 
 
 def test_an_overwriting_engine_waits_for_writer_and_readers_on_other_engines(history):
     history.issue(V, writes=[ALL])
     history.issue(S, reads=[ALL])
-    assert history.issue(G, writes=[ALL]) == {0, 1}
+    assert history.issue(G, writes=[ALL]) == ([0, 1], [])
 
 
-def test_a_compute_engine_keeps_its_order_without_waiting(history):
+def test_a_compute_engine_follows_itself_without_waiting(history):
     history.issue(V, writes=[ALL])
+    assert history.issue(V, writes=[ALL]) == ([], [0])
     history.issue(V, reads=[ALL])
-    assert history.issue(V, writes=[ALL]) == set()
+    assert history.issue(V, writes=[ALL]) == ([], [1, 2])
+
+
+def test_what_is_read_and_overwritten_is_waited_for_and_not_followed_as_well(history):
+    history.issue(V, writes=[ALL])
+    assert history.issue(V, reads=[TOP], writes=[ALL]) == ([0], [])
+
+
+def test_what_is_named_besides_is_followed_on_the_same_compute_engine_else_waited_for(history):
+    for engine in (V, S, DMA):
+        history.issue(engine)
+    assert history.issue(V, after=(0, 1, 2)) == ([1, 2], [0])
+    assert history.issue(DMA, after=(0, 1, 2)) == ([0, 1, 2], [])
+
+
+def test_state_of_an_engine_orders_the_uses_by_that_engine(history):
+    for engine in (V, G):
+        history.issue(engine, states=[State.generators])
+    assert history.issue(V, states=[State.accumulators]) == ([], [])
+    assert history.issue(V, states=[State.generators, State.accumulators]) == ([], [0, 2])
+    assert history.issue(G, states=[State.generators]) == ([], [1])
+    assert history.issue(V, states=[State.generators]) == ([], [3])
 
 
 def test_dmas_keep_no_order_among_themselves(history):
     history.issue(DMA, writes=[ALL])
-    assert history.issue(DMA, writes=[ALL]) == {0}
+    assert history.issue(DMA, writes=[ALL]) == ([0], [])
     history.issue(DMA, reads=[ALL])
     history.issue(DMA, reads=[ALL])
-    assert history.issue(DMA, writes=[ALL]) == {1, 2, 3}
+    assert history.issue(DMA, writes=[ALL]) == ([1, 2, 3], [])
 
 
 def test_what_does_not_overlap_is_independent(history):
     history.issue(V, writes=[TOP])
-    assert history.issue(S, writes=[BOTTOM]) == set()
-    assert history.issue(G, reads=[BOTTOM]) == {1}
-    assert history.issue(DMA, writes=[(*TOP, (0, 4))]) == {0}
-    assert history.issue(S, reads=[(*TOP, (4, 8))]) == {0}
+    assert history.issue(S, writes=[BOTTOM]) == ([], [])
+    assert history.issue(G, reads=[BOTTOM]) == ([1], [])
+    assert history.issue(DMA, writes=[(*TOP, (0, 4))]) == ([0], [])
+    assert history.issue(S, reads=[(*TOP, (4, 8))]) == ([0], [])
 
 
 def test_a_reader_of_several_parts_waits_for_all_their_writers(history):
     history.issue(V, writes=[TOP])
     history.issue(S, writes=[BOTTOM])
-    assert history.issue(G, reads=[ALL]) == {0, 1}
+    assert history.issue(G, reads=[ALL]) == ([0, 1], [])
 
 
 def test_an_overwritten_part_is_forgotten_but_waited_for_through_its_successor(history):
     history.issue(V, writes=[TOP])
-    assert history.issue(S, writes=[ALL]) == {0}
-    assert history.issue(G, reads=[TOP]) == {1}
+    assert history.issue(S, writes=[ALL]) == ([0], [])
+    assert history.issue(G, reads=[TOP]) == ([1], [])
 
 
 def test_a_writer_waits_for_a_reader_of_what_nothing_had_written(history):
-    assert history.issue(DMA, reads=[ALL]) == set()
-    assert history.issue(DMA, writes=[BOTTOM]) == {0}
+    assert history.issue(DMA, reads=[ALL]) == ([], [])
+    assert history.issue(DMA, writes=[BOTTOM]) == ([0], [])
 
 
 def test_a_writer_waits_for_a_reader_of_what_was_written_only_in_part(history):
     history.issue(V, writes=[TOP])
-    assert history.issue(DMA, reads=[ALL]) == {0}
-    assert history.issue(S, writes=[BOTTOM]) == {1}
+    assert history.issue(DMA, reads=[ALL]) == ([0], [])
+    assert history.issue(S, writes=[BOTTOM]) == ([1], [])
 
 
 def test_reading_one_part_does_not_hold_up_writing_another(history):
     history.issue(DMA, reads=[TOP])
-    assert history.issue(DMA, writes=[BOTTOM]) == set()
+    assert history.issue(DMA, writes=[BOTTOM]) == ([], [])
 
 
 def test_what_straddled_two_tiles_before_does_not_tie_them_together(history):
     history.issue(S, writes=[((0, 128), (2, 6))])
     history.issue(DMA, reads=[((0, 128), (0, 4))])
-    assert history.issue(V, writes=[((0, 128), (4, 8))]) == {0}
-    assert history.issue(V, writes=[((0, 128), (0, 4))]) == {0, 1}
+    assert history.issue(V, writes=[((0, 128), (4, 8))]) == ([0], [])
+    assert history.issue(V, writes=[((0, 128), (0, 4))]) == ([0, 1], [])
 
 
 def test_an_instruction_never_waits_for_itself(history):
-    assert history.issue(V, reads=[ALL], writes=[ALL]) == set()
-    assert history.issue(DMA, reads=[TOP, BOTTOM], writes=[ALL]) == {0}
+    assert history.issue(V, reads=[ALL], writes=[ALL]) == ([], [])
+    assert history.issue(DMA, reads=[TOP, BOTTOM], writes=[ALL]) == ([0], [])
 
 
 def test_storages_are_independent():
     one, two = History(), History()
     two.table = one.table
     one.issue(V, writes=[ALL])
-    two.count = 1
-    assert two.issue(S, reads=[ALL], writes=[ALL]) == set()
+    assert two.issue(S, reads=[ALL], writes=[ALL]) == ([], [])
+    assert one.issue(S, reads=[ALL]) == ([0], [])
 
 
 @st.composite
@@ -141,54 +164,75 @@ def rectangles(draw):
 
 accesses = st.tuples(
     st.sampled_from([V, S, G, DMA]),
+    st.lists(rectangles(), max_size=3),
     st.lists(rectangles(), max_size=2),
-    st.lists(rectangles(), max_size=1),
+    st.sets(st.integers(0, 11), max_size=1),
+    st.sets(st.sampled_from([State.accumulators, State.generators]), max_size=1),
 )
 
 
+class Bytes:
+    """The last writer of each byte and its readers since, and the last use of each state."""
+
+    def __init__(self):
+        self.writer = np.full((ROWS, PITCH), -1)
+        self.readers = np.zeros((ROWS, PITCH), np.int64)  # bit i: instruction i
+        self.used = {}
+        self.engines = []
+
+    def before(self, engine, reads, writes, after, states):
+        """What the next instruction waits for, and what it follows."""
+        index = len(self.engines)
+        self.engines.append(engine)
+        needed, replaced = set(), set(after)
+        for rows, columns in reads:
+            at = slice(*rows), slice(*columns)
+            needed |= set(self.writer[at].flat)
+            self.readers[at] |= 1 << index
+        for rows, columns in writes:
+            at = slice(*rows), slice(*columns)
+            seen = int(np.bitwise_or.reduce(self.readers[at], axis=None))
+            replaced |= set(self.writer[at].flat) | {i for i in range(index) if seen >> i & 1}
+            self.writer[at], self.readers[at] = index, 0
+        for state in states:
+            replaced.add(self.used.get((engine, state), -1))
+            self.used[engine, state] = index
+        needed, replaced = needed - {-1, index}, replaced - {-1, index}
+        own = {i for i in replaced if engine is not DMA and self.engines[i] is engine}
+        return sorted(needed | replaced - own), sorted(own - needed)
+
+
 @given(st.lists(accesses, max_size=12))
-def test_every_conflict_is_ordered_and_nothing_else_waits(stream):
-    history = History()
-    waits = []
+def test_each_instruction_comes_after_the_last_writers_and_the_readers_since_and_no_other(stream):
+    history, expected, found = History(), Bytes(), []
+    for index, (engine, reads, writes, after, states) in enumerate(stream):
+        earlier = sorted(i for i in after if i < index)
+        before = history.issue(engine, reads, writes, earlier, states)
+        assert before == expected.before(engine, reads, writes, earlier, states)
+        found.append(before)
+    for pair in conflicts(stream):
+        assert pair[0] in reachable(found)[pair[1]]
+
+
+def conflicts(stream):
+    """Pairs of instructions of which one writes bytes that the other reads or writes."""
     touched = []
-    for index, (engine, reads, writes) in enumerate(stream):
-        waits.append(history.issue(engine, reads, writes))
-        marks = []
-        for places in (reads, writes):
-            mask = np.zeros((ROWS, PITCH), bool)
-            for rows, columns in places:
+    for _, *places, _, _ in stream:
+        masks = np.zeros((2, ROWS, PITCH), bool)
+        for mask, rectangles in zip(masks, places, strict=True):
+            for rows, columns in rectangles:
                 mask[slice(*rows), slice(*columns)] = True
-            marks.append(mask)
-        touched.append((engine, *marks))
-        reach = reachable(waits, touched)
-        for earlier in range(index):
-            needed = conflict(touched[earlier], touched[index])
-            assert not needed or earlier in reach[index], (earlier, index)
-        for earlier in waits[index]:
-            assert earlier < index
-            assert conflict(touched[earlier], touched[index]), (earlier, index)
+        touched.append(masks)
+    for later, (looks, changes) in enumerate(touched):
+        for earlier, (looked, changed) in enumerate(touched[:later]):
+            if (changed & (looks | changes)).any() or (looked & changes).any():
+                yield earlier, later
 
 
-def conflict(first, second):
-    """Whether the order of two accesses matters."""
-    _, reads, writes = first
-    _, later_reads, later_writes = second
-    return bool(
-        (writes & later_reads).any()
-        or (writes & later_writes).any()
-        or (reads & later_writes).any()
-    )
-
-
-def reachable(waits, touched):
-    """For each instruction those that have ended, or on its own engine started, before it."""
+def reachable(found):
+    """For each instruction those that started before it, by whatever chain."""
     reach = []
-    for index, direct in enumerate(waits):
-        before = set(direct)
-        engine = touched[index][0]
-        if engine is not DMA:
-            before |= {i for i in range(index) if touched[i][0] is engine}
-        for earlier in list(before):
-            before |= reach[earlier]
-        reach.append(before)
+    for waits_for, follows in found:
+        direct = {*waits_for, *follows}
+        reach.append(direct.union(*(reach[earlier] for earlier in direct)))
     return reach

@@ -5,19 +5,22 @@ from trnsim.errors import SourceLine
 from trnsim.isa import DmaCopy, Engine, Memset, TensorCopy
 from trnsim.memory import Memory
 from trnsim.program import Program
+from trnsim.program.dependencies import Before
 
 
 def test_an_empty_program_has_no_instructions(core_v3):
     assert len(Program(core_v3)) == 0
 
 
-def test_lines_and_predecessors_are_those_that_were_appended(core_v3):
+def test_lines_and_dependences_are_those_that_were_appended(core_v3):
     program = Program(core_v3)
     first, second = SourceLine("k.py", 3), SourceLine("k.py", 4)
-    for line, predecessors in ((first, []), (None, [0]), (second, []), (first, [0, 1, 2])):
-        program.append(0, predecessors, line)
+    befores = [Before([], []), Before([0], []), Before([], [1]), Before([0, 2], [1])]
+    for line, before in zip((first, None, second, first), befores, strict=True):
+        program.append(0, before, line)
     assert [program.line(i) for i in range(4)] == [first, None, second, first]
-    assert [list(program.waits_for(i)) for i in range(4)] == [[], [0], [], [0, 1, 2]]
+    assert [list(program.waits_for(i)) for i in range(4)] == [[], [0], [], [0, 2]]
+    assert [list(program.follows(i)) for i in range(4)] == [[], [], [1], [1]]
     assert program.lines == [first, second]
 
 

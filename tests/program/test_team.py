@@ -10,7 +10,6 @@ import trnsim
 from trnsim.errors import DataRace, IllegalInstruction, UninitializedRead
 from trnsim.hazards import RaceDetector
 from trnsim.program import Team, current_core, has_current_core
-from trnsim.timing import Scheduler
 
 A = np.arange(8 * 16, dtype=np.float32).reshape(8, 16)
 
@@ -44,7 +43,13 @@ def record(run):
     """All that a run says of its cores, but for the machine that it ran on."""
     return [
         [
-            (p.instruction(i).opcode, p.instruction(i).describe(), p.line(i), [*p.predecessors(i)])
+            (
+                p.instruction(i).opcode,
+                p.instruction(i).describe(),
+                p.line(i),
+                [*p.waits_for(i)],
+                [*p.follows(i)],
+            )
             for i in range(len(p))
         ]
         for p in (timeline.program for timeline in run.timelines)
@@ -53,7 +58,7 @@ def record(run):
 
 @pytest.fixture
 def team(core_v3):
-    return Team(core_v3, [Scheduler(core_v3), Scheduler(core_v3)], watcher=RaceDetector(2))
+    return Team(core_v3, 2, watcher=RaceDetector(2))
 
 
 def test_two_runs_give_equal_programs_and_outputs():
@@ -79,7 +84,7 @@ def test_results_come_by_rank_and_each_body_has_its_own_core(team):
 
 
 def test_a_team_of_one_needs_no_watcher(core_v3):
-    team = Team(core_v3, [Scheduler(core_v3)])
+    team = Team(core_v3)
     assert team.run(lambda: current_core().peer) == [None]
 
 

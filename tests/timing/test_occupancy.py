@@ -6,16 +6,13 @@ from trnsim.dtypes import BFLOAT16
 from trnsim.isa import DmaCopy, Memset, TensorCopy
 from trnsim.memory import Memory, Tile
 from trnsim.program import CoreContext
-from trnsim.timing import Scheduler, Timeline
+from trnsim.timing import timelines
 from trnsim.timing.occupancy import columns, critical_steps, occupancy
 
 
 @pytest.fixture
 def context():
-    scheduler = Scheduler(NEURONCORE_V3)
-    made = CoreContext(NEURONCORE_V3, has_values=False, observers=(scheduler,))
-    made.timeline = Timeline(made.program, scheduler)
-    return made
+    return CoreContext(NEURONCORE_V3, has_values=False)
 
 
 def tile(context, memory, *shape):
@@ -35,7 +32,7 @@ def timeline(context):
     context.issue(DmaCopy(second, tile(context, Memory.HBM, 128, 512)))
     context.issue(TensorCopy(third, first))
     context.issue(DmaCopy(tile(context, Memory.HBM, 128, 512), third))
-    return context.timeline
+    return timelines([context.program])[0]
 
 
 def test_columns_are_the_spans(timeline):
@@ -71,7 +68,8 @@ def test_an_engines_next_instruction_ends_the_step_that_is_busy_until_then(conte
     for _ in range(3):
         source = tile(context, Memory.SBUF, 128, 512)
         context.issue(Memset(source, 0.0))
-    steps = critical_steps(context.timeline)
+    (timeline,) = timelines([context.program])
+    steps = critical_steps(timeline)
     interval_s = context.program.instruction(0).cost.interval_s
     assert steps.busy_s.tolist() == pytest.approx([interval_s] * 3)
     assert steps.waiting_s[:-1].tolist() == pytest.approx([0, 0])
@@ -92,5 +90,6 @@ def test_a_memory_that_nothing_uses_is_empty(timeline):
 
 
 def test_an_empty_timeline_has_no_steps(context):
-    assert len(critical_steps(context.timeline).index) == 0
-    assert len(occupancy(context.timeline, Memory.SBUF).time_s) == 0
+    (timeline,) = timelines([context.program])
+    assert len(critical_steps(timeline).index) == 0
+    assert len(occupancy(timeline, Memory.SBUF).time_s) == 0

@@ -133,9 +133,9 @@ def test_a_long_program_is_drawn_fewer_times_and_five_at_least(
     for _ in range(instructions):
         work.issue(Memset(work.empty((4, 4)), 0.0))
     monkeypatch.setattr(timeline, "_MAX_SAMPLED_INSTRUCTIONS", 100)
-    replayed = timeline.replay_together
+    timed = timeline.device_times_s
     monkeypatch.setattr(
-        timeline, "replay_together", lambda *given: drawn.append(given[1]) or replayed(*given)
+        timeline, "device_times_s", lambda *given: drawn.extend(given[1]) or timed(*given)
     )
     work.timeline.interval()
     assert len(drawn) == draws

@@ -144,13 +144,16 @@ class CoreContext:
         """
         info = self._check(instruction)
         after = self._register_writers(instruction) if info.reads_registers else ()
-        if self._ordered is not None:
-            after += self._kept_order(self._ordered, info.checked.engine)
+        ordered, engine = self._ordered, info.checked.engine
+        if ordered is not None and engine in ordered:
+            after += (ordered[engine],)
         if info.has_index:
             self._issue_indexed(instruction, after)
         else:
             reads, writes = info.accesses(instruction)
             self._run(instruction, info, reads, writes, after)
+        if ordered is not None and engine is not Engine.dma:  # DMA engines keep no order
+            ordered[engine] = self._issued() - 1
         if info.writes_registers:
             for register in instruction.registers_written():
                 register.origins = ((self._first_serial, self._issued() - 1),)
@@ -169,14 +172,6 @@ class CoreContext:
         """Number of instructions issued so far."""
         follower = self._follower
         return len(self.program) if follower is None else follower.position
-
-    def _kept_order(self, ordered: dict[Engine, int], engine: Engine) -> tuple[int, ...]:
-        """The last instruction on `engine` inside `in_order`; DMA engines keep no order."""
-        if engine is Engine.dma:
-            return ()
-        earlier = ordered.get(engine)
-        ordered[engine] = self._issued()
-        return () if earlier is None else (earlier,)
 
     def _register_writers(self, instruction: Instruction) -> tuple[int, ...]:
         """The instructions that filled the registers that `instruction` reads."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.arch import NeuronCore
+    from trnsim.isa import Instruction
     from trnsim.isa.language.meeting import Meeting
     from trnsim.program import Program
 
@@ -112,7 +113,7 @@ class _Core:
         self.semaphore_s = float(core.engine_semaphore_s)
         self.engines = [checked.engine for checked in program.checked]
         self.costs = [checked.instruction.price(core, checked.dims) for checked in program.checked]
-        self.meetings = [checked.instruction.meeting(rank) for checked in program.checked]
+        self.meetings = [_with_others(rank, checked.instruction) for checked in program.checked]
         self.limit = UtilizationLimit(core)
         count = len(program)
         self.stretch = array("d", [1.0]) * count
@@ -140,10 +141,10 @@ class _Core:
                 waiters.setdefault(before, []).append(index)
             for before in follows:
                 followers.setdefault(before, []).append(index)
-            if self.meetings[which] is not None:  # meetings keep their order
+            if self.meetings[which] is not None:  # a core comes to one meeting at a time
                 if self._last_meeting >= 0:
                     self._missing[index] += 1
-                    waiters.setdefault(self._last_meeting, []).append(index)
+                    followers.setdefault(self._last_meeting, []).append(index)
                 self._last_meeting = index
             members = self.queues[self.engines[which]].members
             self._place[index] = len(members)
@@ -153,8 +154,8 @@ class _Core:
                 if not self._missing[index]:
                     heappush(queue.soon, (0.0, index))
 
-    def started(self, index: int, busy_until_s: float) -> None:
-        """Instruction `index` occupies its engine until `busy_until_s`."""
+    def started(self, index: int, start_s: float, busy_until_s: float) -> None:
+        """Instruction `index` occupies its engine from `start_s` until `busy_until_s`."""
         which_of = self.program.which
         which = which_of[index]
         engine = self.engines[which]
@@ -169,7 +170,7 @@ class _Core:
             if not self._missing[entering]:
                 heappush(queue.soon, (self._ready_s[entering], entering))
         for later in self._followers.pop(index, ()):
-            self._met(later, 0.0)
+            self._met(later, start_s)
         other_s = end_s + self.semaphore_s
         for later in self._waiters.pop(index, ()):
             self._met(later, end_s if self.engines[which_of[later]] is engine else other_s)
@@ -182,6 +183,12 @@ class _Core:
             queue = self.queues[self.engines[self.program.which[later]]]
             if self._place[later] < queue.started + queue.window:
                 heappush(queue.soon, (ready_s, later))
+
+
+def _with_others(rank: int, instruction: Instruction) -> Meeting | None:
+    """The meeting of core `rank` with other cores in `instruction`, if there is one."""
+    meeting = instruction.meeting(rank)
+    return None if meeting is None or meeting.following == rank else meeting
 
 
 class _ListScheduler:
@@ -230,6 +237,8 @@ class _ListScheduler:
         self._waiting[rank], self._met[rank] = meeting, index
         group, missing = group_of(rank, self._waiting)
         if missing is not None:
+            queue = one.queues[one.engines[which]]
+            queue.free_s = max(queue.free_s, time_s)  # it works on, but not in the past
             return 0
         members = [(other, self._met.pop(other)) for other in group]
         starts_s = [self._cores[r].queues[self._engine(r, i)].free_s for r, i in members]
@@ -259,4 +268,4 @@ class _ListScheduler:
         self._ranks.append(rank)
         self._indices.append(index)
         self._together.append(together)
-        one.started(index, busy_until_s)
+        one.started(index, start_s, busy_until_s)

@@ -6,7 +6,7 @@ for the initiation interval; the result can be read a latency later.
 
 The 16 DMA engines are one resource with their joint bandwidth. Cores that run one kernel are
 synchronized at meetings: core_barrier and sendrecv start on all cores of a group when the last of
-them is ready. Before v3 two engines that share a port to a memory take turns.
+them is ready. A core comes to one meeting at a time: the next one starts no earlier. Before v3 two engines that share a port to a memory take turns.
 
 Every time is a maximum of sums of costs, as the order is kept (`timing.order`), so no time grows
 when a cost shrinks.
@@ -121,6 +121,7 @@ def _walk(
     placement: Callable[[int, int], Placement],
 ) -> list[Schedule]:
     schedules = [Schedule(program, float(core.engine_semaphore_s)) for program in programs]
+    met_s = [0.0] * len(programs)
     for members in steps(order):
         if len(members) == 1:
             ((rank, index),) = members
@@ -129,9 +130,9 @@ def _walk(
             schedule.place(index, where, order.stretches[rank][index], start_s, waited_for)
             continue
         ready = [schedules[rank].ready(index, placement(rank, index)) for rank, index in members]
-        start_s = max(time_s for time_s, _ in ready)
+        start_s = max(*(time_s for time_s, _ in ready), *(met_s[rank] for rank, _ in members))
         for (rank, index), (_, waited_for) in zip(members, ready, strict=True):
-            stretch = order.stretches[rank][index]
+            stretch, met_s[rank] = order.stretches[rank][index], start_s
             schedules[rank].place(index, placement(rank, index), stretch, start_s, waited_for)
     return schedules
 
@@ -169,14 +170,17 @@ def device_times_s(
 ) -> npt.NDArray[np.float64]:
     """The device times of core `rank`, one for each set of constants in `cores`."""
     sampled = [_Sampled(program, cores) for program in programs]
+    met_s = [np.zeros(len(cores))] * len(programs)
     for members in steps(order):
         if len(members) == 1:
             ((at, index),) = members
             one = sampled[at]
             one.place(index, order.stretches[at][index], one.ready(index))
             continue
-        start_s = np.max([sampled[at].ready(index) for at, index in members], axis=0)
+        ready = [np.maximum(met_s[at], sampled[at].ready(index)) for at, index in members]
+        start_s = np.max(ready, axis=0)
         for at, index in members:
+            met_s[at] = start_s
             sampled[at].place(index, order.stretches[at][index], start_s)
     return sampled[rank].device_s
 

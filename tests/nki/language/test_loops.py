@@ -1,5 +1,7 @@
 """Loops: Python's own, and those whose variable is a register."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -86,6 +88,37 @@ def test_no_reorder_admits_unrolled_loops_alone():
             with pytest.raises(IllegalInstruction, match=r"a device loop inside nl\.no_reorder"):
                 refused()
     assert len(list(nl.dynamic_range(2))) == 2
+
+
+@jit
+def ordered_or_not(x, is_ordered):
+    """A sum that waits for its transfer, then one that could start at once."""
+    out = nl.ndarray((2, 128, 512), nl.float32, buffer=nl.shared_hbm)
+    with nl.no_reorder() if is_ordered else nullcontext():
+        ready = nl.zeros((128, 512), nl.float32)
+        late = nl.load(x)
+        nisa.tensor_scalar(late, late, nl.add, 1.0)
+        nisa.tensor_scalar(ready, ready, nl.add, 2.0)
+    nl.store(out[0], late)
+    nl.store(out[1], ready)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("is_ordered", "order", "keeps"),
+    [
+        (False, "compiler", False),
+        (False, "issued", True),
+        (True, "compiler", True),
+        (True, "issued", True),
+    ],
+)
+def test_instructions_overtake_outside_no_reorder_alone(is_ordered, order, keeps):
+    x = np.ones((128, 512), np.float32)
+    run = trnsim.run(ordered_or_not, x, is_ordered, order=order)
+    late, ready = (s for s in run.timeline.spans() if s.opcode == "tensor_scalar")
+    assert (late.start_s < ready.start_s) is keeps
+    np.testing.assert_array_equal(run.outputs, [x + 1, x + 1])
 
 
 @jit

@@ -14,9 +14,7 @@ def first(kernel, opcode) -> Checked:
 
 def test_recorded_placements_give_the_recorded_time(timeline):
     placements = what_if.recorded(timeline.program)
-    again_s = what_if.device_time_s(
-        timeline.program, lambda index: placements[timeline.program.which[index]]
-    )
+    again_s = timeline.device_time_if_s(lambda index: placements[timeline.program.which[index]])
     assert again_s == timeline.device_time_s
 
 
