@@ -64,6 +64,13 @@ def test_cores_meet_when_the_slower_one_has_come(kernel, opcode, numerics):
     assert first.start_s < slow.start_s - 39 * (last.busy_until_s - last.start_s)
 
 
+def test_the_faster_core_is_disturbed_by_the_slower_one_alone():
+    slow, fast = trnsim.run(halves[2], np.zeros(TILE, np.float32), 40, numerics=False).timelines
+    assert slow.undisturbed_s == slow.device_time_s
+    (met,) = (span for span in fast.spans() if span.opcode == "core_barrier")
+    assert fast.undisturbed_s < met.start_s < fast.device_time_s
+
+
 def test_what_is_read_behind_a_barrier_is_read_after_it():
     run = trnsim.run(halves[2], np.zeros(TILE, np.float32), 40)
     for core in (0, 1):

@@ -15,8 +15,8 @@ def test_an_empty_program_has_no_instructions(core_v3):
 def test_lines_and_dependences_are_those_that_were_appended(core_v3):
     program = Program(core_v3)
     first, second = SourceLine("k.py", 3), SourceLine("k.py", 4)
-    befores = [Before([], []), Before([0], []), Before([], [1]), Before([0, 2], [1])]
-    for line, before in zip((first, None, second, first), befores, strict=True):
+    comes_after = [Before([], []), Before([0], []), Before([], [1]), Before([0, 2], [1])]
+    for line, before in zip((first, None, second, first), comes_after, strict=True):
         program.append(0, before, line)
     assert [program.line(i) for i in range(4)] == [first, None, second, first]
     assert [list(program.waits_for(i)) for i in range(4)] == [[], [0], [], [0, 2]]

@@ -17,7 +17,7 @@ from trnsim.timing import Policy, choose, policy_of, replay
 COMPILER, ISSUED = policy_of("compiler"), policy_of("issued")
 DMA = Engine.dma
 COMPUTE = (Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor, Engine.sync)
-PORTS = ((), (Memory.SBUF,), (Memory.PSUM,), (Memory.SBUF, Memory.PSUM))
+PORTS = ((), (Memory.SBUF,), (Memory.SBUF,), (Memory.SBUF, Memory.PSUM))
 
 
 @dataclass(frozen=True)
@@ -77,21 +77,26 @@ def stream_of(program):
 amounts = st.sampled_from([0, 1, 1, 2, 3, 7])
 
 
+def some(indices):
+    """None, one or two of the indices."""
+    return st.sets(st.sampled_from(indices), max_size=2) if indices else st.just(set())
+
+
 @st.composite
 def streams(draw, most=16, meetings=(), engines=(*COMPUTE, DMA)):
     """Instructions with what each waits for and follows; the groups of `meetings` in order."""
     count = draw(st.integers(max(len(meetings), 1), len(meetings) + most))
     places = sorted(draw(st.permutations(range(count)))[: len(meetings)])
     group_at = dict(zip(places, meetings, strict=True))
+    palette = draw(st.lists(st.sampled_from(engines), min_size=1, max_size=4))
     stream = []
     for index in range(count):
         group = group_at.get(index, ())
-        engine = draw(st.sampled_from(engines))
+        engine = draw(st.sampled_from(palette))
         ports = draw(st.sampled_from(PORTS)) if engine in COMPUTE[:3] and not group else ()
         work = Work(engine, draw(amounts), draw(amounts), ports, group)
-        earlier = st.sets(st.integers(0, index - 1), max_size=2) if index else st.just(set())
-        waits_for, own = draw(earlier), draw(earlier)
-        follows = {i for i in own if engine is not DMA and stream[i][0].engine is engine}
+        own = [i for i in range(index) if stream[i][0].engine is engine is not DMA]
+        waits_for, follows = draw(some(range(index))), draw(some(own))
         stream.append((work, waits_for, follows - waits_for))
     return stream
 

@@ -1,26 +1,38 @@
-"""The compiler's choices: transfers that overtake, or one queue in the order of issue."""
+"""The compiler's choices: how far instructions overtake others, and their names."""
+
+from math import inf
 
 import pytest
 
-from trnsim.isa import Cost, Engine
-from trnsim.timing import Policy, Scheduler
-
-US = 1e-6
-STREAM = [
-    (Engine.vector, Cost(5 * US, 0), []),
-    (Engine.dma, Cost(US, 0), [0]),
-    (Engine.dma, Cost(US, 0), []),
-]
+from trnsim.errors import BadInput
+from trnsim.isa import Engine
+from trnsim.timing import Policy, policy_of
+from trnsim.timing.compiler_policy import DEFAULT, POLICIES
 
 
-@pytest.mark.parametrize(("overtake", "starts"), [(True, [5.06, 0]), (False, [5.06, 6.06])])
-def test_a_ready_transfer_overtakes_unless_there_is_one_queue(core_v3, overtake, starts):
-    scheduler = Scheduler(core_v3, Policy(transfers_overtake=overtake))
-    for index, (engine, cost, predecessors) in enumerate(STREAM):
-        scheduler.place(index, engine, cost, predecessors)
-    assert [s / US for s in scheduler.start_s[1:]] == pytest.approx(starts)
-    assert scheduler.waited_for[2] == (-1 if overtake else 1)
+def test_the_window_is_one_where_instructions_start_as_issued_and_wider_for_the_compiler():
+    assert policy_of("issued").window(Engine.vector) == 1
+    assert policy_of("compiler").window(Engine.vector) == policy_of("compiler").ahead > 1
 
 
-def test_transfers_overtake_by_default():
-    assert Policy().transfers_overtake
+@pytest.mark.parametrize("policy", [*POLICIES.values(), Policy("narrow", 2)])
+def test_transfers_have_no_window_and_every_other_engine_the_same(policy):
+    assert policy.window(Engine.dma) == inf
+    assert {policy.window(engine) for engine in set(Engine) - {Engine.dma}} == {policy.ahead}
+
+
+def test_each_policy_is_found_by_its_name_and_the_compilers_is_the_default():
+    assert {name: policy_of(name).name for name in POLICIES} == {
+        "compiler": "compiler",
+        "issued": "issued",
+    }
+    assert policy_of("compiler") is DEFAULT
+
+
+@pytest.mark.parametrize("order", ["", "Compiler", "kernel", None])
+def test_another_order_is_refused(order):
+    with pytest.raises(BadInput) as caught:
+        policy_of(order)
+    assert caught.value.reason == f"order {order!r} is not known; legal: compiler, issued"
+    assert "leave it out" in caught.value.fix
+    assert caught.value.source == "trnsim.run"

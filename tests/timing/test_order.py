@@ -173,6 +173,16 @@ def test_engines_that_share_a_port_take_turns_in_the_order_in_which_they_choose(
     assert found.start_s[1] == (found.busy_until_s[0] if holds_port else 0)
 
 
+def test_an_engine_that_waits_for_a_port_chooses_again_when_it_is_free(core_v2):
+    """The last two are both ready by then, the first of them later than the second."""
+    port = ("SBUF",)
+    stream = [(Work(V, 20, 0, port), [], []), (Work(G, 1, 0, port), [], [])]
+    stream += [(Work(S, 9, 0), [], []), (Work(G, 1, 0), [2], []), (Work(G, 1, 0), [], [])]
+    (found,) = schedules(core_v2, COMPILER, stream)
+    assert found.start_s[1] == found.busy_until_s[0] > found.end_s[2] + core_v2.engine_semaphore_s
+    assert found.start_s[1] < found.start_s[3] < found.start_s[4]
+
+
 def test_an_order_says_by_how_much_the_tensor_engine_is_slowed(core_v2, core_v3):
     for core, is_slower in ((core_v2, False), (core_v3, True)):
         stream = [(Work(e, 50, 0), [], []) for e in (V, T, T, T, T, T)]

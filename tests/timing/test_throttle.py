@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_programs import Work, program_of
 
 from trnsim.arch import NEURONCORE_V3
 from trnsim.facts import assumed
-from trnsim.isa import Cost, Engine
-from trnsim.timing import Scheduler
+from trnsim.isa import Engine
+from trnsim.timing import choose, replay
 from trnsim.timing.throttle import UtilizationLimit
 
 US = 1e-6
@@ -71,12 +72,13 @@ def test_work_takes_between_its_time_and_twice_that(pieces):
 
 
 def test_only_the_tensor_engine_is_limited(core_v3):
-    scheduler = Scheduler(core_v3)
-    for index, engine in enumerate((Engine.vector, Engine.tensor)):
-        scheduler.place(index, engine, Cost(US, 0.0), [])
-    took = [b - a for a, b in zip(scheduler.start_s, scheduler.busy_until_s, strict=True)]
-    assert took[0] == pytest.approx(US)
-    assert took[1] > 1.5 * US
+    stream = [(Work(engine, 50, 0), [], []) for engine in (Engine.vector, Engine.tensor)]
+    programs = [program_of(core_v3, stream)]
+    (placed,) = replay(programs, core_v3, choose(programs, core_v3))
+    took = [b - a for a, b in zip(placed.start_s, placed.busy_until_s, strict=True)]
+    costs = [work.price(core_v3, {}).interval_s for work, _, _ in stream]
+    assert took[0] == costs[0]
+    assert took[1] > 1.5 * costs[1]
 
 
 def test_without_a_floor_nothing_is_slower(core_v3):

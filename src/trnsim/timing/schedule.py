@@ -6,7 +6,8 @@ for the initiation interval; the result can be read a latency later.
 
 The 16 DMA engines are one resource with their joint bandwidth. Cores that run one kernel are
 synchronized at meetings: core_barrier and sendrecv start on all cores of a group when the last of
-them is ready. A core comes to one meeting at a time: the next one starts no earlier. Before v3 two engines that share a port to a memory take turns.
+them is ready. A core comes to one meeting at a time: the next one starts no earlier. Before v3 two
+engines that share a port to a memory take turns.
 
 Every time is a maximum of sums of costs, as the order is kept (`timing.order`), so no time grows
 when a cost shrinks.
@@ -66,17 +67,26 @@ class Schedule:
         """From the first instruction to the last result."""
         return max(self.end_s, default=0.0)
 
-    def ready(self, index: int, placement: Placement) -> tuple[float, int]:
-        """The time when instruction `index` can start, and the instruction that it waited for."""
+    def ready(
+        self, index: int, placement: Placement, *, may_be_moved: bool = False
+    ) -> tuple[float, int]:
+        """The time when instruction `index` can start, and the instruction that it waited for.
+
+        Where it or another `may_be_moved` to another engine, what followed that one waits for it.
+        """
         engine = placement.engine
         start_s, waited_for = 0.0, WAITED_FOR_NOTHING
         held = [self._port[port] for port in placement.cost.ports if port in self._port]
         for earlier in (self._last.get(engine, WAITED_FOR_NOTHING), *held):
             if earlier != WAITED_FOR_NOTHING and self.busy_until_s[earlier] >= start_s:
                 start_s, waited_for = self.busy_until_s[earlier], earlier
-        for earlier in self._program.waits_for(index):
+        engine_of, waits_for = self._engine, self._program.waits_for(index)
+        if may_be_moved:
+            moved = (i for i in self._program.follows(index) if engine_of[i] is not engine)
+            waits_for = [*waits_for, *moved]
+        for earlier in waits_for:
             ready_s = self.end_s[earlier]
-            if self._engine[earlier] is not engine:
+            if engine_of[earlier] is not engine:
                 ready_s += self._semaphore_s
             if ready_s > start_s:
                 start_s, waited_for = ready_s, earlier
@@ -160,7 +170,7 @@ def alone(
     for other, index in zip(order.ranks, order.indices, strict=True):
         if other == rank:
             where = placement(index)
-            start_s, waited_for = schedule.ready(index, where)
+            start_s, waited_for = schedule.ready(index, where, may_be_moved=True)
             schedule.place(index, where, stretches[index], start_s, waited_for)
     return schedule
 

@@ -280,8 +280,9 @@ def test_who_uses_a_register_waits_for_who_filled_it(bench, has_values):
     for _ in range(2):
         index = counting(work, register)
         assert waits(work, index) == {load: "register_load"}
-        ready_s = work.scheduler.end_s[load] + float(work.core.engine_semaphore_s)
-        assert work.scheduler.start_s[index] >= ready_s
+        timeline = work.timeline
+        ready_s = timeline.span(load).end_s + float(work.core.engine_semaphore_s)
+        assert timeline.span(index).start_s >= ready_s
     assert waits(work, counting(work, 3)) == {}
 
 

@@ -42,8 +42,8 @@ class Operand:
 class State(Enum):
     """Hidden state: what instructions leave for later ones besides tiles and registers.
 
-    The first two are private to an engine, which executes its instructions in order, so they need
-    no dependences. The third is kept with each tensor in PSUM and ordered with it.
+    The first two are private to an engine: what uses one of them keeps its order on that engine.
+    The third is kept with each tensor in PSUM and ordered with it.
     """
 
     accumulators = "the accumulator registers of its engine"
