@@ -114,6 +114,30 @@ def test_a_program_that_does_not_fit_spills(random):
     assert in_no_time.summary["spill_save_bytes"] == in_no_time.summary["spill_reload_bytes"] == 0
 
 
+def test_each_core_of_a_logical_core_spills(random):
+    @jit
+    def spread(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        rows = x.shape[0] // 2
+        first = nl.program_id(0) * rows
+        tiles = [nl.load(x[first : first + rows]) for _ in range(15)]  # 16 KiB of 224 KiB each
+        for tile in tiles:
+            nisa.tensor_tensor(tile, tile, tiles[-1], nl.add)
+        nisa.core_barrier(out, (0, 1))
+        for tile in tiles:
+            nl.store(out[first : first + rows], tile)
+        return out
+
+    x = random((256, 4096))
+    run, in_no_time = (trnsim.run(spread[2], x, capacity=word) for word in ("spill", "warn"))
+    np.testing.assert_array_equal(run.outputs, 2 * x)
+    assert len(run.overfull) == 2
+    for timeline, other in zip(run.timelines, in_no_time.timelines, strict=True):
+        assert len(timeline) > len(other)
+        assert timeline.device_time_s > other.device_time_s
+    assert run.timeline.interval().p10 > 0
+
+
 def test_spills_that_take_no_time_are_asked_for(random):
     x = random((4, 8))
     run = trnsim.run(too_large, x, capacity="warn")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from trnsim.dtypes import UINT8
 from trnsim.errors import OutOfMemory
-from trnsim.isa import DmaCopy, Memset, TensorCopy, TensorScalar
+from trnsim.isa import DmaCopy, Memset, TensorCopy, TensorScalar, TensorTensor
 from trnsim.memory import Memory, Tile
 from trnsim.program import peak
 from trnsim.program.spill import spilled
@@ -165,6 +165,39 @@ def test_a_load_that_nothing_uses_is_made_at_the_end(bench):
     assert list(program.which) == [0, 2, 1]
 
 
+def test_many_loads_that_nothing_uses_are_made_in_turn(bench):
+    work = bench(has_values=False)
+    a, b = halves(work, "a", "b")
+    target, source = (work.empty(a.shape, UINT8, HBM) for _ in range(2))
+    work.issue(Memset(a, 0))
+    for _ in range(2000):
+        work.issue(DmaCopy(b, source))
+    work.issue(DmaCopy(target, a))
+    work.issue(DmaCopy(target, b))
+    program = spilled(work.program).program
+    assert moves(program) == []
+    assert list(program.which) == [0, 2, *[1] * 2000, 2]
+
+
+def test_a_load_may_move_what_its_user_needs(bench):
+    work = bench(has_values=False)
+    whole = full(work.core)
+    x, y, z = (
+        work.empty((ROWS, whole * n // 20), UINT8, name=name)
+        for n, name in ((9, "x"), (8, "y"), (12, "z"))
+    )
+    target, source = work.empty(y.shape, UINT8, HBM), work.empty(z.shape, UINT8, HBM)
+    for tile in (x, y):
+        work.issue(Memset(tile, 0))
+    work.issue(DmaCopy(z, source))
+    work.issue(DmaCopy(target, y))
+    some = Tile(z.storage, UINT8, z.pattern.slice(1, 0, x.shape[1]))
+    work.issue(TensorTensor(x, x, some, "add"))
+    program = spilled(work.program).program
+    assert moves(program) == ["-x", "+x"]
+    assert peak(program, SBUF).bytes_per_partition <= whole
+
+
 def test_who_needs_room_waits_for_the_save_and_who_reads_for_the_reload(bench, core):
     work = bench(core, has_values=False)
     a, b = halves(work, "a", "b")
@@ -304,3 +337,31 @@ def followed(program, largest, stays=None):
         in_sbuf[i] = made
         found.append((i, made))
     return found
+
+
+SLICES = st.lists(
+    st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 7), st.integers(1, 8)), max_size=30
+)
+
+
+@given(SLICES)
+def test_whatever_is_accessed_fits_and_waits_for_what_it_waited_for(bench, slices):
+    work = bench(has_values=False)
+    eighth = full(work.core) // 8
+    tiles = [work.empty((ROWS, full(work.core)), UINT8, name=f"{i}") for i in range(4)]
+    for number, (is_set, i, start, length) in enumerate(slices):
+        pattern = tiles[i].pattern.slice(1, start * eighth, min(start + length, 8) * eighth)
+        tile = Tile(tiles[i].storage, UINT8, pattern)
+        work.issue(Memset(tile, number) if is_set else TensorScalar(tile, tile, "add", number))
+    issued, program = work.program, spilled(work.program).program
+    assert peak(program, SBUF).bytes_per_partition <= full(work.core)
+    places = [i for i in range(len(program)) if not program.instruction(i).is_spill]
+    assert [program.which[place] for place in places] == list(issued.which)
+    for index, place in enumerate(places):
+        assert {places[one] for one in issued.waits_for(index)} <= set(program.waits_for(place))
+        later = {*program.waits_for(place), *program.follows(place)}
+        assert {places[one] for one in issued.follows(index)} <= later
+    for index in range(len(program)):
+        assert all(one < index for one in program.waits_for(index))
+    (timeline,) = timelines([program])
+    assert len(timeline) == len(program)

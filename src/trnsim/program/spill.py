@@ -306,17 +306,20 @@ class _Spiller:
 
     def _issue(self, index: int, now: int) -> None:
         """Append instruction `index` after the loads that it waits for."""
-        for earlier in self._issued.waits_for(index):
-            if earlier in self._put_off:
-                self._put_off.remove(earlier)
-                self._issue(earlier, now)
-        self._step(index, now)
+        due = self._due(index)
+        for load in due:
+            due += self._due(load)
+        for one in (*sorted(due), index):
+            self._step(one, now)
+
+    def _due(self, index: int) -> list[int]:
+        """Take the loads that `index` waits for from those that were put off."""
+        due = [one for one in self._issued.waits_for(index) if one in self._put_off]
+        self._put_off.difference_update(due)
+        return due
 
     def _step(self, index: int, now: int) -> None:
-        """Make room for what instruction `index` accesses, then append it.
-
-        What instruction `now` needs stays in SBUF.
-        """
+        """Make room for what `index`, or a load for `now`, accesses, then append it."""
         accesses = self._accesses[index]
         absent = [one for one in accesses if not self._kept[one.part].is_here]
         if absent:
@@ -368,18 +371,22 @@ class _Spiller:
         """Evict parts until what `index` accesses has room, and the next transfers too.
 
         Raises:
-            OutOfMemory: where instruction `now` alone needs more than there is.
+            OutOfMemory: where `index` alone needs more than there is.
         """
         needed, ahead, room = self._lacking(index), self._ahead_bytes, self._room
         while room.free_bytes < needed + ahead:
             number = self._pop_farthest(now)
-            if number is None and room.free_bytes >= needed:
-                return
-            if number is None:
-                raise self._too_large(now)
-            if room.free_bytes >= needed and self._parts[number].row_bytes > ahead:
-                heappush(self._farthest, (-self._kept[number].next_use, number))
-                return
+            if room.free_bytes >= needed:
+                if number is None:
+                    return
+                if self._parts[number].row_bytes > ahead:
+                    heappush(self._farthest, (-self._kept[number].next_use, number))
+                    return
+            elif number is None:
+                # A large load for `now` moves even what `now` needs.
+                number = self._pop_farthest(index)
+                if number is None:
+                    raise self._too_large(index)
             self._evict(number, now)
 
     def _evict(self, number: int, now: int) -> None:
@@ -394,22 +401,30 @@ class _Spiller:
 
     def _pop_farthest(self, now: int) -> int | None:
         """The part in SBUF whose next use is farthest behind `now`; None if all are needed now."""
-        while self._farthest:
+        needed: list[tuple[int, int]] = []
+        found = None
+        while self._farthest and found is None:
             next_use, number = heappop(self._farthest)
             kept = self._kept[number]
-            if kept.is_here and kept.next_use == -next_use and kept.next_use > now:
-                return number
-        return None
+            if not kept.is_here or kept.next_use != -next_use:
+                continue  # an earlier access, or an earlier stay
+            if kept.next_use > now:
+                found = number
+            else:
+                needed.append((next_use, number))
+        for entry in needed:
+            heappush(self._farthest, entry)
+        return found
 
-    def _too_large(self, now: int) -> OutOfMemory:
-        needed = sum(self._parts[one.part].row_bytes for one in self._accesses[now])
+    def _too_large(self, index: int) -> OutOfMemory:
+        needed = sum(self._parts[one.part].row_bytes for one in self._accesses[index])
         core = self._issued.core
         return OutOfMemory(
             f"SBUF of {core.name} holds {int(core.sbuf_partition_bytes)} bytes a partition; "
-            f"{self._issued.instruction(now).opcode} alone accesses {needed}",
+            f"{self._issued.instruction(index).opcode} alone accesses {needed}",
             fix="give it smaller tiles: what one instruction accesses cannot be spilled",
             source=core.sbuf_partition_bytes.provenance.source,
-            line=self._issued.line(now),
+            line=self._issued.line(index),
         )
 
     def _leave(self, number: int) -> None:
