@@ -91,24 +91,64 @@ def test_what_is_no_kernel_is_refused(thing):
     assert isinstance(scaled, Launchable)
 
 
-def test_a_program_that_does_not_fit_is_refused_when_it_is_complete(random):
+def test_a_program_that_does_not_fit_is_refused_where_that_is_asked_for(random):
     with pytest.raises(OutOfMemory, match="SBUF of NeuronCore-v3 holds 229376 bytes a partition"):
-        trnsim.run(too_large, random((4, 8)))
+        trnsim.run(too_large, random((4, 8)), capacity="raise")
 
 
-def test_a_program_that_does_not_fit_runs_where_that_is_asked_for(random):
+def test_a_program_that_does_not_fit_spills(random):
     x = random((4, 8))
-    run = trnsim.run(too_large, x, capacity="warn")
+    run = trnsim.run(too_large, x)
     np.testing.assert_array_equal(run.outputs, x)
     (warning,) = run.warnings
     assert run.overfull == (warning,)
     assert "360000 are live at" in warning
-    assert "spilled the rest to HBM in no time" in warning
+    # One tile fits at a time: each is saved for the next one, and comes back.
+    tile_bytes = 128 * 60_000 * 2
+    assert f"{3 * tile_bytes:,} bytes saved to HBM and {3 * tile_bytes:,} reloaded" in warning
+    in_no_time = trnsim.run(too_large, x, capacity="warn")
+    assert run.total_time_s > in_no_time.total_time_s
+    assert run.summary["spill_save_bytes"] == run.summary["spill_reload_bytes"] == 3 * tile_bytes
+    assert run.summary["hbm_write_bytes"] == 3 * tile_bytes
+    assert run.summary["inputs_outputs_weights_size_bytes"] == 0
+    assert in_no_time.summary["spill_save_bytes"] == in_no_time.summary["spill_reload_bytes"] == 0
+
+
+def test_each_core_of_a_logical_core_spills(random):
+    @jit
+    def spread(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        rows = x.shape[0] // 2
+        first = nl.program_id(0) * rows
+        tiles = [nl.load(x[first : first + rows]) for _ in range(15)]  # 16 KiB of 224 KiB each
+        for tile in tiles:
+            nisa.tensor_tensor(tile, tile, tiles[-1], nl.add)
+        nisa.core_barrier(out, (0, 1))
+        for tile in tiles:
+            nl.store(out[first : first + rows], tile)
+        return out
+
+    x = random((256, 4096))
+    run, in_no_time = (trnsim.run(spread[2], x, capacity=word) for word in ("spill", "warn"))
+    np.testing.assert_array_equal(run.outputs, 2 * x)
+    assert len(run.overfull) == 2
+    for timeline, other in zip(run.timelines, in_no_time.timelines, strict=True):
+        assert len(timeline) > len(other)
+        assert timeline.device_time_s > other.device_time_s
+    assert run.timeline.interval().p10 > 0
+
+
+def test_spills_that_take_no_time_are_asked_for(random):
+    x = random((4, 8))
+    run = trnsim.run(too_large, x, capacity="warn")
+    np.testing.assert_array_equal(run.outputs, x)
+    assert "360000 are live at" in run.overfull[0]
+    assert run.program is run.program.issued
 
 
 def test_a_failed_run_leaves_no_kernel_running(random):
     with pytest.raises(EmulatorError):
-        trnsim.run(too_large, random((4, 8)))
+        trnsim.run(too_large, random((4, 8)), capacity="raise")
     assert trnsim.run(scaled, random((4, 8))).total_time_s > 0
 
 
@@ -159,15 +199,18 @@ def test_a_long_run_says_how_far_it_is(random):
     assert len(told) == 2
 
 
-@pytest.mark.parametrize("name", ["races", "capacity"])
+@pytest.mark.parametrize(
+    ("name", "words"), [("races", ("raise", "warn")), ("capacity", ("spill", "raise", "warn"))]
+)
 @pytest.mark.parametrize("word", ["rais", "WARN", "", None, True, ["warn"]])
-def test_how_strict_a_run_is_has_two_words(name, word, random):
+def test_what_a_run_does_about_races_and_spills_has_words(name, words, word, random):
     with pytest.raises(BadInput) as caught:
         trnsim.run(scaled, random((4, 8)), **{name: word})
-    assert caught.value.reason == f'run({name}={word!r}); legal: "raise", "warn"'
+    legal = ", ".join(f'"{one}"' for one in words)
+    assert caught.value.reason == f"run({name}={word!r}); legal: {legal}"
     assert name in caught.value.fix
-    for legal in ("raise", "warn"):
-        trnsim.run(scaled, random((4, 8)), **{name: legal})
+    for one in words:
+        trnsim.run(scaled, random((4, 8)), **{name: one})
 
 
 @pytest.mark.parametrize("numerics", [True, False])

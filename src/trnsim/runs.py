@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from trnsim import arch
 from trnsim.errors import BadInput
 from trnsim.hazards import LoopWatcher, RaceDetector
-from trnsim.program import Call, Team, check_capacity, current_core, has_current_core
+from trnsim.program import Call, Team, current_core, fitted, has_current_core
 from trnsim.timing import Timeline, policy_of, timelines
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Run:
         races: data races between two cores, with `races="warn"`.
         doubtful: unordered writes of two cores to the same bytes that wrote equal values for these
             inputs, or that a run without values cannot judge.
-        overfull: where SBUF or PSUM was exceeded, with `capacity="warn"`.
+        overfull: where SBUF or PSUM was exceeded, and what was spilled from SBUF.
         carried: loop-carried dependences in loops that promise to have none (`nl.affine_range`).
     """
 
@@ -116,7 +116,7 @@ def run(
     target: str = "trn2",
     numerics: bool = True,
     races: Literal["raise", "warn"] = "raise",
-    capacity: Literal["raise", "warn"] = "raise",
+    capacity: Literal["spill", "raise", "warn"] = "spill",
     order: Literal["compiler", "issued"] = "compiler",
     kernel_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
@@ -129,9 +129,10 @@ def run(
         target: the chip, a name of `arch.TARGETS`: "trn2".
         numerics: False to get instructions and times without computing values.
         races: "raise" an error on a data race between two cores, or "warn" and go on.
-        capacity: "raise" an error where tensors exceed SBUF or PSUM, or "warn" and go on. AWS's
-            compiler spills them to HBM (memory-hierarchy-overview.rst); the time of that is not
-            estimated.
+        capacity: where live tensors exceed SBUF, "spill" to HBM what has no room, as AWS's
+            compiler does (memory-hierarchy-overview.rst; its choice is not public), and warn;
+            where they exceed PSUM, that is an error. "raise" an error for both, or "warn" of both
+            and go on as if spills took no time.
         order: "compiler" to time an engine's instructions in an order that AWS's compiler might
             give them, "issued" in the order of the kernel; values are the same.
         kernel_kwargs: keyword arguments of the kernel whose names clash with those of `run`.
@@ -161,12 +162,12 @@ def launch(
     chip: arch.Target,
     numerics: bool = True,
     races: str = "raise",
-    capacity: str = "raise",
+    capacity: str = "spill",
     capture: Capture | None = None,
     order: str = "compiler",
 ) -> Run:
     """As `run`, on a `Target`; a `capture` keeps the instructions so that they can run again."""
-    _check_strictness(races=races, capacity=capacity)
+    _check_words(races=races, capacity=capacity)
     policy = policy_of(order)
     core = chip.core if kernel.cores == 1 else arch.paired(chip)
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
@@ -183,9 +184,9 @@ def launch(
     if call is not None and isinstance(call.outcome, Run):
         return replace(call.outcome, outputs=outputs, carried=carried)
     programs = [context.program for context in team.contexts]
-    is_strict = capacity == "raise"
-    overfull = tuple(str(e) for p in programs for e in check_capacity(p, is_strict=is_strict))
-    timed = timelines(programs, policy)
+    made, exceeded = fitted(programs, capacity)
+    overfull = tuple(map(str, exceeded))
+    timed = timelines(made, policy)
     found = tuple(map(str, detector.races)) if detector is not None else ()
     doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
     result = Run(kernel.title, chip, outputs, timed, found, overfull, carried, doubtful)
@@ -194,17 +195,22 @@ def launch(
     return result
 
 
-def _check_strictness(**given: object) -> None:
-    """Raise `BadInput` unless each argument is "raise" or "warn"."""
+def _check_words(**given: object) -> None:
+    """Raise `BadInput` unless each argument is one of its legal words."""
     for name, word in given.items():
-        if word not in _HOW_STRICT:
+        legal = _LEGAL_WORDS[name]
+        if word not in legal:
             raise BadInput(
-                f'run({name}={word!r}); legal: "raise", "warn"',
+                f"run({name}={word!r}); legal: {', '.join(map(_quoted, legal))}",
                 fix=f'leave {name} out, or pass {name}="warn" to be told and go on',
             )
 
 
-_HOW_STRICT = ("raise", "warn")
+def _quoted(word: str) -> str:
+    return f'"{word}"'
+
+
+_LEGAL_WORDS = {"races": ("raise", "warn"), "capacity": ("spill", "raise", "warn")}
 _watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", default=None)
 
 

@@ -235,3 +235,22 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path, arrays):
     assert arrays
     message = failure(attend("--output", "no/such/out.npy", cwd=tmp_path))
     assert "cannot write no/such/out.npy: No such file or directory" in message
+
+
+def test_what_was_spilled_is_told_before_the_time(tmp_path):
+    (tmp_path / "large.py").write_text(
+        "from trnsim.nki import jit, language as nl, isa as nisa\n"
+        "@jit\n"
+        "def large(x):\n"
+        "    tiles = [nl.full((1, 25_000), value, nl.float32) for value in (1.0, 2.0, 3.0)]\n"
+        "    for tile in tiles:\n"
+        "        nisa.tensor_tensor(tile, tile, tiles[-1], nl.add)\n"
+        "        nisa.dma_copy(x, tile[:, 0:1])\n"
+        "    return x\n"
+    )
+    np.save(tmp_path / "x.npy", np.zeros((1, 1), np.float32))
+    done = trnsim("run", "large.py", "--input", "x.npy", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "  warning SBUF of NeuronCore-v3 holds 229376 bytes a partition" in done.stdout
+    assert "100,000 bytes saved to HBM and 100,000 reloaded" in done.stdout
+    assert done.stdout.index("warning SBUF") < done.stdout.index("output")

@@ -39,10 +39,10 @@ def loaded(a, dtype=nl.float32):
     return tile
 
 
-def refused(error, kernel, *arrays, match, target="trn2"):
+def refused(error, kernel, *arrays, match, target="trn2", **options):
     """Run the kernel; it must raise `error` at the line that it marks."""
     with pytest.raises(error, match=match) as caught:
-        trnsim.run(kernel, *arrays, target=target)
+        trnsim.run(kernel, *arrays, target=target, **options)
     function = inspect.unwrap(getattr(kernel, "__wrapped__", kernel))
     lines, first = inspect.getsourcelines(function)
     marked = [first + i for i, text in enumerate(lines) if "# here" in text]
@@ -81,7 +81,8 @@ def test_sbuf_over_capacity_tells_what_is_live():
         for tile in tiles:
             nisa.tensor_copy(dst=tile[:, 0:128], src=tile[:, 128:256])
 
-    refused(OutOfMemory, kernel, A, match=r"262144 are live at .*(?s:.*)65536 bytes tensor from")
+    live = r"262144 are live at .*(?s:.*)65536 bytes tensor from"
+    refused(OutOfMemory, kernel, A, match=live, capacity="raise")
 
 
 def test_float32_with_bfloat16_in_one_matmul():

@@ -303,3 +303,21 @@ def test_threads_may_share_a_replay():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_kernel_that_spills_is_executed_as_it_was_issued(random):
+    @jit
+    def kernel(x):
+        tiles = [nl.load(x) for _ in range(15)]  # 15 x 16 KiB of 224 KiB a partition
+        for tile in tiles:
+            nisa.tensor_tensor(tile, tile, tiles[-1], nl.add)
+        for tile in tiles:
+            nl.store(x, tile)
+        return x
+
+    x = random((128, 4096))
+    replay = trnsim.record(kernel, x.copy())
+    assert len(replay.run.program) > len(replay.run.program.issued)
+    found = replay(x.copy())
+    assert found.overfull == replay.run.overfull != ()
+    np.testing.assert_array_equal(found.outputs, 2 * x)

@@ -10,10 +10,10 @@ import pytest
 from trnsim import arch
 from trnsim.arch import NEURONCORE_V3, NeuronCore
 from trnsim.dtypes import BFLOAT16, FLOAT32, Dtype
-from trnsim.isa import DmaCopy, Instruction, NcMatmul, TensorCopy
+from trnsim.isa import DmaCopy, Instruction, Memset, NcMatmul, TensorCopy
 from trnsim.memory import Memory, Tile
 from trnsim.profile import Summary, summarize
-from trnsim.program import CoreContext
+from trnsim.program import CoreContext, fitted
 from trnsim.timing import Timeline, timelines
 
 HBM, SBUF, PSUM = Memory.HBM, Memory.SBUF, Memory.PSUM
@@ -101,3 +101,17 @@ class Ran:
 def ran() -> Callable[..., Ran]:
     """Makes a run around a timeline: `ran(timeline, title="...")`."""
     return Ran
+
+
+@pytest.fixture
+def spilling(kernel: Kernel) -> Timeline:
+    """Tensors `a` and `b`, one of which fits at a time, are set, and then stored."""
+    size = int(NEURONCORE_V3.sbuf_partition_bytes) // 4 + 1
+    a, b = (kernel.tile(SBUF, 128, size, name=name) for name in "ab")
+    target = kernel.tile(HBM, 128, size, name="target")
+    for tile in (a, b):
+        kernel.do(Memset(tile, 0))
+    for tile in (b, a):
+        kernel.do(DmaCopy(target, tile))
+    programs, _ = fitted([kernel.context.program], "spill")
+    return timelines(programs)[0]

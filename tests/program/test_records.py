@@ -434,10 +434,13 @@ def test_capacity_is_judged_in_every_call(random):
     x = random((128, 4096))
     for _ in range(4):
         with pytest.raises(OutOfMemory):
-            trnsim.run(full, x)
-    assert {bool(run.overfull) for run in called(full, x, times=4, capacity="warn")} == {True}
+            trnsim.run(full, x, capacity="raise")
+    for capacity in ("warn", "spill"):
+        runs = called(full, x, times=4, capacity=capacity)
+        assert len({run.overfull for run in runs}) == len({run.total_time_s for run in runs}) == 1
+        assert all(run.overfull for run in runs)
     with pytest.raises(OutOfMemory):
-        trnsim.run(full, x)
+        trnsim.run(full, x, capacity="raise")
 
 
 def test_a_call_from_another_line_has_a_record_of_its_own(traced, random):

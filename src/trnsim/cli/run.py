@@ -250,8 +250,9 @@ def _compared(runs: list[Run]) -> list[str]:
 
 
 def _describe(run: Run) -> str:
-    """A run in a few lines: outputs, time, bottleneck, advice."""
+    """A run in a few lines: what was spilled, outputs, time, bottleneck, advice."""
     lines = [f"{run.title} on {run.target.name}: {len(run.program)} instructions"]
+    lines += [f"  warning {text}" for text in run.overfull]
     lines += [f"  output  {_shape(values)}" for values in array_files.leaves(run.outputs)]
     lines.append(run.summary.text())
     advice = advise(run.timeline)

@@ -234,7 +234,8 @@ def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool
     kernel.__name__ = group.name
     arch.target(target)
     arrays = tuple(_as_bytes(array) for array in inputs)
-    return run(Kernel(kernel, {}), arrays, target=target, numerics=numerics)
+    # The tiles of these kernels are trnsim's own choice: one that does not fit is to be seen.
+    return run(Kernel(kernel, {}), arrays, target=target, numerics=numerics, capacity="raise")
 
 
 def _as_bytes(array: Array) -> Array:

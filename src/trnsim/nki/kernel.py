@@ -187,8 +187,8 @@ def emulate(
 ) -> Run:
     """A run of `kernel` on `target` through one of AWS's entry points.
 
-    Races are warnings. On AWS's simulator, which has no notion of time, so are spills and whatever
-    only AWS's compiler refuses.
+    Races and spills are warnings. On AWS's simulator, which has no notion of time, nothing is
+    spilled, and what only AWS's compiler refuses is a warning too.
     """
     with as_simulator(is_simulator), widening(not is_precise()):
         result = run(
@@ -197,7 +197,7 @@ def emulate(
             target=target,
             numerics=numerics,
             races="warn",
-            capacity="warn" if is_simulator else "raise",
+            capacity="warn" if is_simulator else "spill",
             kernel_kwargs=kwargs,
         )
     warn_of_races(result.races + result.doubtful)

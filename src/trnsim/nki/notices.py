@@ -1,9 +1,9 @@
 """Warnings of AWS's entry points, in the place of errors of `trnsim.run`.
 
 AWS's simulator runs some things that its compiler refuses, and races of two cores, whose results on
-the chip are undefined. AWS's compiler spills tensors to HBM where SBUF or PSUM is full, which costs
-time that trnsim does not estimate. `trnsim.run` refuses all three. `nki.simulate` and the other
-entry points, which give no times and under which public test suites pass, run them and warn.
+the chip are undefined. `trnsim.run` refuses both. `nki.simulate` and the other entry points, which
+give no times and under which public test suites pass, run them and warn. They also warn where
+tensors exceed SBUF, as `trnsim.run` does in `Run.overfull`, or PSUM.
 """
 
 from __future__ import annotations

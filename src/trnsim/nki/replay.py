@@ -61,7 +61,7 @@ class Replay:
         self._returned = [bare[serial] for serial in bare.keys() - set(self._entered)]
         self._result = _moved(capture.result, bare)
         returned = [storage.serial for storage in self._returned]
-        self._executable = Executable.of(run.program, capture, self._entered, returned)
+        self._executable = Executable.of(run.program.issued, capture, self._entered, returned)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Run:
         """A run of the recorded instructions on these arguments, given as to the kernel.
@@ -110,7 +110,7 @@ def record(
     kernel: Kernel | object,
     *args: Any,
     target: str = "trn2",
-    capacity: Literal["raise", "warn"] = "raise",
+    capacity: Literal["spill", "raise", "warn"] = "spill",
     kernel_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Replay:

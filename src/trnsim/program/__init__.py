@@ -8,7 +8,7 @@ from trnsim.program.context import (
     issuing_to,
 )
 from trnsim.program.executable import Executable
-from trnsim.program.liveness import Peak, check_capacity, peak
+from trnsim.program.liveness import Peak, check_capacity, fitted, peak
 from trnsim.program.program import Checked, Program, StorageUse
 from trnsim.program.records import Call, Records
 from trnsim.program.team import SharedMemoryObserver, Team
@@ -27,6 +27,7 @@ __all__ = [
     "Team",
     "check_capacity",
     "current_core",
+    "fitted",
     "has_current_core",
     "issuing_to",
     "peak",

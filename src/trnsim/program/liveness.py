@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 from trnsim.errors import OutOfMemory
 from trnsim.memory import Memory
+from trnsim.program.spill import Spill, spilled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from trnsim.program.program import Program, StorageUse
 
 _SHOWN = 8
@@ -51,41 +54,99 @@ def peak(program: Program, memory: Memory) -> Peak:
     return Peak(highest, at, tuple(live))
 
 
-def check_capacity(program: Program, is_strict: bool = True) -> list[OutOfMemory]:
-    """An error for each of SBUF and PSUM that is exceeded; it lists what is live, with its lines.
+def fitted(
+    programs: Sequence[Program], capacity: str
+) -> tuple[list[Program], tuple[OutOfMemory, ...]]:
+    """The programs of a launch as AWS's compiler makes them fit, and what it had to fit.
+
+    Args:
+        programs: the programs of all cores.
+        capacity: "spill" to move what exceeds SBUF to HBM and back; "warn" to leave the programs as
+            they are; "raise" to refuse them.
 
     Raises:
-        OutOfMemory: the first of them, if `is_strict`.
+        OutOfMemory: where SBUF or PSUM is exceeded and may not be.
     """
+    made: list[Program] = []
     found: list[OutOfMemory] = []
+    for program in programs:
+        errors = check_capacity(program)
+        refused = [e for memory, e in errors.items() if not _may_exceed(memory, capacity)]
+        if refused:
+            raise refused[0]
+        made.append(program)
+        if capacity == "spill" and errors:
+            spill = spilled(program, _changed_by(one for one in programs if one is not program))
+            made[-1] = spill.program
+            errors = {Memory.SBUF: _spill_warning(program, spill)}
+        found += errors.values()
+    return made, tuple(found)
+
+
+def _may_exceed(memory: Memory, capacity: str) -> bool:
+    return capacity == "warn" or (capacity == "spill" and memory is Memory.SBUF)
+
+
+def _changed_by(programs: Iterable[Program]) -> set[int]:
+    """The serials of the tensors in HBM that `programs` write."""
+    return {
+        serial for program in programs for serial, use in program.uses.items() if use.written_bytes
+    }
+
+
+def check_capacity(program: Program) -> dict[Memory, OutOfMemory]:
+    """An error for each of SBUF and PSUM that is exceeded: what is live, with its lines."""
     core = program.core
     capacities = {
         Memory.SBUF: int(core.sbuf_partition_bytes),
         Memory.PSUM: core.psum_banks * core.psum_bank_bytes,
     }
+    found: dict[Memory, OutOfMemory] = {}
     for memory, capacity in capacities.items():
         fullest = peak(program, memory)
-        if fullest.bytes_per_partition <= capacity:
-            continue
-        error = _overfull(program, memory, capacity, fullest)
-        if is_strict:
-            raise error
-        found.append(error)
+        if fullest.bytes_per_partition > capacity:
+            found[memory] = OutOfMemory(
+                _overfull(program, memory, capacity, fullest),
+                fix=_fix(memory, capacity),
+                source=core.sbuf_partition_bytes.provenance.source,
+                line=fullest.live[0].line,
+            )
     return found
 
 
-def _overfull(program: Program, memory: Memory, capacity: int, fullest: Peak) -> OutOfMemory:
+def _fix(memory: Memory, capacity: int) -> str:
+    tiled = f"tile the kernel so that at most {capacity} bytes a partition live at once"
+    spilled_ = '; with capacity="spill" it runs, and the time of the spills is estimated'
+    return tiled + spilled_ * (memory is Memory.SBUF)
+
+
+def _overfull(program: Program, memory: Memory, capacity: int, fullest: Peak) -> str:
     rows = "".join(
         f"\n    {use.row_bytes:>8} bytes {use.name or 'tensor'} from {use.line}"
         for use in fullest.live[:_SHOWN]
     )
     more = len(fullest.live) - _SHOWN
     rest = f"\n    and {more} more" if more > 0 else ""
-    return OutOfMemory(
+    return (
         f"{memory.value} of {program.core.name} holds {capacity} bytes a partition; "
-        f"{fullest.bytes_per_partition} are live at {program.line(fullest.index)}:{rows}{rest}",
-        fix=f"tile the kernel so that at most {capacity} bytes a partition live at once; with "
-        'capacity="warn" it runs, as if the compiler spilled the rest to HBM in no time',
-        source=program.core.sbuf_partition_bytes.provenance.source,
-        line=fullest.live[0].line,
+        f"{fullest.bytes_per_partition} are live at {program.line(fullest.index)}:{rows}{rest}"
+    )
+
+
+def _spill_warning(program: Program, spill: Spill) -> OutOfMemory:
+    """What was spilled; the largest tensor's line."""
+    capacity = int(program.core.sbuf_partition_bytes)
+    fullest = peak(program, Memory.SBUF)
+    text = "nothing, as parts of these tensors suffice at any time"
+    if spill.most is not None:
+        text = (
+            f"{spill.saved_bytes:,} bytes saved to HBM and {spill.reloaded_bytes:,} reloaded, "
+            f"most of them of {spill.most.name or 'the tensor'} from {spill.most.line}"
+        )
+    return OutOfMemory(
+        f"{_overfull(program, Memory.SBUF, capacity, fullest)}\n"
+        f"  AWS's compiler spills what has no room. Its choice is not public; estimated: {text}",
+        fix=f"tile the kernel so that at most {capacity} bytes a partition live at once",
+        source="memory-hierarchy-overview.rst, note on capacity",
+        line=(spill.most or fullest.live[0]).line,
     )

@@ -15,6 +15,7 @@ from trnsim.errors import IllegalInstruction
 from trnsim.isa import Cost, Dims, Engine, Instruction
 from trnsim.memory import Memory
 from trnsim.memory.storage import next_serial
+from trnsim.program.parts import Touches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,12 +38,14 @@ class Checked:
         dims: its axis lengths.
         engine: the engine that executes it.
         cost: its price on the core that it was checked for.
+        is_spill: whether it is no instruction of the kernel, but moves what has no room in SBUF.
     """
 
     instruction: Instruction
     dims: Dims
     engine: Engine
     cost: Cost
+    is_spill: bool = False
 
     @property
     def opcode(self) -> str:
@@ -70,6 +73,7 @@ class StorageUse:
         reads: number of instructions that read it (HBM only; not counted on chip).
         read_bytes: bytes that these read.
         written_bytes: bytes that instructions wrote to it (HBM only).
+        is_spill: whether it holds what found no room in SBUF (HBM only).
     """
 
     memory: Memory
@@ -82,6 +86,7 @@ class StorageUse:
     reads: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
+    is_spill: bool = False
 
 
 @dataclass
@@ -95,6 +100,8 @@ class Program:
         uses: serial -> use of each storage whose address the kernel did not fix.
         tensor_of: the serial of the HBM tensor that instruction i moves, or -1.
         first_serial: lower bound of the serials of its own storages.
+        touches: the tiles in SBUF that each instruction accesses, those in `uses`.
+        unspilled: the program as it was issued, where this one has spills; else None.
     """
 
     core: NeuronCore
@@ -105,6 +112,8 @@ class Program:
     uses: dict[int, StorageUse] = field(default_factory=dict[int, StorageUse])
     tensor_of: array[int] = field(default_factory=lambda: array("l"))
     first_serial: int = field(default_factory=next_serial)
+    touches: Touches = field(default_factory=Touches)
+    unspilled: Program | None = None
     _waits_for: array[int] = field(default_factory=lambda: array("l"))
     _waits_start: array[int] = field(default_factory=lambda: array("l", [0]))
     _follows: array[int] = field(default_factory=lambda: array("l"))
@@ -127,6 +136,11 @@ class Program:
             if index == len(self.lines):
                 self.lines.append(line)
         self.line_of.append(index)
+
+    @property
+    def issued(self) -> Program:
+        """The instructions that the kernel issued, without spills."""
+        return self if self.unspilled is None else self.unspilled
 
     def instruction(self, index: int) -> Checked:
         """The distinct instruction that instruction `index` is one of."""
@@ -173,6 +187,7 @@ class Program:
                 use.reads += 1
                 use.read_bytes += tile.nbytes
                 tensor = storage.serial
+        self.touches.note(reads, writes, uses)
         self.tensor_of.append(tensor)
 
     def _refuse_earlier(self, tile: Tile) -> None:

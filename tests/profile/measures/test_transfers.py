@@ -42,3 +42,9 @@ def test_a_program_without_dma_has_no_transfers(kernel):
     found = transfers(kernel.timeline())
     assert len(found.index) == len(found.bytes) == 0
     assert found.queues == ()
+
+
+def test_spills_have_a_queue_of_their_own(spilling):
+    found = transfers(spilling)
+    assert found.queues == ("qDefault", "qSpillReload0")
+    assert [found.queues[one] for one in found.queue.tolist()].count("qSpillReload0") == 2

@@ -54,3 +54,12 @@ def test_scratch_space_is_neither_input_nor_output(kernel):
     kernel.do(DmaCopy(scratch, tile))
     kernel.do(DmaCopy(tile, scratch))
     assert memory.tensors(Core(kernel.timeline(), 0))["type"] == ["IN", None]
+
+
+def test_spills_are_tensors_of_no_role_and_sbuf_never_holds_more_than_fits(spilling):
+    core = Core(spilling, 0)
+    table = memory.tensors(core)
+    roles = dict(zip(table["variable_name"], table["type"], strict=True))
+    assert roles == {"spill of a": None, "target": "OUT"}
+    assert table["load_to_sbuf_dma_count"][table["variable_name"].index("spill of a")] == 1
+    assert 50 < max(memory.sbuf_usage(core)["avg_util_percent"]) <= 100

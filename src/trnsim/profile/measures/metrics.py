@@ -203,6 +203,8 @@ def _utilisation(work: _Work) -> _Section:
 def _memory(work: _Work) -> _Section:
     totals = work.totals
     in_hbm = [use for use in work.program.uses.values() if use.memory is Memory.HBM]
+    spills = [use for use in in_hbm if use.is_spill]
+    in_hbm = [use for use in in_hbm if not use.is_spill]
     inputs = sum(use.nbytes for use in in_hbm if use.first_write < 0)
     # A tensor that the kernel writes and reads again is its scratch space.
     outputs = sum(use.nbytes for use in in_hbm if use.first_write >= 0 and not use.reads)
@@ -215,9 +217,8 @@ def _memory(work: _Work) -> _Section:
         "psum_write_bytes": totals.of("psum_write_bytes"),
         "psum_read_sbuf_write_bytes": totals.of("psum_to_sbuf_bytes"),
         "psum_read_sbuf_write_count": int(totals.counts[to_sbuf > 0].sum()),
-        # A kernel that does not fit is an error: nothing is spilled.
-        "spill_save_bytes": 0,
-        "spill_reload_bytes": 0,
+        "spill_save_bytes": sum(use.written_bytes for use in spills),
+        "spill_reload_bytes": sum(use.read_bytes for use in spills),
         "inputs_and_weights_size_bytes": inputs,
         "inputs_outputs_weights_size_bytes": inputs + outputs,
         "mbu_estimated_percent": _percent(work.hbm_bytes, available),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from trnsim.arch import NeuronCore
     from trnsim.isa import Instruction
+    from trnsim.program import Checked
     from trnsim.timing import Timeline
     from trnsim.timing.occupancy import Integers, Seconds
 
@@ -84,7 +85,7 @@ def transfers(timeline: Timeline) -> Transfers:
     for which, checked in enumerate(program.checked):
         if checked.engine is Engine.dma:
             queue_type = _TYPE_OF[getattr(checked.instruction, "dge_mode", DgeMode.unknown)]
-            queue = queues.setdefault(_queue_name(checked.instruction, queue_type), len(queues))
+            queue = queues.setdefault(_queue_name(checked, queue_type), len(queues))
             moved = (*_bytes(checked.instruction), _packets(checked.instruction, program.core))
             facts[which] = (1, *moved, QUEUE_TYPES.index(queue_type), queue)
     rows = facts[spans.which]
@@ -103,9 +104,14 @@ def transfers(timeline: Timeline) -> Transfers:
     )
 
 
-def _queue_name(instruction: Instruction, queue_type: str) -> str:
-    """Neuron's name of a queue: q, the triggering engine, the type ("qSyncDynamicHW")."""
-    engine = getattr(instruction, "engine", Engine.unknown)
+def _queue_name(checked: Checked, queue_type: str) -> str:
+    """Neuron's name of a queue: q, the triggering engine, the type ("qSyncDynamicHW").
+
+    Source of "SpillReload0": fused_mamba.rst; profile-schema-reference.rst, queue_name.
+    """
+    if checked.is_spill:
+        return "qSpillReload0"
+    engine = getattr(checked.instruction, "engine", Engine.unknown)
     who = "" if engine is Engine.unknown else engine.label.split(" ", maxsplit=1)[0]
     return f"q{who}{_SUFFIXES[queue_type]}" if who or _SUFFIXES[queue_type] else "qDefault"
 

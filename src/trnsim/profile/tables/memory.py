@@ -117,7 +117,9 @@ def tensors(core: Core) -> Table:
 
 
 def _role(use: StorageUse) -> str | None:
-    """IN for a tensor never written, OUT for one never read again, None for scratch space."""
+    """IN for a tensor never written, OUT for one never read again, None for scratch and spills."""
+    if use.is_spill:
+        return None
     if use.first_write < 0:
         return "IN"
     return None if use.reads else "OUT"

@@ -1,0 +1,195 @@
+"""Parts: the pieces of a tensor in SBUF that can be spilled on their own, and who accesses them.
+
+A kernel may keep many tiles in one tensor, so a whole tensor is too much to move at once. A part is
+a range of bytes of every partition, cut where accesses of the program begin and end.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import defaultdict
+from enum import Enum, auto
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trnsim.memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator
+
+    from trnsim.memory import Box, Tile
+    from trnsim.memory.layout import Layout
+    from trnsim.program.program import Program
+
+_SBUF = Memory.SBUF
+
+MIN_PART_BYTES: Final = 512
+"""Length of the shortest part on a partition, if its tensor is longer.
+
+Assumed: shorter transfers use the DMA engines badly, and there would be many of them.
+"""
+
+NEVER: Final = 1 << 62
+"""Index of the next use of a part whose data nothing uses again."""
+
+
+class Touches:
+    """The tiles in SBUF that each instruction reads and writes, if the compiler places them."""
+
+    __slots__ = ("_layouts", "_serials", "_start")
+
+    def __init__(self) -> None:
+        self._layouts: list[Layout] = []
+        self._serials = array("q")  # of the storage; its complement for a write
+        self._start = array("q", [0])
+
+    def note(self, reads: Iterable[Tile], writes: Iterable[Tile], uses: Container[int]) -> None:
+        """Append an instruction's tiles of the storages whose serials are in `uses`."""
+        for sign, tiles in ((0, reads), (-1, writes)):
+            for tile in tiles:
+                storage = tile.storage
+                if storage.memory is _SBUF and storage.serial in uses:
+                    self._serials.append(storage.serial ^ sign)
+                    self._layouts.append(tile.layout)
+        self._start.append(len(self._serials))
+
+    def of(self, index: int) -> Iterator[tuple[int, Layout, bool]]:
+        """(serial, layout, whether it is written) of each tile of instruction `index`."""
+        for place in range(self._start[index], self._start[index + 1]):
+            serial = self._serials[place]
+            yield max(serial, ~serial), self._layouts[place], serial < 0
+
+    def boxes(self) -> dict[int, set[Box]]:
+        """Serial -> the distinct boxes accessed."""
+        found: defaultdict[int, set[Box]] = defaultdict(set)
+        for serial, layout in zip(self._serials, self._layouts, strict=True):
+            found[max(serial, ~serial)].add(layout.box)
+        return found
+
+
+class Part(NamedTuple):
+    """A range of bytes of each partition of a tensor.
+
+    Attributes:
+        serial: the tensor's storage.
+        first_byte: where it begins on a partition.
+        row_bytes: its length on a partition.
+        rows: the number of partitions.
+    """
+
+    serial: int
+    first_byte: int
+    row_bytes: int
+    rows: int
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        return self.row_bytes * self.rows
+
+
+class Kind(Enum):
+    """What an instruction does with a part."""
+
+    USE = auto()
+    """It reads the data."""
+    CHANGE = auto()
+    """It writes some of the data, or reads and writes."""
+    FILL = auto()
+    """It writes all bytes: the data before it are dead."""
+
+
+class Access(NamedTuple):
+    """An instruction's access to a part.
+
+    Attributes:
+        part: its number.
+        kind: what the instruction does with it.
+        next_use: the next instruction that needs the data; `NEVER` if they are dead afterwards.
+    """
+
+    part: int
+    kind: Kind
+    next_use: int
+
+
+class Division:
+    """The parts of a program's tensors in SBUF.
+
+    Attributes:
+        parts: all parts.
+        accesses: for each instruction, its accesses, one per part.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.parts: list[Part] = []
+        self._cuts: dict[int, list[int]] = {}
+        self._first: dict[int, int] = {}
+        self._rows: dict[int, tuple[int, int]] = {}
+        for serial, boxes in program.touches.boxes().items():
+            self._divide(serial, boxes, program.uses[serial].row_bytes)
+        self.accesses: list[list[Access]] = [[] for _ in range(len(program))]
+        coming: dict[int, tuple[int, Kind]] = {}
+        for index in range(len(program) - 1, -1, -1):
+            for part, kind in self._kinds(program.touches.of(index)).items():
+                later, later_kind = coming.get(part, (NEVER, Kind.FILL))
+                next_use = NEVER if later_kind is Kind.FILL else later
+                self.accesses[index].append(Access(part, kind, next_use))
+                coming[part] = index, kind
+
+    def peak_bytes(self) -> int:
+        """The most bytes of a partition that are live at once, part by part."""
+        here: set[int] = set()
+        level = peak = 0
+        for accesses in self.accesses:
+            arriving = {one.part for one in accesses} - here
+            level += sum(self.parts[part].row_bytes for part in arriving)
+            peak = max(peak, level)
+            leaving = {one.part for one in accesses if one.next_use == NEVER}
+            level -= sum(self.parts[part].row_bytes for part in leaving)
+            here |= arriving
+            here -= leaving
+        return peak
+
+    def _divide(self, serial: int, boxes: set[Box], row_bytes: int) -> None:
+        cuts = _cuts({edge for box in boxes for edge in (box.first_byte, box.last_byte + 1)})
+        rows = min(box.first_row for box in boxes), max(box.last_row for box in boxes)
+        self._cuts[serial], self._first[serial], self._rows[serial] = cuts, len(self.parts), rows
+        for start, end in pairwise([*cuts, row_bytes]):
+            self.parts.append(Part(serial, start, end - start, rows[1] - rows[0] + 1))
+
+    def _kinds(self, touched: Iterable[tuple[int, Layout, bool]]) -> dict[int, Kind]:
+        """Part -> kind of access, of one instruction."""
+        kinds: dict[int, Kind] = {}
+        for serial, layout, is_written in touched:
+            box, cuts, first = layout.box, self._cuts[serial], self._first[serial]
+            low, high = self._rows[serial]
+            is_dense = box.first_row == low and box.last_row == high and layout.nbytes == box.nbytes
+            last = bisect_right(cuts, box.last_byte)
+            for place in range(bisect_right(cuts, box.first_byte) - 1, last):
+                kind = Kind.USE
+                if is_written:
+                    end = cuts[place] + self.parts[first + place].row_bytes
+                    is_full = box.first_byte <= cuts[place] and end <= box.last_byte + 1
+                    kind = Kind.FILL if is_dense and is_full else Kind.CHANGE
+                known = kinds.setdefault(first + place, kind)
+                if known is not kind:
+                    kinds[first + place] = _together(known, kind)
+        return kinds
+
+
+def _cuts(edges: set[int]) -> list[int]:
+    """The first byte of each part: the edges at least `MIN_PART_BYTES` apart, and 0."""
+    end = max(edges)
+    cuts = [0]
+    for edge in sorted(edges):
+        if edge - cuts[-1] >= MIN_PART_BYTES and end - edge >= MIN_PART_BYTES:
+            cuts.append(edge)
+    return cuts
+
+
+def _together(one: Kind, other: Kind) -> Kind:
+    """The kind of two different accesses of one instruction to a part."""
+    is_only_written = Kind.USE not in (one, other)
+    return Kind.FILL if is_only_written else Kind.CHANGE

@@ -1,0 +1,444 @@
+"""Spills: transfers between SBUF and HBM that a program needs whose live data exceed SBUF.
+
+"If the total size of the live data being used by a NKI kernel overflows the capacity of any on-chip
+memory, the Neuron compiler will insert the necessary spills or refills" (Source:
+memory-hierarchy-overview.rst, note on capacity). What it spills is not public. Here, in the order
+of issue, the part whose next use is farthest away gives way (Belady). It is saved unless HBM has
+its data, and reloaded before its next use. A load of an input for which there is no room is put off
+until its data are needed. A part takes the room that was given up first, and waits for the accesses
+to what was there before; a little room is given up in advance, so that transfers need not wait for
+the computation. Fragmentation is not modelled.
+
+The spilled program serves timing alone: values and hazards are those of the issued one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict, deque
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from trnsim.dtypes import UINT8
+from trnsim.errors import OutOfMemory
+from trnsim.isa import DmaCopy, Engine
+from trnsim.memory import AccessPattern, Memory, Storage, Tile
+from trnsim.memory.storage import next_serial
+from trnsim.program.dependencies import Before
+from trnsim.program.parts import NEVER, Access, Division, Kind, Part
+from trnsim.program.program import Checked, Program, StorageUse
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from trnsim.arch import NeuronCore
+    from trnsim.errors import SourceLine
+
+_WHOLE_SPEED_BYTES: Final = 4096
+"""Bytes of a partition from which on transfers are nearly as fast as DMA engines are.
+
+Source: nki-dma-overview.rst, Performance Considerations.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """A program with the transfers that keep its data within SBUF.
+
+    Attributes:
+        program: the instructions with the transfers among them.
+        saved_bytes: bytes moved to HBM.
+        reloaded_bytes: bytes moved back.
+        most: the tensor of which most bytes were moved; None if none was.
+    """
+
+    program: Program
+    saved_bytes: int
+    reloaded_bytes: int
+    most: StorageUse | None
+
+
+def spilled(program: Program, changed: Collection[int] = ()) -> Spill:
+    """`program` with spills, as AWS's compiler might insert them.
+
+    Args:
+        program: the issued program.
+        changed: serials of the tensors in HBM that other cores write.
+
+    Raises:
+        OutOfMemory: where one instruction needs more than SBUF holds.
+    """
+    return _Spiller(program, changed).run()
+
+
+@dataclass(slots=True)
+class _Residence:
+    """What is known about a part.
+
+    Attributes:
+        next_use: the next issued instruction that needs its data.
+        is_here: whether it is in SBUF.
+        is_filled: whether it has data.
+        is_copied: whether HBM has its data.
+        is_loaded: whether its data were copied from tensors in HBM that nothing changes.
+        writers: the instructions that gave it its data since it was last saved.
+        users: the instructions that accessed it since it came to SBUF; of a compute engine, which
+            works nearly in order, the last one.
+        arrived: the first of them.
+        saved: the instruction that saved it last, or -1.
+        reloaded: the instruction that brought its present data back, or -1.
+    """
+
+    next_use: int = NEVER
+    is_here: bool = False
+    is_filled: bool = False
+    is_copied: bool = False
+    is_loaded: bool = True
+    writers: list[int] = field(default_factory=list[int])
+    users: dict[object, int] = field(default_factory=dict[object, int])
+    arrived: int = -1
+    saved: int = -1
+    reloaded: int = -1
+
+
+class _Room:
+    """The bytes of a partition that are free, in the order in which they were given up."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.free_bytes = nbytes
+        self._pieces: deque[tuple[int, list[int]]] = deque([(nbytes, [])])
+
+    def give(self, nbytes: int, users: list[int]) -> None:
+        """Take back room, which is free once `users` have ended."""
+        self.free_bytes += nbytes
+        self._pieces.append((nbytes, users))
+
+    def take(self, nbytes: int) -> list[int]:
+        """Hand out room; returns the instructions that have to end before it is used."""
+        self.free_bytes -= nbytes
+        after: list[int] = []
+        while nbytes:
+            size, users = self._pieces.popleft()
+            after += users
+            if size > nbytes:
+                self._pieces.appendleft((size - nbytes, users))
+            nbytes -= min(size, nbytes)
+        return after
+
+
+class _Rewriter:
+    """Builds the spilled program.
+
+    Attributes:
+        program: the spilled program so far.
+        moved: serial of a tensor in SBUF -> its bytes saved and reloaded so far.
+    """
+
+    def __init__(self, issued: Program) -> None:
+        self._issued = issued
+        self.program = Program(
+            issued.core,
+            checked=list(issued.checked),
+            first_serial=issued.first_serial,
+            unspilled=issued,
+        )
+        self.moved: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+        self._place = array("q", [-1]) * len(issued)
+        self._moved: set[Part] = set()
+        self._areas: dict[tuple[str, SourceLine | None], int] = {}
+        self._transfers: dict[tuple[int, int, int, bool], int] = {}
+
+    def copy(self, index: int, after: Iterable[int]) -> int:
+        """Append issued instruction `index`, which waits for `after` too; returns its place."""
+        issued, place = self._issued, self._place
+        waits_for = {*(place[one] for one in issued.waits_for(index)), *after}
+        follows = [place[one] for one in issued.follows(index) if place[one] not in waits_for]
+        now = len(self.program)
+        self.program.append(
+            issued.which[index], Before(sorted(waits_for), follows), issued.line(index)
+        )
+        self.program.tensor_of.append(issued.tensor_of[index])
+        place[index] = now
+        return now
+
+    def move(self, part: Part, after: Iterable[int], before: int, *, is_save: bool) -> int:
+        """Append a transfer of `part`, for issued instruction `before`; returns its place."""
+        now, program = len(self.program), self.program
+        area = self._area(part)
+        use = program.uses[area]
+        which = self._transfer(part, area, is_save=is_save)
+        program.append(which, Before(sorted(set(after)), []), self._issued.line(before))
+        program.tensor_of.append(area)
+        use.last_use = now
+        if part not in self._moved:
+            self._moved.add(part)
+            use.nbytes += part.nbytes
+        if is_save:
+            use.first_write = now if use.first_write < 0 else use.first_write
+            use.written_bytes += part.nbytes
+        else:
+            use.reads += 1
+            use.read_bytes += part.nbytes
+        self.moved[part.serial][not is_save] += part.nbytes
+        return now
+
+    def live(self, part: Part, first: int, last: int) -> None:
+        """Note that `part` was in SBUF from instruction `first` to `last`."""
+        use = self._issued.uses[part.serial]
+        self.program.uses[next_serial()] = replace(
+            use, row_bytes=part.row_bytes, nbytes=part.nbytes, first_write=first, last_use=last
+        )
+
+    def use(self, kept: _Residence, place: int) -> None:
+        """Note that the instruction at `place` accesses a part."""
+        engine = self.program.instruction(place).engine
+        kept.users[place if engine is Engine.dma else engine] = place
+        if kept.arrived < 0:
+            kept.arrived = place
+
+    def end(self) -> Program:
+        """The spilled program, with the lives of tensors that are not in SBUF."""
+        place = self._place
+        for serial, use in self._issued.uses.items():
+            if use.memory is not Memory.SBUF:
+                first = place[use.first_write] if use.first_write >= 0 else -1
+                moved = replace(use, first_write=first, last_use=place[use.last_use])
+                self.program.uses[serial] = moved
+        return self.program
+
+    def _area(self, part: Part) -> int:
+        """The serial of the room in HBM for what one line allocates."""
+        use = self._issued.uses[part.serial]
+        serial = self._areas.setdefault((use.name, use.line), next_serial())
+        if serial not in self.program.uses:
+            name = f"spill of {use.name or 'tensor'}"
+            self.program.uses[serial] = StorageUse(
+                Memory.HBM, part.row_bytes, 0, name, use.line, -1, -1, is_spill=True
+            )
+        return serial
+
+    def _transfer(self, part: Part, area: int, *, is_save: bool) -> int:
+        """The number of the distinct instruction that moves `part`."""
+        key = area, part.rows, part.row_bytes, is_save
+        which = self._transfers.get(key)
+        if which is None:
+            name = self.program.uses[area].name
+            which = self._transfers[key] = len(self.program.checked)
+            shape = part.rows, part.row_bytes
+            self.program.checked.append(_copy(self.program.core, shape, name, is_save=is_save))
+        return which
+
+
+def _copy(core: NeuronCore, shape: tuple[int, int], name: str, *, is_save: bool) -> Checked:
+    """A transfer of `shape` bytes between SBUF and the room in HBM with this name."""
+    nbytes, pattern = shape[0] * shape[1], AccessPattern.dense(shape, 1)
+    on_chip, in_hbm = (
+        Tile(Storage(memory, nbytes, shape[1], name=name), UINT8, pattern)
+        for memory in (Memory.SBUF, Memory.HBM)
+    )
+    copy = DmaCopy(in_hbm, on_chip) if is_save else DmaCopy(on_chip, in_hbm)
+    dims = copy.verify(core)
+    return Checked(copy, dims, Engine.dma, copy.price(core, dims), is_spill=True)
+
+
+def _ahead_bytes(core: NeuronCore) -> int:
+    """Bytes of a partition that are transferred while one transfer is under way."""
+    rows = int(core.partitions)
+    cost = _copy(core, (rows, _WHOLE_SPEED_BYTES), "", is_save=False).cost
+    under_way = 1 + ceil(cost.latency_s / cost.interval_s)
+    return under_way * _WHOLE_SPEED_BYTES
+
+
+class _Spiller:
+    """Walks through a program in issue order and decides which parts are in SBUF."""
+
+    def __init__(self, program: Program, changed: Collection[int]) -> None:
+        division = Division(program)
+        self._issued = program
+        self._accesses = division.accesses
+        self._parts = division.parts
+        self._kept = [_Residence() for _ in division.parts]
+        self._room = _Room(int(program.core.sbuf_partition_bytes))
+        self._out = _Rewriter(program)
+        self._farthest: list[tuple[int, int]] = []
+        self._put_off: set[int] = set()
+        # Parts may fit where whole tensors do not.
+        fits = division.peak_bytes() <= program.core.sbuf_partition_bytes
+        self._ahead_bytes = 0 if fits else _ahead_bytes(program.core)
+        self._inputs = {
+            serial
+            for serial, use in program.uses.items()
+            if use.memory is Memory.HBM and not use.written_bytes and serial not in changed
+        }
+        self._loads = [_loads_alike(checked) for checked in program.checked]
+
+    def run(self) -> Spill:
+        """The spilled program."""
+        for index in range(len(self._issued)):
+            if self._can_wait(index):
+                self._put_off.add(index)
+            else:
+                self._issue(index, index)
+        for index in sorted(self._put_off):
+            self._step(index, index)
+        program, moved = self._out.end(), self._out.moved
+        saved, reloaded = (sum(one[way] for one in moved.values()) for way in (0, 1))
+        most = max(moved, key=lambda serial: sum(moved[serial]), default=None)
+        return Spill(program, saved, reloaded, None if most is None else self._issued.uses[most])
+
+    def _can_wait(self, index: int) -> bool:
+        """Whether instruction `index` is a load of an input for which there is no room yet."""
+        issued = self._issued
+        if not self._loads[issued.which[index]] or issued.tensor_of[index] not in self._inputs:
+            return False
+        is_new = all(
+            one.kind is Kind.FILL or not self._kept[one.part].is_filled
+            for one in self._accesses[index]
+        )
+        return is_new and self._room.free_bytes < self._lacking(index) + self._ahead_bytes
+
+    def _lacking(self, index: int) -> int:
+        """The bytes of a partition that `index` accesses and that are not in SBUF."""
+        absent = (one.part for one in self._accesses[index] if not self._kept[one.part].is_here)
+        return sum(self._parts[part].row_bytes for part in absent)
+
+    def _issue(self, index: int, now: int) -> None:
+        """Append instruction `index` after the loads that it waits for."""
+        due = self._due(index)
+        for load in due:
+            due += self._due(load)
+        for one in (*sorted(due), index):
+            self._step(one, now)
+
+    def _due(self, index: int) -> list[int]:
+        """Take the loads that `index` waits for from those that were put off."""
+        due = [one for one in self._issued.waits_for(index) if one in self._put_off]
+        self._put_off.difference_update(due)
+        return due
+
+    def _step(self, index: int, now: int) -> None:
+        """Make room for what `index`, or a load for `now`, accesses, then append it."""
+        accesses = self._accesses[index]
+        absent = [one for one in accesses if not self._kept[one.part].is_here]
+        if absent:
+            self._make_room(index, now)
+        after = [self._arrive(index, one) for one in absent]
+        reloads = (self._kept[one.part].reloaded for one in accesses)
+        waits = {place for places in after for place in places}.union(reloads) - {-1}
+        place = self._out.copy(index, waits)
+        for one in accesses:
+            self._access(index, place, one)
+
+    def _arrive(self, index: int, access: Access) -> list[int]:
+        """Bring a part to SBUF; returns the instructions that its user has to wait for."""
+        part, kept = self._parts[access.part], self._kept[access.part]
+        after = self._room.take(part.row_bytes)
+        kept.is_here = True
+        if access.kind is Kind.FILL or not kept.is_filled:
+            kept.reloaded = -1
+            return after
+        before = [kept.saved] if kept.saved >= 0 else kept.writers
+        kept.reloaded = self._out.move(part, [*after, *before], index, is_save=False)
+        self._out.use(kept, kept.reloaded)
+        return [kept.reloaded]
+
+    def _access(self, index: int, place: int, access: Access) -> None:
+        """Note the access of an instruction, which stands at `place` in the spilled program."""
+        number, kind, next_use = access
+        kept = self._kept[number]
+        self._out.use(kept, place)
+        if kind is not Kind.USE:
+            self._write(index, place, kept, kind)
+        kept.next_use = next_use
+        if next_use == NEVER:
+            self._leave(number)
+        else:
+            heappush(self._farthest, (-next_use, number))
+
+    def _write(self, index: int, place: int, kept: _Residence, kind: Kind) -> None:
+        """Note that an instruction gave a part new data."""
+        issued = self._issued
+        if kind is Kind.FILL or not kept.is_filled:
+            kept.writers, kept.is_loaded, kept.reloaded = [], True, -1
+        is_load = self._loads[issued.which[index]] and issued.tensor_of[index] in self._inputs
+        kept.is_loaded &= is_load
+        kept.writers.append(place)
+        kept.is_filled, kept.is_copied, kept.saved = True, False, -1
+
+    def _make_room(self, index: int, now: int) -> None:
+        """Evict parts until what `index` accesses has room, and the next transfers too.
+
+        Raises:
+            OutOfMemory: where `index` alone needs more than there is.
+        """
+        needed, ahead, room = self._lacking(index), self._ahead_bytes, self._room
+        while room.free_bytes < needed + ahead:
+            number = self._pop_farthest(now)
+            if room.free_bytes >= needed:
+                if number is None:
+                    return
+                if self._parts[number].row_bytes > ahead:
+                    heappush(self._farthest, (-self._kept[number].next_use, number))
+                    return
+            elif number is None:
+                # A large load for `now` moves even what `now` needs.
+                number = self._pop_farthest(index)
+                if number is None:
+                    raise self._too_large(index)
+            self._evict(number, now)
+
+    def _evict(self, number: int, now: int) -> None:
+        """Free the room of a part whose data are needed later than `now`."""
+        part, kept = self._parts[number], self._kept[number]
+        if not (kept.is_copied or kept.is_loaded):
+            before = [*kept.writers, kept.reloaded] if kept.reloaded >= 0 else kept.writers
+            kept.saved = self._out.move(part, before, now, is_save=True)
+            self._out.use(kept, kept.saved)
+            kept.is_copied, kept.writers = True, []
+        self._leave(number)
+
+    def _pop_farthest(self, now: int) -> int | None:
+        """The part in SBUF whose next use is farthest behind `now`; None if all are needed now."""
+        needed: list[tuple[int, int]] = []
+        found = None
+        while self._farthest and found is None:
+            next_use, number = heappop(self._farthest)
+            kept = self._kept[number]
+            if not kept.is_here or kept.next_use != -next_use:
+                continue  # an earlier access, or an earlier stay
+            if kept.next_use > now:
+                found = number
+            else:
+                needed.append((next_use, number))
+        for entry in needed:
+            heappush(self._farthest, entry)
+        return found
+
+    def _too_large(self, index: int) -> OutOfMemory:
+        needed = sum(self._parts[one.part].row_bytes for one in self._accesses[index])
+        core = self._issued.core
+        return OutOfMemory(
+            f"SBUF of {core.name} holds {int(core.sbuf_partition_bytes)} bytes a partition; "
+            f"{self._issued.instruction(index).opcode} alone accesses {needed}",
+            fix="give it smaller tiles: what one instruction accesses cannot be spilled",
+            source=core.sbuf_partition_bytes.provenance.source,
+            line=self._issued.line(index),
+        )
+
+    def _leave(self, number: int) -> None:
+        """Take a part out of SBUF; its room is free after all accesses to it."""
+        kept, part = self._kept[number], self._parts[number]
+        users = list(kept.users.values())
+        self._out.live(part, kept.arrived, max(users))
+        self._room.give(part.row_bytes, users)
+        kept.is_here, kept.users, kept.arrived = False, {}, -1
+
+
+def _loads_alike(checked: Checked) -> bool:
+    """Whether an instruction copies bytes from HBM to SBUF as they are."""
+    one = checked.instruction
+    if not isinstance(one, DmaCopy) or one.src.memory is not Memory.HBM:
+        return False
+    return one.src.dtype == one.dst.dtype and one.src.index is None and one.dst.index is None
