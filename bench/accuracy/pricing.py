@@ -53,6 +53,7 @@ class Case:
         target: the chip.
         cores: the size of the logical core.
         folder: the folder of clones.
+        is_quick: whether its program is short enough to be priced many times.
     """
 
     row: dict
@@ -60,6 +61,7 @@ class Case:
     target: str
     cores: int
     folder: Path
+    is_quick: bool = True
 
     @property
     def kernel(self):

@@ -83,6 +83,11 @@ def heading(row, folder):
         return pickle.load(file)  # noqa: S301  our own file
 
 
+def size_bytes(row):
+    """The size of a row's recording, which grows with its instructions."""
+    return (CACHE / f"{key(row)}.pkl").stat().st_size
+
+
 def _file(row, folder):
     """The file with a row's recording: one pickle without its runs, then one of these."""
     path = CACHE / f"{key(row)}.pkl"

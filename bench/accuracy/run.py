@@ -25,6 +25,8 @@ from pricing import COUNTERS, Case, Prices, Shipped
 
 from trnsim.files import write
 
+QUICK_BYTES = 2_000_000
+"""Largest recording on which choices are made: about 16,000 instructions."""
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -81,7 +83,9 @@ def cases_of(rows, folder):
         found = recording.heading(row, folder)
         left[row["id"]] = found.refusal and f"refused: {found.refusal}"
         if not found.refusal:
-            cases.append(Case(row, recording.key(row), found.target, found.cores, folder))
+            is_quick = recording.size_bytes(row) <= QUICK_BYTES
+            key = recording.key(row)
+            cases.append(Case(row, key, found.target, found.cores, folder, is_quick))
     return cases, {name: reason for name, reason in left.items() if reason}
 
 
@@ -93,6 +97,16 @@ def counters(rows, results):
             run = max((i for i in by_id if row["id"].startswith(f"{i}-")), key=len, default="")
             figure = COUNTERS[row["metric"]]
             yield row, figure, by_id[run].shipped.counters.get(figure) if run else None
+
+
+def ablation(cases, prices):
+    """(words, cases, errors of the quick kernels) with each part of the model left out."""
+    quick = [case for case in cases if case.is_quick and not published.is_single(case.row)]
+    for option in fit.WITHOUT:
+        setting = {"without": option}
+        prices.prepare(quick, [setting])
+        errors = [prices.seconds(case, setting) / case.published_s - 1 for case in quick]
+        yield option.words, quick, errors
 
 
 def main():
@@ -117,7 +131,9 @@ def main():
         print(told, end="", file=sys.stderr)
     print(file=sys.stderr)
     settings = {kernel: setting for kernel, (setting, _) in chosen.items()}
-    text = report.page(results, list(counters(rows, results)), left, best, settings)
+    text = report.page(
+        results, list(counters(rows, results)), left, best, settings, ablation(cases, prices)
+    )
     write(DOCS / "accuracy.md", text)
     print(text[: text.index("## Row by row")])
 

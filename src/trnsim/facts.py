@@ -41,10 +41,22 @@ _SPREAD = {
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Evidence and source of a fact."""
+    """Evidence and source of a fact.
+
+    Attributes:
+        kind: where it comes from.
+        source: the document, or how it was found.
+        own_spread: relative standard deviation, where the source shows another than the kind's.
+    """
 
     kind: Evidence
     source: str
+    own_spread: float | None = None
+
+    @property
+    def spread(self) -> float:
+        """Relative standard deviation of the fact."""
+        return self.kind.spread if self.own_spread is None else self.own_spread
 
 
 class Count(int):
@@ -152,9 +164,9 @@ def measured(value: float, source: str) -> Rate:
     return Rate(value, Provenance(Evidence.MEASURED, source))
 
 
-def derived(value: float, source: str) -> Rate:
-    """A rate computed from documented or measured ones; `source` says how."""
-    return Rate(value, Provenance(Evidence.DERIVED, source))
+def derived(value: float, source: str, spread: float | None = None) -> Rate:
+    """A rate computed from documented or measured ones; `source` says how, and its spread."""
+    return Rate(value, Provenance(Evidence.DERIVED, source, spread))
 
 
 def assumed(value: float, why: str) -> Rate:

@@ -117,7 +117,7 @@ def run(
     numerics: bool = True,
     races: Literal["raise", "warn"] = "raise",
     capacity: Literal["spill", "raise", "warn"] = "spill",
-    order: Literal["compiler", "issued"] = "compiler",
+    order: Literal["compiler", "issued"] | None = None,
     kernel_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Run:
@@ -133,8 +133,8 @@ def run(
             compiler does (memory-hierarchy-overview.rst; its choice is not public), and warn;
             where they exceed PSUM, that is an error. "raise" an error for both, or "warn" of both
             and go on as if spills took no time.
-        order: "compiler" to time an engine's instructions in an order that AWS's compiler might
-            give them, "issued" in the order of the kernel; values are the same.
+        order: "compiler" (the default) to time an engine's instructions in an order that AWS's
+            compiler might give them, "issued" in the order of the kernel; values are the same.
         kernel_kwargs: keyword arguments of the kernel whose names clash with those of `run`.
         **kwargs: the kernel's other keyword arguments.
 
@@ -164,17 +164,17 @@ def launch(
     races: str = "raise",
     capacity: str = "spill",
     capture: Capture | None = None,
-    order: str = "compiler",
+    order: str | None = None,
 ) -> Run:
     """As `run`, on a `Target`; a `capture` keeps the instructions so that they can run again."""
     _check_words(races=races, capacity=capacity)
-    policy = policy_of(order)
+    policy = policy_of(order or _order.get())
     core = chip.core if kernel.cores == 1 else arch.paired(chip)
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
     call = None
     if kernel.cores == 1 and kernel.records is not None and capture is None:
-        call = Call(kernel.records, (chip.name, capacity, numerics, order))
+        call = Call(kernel.records, (chip.name, capacity, numerics, policy.name))
     team = Team(core, kernel.cores, has_values=numerics, watcher=detector, loops=loops, call=call)
     team.contexts[0].capture = capture
     team.contexts[0].tell = _progress(f"{kernel.title} on {chip.name}")
@@ -228,6 +228,19 @@ def watching(tell: Callable[[str], None]) -> Generator[None]:
         yield
     finally:
         _watch.reset(token)
+
+
+_order: ContextVar[str] = ContextVar("trnsim_order", default="compiler")
+
+
+@contextmanager
+def ordered(order: str) -> Generator[None]:
+    """In this block, `order` is the order of runs that name none."""
+    token = _order.set(policy_of(order).name)
+    try:
+        yield
+    finally:
+        _order.reset(token)
 
 
 _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=None)

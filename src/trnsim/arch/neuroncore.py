@@ -129,7 +129,7 @@ class NeuronCore:
         speedup or slowdown of 1 says that there is none, and stays.
         """
         drawn: dict[str, Any] = {
-            name: Rate(fact * _factor(draw, name, fact.provenance.kind.spread), fact.provenance)
+            name: Rate(fact * _factor(draw, name, fact.provenance.spread), fact.provenance)
             for name, fact in self.facts().items()
             if isinstance(fact, Rate) and not (name.endswith(_RATIOS) and float(fact) == 1.0)
         }

@@ -213,7 +213,7 @@ NEURONCORE_V2: Final = NeuronCore(
     dma_read_add_write_efficiency=documented(0.5, f"{_V4}: no read-add-write before v4"),
     logical_core_max=count(1, f"{_LOGICAL}: LNC applies only to Trn2 and Trn3"),
     register_s=assumed(50e-9, "a sequencer's step; AWS gives no cost for registers"),
-    core_barrier_s=assumed(2e-6, "a semaphore to the other core and back; no cost published"),
+    core_barrier_s=assumed(0.6e-6, "a semaphore to the other core and back, each as from a DMA"),
     launch_s=assumed(15e-6, "10 to 20 us of fixed kernel overhead in published kernel timings"),
     paired_launch_s=assumed(15e-6, "no logical cores on v2; as alone"),
     unmodelled_factor=derived(1.0, "spread of the residuals in docs/accuracy.md"),
@@ -269,8 +269,8 @@ NEURONCORE_V3: Final = replace(
     dma_transpose_efficiency=documented(0.9, f"{_V3}: DMA transpose up to 90 % of copy"),
     dma_transpose_on_chip_efficiency=documented(0.5, f"{_V3}: SBUF2SBUF DMA transpose, 50 %"),
     logical_core_max=count(_PAIR, f"{_LOGICAL}: 1 or 2"),
-    launch_s=derived(1e-6, _FITTED),
-    paired_launch_s=derived(24e-6, _FITTED),
+    launch_s=derived(25e-6, _FITTED, spread=0.4),
+    paired_launch_s=derived(29e-6, _FITTED, spread=0.35),
 )
 
 NEURONCORE_V4: Final = replace(
@@ -305,8 +305,8 @@ NEURONCORE_V4: Final = replace(
     dma_transpose_on_chip_efficiency=assumed(0.5, "given for v3, taken over"),
     dma_compute_efficiency=assumed(0.5, "given for generations before v4, taken over"),
     dma_read_add_write_efficiency=documented(1, f"{_V4}: SBUF Read-Add-Write, as a copy"),
-    launch_s=assumed(1e-6, "as on Trn2"),
-    paired_launch_s=assumed(24e-6, "as on Trn2"),
+    launch_s=assumed(25e-6, "as on Trn2"),
+    paired_launch_s=assumed(29e-6, "as on Trn2"),
     tensor_ramp_s=documented(3e-6, f"{_THROTTLING}: Trn2 and Trn3"),
 )
 

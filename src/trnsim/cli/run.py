@@ -23,7 +23,7 @@ from trnsim.errors import BadInput, EmulatorError
 from trnsim.nki.environment import chosen_target
 from trnsim.profile import advise, write_report, write_traces
 from trnsim.profile.tables.parquet import EXTRA
-from trnsim.runs import Run, watching
+from trnsim.runs import Run, ordered, watching
 from trnsim.system.collective_time import collective_time
 
 _FOLDER = Path("trnsim-report")
@@ -47,6 +47,14 @@ _Report = Annotated[
         help="Write all reports to this folder: the page, the stored report for trnsim "
         "profile, traces for Perfetto and Chrome, Parquet tables. Without, the page and the "
         "stored report go to trnsim-report."
+    ),
+]
+
+_Order = Annotated[
+    str,
+    typer.Option(
+        help="How instructions of an engine are timed: compiler, in an order that AWS's compiler "
+        "might give them, or issued, in the kernel's. Values are the same."
     ),
 ]
 
@@ -80,6 +88,7 @@ def run_script(
     ] = None,
     output: _Output = None,
     report: _Report = None,
+    order: _Order = "compiler",
 ) -> None:
     """Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.
 
@@ -107,7 +116,7 @@ def run_script(
     files.check_folder(report or _FOLDER)
     typer.echo(f"chip: {', '.join(chip.name for chip in chips)} ({why})")
     with progress() as tell:
-        with watching(tell):
+        with watching(tell), ordered(order):
             endings = _endings(path, kernel, inputs, arguments or [], chips)
         unwritten = list(_reported(endings, output, report, chips[0], why, tell))
     _end(path, chips, endings, unwritten)

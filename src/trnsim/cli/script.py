@@ -28,7 +28,7 @@ from trnsim.runs import run as run_kernel
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.device.call_log reads when it is loaded
 _INPUT: Final = "--input"
 _OF_CALLS: Final = ("--kernel", "--output")
-_VALUED: Final = ("--on", "--report", *_OF_CALLS)
+_VALUED: Final = ("--on", "--report", "--order", *_OF_CALLS)
 _HELP: Final = ("-h", "--help")
 
 
