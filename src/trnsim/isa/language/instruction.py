@@ -197,8 +197,7 @@ class Instruction:
         cost, engine = self.cost(core, n), self.chosen_engine(core)
         named = ((name, getattr(self, name)) for name in self.operands)
         factor = slowdown(core, engine, [(k, tile) for k, tile in named if isinstance(tile, Tile)])
-        if factor > 1:
-            cost = replace(cost, interval_s=cost.interval_s * factor)
+        cost = replace(cost, interval_s=cost.interval_s * factor)
         if core.vector_port_engines == 1:
             return cost
         memories = {tile.memory for _, tile in self.tiles()}

@@ -37,7 +37,7 @@ def slowdown(core: NeuronCore, engine: Engine, operands: Iterable[tuple[str, Til
     On the Tensor Engine the moving tile streams. The stationary one is loaded during an earlier
     instruction, and dtypes that take several passes are read at less than half the rate anyhow.
     """
-    if core.strided_slowdown <= 1 or engine is Engine.dma:
+    if engine is Engine.dma:
         return 1.0
     if engine is Engine.tensor:
         operands = (
@@ -46,4 +46,4 @@ def slowdown(core: NeuronCore, engine: Engine, operands: Iterable[tuple[str, Til
             if name == "moving" and tile.dtype.itemsize <= _ONE_PASS_BYTES
         )
     is_far = any(abs(step_bytes(tile) or 0) > FAR_BYTES for _, tile in operands)
-    return float(core.strided_slowdown) if is_far else 1.0
+    return core.strided_slowdown if is_far else 1.0
