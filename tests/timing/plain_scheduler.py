@@ -12,6 +12,9 @@ kernel first uses them. A free engine starts the earliest instruction of its win
   has come and the engines of all are free; until then the engines do other work. An exchange of a
   core with itself is no meeting.
 - An engine that has chosen an instruction waits with it until the ports that it needs are free.
+- The DMA engines take a transfer when one of their queues is free, which then issues it; among free
+  queues, the one that was free first. They move the data of one transfer after the other.
+- An engine that needs another table of functions than it has loads it before.
 """
 
 from trnsim.isa import Engine
@@ -31,7 +34,10 @@ class PlainCore:
         found = [one.instruction.meeting(rank) for one in checked]
         self.meeting = [m if m is not None and m.following != rank else None for m in found]
         self.start_s, self.busy_until_s, self.end_s = ([None] * len(program) for _ in range(3))
-        self.free_s = dict.fromkeys(self.engine, 0.0)
+        self.free_s = dict.fromkeys(self.engine, 0.0)  # of DMA, when a queue is free
+        self.queues_s = [0.0] * core.dma_queues
+        self.moved_s = 0.0
+        self.table = {}
         self.port_free_s = {}
         self.came = {}  # the meeting that it waits at: instruction -> meeting
 
@@ -68,8 +74,8 @@ class PlainCore:
         taken_s = cost.interval_s
         if engine is Engine.tensor and taken_s:
             taken_s = self.limit.work(start_s, taken_s)
-        if cost.table not in ("", self.table):
-            self.table = cost.table
+        if cost.table not in ("", self.table.get(engine)):
+            self.table[engine] = cost.table
             taken_s += cost.table_load_s
         if engine is Engine.dma:
             start_s = self.issue(start_s, cost.issue_s)
@@ -121,7 +127,8 @@ def take(cores, one, index, now_s):
         return
     indices = [next(iter(member.came)) for member in members]
     together = list(zip(members, indices, strict=True))
-    start_s = max(now_s, *(m.free_s[m.engine[i]] for m, i in together), 0.0)
+    moved_s = [m.moved_s for m, i in together if m.engine[i] is Engine.dma]
+    start_s = max(now_s, *(m.free_s[m.engine[i]] for m, i in together), *moved_s)
     for member, at in together:
         member.came.clear()
         member.begin(at, start_s)

@@ -1,6 +1,6 @@
 """Random launches for the scheduler: any engine, cost, dependence, port and meeting."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hypothesis import strategies as st
@@ -30,6 +30,8 @@ class Work:
         latency: until its result can be read, likewise.
         ports: the memories whose ports it holds before v3.
         group: the cores that meet in it, in the order of their ring.
+        issue: of a transfer, what its queue does for it, in tenths of a usual issue.
+        table: the table of functions that it needs.
     """
 
     engine: Engine
@@ -37,6 +39,8 @@ class Work:
     latency: int
     ports: tuple = ()
     group: tuple = ()
+    issue: int = 0
+    table: str = ""
     opcode = "work"
     operands = ()
 
@@ -45,7 +49,14 @@ class Work:
         unit_s = 4e3 / core.dma_bytes_per_s if self.engine is DMA else 20 / clock_hz(core, self)
         wait_s = core.dma_start_s / 100 if self.engine is DMA else core.access_latency_cycles / 3e9
         ports = () if core.vector_port_engines == 1 else self.ports
-        return Cost(self.interval * unit_s, self.latency * wait_s, ports=ports)
+        return Cost(
+            self.interval * unit_s,
+            self.latency * wait_s,
+            ports=ports,
+            issue_s=self.issue * core.dma_issue_s / 10,
+            table=self.table,
+            table_load_s=core.activation_table_load_s / 10 if self.table else 0.0,
+        )
 
     def meeting(self, rank):
         return meeting_of(self.group, rank, f"of {self.group}") if self.group else None
@@ -66,6 +77,12 @@ def program_of(core, stream):
     return program
 
 
+def launched(core, *stream, policy=ISSUED):
+    """The schedule of one core's (work, what it waits for)."""
+    program = program_of(core, [(work, waits_for, ()) for work, waits_for in stream])
+    return replay([program], core, choose([program], core, policy))[0]
+
+
 def stream_of(program):
     """The stream that `program_of` made a program of."""
     return [
@@ -75,6 +92,7 @@ def stream_of(program):
 
 
 amounts = st.sampled_from([0, 1, 1, 2, 3, 7])
+tables = st.sampled_from(["", "exp", "gelu"])
 
 
 def some(indices):
@@ -95,6 +113,10 @@ def streams(draw, most=16, meetings=(), engines=(*COMPUTE, DMA)):
         engine = draw(st.sampled_from(palette))
         ports = draw(st.sampled_from(PORTS)) if engine in COMPUTE[:3] and not group else ()
         work = Work(engine, draw(amounts), draw(amounts), ports, group)
+        if engine is DMA:
+            work = replace(work, issue=draw(amounts))
+        elif engine is Engine.scalar:
+            work = replace(work, table=draw(tables))
         own = [i for i in range(index) if stream[i][0].engine is engine is not DMA]
         waits_for, follows = draw(some(range(index))), draw(some(own))
         stream.append((work, waits_for, follows - waits_for))

@@ -184,6 +184,12 @@ class _Core:
         for later in self._waiters.pop(index, ()):
             self._met(later, end_s if self.engines[which_of[later]] is engine else other_s)
 
+    def free_s(self, index: int) -> float:
+        """When the engine of instruction `index` can start it."""
+        engine = self.engines[self.program.which[index]]
+        free_s = self.queues[engine].free_s
+        return max(free_s, self._moved_s) if engine is Engine.dma else free_s
+
     def work(self, index: int, start_s: float) -> tuple[float, float]:
         """When instruction `index`, which can start at `start_s`, occupies its engine.
 
@@ -281,15 +287,11 @@ class _ListScheduler:
             queue.free_s = max(queue.free_s, time_s)  # it works on, but not in the past
             return 0
         members = [(other, self._met.pop(other)) for other in group]
-        starts_s = [self._cores[r].queues[self._engine(r, i)].free_s for r, i in members]
+        starts_s = [self._cores[r].free_s(i) for r, i in members]
         for place, (other, at) in enumerate(members):
             del self._waiting[other]
             self._place(other, at, max(time_s, *starts_s), len(members) if place == 0 else 0)
         return len(members)
-
-    def _engine(self, rank: int, index: int) -> Engine:
-        one = self._cores[rank]
-        return one.engines[one.program.which[index]]
 
     def _place(self, rank: int, index: int, ready_s: float, together: int) -> None:
         one = self._cores[rank]

@@ -7,9 +7,9 @@ for the initiation interval; the result can be read a latency later.
 A transfer occupies the queue that issues it for the time of its issue, and from its start on takes
 its share of the joint time of the 16 DMA engines. The Scalar Engine loads a table before a function
 that needs another one. Cores that run one kernel are synchronized at meetings: core_barrier and
-sendrecv start on all cores of a group when the last of them is ready. A core comes to one meeting
-at a time: the next one starts no earlier. Before v3 two engines that share a port to a memory take
-turns.
+sendrecv start on all cores of a group when the last of them is ready, and a transfer is issued only
+then. A core comes to one meeting at a time: the next one starts no earlier. Before v3 two engines
+that share a port to a memory take turns.
 
 Every time is a maximum of sums of costs, as the order is kept (`timing.order`), so no time grows
 when a cost shrinks.
@@ -69,7 +69,7 @@ class Schedule:
         self._last: dict[Engine, int] = {}
         self._port: dict[Memory, int] = {}
         self._issued: dict[int, tuple[float, int]] = {}
-        self._issuing_s = 0.0
+        self._issue_from_s = 0.0
 
     @property
     def device_time_s(self) -> float:
@@ -99,7 +99,7 @@ class Schedule:
             issued_s, issuer = self._issued.get(self._queue_of.get(index, 0), _NEVER)
             if issued_s > start_s:
                 start_s, waited_for = issued_s, issuer
-            self._issuing_s = start_s + cost.issue_s
+            self._issue_from_s = start_s
         last = self._last.get(engine)
         held = [self._port[port] for port in cost.ports if port in self._port]
         for earlier in held if last is None else (last, *held):
@@ -121,9 +121,15 @@ class Schedule:
         self._engine[index] = engine
         self._last[engine] = index
         if engine is Engine.dma:
-            self._issued[self._queue_of.get(index, 0)] = self._issuing_s, index
+            issued_s = self._issue_from_s + cost.issue_s
+            self._issued[self._queue_of.get(index, 0)] = issued_s, index
         for port in cost.ports:
             self._port[port] = index
+
+    def meet(self, index: int, placement: Placement, start_s: float, waited_for: int) -> None:
+        """Start instruction `index` at `start_s` with those of other cores."""
+        self._issue_from_s = start_s
+        self.place(index, placement, start_s, waited_for)
 
 
 def replay(programs: Sequence[Program], core: NeuronCore, order: Order) -> list[Schedule]:
@@ -160,7 +166,7 @@ def _walk(
         start_s = max(*(time_s for time_s, _ in ready), *(met_s[rank] for rank, _ in members))
         for (rank, index), (_, waited_for) in zip(members, ready, strict=True):
             met_s[rank] = start_s
-            schedules[rank].place(index, placement(rank, index), start_s, waited_for)
+            schedules[rank].meet(index, placement(rank, index), start_s, waited_for)
     return schedules
 
 
@@ -206,7 +212,7 @@ def device_times_s(
         start_s = np.max(ready, axis=0)
         for at, index in members:
             met_s[at] = start_s
-            sampled[at].place(index, start_s)
+            sampled[at].meet(index, start_s)
     return sampled[rank].device_s
 
 
@@ -248,7 +254,7 @@ class _Sampled:
         self._end_s: dict[int, npt.NDArray[np.float64]] = {}
         self._free_s: dict[Engine | Memory, npt.NDArray[np.float64]] = {}
         self._issued_s: dict[int, npt.NDArray[np.float64]] = {}
-        self._issuing_s = self._zero_s
+        self._issue_from_s = self._zero_s
         self.device_s = np.zeros(len(cores))
 
     def ready(self, index: int) -> npt.NDArray[np.float64]:
@@ -265,7 +271,7 @@ class _Sampled:
         if engine is Engine.dma:
             issued_s = self._issued_s.get(self._queue_of.get(index, 0), self._zero_s)
             start_s = np.maximum(start_s, issued_s)
-            self._issuing_s = start_s + self._issues[kind]
+            self._issue_from_s = start_s
         users: list[Engine | Memory] = [engine, *self._ports[kind]]
         for user in users:
             free_s = self._free_s.get(user)
@@ -285,7 +291,12 @@ class _Sampled:
         end_s = self._end_s[index] = busy_until_s + self._latencies[kind]
         self._free_s[engine] = busy_until_s
         if engine is Engine.dma:
-            self._issued_s[self._queue_of.get(index, 0)] = self._issuing_s
+            self._issued_s[self._queue_of.get(index, 0)] = self._issue_from_s + self._issues[kind]
         for port in self._ports[kind]:
             self._free_s[port] = busy_until_s
         np.maximum(self.device_s, end_s, out=self.device_s)
+
+    def meet(self, index: int, start_s: npt.NDArray[np.float64]) -> None:
+        """Start instruction `index` at `start_s` with those of other cores."""
+        self._issue_from_s = start_s
+        self.place(index, start_s)

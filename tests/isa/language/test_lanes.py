@@ -23,9 +23,11 @@ from trnsim.isa.language.lanes import (
     bits_along_free_axis,
     clock_hz,
     copy_speedup,
-    is_full_rate_float,
     lane_cost,
+    longest,
     same_shape,
+    shortest,
+    tensor_tensor_speedup,
 )
 from trnsim.memory import Memory, Tile
 
@@ -136,18 +138,36 @@ def test_copies_with_8_bit_floats_are_half_as_fast_before_v4(
 
 
 @pytest.mark.parametrize(
-    ("dtype", "rates"),
+    ("dtypes", "speedups"),
     [
-        (BFLOAT16, [True, True, True]),
-        (FLOAT8_E5M2, [False, False, True]),
-        (FLOAT32, [False, False, False]),
-        (UINT8, [False, False, False]),
+        ([BFLOAT16, FLOAT16, BFLOAT16], [1, 2, 2]),
+        ([FLOAT8_E5M2] * 3, [1, 1, 2]),
+        ([BFLOAT16, FLOAT8_E4M3, BFLOAT16], [1, 1, 2]),
+        ([BFLOAT16, FLOAT32, BFLOAT16], [1, 1, 1]),
+        ([UINT8] * 3, [1, 1, 1]),
     ],
     ids=str,
 )
-def test_fp8_passes_at_the_full_rate_from_v4_on(bench, core_v2, core_v3, core_v4, dtype, rates):
-    tile = bench(core_v4).empty((4, 8), dtype)
-    assert [is_full_rate_float(core, tile) for core in (core_v2, core_v3, core_v4)] == rates
+def test_fp8_passes_at_the_full_rate_from_v4_on(bench, core_v2, core_v3, core_v4, dtypes, speedups):
+    tiles = [bench(core_v4).empty((4, 8), dtype) for dtype in dtypes]
+    cores = (core_v2, core_v3, core_v4)
+    assert [tensor_tensor_speedup(core, *tiles) for core in cores] == speedups
+
+
+def test_the_speedup_of_fp8_varies_as_the_rates_do(bench, core_v4):
+    """Equal rates of 8 and 16 bits are no longer equal once they are drawn."""
+    tile = bench(core_v4).empty((4, 8), FLOAT8_E4M3)
+    for draw in range(20):
+        assert 1.6 < tensor_tensor_speedup(core_v4.sampled(draw), tile, tile, tile) < 2.4
+
+
+def test_the_longer_and_the_shorter_of_arrays_are_taken_element_by_element():
+    first, second = np.array([1.0, 5.0]), np.array([3.0, 2.0])
+    assert (longest(2, 3), shortest(2, 3)) == (3, 2)
+    assert longest(first, second).tolist() == [3, 5]
+    assert shortest(first, second).tolist() == [1, 2]
+    assert longest(first, 4).tolist() == longest(4, first).tolist() == [4, 5]
+    assert shortest(first, 4).tolist() == shortest(4, first).tolist() == [1, 4]
 
 
 def test_an_innermost_dimension_of_one_does_not_count(bench, core_v4):

@@ -84,8 +84,7 @@ class Cost:
         ports: memories whose shared port it blocks for another engine while it runs.
         table: the table of functions that its engine must hold; "" for none.
         table_load_s: time that the engine is busy before, if it holds another table.
-        issue_s: time for which a transfer occupies one of the DMA queues, which take transfers side
-            by side; the interval is its share of the DMA engines' joint time.
+        issue_s: a transfer's time in its DMA queue; the interval is its share of the DMA engines.
     """
 
     interval_s: float
@@ -195,10 +194,8 @@ class Instruction:
         Source: trainium_inferentia2_arch.rst, accesses that must be serialized.
         """
         cost, engine = self.cost(core, n), self.chosen_engine(core)
-        named = ((name, getattr(self, name)) for name in self.operands)
-        factor = slowdown(core, engine, [(k, tile) for k, tile in named if isinstance(tile, Tile)])
-        if factor > 1:
-            cost = replace(cost, interval_s=cost.interval_s * factor)
+        factor = slowdown(core, engine, {name: getattr(self, name) for name in self.operands})
+        cost = replace(cost, interval_s=cost.interval_s * factor)
         if core.vector_port_engines == 1:
             return cost
         memories = {tile.memory for _, tile in self.tiles()}

@@ -95,10 +95,21 @@ def is_16bit_float(tile: Tile) -> bool:
     return tile.dtype.is_float and tile.dtype.itemsize == _HALF_BYTES
 
 
-def is_full_rate_float(core: NeuronCore, tile: Tile) -> bool:
-    """Whether its dtype passes at the Vector Engine's full rate: 16-bit floats, from v4 on FP8."""
-    takes_8bit = core.vector_8bit_copy_speedup >= core.vector_16bit_copy_speedup > 1
-    return is_16bit_float(tile) or (takes_8bit and _is_short_float(tile))
+def tensor_tensor_speedup(core: NeuronCore, *tiles: Tile) -> float:
+    """Speedup of tensor_tensor between short floats in SBUF, else 1.
+
+    With 8-bit floats by the part of the 16-bit rate at which they are copied: half of it on v3.
+
+    Source: trainium2_arch.rst, Vector Engine Performance Mode; trainium3_arch.rst, Compute Engine
+    Specifications.
+    """
+    if not all(map(_is_short_float, tiles)):
+        return 1.0
+    speedup = core.vector_16bit_tensor_tensor_speedup
+    if all(map(is_16bit_float, tiles)):
+        return speedup
+    part = shortest(1.0, core.vector_8bit_copy_speedup / core.vector_16bit_copy_speedup)
+    return longest(1.0, speedup * part)
 
 
 def _is_short_float(tile: Tile) -> bool:

@@ -11,7 +11,7 @@ from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from trnsim.arch import NeuronCore
 
@@ -31,19 +31,22 @@ def step_bytes(tile: Tile) -> int | None:
     return steps[-1] if steps else None
 
 
-def slowdown(core: NeuronCore, engine: Engine, operands: Iterable[tuple[str, Tile]]) -> float:
+def slowdown(core: NeuronCore, engine: Engine, operands: Mapping[str, object]) -> float:
     """Factor on an instruction's interval if elements of its tiles lie far apart, else 1.
 
     On the Tensor Engine the moving tile streams. The stationary one is loaded during an earlier
     instruction, and dtypes that take several passes are read at less than half the rate anyhow.
     """
-    if core.strided_slowdown <= 1 or engine is Engine.dma:
+    if engine is Engine.dma:
         return 1.0
-    if engine is Engine.tensor:
-        operands = (
-            (name, tile)
-            for name, tile in operands
-            if name == "moving" and tile.dtype.itemsize <= _ONE_PASS_BYTES
-        )
-    is_far = any(abs(step_bytes(tile) or 0) > FAR_BYTES for _, tile in operands)
-    return float(core.strided_slowdown) if is_far else 1.0
+    is_far = any(
+        abs(step_bytes(tile) or 0) > FAR_BYTES
+        for name, tile in operands.items()
+        if isinstance(tile, Tile) and (engine is not Engine.tensor or _streams(name, tile))
+    )
+    return core.strided_slowdown if is_far else 1.0
+
+
+def _streams(name: str, tile: Tile) -> bool:
+    """Whether a tile streams through the array in one pass."""
+    return name == "moving" and tile.dtype.itemsize <= _ONE_PASS_BYTES

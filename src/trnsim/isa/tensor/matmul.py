@@ -17,6 +17,7 @@ from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.definedness import Movement, transposed_rows
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.lanes import longest
 from trnsim.isa.language.modes import Engine, MatmulPerfMode
 from trnsim.isa.language.support import check_support
 from trnsim.isa.tensor.array_indirection import check_array_indirection, index_of, share_by_quadrant
@@ -128,13 +129,15 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         Two passes if a float32 input has only ones and zeros, or in transpose mode from v3 on; v4
         runs a transpose in the background of the next instruction.
         """
-        passes: float = core.fp32_passes if self.moving.dtype == FLOAT32 else 1
-        if passes > 1 and self.is_transpose and core.fp32_transpose_speedup > 1:
-            passes /= core.fp32_transpose_speedup
-        elif passes > 1 and (self.is_stationary_onezero or self.is_moving_onezero):
-            passes /= core.fp32_onezero_speedup
+        passes = 1.0
+        if self.moving.dtype == FLOAT32:
+            is_onezero = self.is_stationary_onezero or self.is_moving_onezero
+            passes = core.fp32_passes / longest(
+                core.fp32_transpose_speedup if self.is_transpose else 1.0,
+                core.fp32_onezero_speedup if is_onezero else 1.0,
+            )
         if self.is_transpose:
-            passes /= core.background_transpose_speedup
+            passes = passes / core.background_transpose_speedup
         cycles = passes * streaming_cycles(core, n.N, n.M)
         return array_cost(core, cycles, 2.0 * n.K * self._pairs * n.M * n.N, self.tile_size)
 

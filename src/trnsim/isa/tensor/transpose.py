@@ -113,10 +113,10 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
         """
         if self.chosen_engine(core) is Engine.vector:
             return lane_cost(core, Engine.vector, n.F)
-        passes: float = 1
+        passes = 1.0
         if self.data.dtype.itemsize == FLOAT32.itemsize:
             passes = core.fp32_passes / core.fp32_transpose_speedup
-        passes /= core.background_transpose_speedup
+        passes = passes / core.background_transpose_speedup
         return array_cost(core, passes * streaming_cycles(core, n.P, n.F), 2.0 * n.P * n.F * n.P)
 
 

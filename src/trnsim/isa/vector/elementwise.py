@@ -12,9 +12,9 @@ from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import (
     bits_along_free_axis,
     copy_speedup,
-    is_full_rate_float,
     lane_cost,
     same_shape,
+    tensor_tensor_speedup,
 )
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operands import (
@@ -142,8 +142,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         inputs = (self.data1, self.data2)
         if any(tile.memory is PSUM for tile in inputs):
             return lane_cost(core, engine, n.F)
-        is_fast = all(is_full_rate_float(core, tile) for tile in (self.dst, *inputs))
-        speedup = core.vector_16bit_tensor_tensor_speedup if is_fast else 1
+        speedup = tensor_tensor_speedup(core, self.dst, *inputs)
         if self.op in _STREAMED and all(map(_is_dense_bfloat16, (self.dst, *inputs))):
             speedup = _STREAMED_SPEEDUP
         return lane_cost(core, engine, 2 * n.F / speedup)

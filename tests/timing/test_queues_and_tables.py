@@ -1,0 +1,100 @@
+"""What an instruction needs besides its engine: a transfer a queue, a function its table."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plain_scheduler import plain_schedules
+from random_programs import COMPILER, DMA, ISSUED, Launch, Work, launched
+
+from trnsim import facts
+from trnsim.isa import Engine
+
+V, S, G = Engine.vector, Engine.scalar, Engine.gpsimd
+
+
+@pytest.mark.parametrize(
+    ("engines", "tables", "loads"),
+    [
+        ([S] * 7, ["", "exp", "exp", "", "exp", "gelu", "exp"], [0, 1, 0, 0, 0, 1, 1]),
+        ([S, G, S, G], ["exp"] * 4, [1, 1, 0, 0]),
+    ],
+)
+def test_an_engine_loads_another_table_of_functions_first(core_v3, engines, tables, loads):
+    works = (Work(e, 1, 0, table=table) for e, table in zip(engines, tables, strict=True))
+    placed = launched(core_v3, *((work, ()) for work in works))
+    busy_s = np.subtract(placed.busy_until_s, placed.start_s)
+    once_s = [Work(engine, 1, 0).price(core_v3, {}).interval_s for engine in engines]
+    load_s = core_v3.activation_table_load_s / 10
+    assert busy_s == pytest.approx(once_s + load_s * np.array(loads))
+
+
+def transfer(core, queues, interval, issue):
+    """A transfer, and the core with that many queues."""
+    core = replace(core, dma_queues=facts.count(queues, "of the test"))
+    work = Work(DMA, interval, 0, issue=issue)
+    return core, work, work.price(core, {})
+
+
+@pytest.mark.parametrize(
+    ("queues", "turns", "causes"),
+    [(1, [0, 1, 2, 3], [-1, 0, 1, 2]), (2, [0, 0, 1, 1], [-1, 0, 0, 2])],
+)
+def test_a_queue_issues_one_transfer_at_a_time(core_v3, queues, turns, causes):
+    core, work, price = transfer(core_v3, queues, 1, 10)
+    assert price.issue_s > 2 * price.interval_s
+    placed = launched(core, *[(work, ())] * 4)
+    starts_s = [turn * price.issue_s for turn in turns]
+    if queues > 1:  # the second one waits for the engines
+        starts_s[1::2] = [start_s + price.interval_s for start_s in starts_s[1::2]]
+    assert list(placed.start_s) == pytest.approx(starts_s)
+    assert list(placed.waited_for) == causes
+
+
+def test_long_transfers_are_bound_by_the_engines_however_many_queues(core_v3):
+    core, work, price = transfer(core_v3, 16, 30, 1)
+    assert price.interval_s > 3 * price.issue_s
+    placed = launched(core, *[(work, ())] * 3)
+    assert list(placed.start_s) == pytest.approx([turn * price.interval_s for turn in range(3)])
+
+
+def test_a_transfer_that_is_ready_is_issued_before_one_that_is_not(core_v3):
+    core, work, _ = transfer(core_v3, 1, 1, 2)
+    placed = launched(core, (Work(V, 9, 0), ()), (work, [0]), (work, ()), policy=ISSUED)
+    after_s = placed.end_s[0] + core.engine_semaphore_s
+    assert list(placed.start_s[1:]) == [after_s, 0]
+
+
+def test_the_queue_that_has_issued_least_takes_the_next_transfer(core_v3):
+    """One queue is at work for long, the other one issues all that are short."""
+    core, short, price = transfer(core_v3, 2, 1, 3)
+    placed = launched(core, (replace(short, issue=90), ()), *[(short, ())] * 4)
+    first_s = price.interval_s
+    assert list(placed.start_s) == pytest.approx(
+        [0, first_s, *(turn * price.issue_s for turn in (1, 2, 3))]
+    )
+    assert list(placed.waited_for) == [-1, 0, 1, 2, 3]
+
+
+def test_at_a_meeting_a_transfer_is_issued_when_all_have_come(core_v3):
+    exchange = Work(DMA, 1, 0, group=(0, 1), issue=20)
+    late = [(Work(S, 90, 0), [], []), (exchange, [0], []), (Work(DMA, 1, 0), [1], [])]
+    early = [(exchange, [], []), (Work(DMA, 1, 0), [0], [])]
+    for policy in (COMPILER, ISSUED):
+        for placed in Launch([late, early], "v3", policy).schedules():
+            met_s, next_s = placed.start_s[-2:]
+            assert met_s > 0
+            assert next_s == met_s + exchange.price(core_v3, {}).issue_s
+
+
+def test_at_a_meeting_all_wait_for_the_engines_of_each():
+    """Those of one core are at work when the cores come: what needs no exchange goes first."""
+    long = (Work(DMA, 900, 0), [], [])
+    exchange = (Work(DMA, 1, 0, group=(0, 1)), [], [])
+    others = [(Work(S, 50, 0), [], []), (Work(V, 1, 0), [0], []), (Work(V, 1, 0), [1], [])]
+    launch = Launch([[exchange, *others], [long, exchange]], "v3", COMPILER)
+    first, second = launch.schedules()
+    assert first.start_s[0] == second.start_s[1] == second.busy_until_s[0]
+    assert first.start_s[3] == first.end_s[1] + launch.core.engine_semaphore_s < first.start_s[0]
+    plain, _ = plain_schedules(launch.programs, launch.core, COMPILER)
+    assert list(first.start_s) == plain.start_s
