@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, InternalError
 from trnsim.graph import Graph, TensorType
 
 
@@ -105,3 +105,13 @@ def test_integers_whose_result_is_floating_point_are_computed_in_it():
     real, whole = g.reference([numbers, np.array([2, 2, -4], np.int32)])
     assert real.tolist() == [3.5, -3.5, 0]
     assert whole.tolist() == [3, -3, 0]
+
+
+def test_an_infinity_beside_integers_gives_a_float_or_a_truth_value():
+    g = Graph()
+    x = g.input((2,), "int32")
+    assert g.elementwise("minimum", x, float("inf"), dtype="float32").dtype == "float32"
+    assert g.elementwise("compare", x, float("inf"), direction="LT").dtype == "bool"
+    with pytest.raises(InternalError, match=r"^minimum beside nan gives tensor<2xint32>"):
+        g.elementwise("minimum", x, float("nan"))
+    assert len(g.nodes) == 2

@@ -58,6 +58,7 @@ REFUSALS = [
     (rounding.ReducePrecision("int8"), [ROWS], "to int8; legal: float32, bfloat16"),
     # Leaves.
     (leaves.Constant((2,), "int64"), [], "constant of int64; legal: float32"),
+    (leaves.Constant((2,), I32, float("nan")), [], "of nan as int32; legal: what is an integer"),
     (leaves.Iota((2, 3), I32, 2), [], r"iota of \(2, 3\) along 2; legal: one of its dimensions"),
     (leaves.Iota(()), [], r"iota of \(\) along 0; legal: one of its dimensions"),
     (leaves.RngBitGenerator((4,)), [((4,), I32)], "as initial_state; legal: uint32"),

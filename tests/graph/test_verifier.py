@@ -125,3 +125,10 @@ def test_graphs_of_decompositions_are_well_formed(dtype):
                 verify(graph)
                 made += 1
     assert made > 200
+
+
+def test_no_integer_comes_of_an_infinity():
+    number = Value(0, WHOLE)
+    node = Node(Add(), (number, float("inf")), (Value(1, WHOLE),))
+    refused(graph_of(node, inputs=[number]), r"^add beside inf gives tensor<2x3xint32>")
+    verify(graph_of(Node(Add(), (number, float("inf")), (Value(1, ROW),)), inputs=[number]))

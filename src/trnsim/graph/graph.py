@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Pad, Reshape, S
 from trnsim.graph.ops.leaves import Constant, Iota, Rng
 from trnsim.graph.ops.lookup import Gather, Scatter
 from trnsim.graph.ops.reductions import Reduce, Scan, TopK
-from trnsim.graph.types import ELEMENT_TYPES, Array, Shape, TensorType, exact, stored
+from trnsim.graph.types import ELEMENT_TYPES, INTEGERS, Array, Shape, TensorType, exact, stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ class Graph:
             if not operation.names_dtype:
                 raise InternalError(f"{operation.name} of {types[0]} cannot be {dtype}")
             types = (TensorType(types[0].shape, dtype), *types[1:])
+        check_numbers(operation, operands, types)
         results = tuple(self._value(one) for one in types)
         node = Node(operation, tuple(operands), results)
         self.nodes.append(node)
@@ -318,6 +320,21 @@ def result_types(operation: Operation, operands: Sequence[Operand]) -> tuple[Ten
     given = tuple(one.type if isinstance(one, Value) else tensors[0].type for one in operands)
     operation.check(given)
     return operation.types(*given)
+
+
+def check_numbers(
+    operation: Operation, operands: Sequence[Operand], results: Sequence[TensorType]
+) -> None:
+    """A number beside integers that gives integers is finite.
+
+    Raises:
+        InternalError: it is an infinity or NaN, of which no integer comes.
+    """
+    if results and results[0].dtype not in INTEGERS:
+        return
+    for one in operands:
+        if not isinstance(one, Value) and not isfinite(one):
+            raise InternalError(f"{operation.name} beside {one} gives {results[0]}")
 
 
 def reference_of(node: Node, operands: Sequence[Any]) -> tuple[Array, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from trnsim.errors import EmulatorError, InternalError
-from trnsim.graph.graph import Graph, Node, Value, result_types
+from trnsim.graph.graph import Graph, Node, Value, check_numbers, result_types
 
 
 def verify(graph: Graph) -> None:
@@ -50,6 +50,7 @@ def _check_types(node: Node) -> None:
     except EmulatorError as error:
         _refuse(node, error.reason)
     found = tuple(value.type for value in node.results)
+    check_numbers(node.operation, node.operands, found)
     shapes = [one.shape for one in found] == [one.shape for one in wanted]
     dtypes = [one.dtype for one in found] == [one.dtype for one in wanted]
     if not shapes or not (dtypes or node.operation.names_dtype):

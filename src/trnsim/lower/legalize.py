@@ -10,11 +10,11 @@ from typing import Final
 
 from trnsim.errors import InternalError
 from trnsim.graph import Graph, Node, Value, verify
-from trnsim.graph.decompositions.build import Build
-from trnsim.lower.legal import indexing, random_bits, reductions, sorting, windows
+from trnsim.graph.decompositions.build import Build, Operand
+from trnsim.lower.legal import comparison, indexing, random_bits, reductions, sorting, windows
 from trnsim.lower.rules import LEGAL
 
-_RULES: Final = (indexing, random_bits, reductions, sorting, windows)
+_RULES: Final = (comparison, indexing, random_bits, reductions, sorting, windows)
 """Importing them fills the table of legal forms."""
 
 
@@ -42,8 +42,7 @@ def _is_replaced(node: Node) -> bool:
 
 
 def _copied(b: Build, node: Node, known: dict[int, Value]) -> tuple[Value, ...]:
-    operands = [known[o.number] if isinstance(o, Value) else o for o in node.operands]
-    return b.graph.apply_to_all(node.operation, operands, node.result.dtype)
+    return b.graph.apply_to_all(node.operation, _operands(node, known), node.result.dtype)
 
 
 def _replaced(b: Build, node: Node, known: dict[int, Value]) -> tuple[Value, ...]:
@@ -52,9 +51,14 @@ def _replaced(b: Build, node: Node, known: dict[int, Value]) -> tuple[Value, ...
     if not any(one.elements for one in b.results):
         return tuple(b.filled(0.0, one) for one in b.results)
     form = LEGAL[type(node.operation)]
-    found = form.build(b, node.operation, *(known[value.number] for value in node.values))
+    found = form.build(b, node.operation, *_operands(node, known))
     results = found if isinstance(found, tuple) else (found,)
     if [value.type for value in results] != b.results:
         types = ", ".join(str(value.type) for value in results)
         raise InternalError(f"the legal form of {node.name} gives {types}")
     return results
+
+
+def _operands(node: Node, known: dict[int, Value]) -> list[Operand]:
+    """The operands in the graph that is being built; numbers as they are."""
+    return [known[o.number] if isinstance(o, Value) else o for o in node.operands]

@@ -2,8 +2,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.graph import TensorType
 from trnsim.graph.decompositions.build import (
     Build,
+    number_in,
 )
 from trnsim.lower.fusion import groups
 from trnsim.lower.lowering import evaluate
@@ -81,3 +83,24 @@ def test_a_prime_number_of_elements_is_full_rows_and_the_rest():
     b.graph.outputs = [b.reduce("add", spec_of(torch.zeros(104729)).enter(b), (0,))]
     starts = [node.result.shape for node in b.graph.nodes if node.name == "slice"]
     assert starts == [(104729 - 104729 % 2048,), (104729 % 2048,)]
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "kept"),
+    [
+        *((-1, "uint8", 255), (300, "int8", 44), (128, "int8", -128), (-40000, "int16", 25536)),
+        *((2.9, "int8", 2), (-2.9, "int32", -2), (2**31, "int32", 2**31 - 1), (3e9, "uint32", 3e9)),
+        *((-(2**63), "int32", -(2**31)), (-1, "uint32", 0), (2, "bool", 1), (0.0, "bool", 0)),
+        *((float("inf"), "bool", 1), (2.9, "bfloat16", 2.9), (True, "float32", 1)),
+    ],
+)
+def test_a_number_is_one_of_the_type(number, dtype, kept):
+    found = number_in(number, dtype)
+    assert (type(found), found) == (float, kept)
+
+
+def test_what_is_filled_holds_numbers_of_its_type():
+    b = Build()
+    wanted = TensorType((3,), "uint8"), TensorType((2,), "bool")
+    b.graph.outputs = [b.filled(-1, wanted[0]), b.filled(-0.5, wanted[1])]
+    assert [array.tolist() for array in evaluate(b.graph, [])] == [[255] * 3, [True] * 2]

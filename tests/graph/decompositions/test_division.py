@@ -86,3 +86,20 @@ def test_quotients_and_remainders_of_integers_are_exact(same, divisor):
     same(lambda x: torch.div(x, divisor, rounding_mode="trunc"), INTEGERS)
     same(lambda x: x % divisor, INTEGERS)
     same(lambda x: torch.fmod(x, divisor), INTEGERS)
+
+
+@pytest.mark.parametrize("number", [2.5, -0.5, INF, -INF, NAN, 3e9, 2.0**24])
+def test_whole_quotients_of_integers_by_a_float(same, number):
+    small = torch.tensor([0, 1, 5, -7, 100, 2**24], dtype=torch.int32)
+    for x in (small, small.long(), small.to(torch.int8)):
+        same(lambda x: x // number, x)
+        same(lambda x: torch.div(x, number, rounding_mode="trunc"), x)
+
+
+@pytest.mark.parametrize("number", [2, 0.5, -3.0])
+def test_truth_values_are_divided_as_0_and_1(agree, number):
+    x = torch.tensor([[False, True, True]])
+    for function in (torch.true_divide, torch.remainder, torch.fmod, torch.floor_divide):
+        agree(function, x, number)
+    agree(torch.pow, x, abs(number))
+    agree(lambda x: number**x, x)

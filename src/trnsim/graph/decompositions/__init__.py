@@ -10,6 +10,7 @@ from __future__ import annotations
 from trnsim.graph.decompositions import (
     activations,
     attention,
+    comparisons,
     convolution,
     distances,
     division,
@@ -37,6 +38,7 @@ __all__ = ["DECOMPOSITIONS", "Build", "Decomposition", "Unlowered"]
 
 DECOMPOSITIONS: dict[str, Decomposition] = {
     **elementwise.DECOMPOSITIONS,
+    **comparisons.DECOMPOSITIONS,
     **division.DECOMPOSITIONS,
     **special_functions.DECOMPOSITIONS,
     **activations.DECOMPOSITIONS,

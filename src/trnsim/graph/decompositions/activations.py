@@ -6,8 +6,8 @@ import math
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions.build import Build, Decomposition
-from trnsim.graph.decompositions.elementwise import clamp
+from trnsim.graph.decompositions.build import Build, Decomposition, number_in
+from trnsim.graph.decompositions.comparisons import clamp
 
 
 def hardtanh(b: Build, x: Value, smallest: float = -1.0, largest: float = 1.0) -> Value:
@@ -147,7 +147,9 @@ def hardswish_backward(b: Build, grad: Value, x: Value) -> Value:
 
 def threshold(b: Build, x: Value, bound: float, number: float) -> Value:
     """A number up to a bound, above it x, which NaN is too."""
-    return b.result(_where(b, x, "LE", bound, float(number), x))
+    least, put = number_in(bound, x.dtype), number_in(number, x.dtype)
+    is_least = b.ew("compare", x, least, direction="LE")
+    return b.result(b.ew("select", is_least, put, x, dtype=x.dtype))
 
 
 def hardshrink(b: Build, x: Value, bound: float = 0.5) -> Value:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from math import prod
-from typing import Any, Final
+from math import isfinite, prod
+from typing import Any, Final, overload
 
 import numpy as np
 
 from trnsim.errors import NotModelled
 from trnsim.graph import OPERATIONS, Graph, TensorType, Value
 from trnsim.graph.ops.elementwise import Elementwise
-from trnsim.graph.types import BOOL
+from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
 
 Operand = Value | float
 Decomposition = Callable[..., Any]
@@ -82,7 +82,7 @@ class Build:
 
     def filled(self, number: float, wanted: TensorType) -> Value:
         """A tensor of one number."""
-        return self.graph.constant(float(number), wanted)
+        return self.graph.constant(number_in(number, wanted.dtype), wanted)
 
     def reduce(self, op: str, value: Value, dims: Sequence[int], *, is_kept: bool = False) -> Value:
         """A reduction over any dimensions: the last ones first, in float32 between them."""
@@ -160,6 +160,28 @@ class Build:
         return source if permutation == tuple(order) else value
 
 
+@overload
+def number_in(operand: Value, dtype: str) -> Value: ...
+@overload
+def number_in(operand: float, dtype: str) -> float: ...
+def number_in(operand: Operand, dtype: str) -> Operand:
+    """A number of Python as PyTorch puts it in a tensor: shorter integers keep its low bytes.
+
+    A 32-bit integer may stand for one of 64 bits: it is the nearest one that the type has.
+    """
+    if isinstance(operand, Value):
+        return operand
+    if dtype == BOOL:
+        return float(bool(operand))
+    if dtype not in INTEGERS or not isfinite(operand):
+        return float(operand)
+    limits, whole = np.iinfo(dtype), int(operand)
+    if ITEM_BYTES[dtype] == _WORD_BYTES:
+        return float(min(max(whole, int(limits.min)), int(limits.max)))
+    return float((whole - int(limits.min)) % 2**limits.bits + int(limits.min))
+
+
+_WORD_BYTES: Final = 4
 _ROW: Final = 2048
 _FEW: Final = 16
 """Slices of a tensor that one fused kernel adds up."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Operand
-from trnsim.graph.decompositions.elementwise import LARGEST, as_number, binary
+from trnsim.graph.decompositions.elementwise import LARGEST, as_number, binary, counted
 from trnsim.graph.types import INTEGERS
 
 
@@ -18,7 +18,7 @@ def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -
     of the whole number that the quotient is. As on the host, "trunc" is of the quotient in float32,
     "floor" is exact.
     """
-    x, y = as_number(x), as_number(y)
+    x, y = counted(b, as_number(x), as_number(y))
     if rounding_mode and b.results[0].dtype in INTEGERS:
         return _divided_integers(b, x, y, rounding_mode)
     quotient = b.ew("divide", x, y, dtype="float32")

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import ml_dtypes
 
-from trnsim.graph import Value
+from trnsim.graph import OPERATIONS, Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Operand
 from trnsim.graph.ops.rounding import BitcastConvert
-from trnsim.graph.types import BOOL
+from trnsim.graph.types import BOOL, ELEMENT_TYPES
 
 _UNARY: Final = {
     "abs": "abs",
@@ -41,11 +41,8 @@ _UNARY: Final = {
 }
 _BINARY: Final = {
     "mul": "multiply",
-    "maximum": "maximum",
-    "minimum": "minimum",
     "pow": "power",
 }
-_COMPARISONS: Final = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 
 
 def _unary(name: str) -> Decomposition:
@@ -64,7 +61,10 @@ def binary(name: str) -> Decomposition:
     """An operation of two operands, either of which may be a number."""
 
     def build(b: Build, x: Operand, y: Operand, **_: Any) -> Value:
-        return b.result(b.ew(name, as_number(x), as_number(y), dtype=b.results[0].dtype))
+        sides = (as_number(x), as_number(y))
+        if BOOL not in (OPERATIONS[name].legal or (ELEMENT_TYPES,))[0]:
+            sides = counted(b, *sides)
+        return b.result(b.ew(name, *sides, dtype=b.results[0].dtype))
 
     return build
 
@@ -74,11 +74,15 @@ def as_number(operand: Operand) -> Operand:
     return operand if isinstance(operand, Value) else float(operand)
 
 
-def _comparison(direction: str) -> Decomposition:
-    def build(b: Build, x: Operand, y: Operand) -> Value:
-        return b.ew("compare", as_number(x), as_number(y), dtype="bool", direction=direction)
+def counted(b: Build, x: Operand, y: Operand) -> tuple[Operand, Operand]:
+    """Two operands, truth values as 0 and 1 in the dtype of the result."""
 
-    return build
+    def numeric(one: Operand) -> Operand:
+        if not isinstance(one, Value) or one.dtype != BOOL:
+            return one
+        return b.convert(one, b.results[0].dtype)
+
+    return numeric(x), numeric(y)
 
 
 def add(b: Build, x: Value, y: Operand, *, alpha: float = 1) -> Value:
@@ -115,32 +119,6 @@ def _ignoring_nan(name: str) -> Decomposition:
         return b.result(found)
 
     return build
-
-
-def where(b: Build, condition: Value, x: Operand, y: Operand) -> Value:
-    """X where the condition holds, else y."""
-    return b.result(b.ew("select", condition, as_number(x), as_number(y), dtype=b.results[0].dtype))
-
-
-def masked_fill(b: Build, x: Value, mask: Value, number: Operand) -> Value:
-    """A number where the mask holds."""
-    return b.result(b.ew("select", mask, as_number(number), x, dtype=x.dtype))
-
-
-def clamp(
-    b: Build, x: Value, smallest: Operand | None = None, largest: Operand | None = None, **kw: Any
-) -> Value:
-    """X within bounds."""
-    smallest, largest = kw.get("min", smallest), kw.get("max", largest)
-    for name, bound in (("maximum", smallest), ("minimum", largest)):
-        if bound is not None:
-            x = b.ew(name, x, as_number(bound))
-    return b.result(x)
-
-
-def clamp_max(b: Build, x: Value, largest: Operand) -> Value:
-    """The smaller of x and a bound."""
-    return clamp(b, x, None, largest)
 
 
 def to_copy(b: Build, x: Value, **_: Any) -> Value:
@@ -298,9 +276,11 @@ def nan_to_num(
     neginf: float | None = None,
 ) -> Value:
     """Finite numbers in the place of NaN and infinities."""
+    if not x.type.is_floating:
+        return b.result(x)
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     found = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
-    largest = _largest(x) if x.type.is_floating else LARGEST
+    largest = _largest(x)
     for direction, bound, number in (("GT", LARGEST, posinf), ("LT", -LARGEST, neginf)):
         is_beyond = b.ew("compare", x, bound, dtype="bool", direction=direction)
         put = math.copysign(largest, bound) if number is None else float(number)
@@ -413,7 +393,6 @@ def erfc(b: Build, x: Value) -> Value:
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     **{name: _unary(operation) for name, operation in _UNARY.items()},
     **{name: binary(operation) for name, operation in _BINARY.items()},
-    **{name: _comparison(direction) for name, direction in _COMPARISONS.items()},
     **{f"bitwise_{name}": _bitwise(name) for name in ("and", "or", "xor")},
     **{f"__{name}__": _bitwise(name) for name in ("and", "or", "xor")},
     "atan2": atan2,
@@ -438,11 +417,6 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "rsub": rsub,
     "fmax": _ignoring_nan("maximum"),
     "fmin": _ignoring_nan("minimum"),
-    "where": where,
-    "masked_fill": masked_fill,
-    "clamp": clamp,
-    "clamp_min": clamp,
-    "clamp_max": clamp_max,
     "_to_copy": to_copy,
     "lerp": lerp,
     "addcmul": addcmul,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.decompositions import division, elementwise, reductions
+from trnsim.graph.decompositions import comparisons, division, elementwise, reductions
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
 
 Many = Sequence[Value]
@@ -203,7 +203,7 @@ def adagrad(
 _EACH: Final = """abs add sub mul div neg exp log sqrt rsqrt reciprocal sigmoid tanh sign maximum
 minimum clamp_min clamp_max pow lerp addcmul addcdiv floor ceil expm1 log1p erf sin cos tan"""
 
-_OF_ONE: Final = elementwise.DECOMPOSITIONS | division.DECOMPOSITIONS
+_OF_ONE: Final = elementwise.DECOMPOSITIONS | comparisons.DECOMPOSITIONS | division.DECOMPOSITIONS
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     **{f"_foreach_{name}": _for_each(_OF_ONE[name]) for name in _EACH.split()},

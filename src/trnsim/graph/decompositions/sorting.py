@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Operand, Unlowered
+from trnsim.graph.decompositions.comparisons import compare
 from trnsim.graph.decompositions.indexing import along_rows, moved
 
 
@@ -105,7 +106,7 @@ def isin(
     del assume_unique
     if not isinstance(among, Value):
         direction = "NE" if invert else "EQ"
-        return b.ew("compare", x, float(among), dtype="bool", direction=direction)
+        return compare(b, x, among, direction)
     rank, count = len(x.shape), among.type.elements
     held = b.graph.reshape(among, (count,))
     wide = b.graph.broadcast_in_dim(x, (*x.shape, count), range(rank))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import isfinite, prod
 from typing import Final
 
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
-from trnsim.graph.types import BOOL, ELEMENT_TYPES, Array, Shape, TensorType
+from trnsim.graph.types import BOOL, ELEMENT_TYPES, INTEGERS, Array, Shape, TensorType
 
 
 class Leaf(Operation, kind=Kind.LEAF, abstract=True):
@@ -34,6 +34,12 @@ class Constant(Leaf):
     """A tensor of one number."""
 
     number: float = 0.0
+
+    def check(self, given: tuple[TensorType, ...]) -> None:
+        """An integer type has no infinity and no NaN."""
+        super().check(given)
+        if self.dtype in INTEGERS and not isfinite(self.number):
+            self.refuse(f"of {self.number} as {self.dtype}; legal: what is an integer")
 
     def reference(self) -> Array:
         """The number everywhere."""

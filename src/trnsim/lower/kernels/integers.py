@@ -7,6 +7,7 @@ low bytes kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -37,8 +38,12 @@ def is_exact(node: Node) -> bool:
 
 
 def _compares_large(node: Node) -> bool:
-    """Whether float32 could take different integers for equal ones."""
-    small = [one for one in node.operands if isinstance(one, int | float) and abs(one) < _EXACT]
+    """Whether float32 could take different integers for equal ones.
+
+    It does not beside a small number, nor beside an infinity or NaN.
+    """
+    numbers = [one for one in node.operands if isinstance(one, int | float)]
+    small = [one for one in numbers if abs(one) < _EXACT or not math.isfinite(one)]
     large = [value for value in node.values if ITEM_BYTES[value.dtype] == _WHOLE_BYTES]
     return bool(large) and not small
 

@@ -1,0 +1,98 @@
+"""Comparisons, choices and bounds, also beside numbers that an integer type lacks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions.build import Build, Decomposition, Operand, number_in
+from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
+
+_DIRECTIONS: Final = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
+_SHORT: Final = tuple(dtype for dtype in INTEGERS if ITEM_BYTES[dtype] < ITEM_BYTES["int32"])
+_EXACT: Final = 2**24
+"""Up to here float32 has every integer."""
+
+
+def compare(b: Build, x: Operand, y: Operand, direction: str) -> Value:
+    """Whether ``x <direction> y``, of the numbers that PyTorch compares.
+
+    Integers beside a float are compared in float32. An integer of Python is taken modulo the size
+    of the shorter integers beside it; 32 bits may stand for PyTorch's 64, and are compared with the
+    number itself.
+    """
+    sides = _comparable(b, x, y), _comparable(b, y, x)
+    return b.ew("compare", *sides, dtype=BOOL, direction=direction)
+
+
+def _comparable(b: Build, side: Operand, other: Operand) -> Operand:
+    """One side of a comparison, beside the other."""
+    if isinstance(side, Value):
+        is_rounded = isinstance(other, float) and abs(_float32(other)) >= _EXACT
+        return b.convert(side, "float32") if is_rounded and side.dtype in INTEGERS else side
+    dtype = other.dtype if isinstance(other, Value) else ""
+    if isinstance(side, float):
+        return _float32(side) if dtype in (*INTEGERS, BOOL) else side
+    return number_in(side, dtype) if dtype in _SHORT else float(side)
+
+
+def _float32(number: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
+
+
+def _comparison(direction: str) -> Decomposition:
+    def build(b: Build, x: Operand, y: Operand) -> Value:
+        return compare(b, x, y, direction)
+
+    return build
+
+
+def _extreme(name: str) -> Decomposition:
+    def build(b: Build, x: Operand, y: Operand) -> Value:
+        dtype = b.results[0].dtype
+        return b.result(b.ew(name, number_in(x, dtype), number_in(y, dtype), dtype=dtype))
+
+    return build
+
+
+def where(b: Build, condition: Value, x: Operand, y: Operand) -> Value:
+    """X where the condition holds, else y."""
+    dtype = b.results[0].dtype
+    sides = number_in(x, dtype), number_in(y, dtype)
+    return b.result(b.ew("select", condition, *sides, dtype=dtype))
+
+
+def masked_fill(b: Build, x: Value, mask: Value, number: Operand) -> Value:
+    """A number where the mask holds."""
+    return b.result(b.ew("select", mask, number_in(number, x.dtype), x, dtype=x.dtype))
+
+
+def clamp(
+    b: Build, x: Value, smallest: Operand | None = None, largest: Operand | None = None, **kw: Any
+) -> Value:
+    """X within bounds, in the dtype of the result: a float as a bound makes integers float32."""
+    smallest, largest = kw.get("min", smallest), kw.get("max", largest)
+    dtype = b.results[0].dtype
+    for name, bound in (("maximum", smallest), ("minimum", largest)):
+        if bound is not None:
+            x = b.ew(name, x, number_in(bound, dtype), dtype=dtype)
+    return b.result(x)
+
+
+def clamp_max(b: Build, x: Value, largest: Operand) -> Value:
+    """The smaller of x and a bound."""
+    return clamp(b, x, None, largest)
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    **{name: _comparison(direction) for name, direction in _DIRECTIONS.items()},
+    **{name: _extreme(name) for name in ("maximum", "minimum")},
+    "where": where,
+    "masked_fill": masked_fill,
+    "clamp": clamp,
+    "clamp_min": clamp,
+    "clamp_max": clamp_max,
+}

@@ -1,0 +1,57 @@
+"""A comparison of integers with a number, by a number that their type has, or by an infinity.
+
+Instructions compare integers with integers, or round both sides to float32. An integer is below
+2.5 where it is below 3, and every integer of 8 bits is below 300.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from trnsim.graph import Node, Value
+from trnsim.graph.decompositions.build import Build, Operand
+from trnsim.graph.ops.comparison import Compare
+from trnsim.graph.types import BOOL, INTEGERS
+from trnsim.lower.rules import legal
+
+
+def _has_kernel(node: Node) -> bool:
+    """Whether numbers beside integers are some of them, or decide for all."""
+    dtype = node.values[0].dtype
+    numbers = [one for one in node.operands if not isinstance(one, Value)]
+    is_whole = dtype in INTEGERS or dtype == BOOL
+    return not is_whole or all(not math.isfinite(n) or _is_in(dtype, n) for n in numbers)
+
+
+@legal(Compare, unless=_has_kernel)
+def compare(b: Build, op: Compare, lhs: Operand, rhs: Operand) -> Value:
+    """The comparison that holds of the same integers."""
+    is_down = op.direction in ("LE", "GT")
+    dtype = lhs.dtype if isinstance(lhs, Value) else rhs.dtype if isinstance(rhs, Value) else ""
+    left = lhs if isinstance(lhs, Value) else _equal(op, dtype, lhs, is_down=not is_down)
+    right = rhs if isinstance(rhs, Value) else _equal(op, dtype, rhs, is_down=is_down)
+    return b.graph.apply(op, left, right, dtype=b.results[0].dtype)
+
+
+def _equal(op: Compare, dtype: str, number: float, *, is_down: bool) -> float:
+    """The number that has the same integers of a type below it, or none that equals it."""
+    if op.direction in ("EQ", "NE"):
+        return number if _is_in(dtype, number) else math.inf
+    whole = math.floor(number) if is_down else math.ceil(number)
+    low, high = _limits(dtype)
+    return math.copysign(math.inf, whole) if not low <= whole <= high else float(whole)
+
+
+def _is_in(dtype: str, number: float) -> bool:
+    low, high = _limits(dtype)
+    return low <= number <= high and number == int(number)
+
+
+def _limits(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest integer of a type."""
+    if dtype == BOOL:
+        return 0, 1
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
