@@ -75,6 +75,21 @@ def test_an_engines_next_instruction_ends_the_step_that_is_busy_until_then(conte
     assert steps.waiting_s[:-1].tolist() == pytest.approx([0, 0])
 
 
+def test_a_step_is_busy_while_a_queue_issues_what_the_next_one_waits_for(context):
+    """Loads that are moved faster than they are issued: the last one alone is waited for."""
+    for _ in range(5):
+        context.issue(
+            DmaCopy(tile(context, Memory.SBUF, 128, 64), tile(context, Memory.HBM, 128, 64))
+        )
+    (timeline,) = timelines([context.program])
+    cost = context.program.instruction(0).cost
+    assert cost.issue_s > 2 * cost.interval_s
+    steps = critical_steps(timeline)
+    assert steps.busy_s.tolist() == pytest.approx([cost.issue_s] * 4 + [cost.interval_s])
+    assert steps.waiting_s.tolist() == pytest.approx([0] * 4 + [cost.latency_s], abs=1e-15)
+    assert timeline.issuing_s() == pytest.approx(5 * cost.issue_s)
+
+
 def test_a_tensor_occupies_from_its_first_write_to_the_end_of_its_last_use(timeline):
     used = occupancy(timeline, Memory.SBUF)
     row = 512 * 2

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plain_scheduler import plain_schedules
-from random_programs import COMPILER, DMA, ISSUED, Launch, Work, launched
+from random_programs import COMPILER, DMA, ISSUED, Launch, Work, launched, program_of
 
 from trnsim import facts
 from trnsim.isa import Engine
+from trnsim.timing import timelines
 
 V, S, G = Engine.vector, Engine.scalar, Engine.gpsimd
 
@@ -74,6 +75,16 @@ def test_the_queue_that_has_issued_least_takes_the_next_transfer(core_v3):
         [0, first_s, *(turn * price.issue_s for turn in (1, 2, 3))]
     )
     assert list(placed.waited_for) == [-1, 0, 1, 2, 3]
+
+
+def test_issuing_is_what_the_busiest_queue_does(core_v3):
+    core, short, _ = transfer(core_v3, 2, 1, 3)
+    stream = [(work, (), ()) for work in (replace(short, issue=90), *[short] * 4)]
+    (timeline,) = timelines([program_of(core, stream)])
+    assert timeline.issuing_s() == 90 * core.dma_issue_s / 10
+    assert list(timeline.order.queues[0].values()) == [0, 1, 1, 1, 1]
+    none = [(Work(V, 1, 0), (), ())]
+    assert timelines([program_of(core, none)])[0].issuing_s() == 0
 
 
 def test_at_a_meeting_a_transfer_is_issued_when_all_have_come(core_v3):

@@ -27,6 +27,7 @@ class Columns:
         start_s: when each instruction started.
         busy_until_s: when its engine was free again.
         end_s: when its result could be read.
+        issued_s: when the queue of a transfer had issued it; 0 for other instructions.
         waited_for: the last instruction that it waited for, or -1.
         which: its number among the distinct instructions, `program.checked`.
         line_of: the number of its source line in `program.lines`, or -1.
@@ -35,6 +36,7 @@ class Columns:
     start_s: Seconds
     busy_until_s: Seconds
     end_s: Seconds
+    issued_s: Seconds
     waited_for: Integers
     which: Integers
     line_of: Integers
@@ -47,6 +49,7 @@ def columns(timeline: Timeline) -> Columns:
         np.array(schedule.start_s, np.float64),
         np.array(schedule.busy_until_s, np.float64),
         np.array(schedule.end_s, np.float64),
+        np.array(schedule.issued_s, np.float64),
         np.array(schedule.waited_for, np.int64),
         np.array(program.which, np.int64),
         np.array(program.line_of, np.int64),
@@ -59,7 +62,8 @@ class Steps:
 
     Attributes:
         index: the instructions on it, first to last.
-        busy_s: for each step, the time in which the instruction occupied its engine.
+        busy_s: for each step, the time in which the instruction occupied its engine, or its queue
+            if the next one waited for that.
         waiting_s: the rest of the step: latency and semaphore until the next one starts.
     """
 
@@ -77,6 +81,8 @@ def critical_steps(timeline: Timeline) -> Steps:
     begin_s = spans.start_s[index]
     step_s = np.diff(begin_s, append=spans.end_s[index[-1]])
     busy_s = np.minimum(spans.busy_until_s[index] - spans.start_s[index], step_s)
+    is_issue = np.append(begin_s[1:] == spans.issued_s[index[:-1]], False)
+    busy_s = np.where(is_issue, step_s, busy_s)
     return Steps(index, busy_s, step_s - busy_s)
 
 

@@ -53,6 +53,7 @@ class Schedule:
         busy_until_s: when its engine was free again.
         end_s: when its result could be read.
         waited_for: the last instruction that each one waited for, or -1.
+        issued_s: when the queue of each transfer had issued it; 0 for other instructions.
     """
 
     def __init__(self, program: Program, core: NeuronCore, order: Order, rank: int) -> None:
@@ -61,6 +62,7 @@ class Schedule:
         self.busy_until_s = array("d", [0.0]) * count
         self.end_s = array("d", [0.0]) * count
         self.waited_for = array("l", [WAITED_FOR_NOTHING]) * count
+        self.issued_s = array("d", [0.0]) * count
         self._program = program
         self._semaphore_s = float(core.engine_semaphore_s)
         self._stretch = order.stretches[rank]
@@ -121,7 +123,7 @@ class Schedule:
         self._engine[index] = engine
         self._last[engine] = index
         if engine is Engine.dma:
-            issued_s = self._issue_from_s + cost.issue_s
+            issued_s = self.issued_s[index] = self._issue_from_s + cost.issue_s
             self._issued[self._queue_of.get(index, 0)] = issued_s, index
         for port in cost.ports:
             self._port[port] = index

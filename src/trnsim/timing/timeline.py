@@ -121,6 +121,14 @@ class Timeline:
             busy[engine] = busy.get(engine, 0.0) + taken
         return busy
 
+    def issuing_s(self) -> float:
+        """The time in which the DMA queue that issued longest did so."""
+        program, queue_of = self.program, self.order.queues[self._rank]
+        issued: dict[int, float] = {}
+        for index, queue in queue_of.items():
+            issued[queue] = issued.get(queue, 0.0) + program.instruction(index).cost.issue_s
+        return max(issued.values(), default=0.0)
+
     def throttled(self, parts: int) -> list[tuple[float, float, float]]:
         """(start, duration, mean limit below 1) of each throttled period of the Tensor Engine.
 

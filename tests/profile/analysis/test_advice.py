@@ -210,3 +210,12 @@ def test_an_engine_that_is_busy_for_less_than_half_is_not_alone(kernel):
     timeline = kernel.timeline()
     assert 0 < timeline.busy_s()[Engine.vector] < 0.5 * timeline.device_time_s
     assert "one engine alone" not in {advice.rule for advice in advise(timeline)}
+
+
+def test_what_a_queue_issues_all_the_time_is_no_serial_chain(kernel):
+    """Independent transfers, faster moved than issued: there is nothing to have in flight."""
+    for _ in range(16):
+        kernel.load(128, 64)
+    timeline = kernel.timeline()
+    assert timeline.busy_s()[Engine.dma] < 0.5 * timeline.device_time_s < timeline.issuing_s()
+    assert "serial chain" not in {advice.rule for advice in advise(timeline)}

@@ -94,16 +94,22 @@ def engine(share):
 
 
 @pytest.mark.parametrize(
-    ("launch_s", "engines", "expected"),
+    ("launch_s", "engines", "issuing_s", "expected"),
     [
-        (2.0, (engine(0.9),), "launch"),
-        (0.1, (engine(0.9),), "Vector Engine"),
-        (0.1, (engine(0.4),), "latency"),
-        (0.0, (), "launch"),
+        (2.0, (engine(0.9),), 0.95, "launch"),
+        (0.1, (engine(0.9),), 0.8, "Vector Engine"),
+        (0.1, (engine(0.9),), 0.9, "Vector Engine"),
+        (0.1, (engine(0.8),), 0.9, "DMA issue"),
+        (0.1, (engine(0.4),), 0.6, "DMA issue"),
+        (0.1, (engine(0.4),), 0.5, "latency"),
+        (0.1, (engine(0.5),), 0.0, "latency"),
+        (0.0, (), 0.0, "launch"),
     ],
 )
-def test_bound_by_is_launch_latency_or_the_busiest_engine(launch_s, engines, expected):
-    assert bound_by(launch_s, 1.0, engines) == expected
+def test_bound_by_is_launch_latency_issue_or_the_busiest_engine(
+    launch_s, engines, issuing_s, expected
+):
+    assert bound_by(launch_s, 1.0, engines, issuing_s) == expected
 
 
 def test_bound_by_of_programs(new_kernel):

@@ -306,7 +306,7 @@ def _shared_with(examined: Examination, busiest: Engine, other: Engine) -> Repai
 def _serial_chain(examined: Examination, threshold_share: float) -> Repair | None:
     """Two tiles in flight: half of the time at best, but not less than the busiest engine's."""
     steps = critical_steps(examined.timeline)
-    busiest_s = max(examined.busy_s.values(), default=0.0)
+    busiest_s = max(examined.timeline.issuing_s(), *examined.busy_s.values(), 0.0)
     waiting_s = float(steps.waiting_s.sum())
     if not len(steps.index) or busiest_s > threshold_share * examined.device_time_s:
         return None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LAUNCH: Final = "launch"
 LATENCY: Final = "latency"
+ISSUE: Final = "DMA issue"
 _MOSTLY: Final = 0.5
 _ORDERS: Final = {
     "compiler": "compiler: an engine takes the first of its next instructions that is ready",
@@ -171,7 +172,7 @@ def summarize(timeline: Timeline) -> Summary:
         order=timeline.order.policy.name,
         launch_s=timeline.launch_s,
         device_time_s=device_s,
-        bound_by=bound_by(timeline.launch_s, device_s, engines),
+        bound_by=bound_by(timeline.launch_s, device_s, engines, timeline.issuing_s()),
         waiting_share=_share(float(steps.waiting_s.sum()), device_s),
         engines=engines,
         instructions=len(program),
@@ -187,17 +188,21 @@ def summarize(timeline: Timeline) -> Summary:
     )
 
 
-def bound_by(launch_s: float, device_time_s: float, engines: tuple[EngineUse, ...]) -> str:
-    """The bottleneck; `engines` are busiest first.
+def bound_by(
+    launch_s: float, device_time_s: float, engines: tuple[EngineUse, ...], issuing_s: float
+) -> str:
+    """The bottleneck; `engines` are busiest first, and `issuing_s` is a DMA queue's time of issue.
 
-    "launch" where the launch takes longer than the device; else "latency" where no engine is busy
-    for more than half of the device time, so that all wait for results most of the time; else the
-    label of the busiest engine.
+    "launch" where the launch takes longer than the device; else "latency" where no engine or queue
+    is busy for more than half of the device time, so that all wait for results most of the time;
+    else "DMA issue" where the queue is busier than any engine; else the label of the busiest one.
     """
     if launch_s > device_time_s or not engines:
         return LAUNCH
     busiest = engines[0]
-    return busiest.engine if busiest.active_share > _MOSTLY else LATENCY
+    if max(busiest.active_s, issuing_s) <= _MOSTLY * device_time_s:
+        return LATENCY
+    return ISSUE if issuing_s > busiest.active_s else busiest.engine
 
 
 def _engine_uses(timeline: Timeline, metrics: Values) -> tuple[EngineUse, ...]:
