@@ -69,6 +69,11 @@ class Case:
         return kernel_of(self.row)
 
     @property
+    def is_single(self):
+        """Whether it is of single instructions, not of a kernel."""
+        return is_single(self.row)
+
+    @property
     def published_s(self):
         """The published time."""
         return published_s(self.row)

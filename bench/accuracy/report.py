@@ -130,8 +130,8 @@ def choices(best, settings):
         "## What is chosen\n",
         (
             "Method: coordinate descent over these options from the first of each, which is "
-            "shipped; the best has the least mean over kernels of the mean "
-            "|log(estimate / published)|. All other constants are documented, measured or "
+            "shipped; the best has the least mean of |log(estimate / published)| over the rows of "
+            "kernels with short programs. All other constants are documented, measured or "
             "assumed: `docs/how-true.md`.\n"
         ),
         *options,

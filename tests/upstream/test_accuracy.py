@@ -163,7 +163,14 @@ class Table:
 
 def case(kernel, work, published_s):
     row = {"id": f"{kernel}-{work}"}
-    return SimpleNamespace(kernel=kernel, work=work, published_s=published_s, row=row)
+    return SimpleNamespace(
+        kernel=kernel,
+        work=work,
+        published_s=published_s,
+        row=row,
+        is_quick=True,
+        is_single=kernel == "instr",
+    )
 
 
 def switch(name, *numbers):
@@ -193,11 +200,20 @@ def test_a_fold_does_not_see_its_own_kernel():
     assert chosen["b"][1] == {"b-1.0": 1.0, "b-3.0": 3.0}
 
 
-def test_kernels_weigh_the_same_however_many_rows_they_have():
+def test_every_row_of_a_kernel_weighs_the_same():
     switches = (switch("rate", 1.0, 2.0), switch("launch", 0.0))
-    many = [case("many", 1.0, 1.9) for _ in range(9)]
+    many = [case("many", 1.0, 1.9) for _ in range(3)]
     few = [case("few", 1.0, 0.9), case("other", 1.0, 0.9)]
-    assert fit.choose([*many, *few], Table(), switches)["rate"].words == "1.0"
+    assert fit.choose([*many, *few], Table(), switches)["rate"].words == "2.0"
+    single = [case("instr", 1.0, 1.0) for _ in range(9)]
+    assert fit.choose([*many, *few, *single], Table(), switches)["rate"].words == "2.0"
+
+
+def test_rows_with_long_programs_judge_but_do_not_choose():
+    switches = (switch("rate", 1.0, 2.0), switch("launch", 0.0))
+    slow = case("slow", 1.0, 2.0)
+    slow.is_quick = False
+    assert fit.choose([case("a", 1.0, 1.0), slow, slow], Table(), switches)["rate"].words == "1.0"
 
 
 def result(family, published_s, unseen_s, bound_by="DMA"):
@@ -223,7 +239,12 @@ def test_the_page_says_first_what_to_expect_of_an_unseen_kernel():
     ]
     setting = {"launch": fit.Option("1e-06")}
     left = {"x": "refused: too large", "y": "refused: too large"}
-    text = report.page(results, [], left, setting, {"a": setting, "b": setting})
+    kernels = [one.case for one in results[:3]]
+    parts = [("as shipped", kernels, [0.1, -0.2, 0.0]), ("no launch", kernels, [-0.5, -0.5, -0.5])]
+    text = report.page(results, [], left, setting, {"a": setting, "b": setting}, parts)
+    assert "| without | median | P90 | a | b |" in text
+    assert "| as shipped | 10.0 | 18.0 | -5.0 | +0.0 |" in text
+    assert "| no launch | 50.0 | 50.0 | -50.0 | -50.0 |" in text
     assert "within 10 % of the published time, nine of ten within 18 %" in text
     assert "100 % of the published times lie in P10 to P90** (3 times of 2 kernels)" in text
     assert "half of them have a median error of at most 8 %." in text

@@ -233,7 +233,9 @@ NEURONCORE_V3: Final = replace(
     vector_clock_hz=documented(0.96e9, f"{_V3}: 0.96 GHz"),
     vector_port_engines=count(1, f"{_V3}: accesses in parallel"),
     activation_table_load_s=measured(1.29e-6, "nki-dma-intro-3.png: ACT_TABLE_LOAD, 1,290 ns"),
-    scalar_dependent_s=derived(248e-9, "nki-dma-intro-5.png: 405 ns an ACTIVATE of 128 elements"),
+    scalar_dependent_s=derived(
+        100e-9, f"{_FITTED}; as on v2. nki-dma-intro-5.png has 248 ns more for one ACTIVATE"
+    ),
     tensor_dependent_s=assumed(90e-9, "measured on Trn1, taken over"),
     scalar_clock_hz=documented(1.2e9, f"{_V3}: 1.2 GHz"),
     gpsimd_clock_hz=documented(1.2e9, f"{_V3}: 1.2 GHz"),
@@ -269,8 +271,8 @@ NEURONCORE_V3: Final = replace(
     dma_transpose_efficiency=documented(0.9, f"{_V3}: DMA transpose up to 90 % of copy"),
     dma_transpose_on_chip_efficiency=documented(0.5, f"{_V3}: SBUF2SBUF DMA transpose, 50 %"),
     logical_core_max=count(_PAIR, f"{_LOGICAL}: 1 or 2"),
-    launch_s=derived(25e-6, _FITTED, spread=0.4),
-    paired_launch_s=derived(29e-6, _FITTED, spread=0.35),
+    launch_s=derived(26e-6, _FITTED, spread=0.45),
+    paired_launch_s=derived(30e-6, _FITTED, spread=0.4),
 )
 
 NEURONCORE_V4: Final = replace(
@@ -284,7 +286,7 @@ NEURONCORE_V4: Final = replace(
     background_transpose_speedup=documented(2, f"{_V4}: Background Transpose, close to double"),
     vector_clock_hz=documented(1.2e9, f"{_V4}: 1.2 GHz"),
     activation_table_load_s=assumed(1.29e-6, "measured on Trn2, taken over"),
-    scalar_dependent_s=assumed(248e-9, "measured on Trn2, taken over"),
+    scalar_dependent_s=assumed(100e-9, "as on Trn2"),
     vector_8bit_copy_speedup=documented(4, f"{_V4}: 512 elements a cycle, BF16/FP16/FP8"),
     scalar_16bit_copy_speedup=documented(2, f"{_V4}: Scalar Engine, Performance mode, 2x"),
     vector_random_values_per_cycle=documented(4, f"{_V4}: XORWOW-based PRNG, 4 a lane a cycle"),
@@ -305,8 +307,8 @@ NEURONCORE_V4: Final = replace(
     dma_transpose_on_chip_efficiency=assumed(0.5, "given for v3, taken over"),
     dma_compute_efficiency=assumed(0.5, "given for generations before v4, taken over"),
     dma_read_add_write_efficiency=documented(1, f"{_V4}: SBUF Read-Add-Write, as a copy"),
-    launch_s=assumed(25e-6, "as on Trn2"),
-    paired_launch_s=assumed(29e-6, "as on Trn2"),
+    launch_s=assumed(26e-6, "as on Trn2"),
+    paired_launch_s=assumed(30e-6, "as on Trn2"),
     tensor_ramp_s=documented(3e-6, f"{_THROTTLING}: Trn2 and Trn3"),
 )
 
