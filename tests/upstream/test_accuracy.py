@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import trnsim
 from trnsim.profile.measures.schema import summary_names
+from trnsim.timing import policy_of
 
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "accuracy"))
 import builders
@@ -104,7 +105,7 @@ def test_a_recording_that_was_pickled_is_priced_as_the_run_was():
     launch = Launch(nkibench.silu, "trn1", arrays)
     found = pickle.loads(pickle.dumps(recording.record([launch])))  # noqa: S301
     row = next(row for row in ROWS if row["id"] == "nkibench-silu")
-    work_s = pricing.work_s(row, found, recording.core_of(found))
+    work_s = pricing.work_s(row, found, recording.core_of(found), policy_of("compiler"))
     assert work_s == launch.run().timeline.device_time_s
 
 
