@@ -250,3 +250,51 @@ def test_functions_near_zero_keep_their_digits():
         with numerics("exact"):
             found = function(x.to("neuron")).cpu()
         torch.testing.assert_close(found, function(x), rtol=2e-6, atol=0)
+
+
+_OF_REALS = [
+    "reciprocal",
+    "rsqrt",
+    "sqrt",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "erfc",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "asinh",
+    "acosh",
+    "atanh",
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.bool], ids=str)
+@pytest.mark.parametrize("name", _OF_REALS)
+def test_a_function_of_real_numbers_takes_integers_as_float32(agree, name, dtype):
+    x = torch.tensor([[1, 0, 1], [1, 1, 1]], dtype=dtype)
+    if name in ("reciprocal", "rsqrt", "log", "log2", "log10", "acosh"):
+        x = torch.ones(2, 3, dtype=dtype)
+    if name == "atanh":
+        x = torch.zeros(2, 3, dtype=dtype)
+    agree(getattr(torch, name), x)
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 130, 1, 3, 1, 2), (1, 5, 1, 2, 1, 3), (3, 1, 2, 1, 2, 1, 2, 1)]
+)
+def test_repeats_along_many_dimensions_in_turn(agree, shape):
+    whole = tuple(2 if length == 1 else length for length in shape)
+    agree(torch.add, torch.randn(shape), torch.randn(whole))

@@ -58,7 +58,15 @@ class Build:
         return self.graph.broadcast_in_dim(value, shape, range(missing, len(shape)))
 
     def ew(self, name: str, *operands: Operand, dtype: str = "", **attributes: Any) -> Value:
-        """An elementwise operation on operands of any shapes that broadcast."""
+        """An elementwise operation on operands of any shapes that broadcast.
+
+        Integers and truth values enter an operation on floating point alone as float32.
+        """
+        legal = OPERATIONS[name].legal
+        operands = tuple(
+            self._entered(one, legal[min(place, len(legal) - 1)] if legal else ())
+            for place, one in enumerate(operands)
+        )
         tensors = [operand for operand in operands if isinstance(operand, Value)]
         shape = self.widest(tensors)
         ready = [self.spread(o, shape) if isinstance(o, Value) else o for o in operands]
@@ -66,6 +74,12 @@ class Build:
         if not dtype and _gives_truth(name):
             kind = ""
         return self.graph.elementwise(name, *ready, dtype=kind, **attributes)
+
+    def _entered(self, operand: Operand, legal: tuple[str, ...]) -> Operand:
+        if not isinstance(operand, Value) or operand.type.is_floating:
+            return operand
+        is_refused = "float32" in legal and operand.dtype not in legal
+        return self.convert(operand, "float32") if is_refused else operand
 
     def total(self, terms: Sequence[Value], dtype: str = "") -> Value:
         """The sum of one or more values, one after the other."""

@@ -52,6 +52,15 @@ def _unary(name: str) -> Decomposition:
     return build
 
 
+def _of_reals(build: Decomposition) -> Decomposition:
+    """A function of real numbers, which integers and truth values enter as float32."""
+
+    def entered(b: Build, x: Value, *others: Any, **options: Any) -> Any:
+        return build(b, x if x.type.is_floating else b.convert(x, "float32"), *others, **options)
+
+    return entered
+
+
 def _floating(b: Build, x: Value) -> str:
     """The dtype of a function of `x`: that of the result, as integers become floating point."""
     return b.results[0].dtype if b.results else x.dtype
@@ -390,11 +399,32 @@ def erfc(b: Build, x: Value) -> Value:
     return b.result(b.ew("subtract", 1.0, b.ew("erf", x, dtype="float32")))
 
 
+_OF_REALS: Final[dict[str, Decomposition]] = {
+    "logit": logit,
+    "sinc": sinc,
+    "erfc": erfc,
+    "special_erfc": erfc,
+    "deg2rad": _scaled(math.pi / 180),
+    "rad2deg": _scaled(180 / math.pi),
+    "log2": _log_of_base(2),
+    "log10": _log_of_base(10),
+    "exp2": exp2,
+    "sinh": _hyperbolic(-1.0),
+    "cosh": _hyperbolic(1.0),
+    "atan": atan,
+    "asin": asin,
+    "acos": acos,
+    "atanh": atanh,
+    "asinh": _inverse_hyperbolic(1.0),
+    "acosh": _inverse_hyperbolic(-1.0),
+}
+
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     **{name: _unary(operation) for name, operation in _UNARY.items()},
     **{name: binary(operation) for name, operation in _BINARY.items()},
     **{f"bitwise_{name}": _bitwise(name) for name in ("and", "or", "xor")},
     **{f"__{name}__": _bitwise(name) for name in ("and", "or", "xor")},
+    **{name: _of_reals(build) for name, build in _OF_REALS.items()},
     "atan2": atan2,
     "nan_to_num": nan_to_num,
     "frac": frac,
@@ -405,12 +435,6 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "xlogy": xlogy,
     "logaddexp": logaddexp,
     "logaddexp2": logaddexp2,
-    "logit": logit,
-    "sinc": sinc,
-    "erfc": erfc,
-    "special_erfc": erfc,
-    "deg2rad": _scaled(math.pi / 180),
-    "rad2deg": _scaled(180 / math.pi),
     "positive": to_copy,
     "add": add,
     "sub": sub,
@@ -425,17 +449,6 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "isneginf": isneginf,
     "isposinf": isposinf,
     "isinf": isinf,
-    "log2": _log_of_base(2),
-    "log10": _log_of_base(10),
-    "exp2": exp2,
-    "sinh": _hyperbolic(-1.0),
-    "cosh": _hyperbolic(1.0),
-    "atan": atan,
-    "asin": asin,
-    "acos": acos,
-    "atanh": atanh,
-    "asinh": _inverse_hyperbolic(1.0),
-    "acosh": _inverse_hyperbolic(-1.0),
     "bitwise_not": bitwise_not,
     **{f"logical_{name}": _logical(name) for name in ("and", "or", "xor")},
     "logical_not": logical_not,

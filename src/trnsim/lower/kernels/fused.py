@@ -18,6 +18,7 @@ from trnsim.graph.operation import Operation
 from trnsim.graph.ops.leaves import Constant, Iota, Rng
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import INTEGERS
+from trnsim.isa import FREE_DIMENSIONS
 from trnsim.lower.fusion import Group
 from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.elementwise import apply
@@ -240,14 +241,16 @@ def _repeated_on_chip(tile: Tensor, lengths: list[int]) -> Tensor:
 
     A transfer that repeats moves element by element.
     """
-    rows, *given = tile.shape
-    if given != lengths:
+    repeated = [dim for dim, length in enumerate(lengths, 1) if tile.shape[dim] != length]
+    # Contiguous columns around one repeat are three dimensions; more repeats may be too many.
+    at_once = [repeated] if len(lengths) <= FREE_DIMENSIONS else [[dim] for dim in repeated]
+    for dims in filter(None, at_once):
         view = tile
-        for dim, (one, length) in enumerate(zip(given, lengths, strict=True), start=1):
-            view = view if one == length else view.broadcast(dim, length)
-        tile = new((rows, *lengths), tile.dtype)
+        for dim in dims:
+            view = view.broadcast(dim, lengths[dim - 1])
+        tile = new(view.shape, tile.dtype)
         nisa.tensor_copy(dst=tile, src=view)
-    return tile.reshape((rows, prod(lengths)))
+    return tile.reshape((tile.shape[0], prod(lengths)))
 
 
 def _constant(leaf: Constant, pattern: list[tuple[int, int]], offset: int) -> Tensor:
