@@ -156,7 +156,7 @@ POLICIES = [ISSUED, COMPILER, Policy("narrow", 2), Policy("wider", 4)]
 
 @st.composite
 def launches(draw, most=16, policies=POLICIES, engines=(*COMPUTE, DMA), among=LAUNCHED):
-    """A launch on cores `among` some, which meet in groups."""
+    """A launch on one of the (NeuronCore, number of cores) `among`; the cores meet in groups."""
     name, cores = draw(st.sampled_from(among))
     groups = st.lists(st.sampled_from(range(cores)), min_size=1, max_size=cores, unique=True)
     meetings = draw(st.lists(groups.map(tuple), max_size=4)) if cores > 1 else []
