@@ -91,7 +91,8 @@ def stream_of(program):
     ]
 
 
-amounts = st.sampled_from([0, 1, 1, 2, 3, 7])
+amounts = st.sampled_from([0, 1, 1, 2, 3, 7, 30])
+issues = st.sampled_from([0, 1, 3, 10, 40])
 tables = st.sampled_from(["", "exp", "gelu"])
 
 
@@ -114,7 +115,7 @@ def streams(draw, most=16, meetings=(), engines=(*COMPUTE, DMA)):
         ports = draw(st.sampled_from(PORTS)) if engine in COMPUTE[:3] and not group else ()
         work = Work(engine, draw(amounts), draw(amounts), ports, group)
         if engine is DMA:
-            work = replace(work, issue=draw(amounts))
+            work = replace(work, issue=draw(issues))
         elif engine is Engine.scalar:
             work = replace(work, table=draw(tables))
         own = [i for i in range(index) if stream[i][0].engine is engine is not DMA]
@@ -154,10 +155,11 @@ POLICIES = [ISSUED, COMPILER, Policy("narrow", 2), Policy("wider", 4)]
 
 
 @st.composite
-def launches(draw, most=16, policies=POLICIES):
-    """A launch on v2, or on one, two or three cores of v3, which meet in groups."""
-    name, cores = draw(st.sampled_from(LAUNCHED))
+def launches(draw, most=16, policies=POLICIES, engines=(*COMPUTE, DMA), among=LAUNCHED):
+    """A launch on one of the (NeuronCore, number of cores) `among`; the cores meet in groups."""
+    name, cores = draw(st.sampled_from(among))
     groups = st.lists(st.sampled_from(range(cores)), min_size=1, max_size=cores, unique=True)
     meetings = draw(st.lists(groups.map(tuple), max_size=4)) if cores > 1 else []
-    found = [draw(streams(most, [g for g in meetings if r in g])) for r in range(cores)]
+    own = [[group for group in meetings if rank in group] for rank in range(cores)]
+    found = [draw(streams(most, groups, engines)) for groups in own]
     return Launch(found, name, draw(st.sampled_from(policies)))

@@ -14,8 +14,13 @@ V, S, G, T = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor
 
 
 @settings(max_examples=300)
-@given(launches())
-def test_a_plain_scheduler_with_the_same_rules_gives_the_same_times(launch):
+@given(launches(), launches(engines=(V, S, DMA, DMA), among=[("v2", 1), ("v3", 2)]))
+def test_a_plain_scheduler_with_the_same_rules_gives_the_same_times(launch, of_transfers):
+    check_as_plain(launch)
+    check_as_plain(of_transfers)
+
+
+def check_as_plain(launch):
     plains = plain_schedules(launch.programs, launch.core, launch.policy)
     for found, plain in zip(launch.schedules(), plains, strict=True):
         # The utilization limit, which v2 lacks, is kept as a factor, which rounds.

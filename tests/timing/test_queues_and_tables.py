@@ -77,6 +77,23 @@ def test_the_queue_that_has_issued_least_takes_the_next_transfer(core_v3):
     assert list(placed.waited_for) == [-1, 0, 1, 2, 3]
 
 
+def test_a_queue_that_was_free_before_issues_nothing_in_the_past(core_v2):
+    """Three transfers become ready at once: the third one waits for one of two queues."""
+    move = Work(DMA, 1, 0, issue=90)
+    stream = [
+        (Work(V, 50, 0), [], []),
+        *[(move, [0], [])] * 3,
+        (Work(S, 100, 0), [], []),
+        (Work(V, 1, 0), [3], []),
+        (Work(V, 1, 0), [4], []),
+    ]
+    launch = Launch([stream], "v2", COMPILER)
+    (placed,) = launch.schedules()
+    (plain,) = plain_schedules(launch.programs, core_v2, COMPILER)
+    assert placed.start_s[6] == placed.end_s[4] + core_v2.engine_semaphore_s < placed.start_s[5]
+    assert list(placed.start_s) == plain.start_s
+
+
 def test_issuing_is_what_the_busiest_queue_does(core_v3):
     core, short, _ = transfer(core_v3, 2, 1, 3)
     stream = [(work, (), ()) for work in (replace(short, issue=90), *[short] * 4)]

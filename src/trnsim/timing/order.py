@@ -250,16 +250,17 @@ class _ListScheduler:
     def run(self) -> Order:
         """Start every instruction."""
         queues = [(rank, q) for rank, one in enumerate(self._cores) for q in one.queues.values()]
-        left = sum(len(one.program) for one in self._cores)
+        left, now_s = sum(len(one.program) for one in self._cores), 0.0
         while left:
             time_s, rank, queue = inf, 0, None
             for other_rank, other in queues:
-                next_s = other.next_s()
+                next_s = max(other.next_s(), now_s)  # an engine may have been free before
                 if next_s < time_s:
                     time_s, rank, queue = next_s, other_rank, other
             if queue is None:
                 raise InternalError(f"cores wait for others for ever: {self._waiting}")
             left -= self._start(rank, queue.take(time_s), time_s)
+            now_s = time_s
         cores = self._cores
         return Order(
             self._policy,
@@ -283,8 +284,6 @@ class _ListScheduler:
         self._waiting[rank], self._met[rank] = meeting, index
         group, missing = group_of(rank, self._waiting)
         if missing is not None:
-            queue = one.queues[one.engines[which]]
-            queue.free_s = max(queue.free_s, time_s)  # it works on, but not in the past
             return 0
         members = [(other, self._met.pop(other)) for other in group]
         starts_s = [self._cores[r].free_s(i) for r, i in members]
