@@ -116,8 +116,8 @@ def _slope(kernel, arguments, target="trn2", times=64, instructions=1):
 
 
 def _duration(kernel, opcode, arguments, target):
-    """The time of one instruction."""
-    launch = Launch(kernel, target, {**arguments, "times": 1})
+    """The time of the second of two instructions: the first may load a table."""
+    launch = Launch(kernel, target, {**arguments, "times": 2})
     return Measure((launch,), partial(_duration_s, opcode))
 
 
@@ -136,6 +136,7 @@ MEASURES = {
     "instr-dma-ex1-store": TRANSFER,
     "instr-dma-ex1-issue": Measure((), partial(_constant, "dma_start_s")),
     "instr-dma-ex1-sem": Measure((), partial(_constant, "dma_end_s")),
+    "instr-act-table-load": Measure((), partial(_constant, "activation_table_load_s")),
     "instr-act-128": _duration(activations, "activation", _column(128), "trn2"),
     "instr-act-1-ii": _slope(activations, _column(1), "trn1"),
     "instr-act-1-dur": _duration(activations, "activation", _column(1), "trn1"),

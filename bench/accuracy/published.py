@@ -34,7 +34,7 @@ TIMES = ("device_latency", "device_latency_p50", "device_latency_upper")
 
 LEFT_OUT = {
     "nki-samples": "published as an upper bound (a gate of a test), of NKI 0.1 kernels",
-    "instr": "not modelled: table loads, LoadStationary alone, packets of single engines",
+    "instr": "not modelled: LoadStationary alone, packets of single engines",
 }
 """Why rows of a kernel are not run, where nothing answers for them."""
 
