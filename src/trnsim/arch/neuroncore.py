@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -143,6 +144,7 @@ def together(cores: Sequence[NeuronCore]) -> NeuronCore:
     return replace(cores[0], **arrays)
 
 
+@cache
 def _factor(draw: int, name: str, spread: float) -> float:
     rng = np.random.default_rng([draw, zlib.crc32(name.encode())])
     return float(rng.lognormal(0.0, spread))
