@@ -11,7 +11,7 @@ from trnsim.dtypes import BFLOAT16
 from trnsim.facts import Evidence
 from trnsim.isa import DmaCopy, Engine, Memset, NcMatmul, TensorCopy
 from trnsim.memory import Memory
-from trnsim.timing import timeline
+from trnsim.timing import Placement, replay, timeline
 
 HBM, PSUM = Memory.HBM, Memory.PSUM
 
@@ -140,6 +140,25 @@ def test_a_long_program_is_drawn_fewer_times_and_five_at_least(
     work.timeline.interval()
     assert len(drawn) == draws
     assert len({core.launch_s for core in drawn}) == draws
+
+
+def test_several_sets_of_constants_give_the_times_of_replays(bench, core_v3):
+    timeline = matmul_kernel(bench())
+    draws = [core_v3, core_v3.sampled(1), core_v3.sampled(2)]
+    times_s = timeline.device_times_on_s(draws).tolist()
+    assert times_s[0] == timeline.device_time_s
+    each = [replay([timeline.program], core, timeline.order)[0].device_time_s for core in draws]
+    assert times_s == each
+
+
+def test_what_is_changed_is_timed_in_the_kept_order_and_anew(bench):
+    timeline = matmul_kernel(bench(), tiles=6)
+    program = timeline.program
+    own = [Placement(checked.engine, checked.cost) for checked in program.checked]
+    for time_s in (timeline.device_time_if_s, timeline.device_time_after_s):
+        assert time_s(lambda index: own[program.which[index]]) == timeline.device_time_s
+    assert timeline.undisturbed_anew_s == timeline.undisturbed_s == timeline.device_time_s
+    assert 0 < timeline.two_in_flight_s() <= timeline.device_time_s
 
 
 def test_the_facts_of_an_estimate_are_those_of_its_core(bench, core):

@@ -21,6 +21,7 @@ from trnsim.errors import InternalError
 from trnsim.isa import Engine
 from trnsim.isa.language.meeting import group_of
 from trnsim.timing.compiler_policy import DEFAULT, Policy
+from trnsim.timing.schedule import placements
 from trnsim.timing.throttle import UtilizationLimit
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from trnsim.isa import Instruction
     from trnsim.isa.language.meeting import Meeting
     from trnsim.program import Program
+    from trnsim.timing.schedule import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,22 @@ def choose(programs: Sequence[Program], core: NeuronCore, policy: Policy = DEFAU
         core: the NeuronCore whose constants are used.
         policy: how far an instruction may overtake others.
     """
-    return _ListScheduler(programs, core, policy).run()
+    tables = [placements(program, core) for program in programs]
+    return _ListScheduler(programs, tables, core, policy).run()
+
+
+def choose_alone(
+    program: Program, placements: Sequence[Placement], core: NeuronCore, policy: Policy
+) -> Order:
+    """The order for one core whose neighbours make it wait at no meeting.
+
+    Args:
+        program: its program.
+        placements: the placement of each distinct instruction.
+        core: the NeuronCore whose other constants are used.
+        policy: how far an instruction may overtake others.
+    """
+    return _ListScheduler([program], [placements], core, policy, meets=False).run()
 
 
 class _Queue:
@@ -112,12 +129,19 @@ class _Queue:
 class _Core:
     """One core's instructions while their order is chosen."""
 
-    def __init__(self, rank: int, program: Program, core: NeuronCore, policy: Policy) -> None:
+    def __init__(
+        self,
+        program: Program,
+        placements: Sequence[Placement],
+        meetings: Sequence[Meeting | None],
+        core: NeuronCore,
+        policy: Policy,
+    ) -> None:
         self.program = program
         self.semaphore_s = float(core.engine_semaphore_s)
-        self.engines = [checked.engine for checked in program.checked]
-        self.costs = [checked.instruction.price(core, checked.dims) for checked in program.checked]
-        self.meetings = [_with_others(rank, checked.instruction) for checked in program.checked]
+        self.engines = [engine for engine, _ in placements]
+        self.costs = [cost for _, cost in placements]
+        self.meetings = meetings
         self.limit = UtilizationLimit(core)
         count = len(program)
         self.stretch = array("d", [1.0]) * count
@@ -238,9 +262,26 @@ def _with_others(rank: int, instruction: Instruction) -> Meeting | None:
 class _ListScheduler:
     """Starts the instructions of all cores, earliest first."""
 
-    def __init__(self, programs: Sequence[Program], core: NeuronCore, policy: Policy) -> None:
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        tables: Sequence[Sequence[Placement]],
+        core: NeuronCore,
+        policy: Policy,
+        *,
+        meets: bool = True,
+    ) -> None:
         self._policy = policy
-        self._cores = [_Core(rank, p, core, policy) for rank, p in enumerate(programs)]
+        self._cores = [
+            _Core(
+                program,
+                table,
+                [_with_others(rank, c.instruction) if meets else None for c in program.checked],
+                core,
+                policy,
+            )
+            for rank, (program, table) in enumerate(zip(programs, tables, strict=True))
+        ]
         self._ranks = array("b")
         self._indices = array("l")
         self._together = array("b")

@@ -7,9 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from trnsim.facts import Evidence, Interval
 from trnsim.isa import Engine
+from trnsim.timing.changed import changed, halves_at_once
 from trnsim.timing.compiler_policy import DEFAULT, Policy
 from trnsim.timing.order import Order, choose
 from trnsim.timing.schedule import (
@@ -24,6 +26,7 @@ from trnsim.timing.schedule import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from trnsim.arch import NeuronCore
     from trnsim.errors import SourceLine
     from trnsim.facts import Fact
     from trnsim.program import Program
@@ -155,16 +158,28 @@ class Timeline:
         """
         samples = max(5, min(_SAMPLES, _MAX_SAMPLED_INSTRUCTIONS // max(len(self), 1)))
         cores = [self.program.core.sampled(draw) for draw in range(samples)]
-        device_s = device_times_s(self._programs, cores, self.order, self._rank)
+        device_s = self.device_times_on_s(cores)
         launches_s = np.array([float(core.launch_s) for core in cores])
         factors = np.array([float(core.unmodelled_factor) for core in cores])
         p10, p50, p90 = np.percentile(launches_s + device_s * factors, [10, 50, 90])
         return Interval(float(p10), float(p50), float(p90))
 
+    def device_times_on_s(self, cores: Sequence[NeuronCore]) -> npt.NDArray[np.float64]:
+        """The device time with the constants of each of `cores`, in the same order."""
+        return device_times_s(self._programs, cores, self.order, self._rank)
+
     def device_time_if_s(self, placement: Callable[[int], Placement]) -> float:
         """`undisturbed_s` with instruction i placed by `placement(i)`, in the same order."""
         program = self.program
         return alone(program, program.core, self.order, self._rank, placement).device_time_s
+
+    def device_time_after_s(self, placement: Callable[[int], Placement]) -> float:
+        """`undisturbed_s` with instruction i placed by `placement(i)`, in an order chosen anew."""
+        return changed(self.program, self.order.policy, placement).device_time_s
+
+    def two_in_flight_s(self) -> float:
+        """`undisturbed_s` if the program's second half ran beside its first, independent of it."""
+        return halves_at_once(self.program, self.order.policy).device_time_s
 
     @cached_property
     def undisturbed_s(self) -> float:
@@ -174,6 +189,14 @@ class Timeline:
             return self.device_time_s
         recorded = [Placement(checked.engine, checked.cost) for checked in program.checked]
         return self.device_time_if_s(lambda index: recorded[program.which[index]])
+
+    @cached_property
+    def undisturbed_anew_s(self) -> float:
+        """`undisturbed_s` in an order that is chosen for this core alone."""
+        if len(self._programs) == 1:
+            return self.device_time_s
+        recorded = [Placement(checked.engine, checked.cost) for checked in self.program.checked]
+        return self.device_time_after_s(lambda index: recorded[self.program.which[index]])
 
     def facts(self) -> dict[Evidence, list[tuple[str, Fact]]]:
         """The facts on which the estimate rests: those of the core, by kind."""

@@ -2,10 +2,11 @@ import pytest
 
 from trnsim.arch import NEURONCORE_V3
 from trnsim.dtypes import FLOAT32
-from trnsim.isa import DmaCopy, Engine
+from trnsim.isa import Cost, DmaCopy, Engine
 from trnsim.memory import Memory
 from trnsim.profile.analysis import what_if
 from trnsim.program import Checked
+from trnsim.timing import Placement
 
 
 def first(kernel, opcode) -> Checked:
@@ -18,14 +19,42 @@ def test_recorded_placements_give_the_recorded_time(timeline):
     assert again_s == timeline.device_time_s
 
 
-def test_a_part_of_merged_transfers_carries_a_part_of_the_fixed_cost(kernel):
+def test_merged_transfers_pay_the_fixed_cost_once(kernel):
     kernel.load(128, 64)
     checked = first(kernel, "dma_copy")
-    part = what_if.merged(checked.instruction, NEURONCORE_V3, 8, None)
-    assert part is not None
-    assert part.engine is Engine.dma
-    assert 8 * part.cost.latency_s == pytest.approx(checked.cost.latency_s, rel=0.1)
-    assert part.cost.interval_s <= checked.cost.interval_s
+    wide = what_if.merged(checked.instruction, NEURONCORE_V3, 8, None)
+    assert wide is not None
+    assert wide.engine is Engine.dma
+    assert wide.cost.issue_s == checked.cost.issue_s
+    assert wide.cost.latency_s == pytest.approx(checked.cost.latency_s, rel=0.1)
+    assert wide.cost.hbm_bytes == 8 * checked.cost.hbm_bytes
+
+
+@pytest.mark.parametrize(("first_bears", "bearers"), [(True, [3, 6, 9]), (False, [5, 8, 9])])
+def test_one_of_each_group_bears_the_cost_of_the_merged_instruction(first_bears, bearers):
+    merged = Placement(Engine.dma, Cost(3e-6, 2e-6, issue_s=6e-7))
+    found = what_if.in_groups([3, 4, 5, 6, 7, 8, 9], 3, merged, first=first_bears)
+    assert sorted(found) == [3, 4, 5, 6, 7, 8, 9]
+    assert [index for index, (_, cost) in found.items() if cost.issue_s] == bearers
+    assert sum(cost.interval_s for _, cost in found.values()) == pytest.approx(7e-6)
+    assert found[9].cost.interval_s == pytest.approx(1e-6)
+    waits_s = [found[index].cost.latency_s for index in (4, 7)]
+    assert waits_s == ([2e-6, 2e-6] if first_bears else [0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("growth", "columns"),
+    [(what_if.Growth(128, 1, 64, 8), 512), (what_if.Growth(128, 2, 64, 1), None)],
+)
+def test_tiles_of_the_named_shape_grow_and_no_more_than_is_legal(kernel, growth, columns):
+    kernel.copy(kernel.load(128, 64))
+    copy = first(kernel, "tensor_copy")
+    placement = what_if.grown(copy.instruction, NEURONCORE_V3, growth)
+    if columns is None:
+        assert placement is None, "a tile has 128 partitions at most"
+        return
+    kernel.copy(kernel.load(128, columns))
+    assert placement.cost == kernel.context.program.checked[-1].cost
 
 
 def test_merging_beyond_what_is_legal_gives_nothing(kernel):

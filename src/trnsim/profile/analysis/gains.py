@@ -10,18 +10,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.profile.analysis import what_if
+from trnsim.profile.analysis.faster import faster_gains_s
 from trnsim.profile.measures.lines import time_by_line
 from trnsim.timing import Placement
 
 if TYPE_CHECKING:
     from trnsim.errors import SourceLine
-    from trnsim.isa import Engine
     from trnsim.timing import Timeline
 
 _TRIED: Final = 8
 _TRIED_INSTRUCTIONS: Final = 200_000
 """Most placements in all trials together: long programs try fewer lines."""
-_FASTER: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +47,9 @@ def gains(timeline: Timeline) -> list[Gain]:
         return []
     tries = max(1, min(_TRIED, _TRIED_INSTRUCTIONS // len(timeline)))
     lines = [row.line for row in time_by_line(timeline) if row.line is not None and row.critical_s]
-    busy_s = timeline.busy_s()
-    engines = sorted(busy_s, key=lambda engine: -busy_s[engine])
     found = [_free(timeline, line) for line in lines[:tries]]
-    found += [_faster(timeline, engine) for engine in engines[:tries]]
+    for engine, gain_s in faster_gains_s(timeline).items():
+        found.append(Gain(f"{engine.label} twice as fast", None, gain_s))
     return sorted((g for g in found if g.gain_s > 0), key=lambda gain: -gain.gain_s)
 
 
@@ -72,19 +70,3 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
         lambda i: (free if line_of[i] == own else recorded)[which[i]]
     )
     return Gain(f"{line} for nothing", line, timeline.undisturbed_s - time_s)
-
-
-def _faster(timeline: Timeline, faster: Engine) -> Gain:
-    """The gain if an engine's intervals and issues were half as long, with the same latencies."""
-    program = timeline.program
-    placements = [
-        Placement(
-            engine,
-            replace(cost, interval_s=cost.interval_s / _FASTER, issue_s=cost.issue_s / _FASTER),
-        )
-        if engine is faster
-        else Placement(engine, cost)
-        for engine, cost in what_if.recorded(program)
-    ]
-    time_s = timeline.device_time_if_s(lambda i: placements[program.which[i]])
-    return Gain(f"{faster.label} twice as fast", None, timeline.undisturbed_s - time_s)

@@ -15,6 +15,7 @@ from trnsim.errors import BadInput
 from trnsim.facts import Evidence
 from trnsim.isa import Engine
 from trnsim.memory import Memory
+from trnsim.profile.analysis.faster import faster_gains_s
 from trnsim.profile.measures.metrics import Value, Values, measure
 from trnsim.profile.measures.traffic import Totals
 from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
@@ -69,7 +70,8 @@ class Summary:
         order: the policy that ordered the instructions: "compiler" or "issued".
         launch_s: fixed cost of starting a kernel.
         device_time_s: from the first instruction to the last result.
-        bound_by: the bottleneck, as the function `bound_by` gives it.
+        bound_by: the bottleneck: "launch" or "latency", as the function `bound_by` gives them, or
+            the engine that would shorten the kernel most if it were twice as fast.
         waiting_share: share of the critical path in which no engine on it worked.
         engines: the engines that worked, busiest first.
         instructions: number of instructions issued.
@@ -172,7 +174,7 @@ def summarize(timeline: Timeline) -> Summary:
         order=timeline.order.policy.name,
         launch_s=timeline.launch_s,
         device_time_s=device_s,
-        bound_by=bound_by(timeline.launch_s, device_s, engines, timeline.issuing_s()),
+        bound_by=_bottleneck(timeline, engines),
         waiting_share=_share(float(steps.waiting_s.sum()), device_s),
         engines=engines,
         instructions=len(program),
@@ -203,6 +205,16 @@ def bound_by(
     if max(busiest.active_s, issuing_s) <= _MOSTLY * device_time_s:
         return LATENCY
     return ISSUE if issuing_s > busiest.active_s else busiest.engine
+
+
+def _bottleneck(timeline: Timeline, engines: tuple[EngineUse, ...]) -> str:
+    """`bound_by`; of several busy engines, the one whose speed matters most."""
+    issuing_s = timeline.issuing_s()
+    found = bound_by(timeline.launch_s, timeline.device_time_s, engines, issuing_s)
+    if found in (LAUNCH, LATENCY, ISSUE) or len(engines) == 1:
+        return found
+    gains_s = {engine.label: gain_s for engine, gain_s in faster_gains_s(timeline).items()}
+    return max((use.engine for use in engines), key=gains_s.__getitem__)
 
 
 def _engine_uses(timeline: Timeline, metrics: Values) -> tuple[EngineUse, ...]:

@@ -7,7 +7,7 @@ instruction computes. Then the whole program is scheduled again with the new cos
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trnsim.dtypes import BFLOAT16, FLOAT32
 from trnsim.errors import IllegalInstruction
@@ -16,8 +16,36 @@ from trnsim.memory import AccessPattern, Memory, Storage, Tile
 from trnsim.timing import Placement
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trnsim.arch import NeuronCore
     from trnsim.program import Program
+
+
+class Growth(NamedTuple):
+    """By how much tiles of a shape grow.
+
+    Attributes:
+        rows: partitions of a tile that grows, or 0 for none.
+        taller: by how much these become more.
+        columns: length of the last axis of a tile that grows, or 0 for none.
+        wider: by how much it becomes longer.
+    """
+
+    rows: int = 0
+    taller: int = 1
+    columns: int = 0
+    wider: int = 1
+
+    @property
+    def is_none(self) -> bool:
+        """Whether every tile stays as it is."""
+        return self.taller == self.wider == 1
+
+    def concerns(self, shape: tuple[int, ...]) -> bool:
+        """Whether a tile of this shape grows."""
+        is_tall = self.taller > 1 and shape[0] == self.rows
+        return is_tall or (self.wider > 1 and len(shape) > 1 and shape[-1] == self.columns)
 
 
 def recorded(program: Program) -> list[Placement]:
@@ -38,11 +66,10 @@ def scaled(cost: Cost, share: float) -> Cost:
 def merged(
     instruction: Instruction, core: NeuronCore, factor: int, axis: str | None
 ) -> Placement | None:
-    """The placement of one of `factor` instructions merged into one; None where that is illegal.
+    """The placement of `factor` instructions merged into one; None where that is illegal.
 
     The merged instruction's contiguous tiles grow along the free axis; with `axis`, only tiles that
-    have it there. Each of the `factor` instructions carries an equal share of issue, interval
-    and latency.
+    have it there.
     """
     wider: dict[str, Any] = {}
     for name, operand in instruction.operands.items():
@@ -50,11 +77,44 @@ def merged(
         if isinstance(tile, Tile) and (axis is None or operand.axes[-1:] == (axis,)):
             if len(tile.shape) == 1 and tile.memory.is_on_chip:
                 return None
-            wider[name] = _widened(tile, factor)
-    placement = _priced(_with(instruction, wider), core)
-    if placement is None:
-        return None
-    return Placement(placement.engine, scaled(placement.cost, 1 / factor))
+            wider[name] = _enlarged(tile, 1, factor)
+    return _priced(_with(instruction, wider), core)
+
+
+def grown(instruction: Instruction, core: NeuronCore, growth: Growth) -> Placement | None:
+    """The placement of the instruction on grown tiles; None where that is illegal.
+
+    A tile in HBM grows with the one on chip.
+    """
+    changes: dict[str, Any] = {}
+    is_transfer = instruction.chosen_engine(core) is Engine.dma
+    for name in instruction.operands:
+        tile = getattr(instruction, name)
+        if isinstance(tile, Tile) and (is_transfer or growth.concerns(tile.shape)):
+            rows = growth.taller if is_transfer or tile.shape[0] == growth.rows else 1
+            columns = growth.wider if is_transfer or tile.shape[-1] == growth.columns else 1
+            changes[name] = _enlarged(tile, rows, columns)
+    return _priced(_with(instruction, changes), core)
+
+
+def in_groups(
+    indices: Sequence[int], factor: int, merged: Placement, *, first: bool
+) -> dict[int, Placement]:
+    """Placements of instructions of which each `factor` in turn become `merged`.
+
+    The `first` of a group bears its cost, and the results of the others come when its own do: of a
+    load. Or else the last one does, after which a product, an eviction or a store is done.
+    """
+    engine, cost = merged
+    others = Placement(
+        engine, replace(scaled(cost, 0.0), latency_s=cost.latency_s if first else 0.0)
+    )
+    found: dict[int, Placement] = {}
+    for start in range(0, len(indices), factor):
+        group = indices[start : start + factor]
+        found |= dict.fromkeys(group, others)
+        found[group[0 if first else -1]] = Placement(engine, scaled(cost, len(group) / factor))
+    return found
 
 
 def narrowed(instruction: Instruction, core: NeuronCore) -> Placement | None:
@@ -96,9 +156,10 @@ def _priced(instruction: Instruction, core: NeuronCore) -> Placement | None:
     return Placement(instruction.chosen_engine(core), instruction.price(core, dims))
 
 
-def _widened(tile: Tile, factor: int) -> Tile:
+def _enlarged(tile: Tile, taller: int, wider: int) -> Tile:
     *outer, last = tile.shape
-    shape = (*outer, last * factor)
+    shape = (*outer, last * wider)
+    shape = (shape[0] * taller, *shape[1:])
     pattern = AccessPattern.dense(shape, tile.dtype.itemsize)
     nbytes = pattern.elements * tile.dtype.itemsize
     pitch_bytes = nbytes // shape[0] if tile.memory.is_on_chip else shape[-1] * tile.dtype.itemsize

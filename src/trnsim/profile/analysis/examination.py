@@ -1,0 +1,101 @@
+"""Examinations: a timeline with what the rules of advice ask of it, and the repairs they find."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trnsim.profile.analysis import what_if
+from trnsim.timing.occupancy import Columns, Integers, columns
+
+if TYPE_CHECKING:
+    from trnsim.errors import SourceLine
+    from trnsim.isa import Engine, Instruction
+    from trnsim.timing import Placement, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The effect of repairing a flaw in a program.
+
+    Attributes:
+        affected: the instructions that have the flaw.
+        device_time_s: estimated device time without it.
+        figures: values for the placeholders of the rule's texts.
+    """
+
+    affected: Integers
+    device_time_s: float
+    figures: dict[str, Any]
+
+
+class Examination:
+    """A timeline under examination, with quantities that several rules use."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.program = timeline.program
+        self.core = timeline.program.core
+        self.recorded = what_if.recorded(self.program)
+        self.device_time_s = timeline.undisturbed_anew_s
+
+    @cached_property
+    def spans(self) -> Columns:
+        """The timeline in columns."""
+        return columns(self.timeline)
+
+    @cached_property
+    def busy_s(self) -> dict[Engine, float]:
+        """Time for which each engine was busy."""
+        return self.timeline.busy_s()
+
+    @cached_property
+    def counts(self) -> Integers:
+        """Number of issues of each distinct instruction."""
+        return np.bincount(self.spans.which, minlength=len(self.program.checked))
+
+    @cached_property
+    def alike(self) -> list[list[int]]:
+        """The distinct instructions, those together that differ in the offsets of tiles alone."""
+        found: defaultdict[object, list[int]] = defaultdict(list)
+        for which, checked in enumerate(self.program.checked):
+            found[_shapes(checked.instruction)].append(which)
+        return list(found.values())
+
+    def issued(self, whiches: list[int]) -> Integers:
+        """Indices of the issued instructions whose distinct instruction is in `whiches`."""
+        return np.flatnonzero(np.isin(self.spans.which, whiches))
+
+    def time_after_s(
+        self, changed: dict[int, Placement], one_by_one: dict[int, Placement] | None = None
+    ) -> float:
+        """The device time with other placements, ordered anew.
+
+        Args:
+            changed: placements by distinct instruction.
+            one_by_one: placements by issued instruction, which come first.
+        """
+        placements = [changed.get(which, own) for which, own in enumerate(self.recorded)]
+        which_of, single = self.program.which, one_by_one or {}
+        return self.timeline.device_time_after_s(
+            lambda index: single.get(index) or placements[which_of[index]]
+        )
+
+    def costliest_line(self, indices: Integers) -> SourceLine | None:
+        """The line whose instructions among `indices` take longest, latency included."""
+        line_of = self.spans.line_of[indices]
+        taken_s = self.spans.end_s[indices] - self.spans.start_s[indices]
+        known = line_of >= 0
+        if not known.any():
+            return None
+        return self.program.lines[int(np.argmax(np.bincount(line_of[known], taken_s[known])))]
+
+
+def _shapes(instruction: Instruction) -> object:
+    """The opcode with shape, dtype and memory of each tile."""
+    tiles = ((tile.shape, tile.dtype, tile.memory) for _, tile in instruction.tiles())
+    return instruction.opcode, *tiles

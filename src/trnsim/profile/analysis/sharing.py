@@ -1,0 +1,122 @@
+"""Work shared between engines: which instructions of a busy one another would finish sooner.
+
+A dependent instruction on another engine waits for a semaphore as well, so chains of instructions
+are also tried as a whole. The better of the two is proposed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.isa import Engine
+from trnsim.profile.analysis import what_if
+from trnsim.profile.analysis.examination import Examination, Repair
+from trnsim.profile.units import percent_text
+
+if TYPE_CHECKING:
+    from trnsim.timing import Placement
+
+_HELPERS: Final = (Engine.vector, Engine.scalar, Engine.gpsimd)
+
+
+def one_engine_alone(examined: Examination, threshold_share: float) -> Repair | None:
+    """The best sharing of the busiest engine's work with one that is far less busy."""
+    if not examined.busy_s:
+        return None
+    busiest = max(examined.busy_s, key=examined.busy_s.__getitem__)
+    if examined.busy_s[busiest] < threshold_share * examined.device_time_s:
+        return None
+    repairs: list[Repair] = []
+    for other in _HELPERS:
+        if examined.busy_s.get(other, 0.0) <= threshold_share * examined.busy_s[busiest]:
+            repairs += _shared(examined, busiest, other)
+    return min(repairs, key=lambda repair: repair.device_time_s, default=None)
+
+
+def _shared(examined: Examination, busiest: Engine, other: Engine) -> list[Repair]:
+    """Instructions of `busiest` given to `other`: one by one, and chains as a whole."""
+    elsewhere = {
+        which: placement
+        for which, checked in enumerate(examined.program.checked)
+        if checked.engine is busiest
+        and (placement := what_if.moved(checked.instruction, examined.core, other)) is not None
+    }
+    movable = examined.issued(list(elsewhere)).tolist()
+    if not movable:
+        return []
+    ways = {"": [[index] for index in movable], ", chains as a whole": _chains(examined, movable)}
+    tried: dict[tuple[int, ...], str] = {}
+    for how, groups in ways.items():
+        given = _divided(examined, groups, elsewhere, (busiest, other))
+        if given:
+            tried.setdefault(tuple(given), how)
+    return [
+        _repair(examined, given, elsewhere, (busiest, other), how) for given, how in tried.items()
+    ]
+
+
+def _chains(examined: Examination, movable: list[int]) -> list[list[int]]:
+    """`movable` in groups that depend on each other directly."""
+    waits_for = examined.program.waits_for
+    group_of: dict[int, list[int]] = {}
+    for index in movable:
+        group = next((group_of[i] for i in waits_for(index) if i in group_of), [])
+        group.append(index)
+        group_of[index] = group
+    return list({id(group): group for group in group_of.values()}.values())
+
+
+def _divided(
+    examined: Examination,
+    groups: list[list[int]],
+    elsewhere: dict[int, Placement],
+    engines: tuple[Engine, Engine],
+) -> list[int]:
+    """What the second engine gets if each group goes to the engine that finishes it first."""
+    which_of, own = examined.program.which, examined.recorded
+    group_at = {group[0]: group for group in groups}
+    movable = {index for group in groups for index in group}
+    loads_s = dict.fromkeys(engines, 0.0)
+    busiest, other = engines
+    given: list[int] = []
+    for index, which in enumerate(which_of):
+        engine, cost = own[which]
+        if index not in movable:
+            if engine in loads_s:
+                loads_s[engine] += cost.interval_s
+            continue
+        group = group_at.get(index, [])
+        stays_s = loads_s[busiest] + sum(own[which_of[i]].cost.interval_s for i in group)
+        goes_s = loads_s[other] + sum(elsewhere[which_of[i]].cost.interval_s for i in group)
+        if goes_s < stays_s:
+            loads_s[other] = goes_s
+            given += group
+        else:
+            loads_s[busiest] = stays_s
+    return sorted(given)
+
+
+def _repair(
+    examined: Examination,
+    given: tuple[int, ...],
+    elsewhere: dict[int, Placement],
+    engines: tuple[Engine, Engine],
+    how: str,
+) -> Repair:
+    """The repair that gives the instructions `given` to the second of `engines`."""
+    program, busy_s = examined.program, examined.busy_s
+    busiest, other = engines
+    affected = examined.issued(list(elsewhere))
+    figures = {
+        "busiest": busiest.label,
+        "share": percent_text(busy_s[busiest] / examined.device_time_s),
+        "other": other.label,
+        "other_share": percent_text(busy_s.get(other, 0.0) / examined.device_time_s),
+        "n": len(given),
+        "movable": len(affected),
+        "opcodes": ", ".join(sorted({program.instruction(index).opcode for index in given})),
+        "name": f"nisa.engine.{other.name}",
+        "how": how,
+    }
+    time_s = examined.time_after_s({}, {i: elsewhere[program.which[i]] for i in given})
+    return Repair(affected, time_s, figures)

@@ -1,0 +1,313 @@
+"""Larger matmuls: several merged into one, with the instructions that feed it and read its product.
+
+A tile that is loaded, multiplied, evicted and stored by itself grows as a whole, so each of these
+instructions becomes a part of a larger one. Whatever works on larger tiles already stays.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from trnsim.isa import Engine
+from trnsim.memory import Memory
+from trnsim.profile.analysis import what_if
+from trnsim.profile.analysis.examination import Repair
+from trnsim.profile.analysis.what_if import Growth
+from trnsim.profile.units import percent_text
+from trnsim.timing import Placement
+
+if TYPE_CHECKING:
+    from trnsim.isa import Instruction
+    from trnsim.memory import Box
+    from trnsim.profile.analysis.examination import Examination
+    from trnsim.program import Program
+
+_Place = tuple[int, "Box"]
+"""The storage that holds a tile, and where it lies there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merger:
+    """A distinct matmul that becomes part of a larger one.
+
+    Attributes:
+        placement: the larger one's.
+        factor: how many become one.
+        inputs: the growth of its stationary and of its moving tile.
+        product: the growth of its product.
+    """
+
+    INPUTS: ClassVar = ("stationary", "moving")
+
+    placement: Placement
+    factor: int
+    inputs: tuple[Growth, Growth]
+    product: Growth
+
+
+class Reuse(NamedTuple):
+    """How many matmuls of a kind share a tile, on average.
+
+    Attributes:
+        product: those that accumulate in one product.
+        stationary: those that read one stationary tile.
+        moving: those that read one moving tile.
+    """
+
+    product: int
+    stationary: int
+    moving: int
+
+
+def short_streams(examined: Examination, threshold_elements: float) -> Repair | None:
+    """Matmuls that share a stationary tile, merged up to a bank of PSUM."""
+    mergers: dict[int, Merger] = {}
+    shortest = int(threshold_elements)
+    for (_, _, N), kinds in _matmuls(examined).items():
+        factor = min(int(threshold_elements) // N, _reuse(examined, kinds).stationary)
+        if factor <= 1:
+            continue
+        wider = Growth(columns=N, wider=factor)
+        for which in kinds:
+            instruction = examined.program.checked[which].instruction
+            placement = what_if.merged(instruction, examined.core, factor, "N")
+            if placement is not None:
+                mergers[which] = Merger(placement, factor, (Growth(), wider), wider)
+                shortest = min(shortest, N)
+    return _merged(examined, mergers, shortest=shortest)
+
+
+def part_of_array(examined: Examination, threshold_share: float) -> Repair | None:
+    """Matmuls of one product merged along K, those of one moving tile along M."""
+    mergers: dict[int, Merger] = {}
+    core = examined.core
+    emptiest, at = threshold_share, ""
+    for (K, M, _), kinds in _matmuls(examined).items():
+        share = K * M / (core.pe_rows * core.pe_columns)
+        if share >= threshold_share:
+            continue
+        reuse = _reuse(examined, kinds)
+        deeper = min(core.pe_rows // K, reuse.product)
+        broader = min(core.pe_columns // M, reuse.moving)
+        if deeper * broader <= 1:
+            continue
+        inputs = Growth(K, deeper, M, broader), Growth(K, deeper)
+        for which in kinds:
+            mergers[which] = Merger(
+                examined.recorded[which], deeper * broader, inputs, Growth(M, broader)
+            )
+        if share < emptiest:
+            emptiest, at = share, f"K={K}, M={M}"
+    return _merged(examined, mergers, at=at, share=percent_text(emptiest))
+
+
+def _matmuls(examined: Examination) -> dict[tuple[int, int, int], set[int]]:
+    """(K, M, N) -> the distinct matmuls of this size."""
+    found: defaultdict[tuple[int, int, int], set[int]] = defaultdict(set)
+    for which, checked in enumerate(examined.program.checked):
+        dims = checked.dims
+        if checked.engine is Engine.tensor and {"K", "M", "N"} <= dims.keys():
+            found[dims["K"], dims["M"], dims["N"]].add(which)
+    return found
+
+
+def _reuse(examined: Examination, kinds: set[int]) -> Reuse:
+    """How often the matmuls of one size share a tile; 1 where the tiles are not known.
+
+    Those that wait for each other's results are never merged.
+    """
+    program = examined.program
+    issued = examined.issued(list(kinds)).tolist()
+    inputs = [_inputs(program, index) for index in issued]
+    if not all(inputs):
+        return Reuse(1, 1, 1)
+    products = sum(not _adds(program, index, kinds) for index in issued)
+    turns = _turns(program, kinds)
+    stationary, moving = (
+        len(issued) // (len(set(tiles)) * turns) for tiles in zip(*inputs, strict=True)
+    )
+    return Reuse(len(issued) // products, max(stationary, 1), max(moving, 1))
+
+
+def _turns(program: Program, kinds: set[int]) -> int:
+    """The most instructions of `kinds` that wait for each other's results, one after the other."""
+    turn = array("l", [0]) * len(program)
+    for index, which in enumerate(program.which):
+        before = max((turn[i] for i in program.waits_for(index)), default=0)
+        turn[index] = before + (which in kinds)
+    return max(turn)
+
+
+def _adds(program: Program, index: int, kinds: set[int]) -> bool:
+    """Whether a matmul goes on with the product of one before it, which nothing has read."""
+    before = [*program.waits_for(index), *program.follows(index)]
+    matmuls = [i for i in before if program.which[i] in kinds]
+    readers = [i for i in before if _reads_psum(program.instruction(i).instruction)]
+    return bool(matmuls) and max(matmuls) > max(readers, default=-1)
+
+
+def _inputs(program: Program, index: int) -> tuple[_Place, ...]:
+    """A matmul's stationary and moving tile; () where they are not known."""
+    read = [place for place, _, is_written in _touched(program, index) if not is_written]
+    return tuple(read) if len(read) == len(Merger.INPUTS) else ()
+
+
+def _touched(program: Program, index: int) -> list[tuple[_Place, tuple[int, ...], bool]]:
+    """(place, shape, whether it is written) of each tile in SBUF, where the program knows them."""
+    if program.unspilled is not None:
+        return []
+    return [
+        ((serial, layout.box), layout.pattern.shape, is_written)
+        for serial, layout, is_written in program.touches.of(index)
+    ]
+
+
+def _reads_psum(instruction: Instruction) -> bool:
+    return any(tile.memory is Memory.PSUM for tile in instruction.accesses()[0])
+
+
+# Growth, from the matmuls to what feeds them and what reads their products
+
+
+def _merged(examined: Examination, mergers: dict[int, Merger], **figures: Any) -> Repair | None:
+    """The repair that merges matmuls with their surroundings; None where there are none."""
+    if not mergers:
+        return None
+    program = examined.program
+    placements = _placed(examined, mergers)
+    around = _grown(examined, _feeders(program, mergers), first=True)
+    around |= _grown(examined, _readers(program, mergers), first=False)
+    affected = examined.issued(list(mergers))
+    figures |= {
+        "n": len(affected),
+        "opcodes": ", ".join(sorted({program.checked[which].opcode for which in mergers})),
+        "around": _around_text(program, around),
+    }
+    return Repair(affected, examined.time_after_s({}, placements | around), figures)
+
+
+def _placed(examined: Examination, mergers: dict[int, Merger]) -> dict[int, Placement]:
+    """The matmuls, merged with others that share the input that stays as it is, if one does."""
+    groups: defaultdict[tuple[Merger, tuple[_Place, ...]], list[int]] = defaultdict(list)
+    for index in examined.issued(list(mergers)).tolist():
+        merger = mergers[examined.program.which[index]]
+        inputs = zip(merger.inputs, _inputs(examined.program, index), strict=True)
+        groups[merger, tuple(place for growth, place in inputs if growth.is_none)].append(index)
+    found: dict[int, Placement] = {}
+    for (merger, _), indices in groups.items():
+        factor = min(merger.factor, len(indices))
+        found |= what_if.in_groups(indices, factor, merger.placement, first=False)
+    return found
+
+
+def _grown(
+    examined: Examination, growth: dict[int, Growth], *, first: bool
+) -> dict[int, Placement]:
+    """The instructions around the matmuls on grown tiles, where that is legal."""
+    kind_of = {which: n for n, kinds in enumerate(examined.alike) for which in kinds}
+    alike: defaultdict[tuple[int, Growth], list[int]] = defaultdict(list)
+    for index in sorted(growth):
+        alike[kind_of[examined.program.which[index]], growth[index]].append(index)
+    found: dict[int, Placement] = {}
+    for (_, grows), indices in alike.items():
+        instruction = examined.program.instruction(indices[0]).instruction
+        placement = what_if.grown(instruction, examined.core, grows)
+        if placement is not None:
+            factor = min(grows.taller * grows.wider, len(indices))
+            found |= what_if.in_groups(indices, factor, placement, first=first)
+    return found
+
+
+def _around_text(program: Program, around: dict[int, Placement]) -> str:
+    if not around:
+        return ""
+    opcodes = sorted({program.instruction(index).opcode for index in around})
+    return f", with {', '.join(opcodes)} on tiles as large"
+
+
+class _Marks:
+    """Tiles that grow: in both directions where they are met as marked, else in rows alone."""
+
+    def __init__(self) -> None:
+        self._exact: dict[_Place, Growth] = {}
+        self._rows: dict[tuple[int, int, int], Growth] = {}
+
+    def mark(self, place: _Place, growth: Growth) -> None:
+        """Let the tile at `place` grow."""
+        self._exact[place] = growth
+        if growth.taller > 1:
+            self._rows[_rows(place)] = Growth(growth.rows, growth.taller)
+
+    def find(self, place: _Place, shape: tuple[int, ...]) -> Growth | None:
+        """The growth of a tile, if it has any."""
+        found = self._exact.get(place) or self._rows.get(_rows(place))
+        return found if found is not None and found.concerns(shape) else None
+
+    def forget(self, place: _Place) -> None:
+        """Something else is written to `place`."""
+        self._exact.pop(place, None)
+        self._rows.pop(_rows(place), None)
+
+
+def _rows(place: _Place) -> tuple[int, int, int]:
+    serial, box = place
+    return serial, box.first_row, box.last_row
+
+
+def _feeders(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
+    """Instruction -> growth of those that write what merged matmuls read, last to first."""
+    found: dict[int, Growth] = {}
+    wanted = _Marks()
+    for index in reversed(range(len(program))):
+        merger = mergers.get(program.which[index])
+        if merger is not None:
+            for place, growth in zip(_inputs(program, index), merger.inputs, strict=False):
+                wanted.mark(place, growth)
+            continue
+        touched = _touched(program, index)
+        for place, shape, is_written in touched:
+            growing = wanted.find(place, shape) if is_written else None
+            if growing is not None:
+                found[index] = growing
+                for source, source_shape, written in touched:
+                    if not written and source_shape == shape:
+                        wanted.mark(source, growing)
+    return found
+
+
+def _readers(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
+    """Instruction -> growth of those that read a merged product, or what was made of it."""
+    found: dict[int, Growth] = {}
+    made = _Marks()
+    for index in range(len(program)):
+        if program.instruction(index).engine is Engine.tensor:
+            continue
+        touched = _touched(program, index)
+        growths = [made.find(place, shape) for place, shape, written in touched if not written]
+        growths.append(_product_read(program, index, mergers))
+        growth = next((growth for growth in growths if growth is not None), None)
+        for place, shape, is_written in touched:
+            if is_written:
+                made.forget(place)
+                if growth is not None and growth.concerns(shape):
+                    made.mark(place, growth)
+        if growth is not None:
+            found[index] = growth
+    return found
+
+
+def _product_read(program: Program, index: int, mergers: dict[int, Merger]) -> Growth | None:
+    """The growth of the product that an instruction reads, if it is one of a merged matmul."""
+    instruction = program.instruction(index).instruction
+    for before in program.waits_for(index):
+        merger = mergers.get(program.which[before])
+        if merger is None:
+            continue
+        product, *_ = program.instruction(before).instruction.accesses()[1]
+        read = [t for t in instruction.accesses()[0] if t.memory is Memory.PSUM]
+        if merger.product.concerns(product.shape) and any(t.shape == product.shape for t in read):
+            return merger.product
+    return None

@@ -1,0 +1,90 @@
+"""Changed programs: the schedule of a core whose instructions are placed otherwise, ordered anew.
+
+Who follows advice compiles the kernel again, so its instructions may start in another order. For
+constants of the hardware the order is kept instead (design note 0018).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.program import Program
+from trnsim.program.dependencies import Before
+from trnsim.timing.order import choose_alone
+from trnsim.timing.schedule import Placement, Schedule, alone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trnsim.timing.compiler_policy import Policy
+
+_TILE: Final = 1 / 8
+"""Largest part of a program that works on one tile, where tiles could be in flight together."""
+
+
+def changed(program: Program, policy: Policy, placement: Callable[[int], Placement]) -> Schedule:
+    """The schedule with instruction i placed by `placement(i)`, in an order that is chosen anew.
+
+    The core's neighbours make it wait at no meeting.
+    """
+    return _anew(*_placed(program, placement), policy)
+
+
+def _placed(
+    program: Program, placement: Callable[[int], Placement]
+) -> tuple[Program, list[Placement]]:
+    """The program with a distinct instruction for each placement, and these placements.
+
+    An instruction waits for what it followed on its engine, if one of the two has been moved.
+    """
+    placed = Program(program.core)
+    placements: list[Placement] = []
+    numbers: dict[tuple[int, int], int] = {}
+    for index, which in enumerate(program.which):
+        given = placement(index)
+        number = numbers.setdefault((which, id(given)), len(placements))
+        if number == len(placements):
+            placements.append(given)  # which keeps its id from being used again
+            placed.checked.append(program.checked[which])
+        waits_for, follows = list(program.waits_for(index)), list[int]()
+        for earlier in program.follows(index):
+            is_apart = placements[placed.which[earlier]].engine is not given.engine
+            (waits_for if is_apart else follows).append(earlier)
+        placed.append(number, Before(waits_for, follows), None)
+    return placed, placements
+
+
+def halves_at_once(program: Program, policy: Policy) -> Schedule:
+    """The schedule if the second half of the program ran beside the first, independent of it.
+
+    What links the halves over more than `_TILE` of the program is kept: weights, all loads first.
+    """
+    count = len(program)
+    half, near = (count + 1) // 2, count * _TILE
+
+    def kept(index: int, before: Sequence[int]) -> list[int]:
+        return [i for i in before if index < half or i >= half or index - i > near]
+
+    turns = list(range(half))
+    turn = -1
+    for index in range(half, count):
+        before = kept(index, [*program.waits_for(index), *program.follows(index)])
+        turn = max(turn, index - half, *(i for i in before if i < half), -1)
+        turns.append(turn)
+    in_turn = sorted(range(count), key=lambda index: (turns[index], index))
+    place = {index: at for at, index in enumerate(in_turn)}
+    both = Program(program.core, checked=program.checked)
+    for index in in_turn:
+        waits_for, follows = (
+            [place[i] for i in kept(index, before)]
+            for before in (program.waits_for(index), program.follows(index))
+        )
+        both.append(program.which[index], Before(waits_for, follows), None)
+    placements = [Placement(checked.engine, checked.cost) for checked in program.checked]
+    return _anew(both, placements, policy)
+
+
+def _anew(program: Program, placements: list[Placement], policy: Policy) -> Schedule:
+    core, which_of = program.core, program.which
+    order = choose_alone(program, placements, core, policy)
+    return alone(program, core, order, 0, lambda index: placements[which_of[index]])
