@@ -61,15 +61,21 @@ class Order:
     queues: list[dict[int, int]]
 
 
-def choose(programs: Sequence[Program], core: NeuronCore, policy: Policy = DEFAULT) -> Order:
+def choose(
+    programs: Sequence[Program],
+    core: NeuronCore,
+    policy: Policy = DEFAULT,
+    tables: Sequence[Sequence[Placement]] | None = None,
+) -> Order:
     """The order in which `policy` starts the instructions of cores that run one kernel.
 
     Args:
         programs: the programs of all cores of the launch, by rank.
         core: the NeuronCore whose constants are used.
         policy: how far an instruction may overtake others.
+        tables: the `placements` of each program on that core, if they are known.
     """
-    tables = [placements(program, core) for program in programs]
+    tables = tables or [placements(program, core) for program in programs]
     return _ListScheduler(programs, tables, core, policy).run()
 
 

@@ -134,11 +134,19 @@ class Schedule:
         self.place(index, placement, start_s, waited_for)
 
 
-def replay(programs: Sequence[Program], core: NeuronCore, order: Order) -> list[Schedule]:
-    """The schedules of cores that run one kernel, priced with the constants of `core`."""
-    tables = [placements(program, core) for program in programs]
+def replay(
+    programs: Sequence[Program],
+    core: NeuronCore,
+    order: Order,
+    tables: Sequence[Sequence[Placement]] | None = None,
+) -> list[Schedule]:
+    """The schedules of cores that run one kernel, priced with the constants of `core`.
+
+    `tables` has the `placements` of each program on that core, if they are known.
+    """
+    priced = tables or [placements(program, core) for program in programs]
     return _walk(
-        programs, core, order, lambda rank, index: tables[rank][programs[rank].which[index]]
+        programs, core, order, lambda rank, index: priced[rank][programs[rank].which[index]]
     )
 
 

@@ -20,6 +20,7 @@ from trnsim.timing.schedule import (
     Schedule,
     alone,
     device_times_s,
+    placements,
     replay,
 )
 
@@ -209,6 +210,7 @@ class Timeline:
 def timelines(programs: Sequence[Program], policy: Policy = DEFAULT) -> tuple[Timeline, ...]:
     """The timelines of cores that ran one kernel, by rank, in the order that `policy` chooses."""
     core = programs[0].core
-    order = choose(programs, core, policy)
-    schedules = replay(programs, core, order)
+    tables = [placements(program, core) for program in programs]
+    order = choose(programs, core, policy, tables)
+    schedules = replay(programs, core, order, tables)
     return tuple(Timeline(programs, rank, one, order) for rank, one in enumerate(schedules))
