@@ -231,3 +231,13 @@ def test_no_engine_shortens_a_kernel_more_than_the_one_that_bounds_it(promise):
     found = {gain.change: gain.gain_s for gain in gains(run.timeline) if gain.line is None}
     if run.summary.bound_by not in ("launch", "latency"):
         assert found[f"{run.summary.bound_by} twice as fast"] == max(found.values())
+
+
+def test_cores_that_meet_save_what_was_promised_to_one():
+    x = np.zeros((128, 8192), np.float32)
+    flawed, after = (
+        trnsim.run(promised.halved[2], x, width, numerics=False).timeline for width in (64, 1024)
+    )
+    gain_s = {advice.rule: advice.gain_s for advice in advise(flawed)}[TRANSFERS]
+    saved_s = flawed.device_time_s - after.device_time_s
+    assert 0.8 * gain_s <= saved_s <= 1.2 * gain_s

@@ -1,8 +1,9 @@
 """Advice by rules: changes that would shorten a program, by how much, and on which line.
 
-Each rule finds instructions with a known flaw, changes them, and schedules the whole program again;
-its gain is the difference of the two device times. A rule without a gain says nothing, so advice
-never asks for what the program already does. Gains are estimates, and do not add up.
+Each rule finds instructions with a known flaw, changes them, and schedules the whole program again,
+in an order that is chosen anew; its gain is the difference of the two device times. A rule without
+a gain says nothing, so advice never asks for what the program already does. Gains are estimates,
+and do not add up.
 """
 
 from __future__ import annotations
@@ -154,7 +155,10 @@ def _wide_on(engine: Engine) -> Callable[[Examination, float], Repair | None]:
 
 
 def _serial_chain(examined: Examination, threshold_share: float) -> Repair | None:
-    """Two tiles in flight: each half of the program beside the other."""
+    """Two tiles in flight: each half of the program beside the other.
+
+    An upper bound, as the halves may need more of each other than the schedule knows.
+    """
     steps = critical_steps(examined.timeline)
     busiest_s = max(examined.timeline.issuing_s(), *examined.busy_s.values(), 0.0)
     waiting_s = float(steps.waiting_s.sum())
@@ -243,8 +247,7 @@ RULES: Final = (
         f"{_GUIDE}: Opt #3 and #4, avoid engine idle gaps",
         "No engine is busy for more than {busy} of the time; the critical path of {n:,} "
         "instructions waits {waiting} ({share}) for results",
-        "keep two independent tiles in flight (the gain is an upper bound: what the second half of "
-        "the instructions needs of the first is not known)",
+        "keep two independent tiles in flight (the gain is an upper bound)",
         _serial_chain,
     ),
 )
