@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trnsim.arch import TARGETS
+
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
 
@@ -36,13 +38,11 @@ UNSEEN: Final = (
     UnseenError("of 100 us to 1 ms", 1e-3, 128, 10.5, 28.0),
     UnseenError("over 1 ms", inf, 55, 6.2, 19.7),
 )
-_WITHOUT_MEASUREMENTS: Final = 4
-"""The first generation of which no kernel's time is published."""
 
 
 def unseen_error(core: NeuronCore, total_time_s: float) -> str:
     """The error to expect of an estimate of `total_time_s` for a kernel on `core`, in words."""
-    if core.generation >= _WITHOUT_MEASUREMENTS:
+    if not any(chip.validated for chip in TARGETS.values() if chip.core.name == core.name):
         return f"no published time of {core.name} to compare with"
     found = next(one for one in UNSEEN if total_time_s < one.below_s)
     return (

@@ -81,7 +81,7 @@ def test_the_core_gives_target_launch_capacity_and_facts(new_kernel):
     changed = replace(NEURONCORE_V2, launch_s=assumed(20e-6, "a test"))
     old, new = summary_of(one_tile(new_kernel(changed))), summary_of(one_tile(new_kernel()))
     assert (old.target, new.target) == ("NeuronCore-v2", "NeuronCore-v3")
-    assert (old.launch_s, new.launch_s) == (20e-6, 1e-6)
+    assert (old.launch_s, new.launch_s) == (20e-6, NEURONCORE_V3.launch_s)
     assert old.sbuf_bytes == 192 * 1024
     assert old.facts["assumed"] == len(old.assumed) != len(new.assumed) == new.facts["assumed"]
     assert "launch_s" in old.assumed
