@@ -14,7 +14,7 @@ import trnsim
 from trnsim.profile.measures.schema import summary_names
 from trnsim.timing import policy_of
 
-sys.path.append(str(Path(__file__).parents[2] / "bench" / "accuracy"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "accuracy"))
 import builders
 import fit
 import micro
