@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from math import ceil
 
 import numpy as np
 from fit import SWITCHES
@@ -42,6 +43,11 @@ def size_of(result):
 def is_kernel(result):
     """Whether a result is of a kernel, not of a single instruction."""
     return bool(result.shipped.bound_by)
+
+
+def up(percent):
+    """The next whole number, of one decimal."""
+    return ceil(round(percent, 1))
 
 
 def us(seconds):
@@ -102,10 +108,10 @@ def unseen(results):
     return [
         "## What to expect of a kernel that the model has not seen\n",
         (
-            f"**Half of the estimates are within {median:.0f} % of the published time, nine of ten "
-            f"within {p90:.0f} %; {inside * 100:.0f} % of the published times lie in P10 to P90** ("
+            f"**Half of the estimates are within {up(median)} % of the published time, nine of ten "
+            f"within {up(p90)} %; {inside * 100:.0f} % of the published times lie in P10 to P90** ("
             f"{len(of_kernels)} times of {len(medians)} kernels). Where each kernel counts once, "
-            f"half of them have a median error of at most {np.median(medians) * 100:.0f} %."
+            f"half of them have a median error of at most {up(np.median(medians) * 100)} %."
         ),
         UNSEEN,
         table("size", grouped(of_kernels, size_of, sizes_in_order) + every + single),

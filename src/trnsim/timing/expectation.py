@@ -6,7 +6,7 @@ is of all published times of its size.
 
 from __future__ import annotations
 
-from math import inf
+from math import ceil, inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trnsim.arch import TARGETS
@@ -45,7 +45,8 @@ def unseen_error(core: NeuronCore, total_time_s: float) -> str:
     if not any(chip.validated for chip in TARGETS.values() if chip.core.name == core.name):
         return f"no published time of {core.name} to compare with"
     found = next(one for one in UNSEEN if total_time_s < one.below_s)
+    median, p90 = ceil(found.median_percent), ceil(found.p90_percent)
     return (
-        f"kernels {found.words} that the model had not seen were {found.median_percent:.0f} % off "
-        f"in the median, {found.p90_percent:.0f} % at P90"
+        f"kernels {found.words} that the model had not seen were {median} % off in the median, "
+        f"{p90} % at P90"
     )
