@@ -228,3 +228,12 @@ def test_a_logical_core_of_two_is_trn2s_and_trn3s(target, is_legal, numerics, ra
     ) as caught:
         trnsim.run(scaled[2], x, target=target, numerics=numerics)
     assert "logical-neuroncore-config.rst" in caught.value.source
+
+
+@pytest.mark.parametrize("order", ["", "kernel", ["issued"], 1])
+def test_an_order_that_does_not_exist_is_refused_and_none_is_the_default(order):
+    x = np.ones((4, 8), np.float32)
+    with pytest.raises(BadInput, match="is not known; legal: compiler, issued"):
+        trnsim.run(scaled, x, order=order)
+    assert trnsim.run(scaled, x, order=None).summary.order == "compiler"
+    assert trnsim.run(scaled, x, order="issued").summary.order == "issued"

@@ -168,7 +168,7 @@ def launch(
 ) -> Run:
     """As `run`, on a `Target`; a `capture` keeps the instructions so that they can run again."""
     _check_words(races=races, capacity=capacity)
-    policy = policy_of(order or _order.get())
+    policy = policy_of(_order.get() if order is None else order)
     core = chip.core if kernel.cores == 1 else arch.paired(chip)
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]

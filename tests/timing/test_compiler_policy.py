@@ -29,7 +29,7 @@ def test_each_policy_is_found_by_its_name_and_the_compilers_is_the_default():
     assert policy_of("compiler") is DEFAULT
 
 
-@pytest.mark.parametrize("order", ["", "Compiler", "kernel", None])
+@pytest.mark.parametrize("order", ["", "Compiler", "kernel", None, 1, ["issued"]])
 def test_another_order_is_refused(order):
     with pytest.raises(BadInput) as caught:
         policy_of(order)

@@ -198,3 +198,12 @@ def test_an_order_says_by_how_much_the_tensor_engine_is_slowed(core_v2, core_v3)
         assert (stretches[1] > 1.5) is is_slower
         assert all(after <= before for before, after in pairwise(stretches[1:]))
         assert bool(order.limits[0].steps(1)) is is_slower
+
+
+def test_a_launch_may_have_more_cores_than_a_byte_counts(core_v3):
+    everyone = tuple(range(130))
+    work = Work(Engine.vector, 1, 0, group=everyone)
+    programs = [program_of(core_v3, [(work, (), ())]) for _ in everyone]
+    order = choose(programs, core_v3)
+    assert sorted(order.ranks) == list(everyone)
+    assert order.together[0] == len(everyone)

@@ -41,13 +41,13 @@ POLICIES: Final = {policy.name: policy for policy in (Policy("compiler", 64), Po
 DEFAULT: Final = POLICIES["compiler"]
 
 
-def policy_of(order: str) -> Policy:
+def policy_of(order: object) -> Policy:
     """The policy called `order`.
 
     Raises:
         BadInput: for any other name.
     """
-    if order not in POLICIES:
+    if not isinstance(order, str) or order not in POLICIES:
         raise BadInput(
             f"order {order!r} is not known; legal: {', '.join(POLICIES)}",
             fix="leave it out to time instructions as AWS's compiler might order them",

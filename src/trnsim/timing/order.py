@@ -99,8 +99,9 @@ class _Queue:
     Attributes:
         engine: the engine.
         free_s: when it has nothing to do.
-        entered: the number of its instructions that have been in the window.
-        started: the number of those that have started.
+        window: how many of the next instructions it chooses from.
+        members: all its instructions, in the order of issue.
+        started: how many of them have started.
         soon: (time, instruction) of those whose predecessors have all started, a heap.
         now: those that are ready at `free_s` or before the present, a heap.
     """
@@ -288,9 +289,9 @@ class _ListScheduler:
             )
             for rank, (program, table) in enumerate(zip(programs, tables, strict=True))
         ]
-        self._ranks = array("b")
+        self._ranks = array("l")
         self._indices = array("l")
-        self._together = array("b")
+        self._together = array("l")
         self._waiting: dict[int, Meeting] = {}
         self._met: dict[int, int] = {}
 

@@ -1,9 +1,12 @@
 import json
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
+import trnsim
 from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3
+from trnsim.demo import examples
 from trnsim.dtypes import FLOAT32
 from trnsim.errors import BadInput
 from trnsim.facts import assumed, documented
@@ -159,3 +162,13 @@ def test_text_is_aligned_and_names_every_figure(timeline):
 def test_as_dict_is_json_with_every_field(timeline):
     given = summarize(timeline).as_dict()
     assert set(json.loads(json.dumps(given))) == {field.name for field in fields(Summary)}
+
+
+def test_where_the_issue_of_transfers_matters_most_it_is_the_bottleneck():
+    """Attention loads all of its tiles first: the Vector Engine is busier, the queue is first."""
+    array = np.zeros((1024, 128), np.float32)
+    run = trnsim.run(examples.module("attention").attention, *[array] * 3, numerics=False)
+    assert run.summary.engines[0].engine == "Vector Engine"
+    dma = next(use for use in run.summary.engines if use.engine == "DMA")
+    assert dma.active_s < run.timeline.issuing_s() < run.summary.engines[0].active_s
+    assert run.summary.bound_by == "DMA issue"

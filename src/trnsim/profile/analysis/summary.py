@@ -214,7 +214,9 @@ def _bottleneck(timeline: Timeline, engines: tuple[EngineUse, ...]) -> str:
     if found in (LAUNCH, LATENCY, ISSUE) or len(engines) == 1:
         return found
     gains_s = {engine.label: gain_s for engine, gain_s in faster_gains_s(timeline).items()}
-    return max((use.engine for use in engines), key=gains_s.__getitem__)
+    first = max(engines, key=lambda use: gains_s[use.engine])
+    is_issue = first.engine == Engine.dma.label and issuing_s > first.active_s
+    return ISSUE if is_issue else first.engine
 
 
 def _engine_uses(timeline: Timeline, metrics: Values) -> tuple[EngineUse, ...]:
