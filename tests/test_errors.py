@@ -4,6 +4,7 @@ import linecache
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,14 @@ def test_an_error_carries_its_parts_as_attributes():
     error = IllegalInstruction("K", fix="F", source="S", line=SourceLine("k.py", 7))
     assert (error.reason, error.fix, error.source, str(error.line)) == ("K", "F", "S", "k.py:7")
     assert error.args == ("K",)
+
+
+@pytest.mark.parametrize(("folder", "is_user"), [("examples", True), ("isa", False)])
+def test_the_examples_of_a_wheel_are_programs_of_the_user(folder, is_user):
+    file = str(Path(errors.__file__).parent / folder / "made_up.py")
+    namespace = {"user_line": user_line}
+    exec(compile("line = user_line()", file, "exec"), namespace)  # noqa: S102
+    assert (namespace["line"].file == file) is is_user
 
 
 def test_the_user_line_is_the_innermost_line_outside_trnsim():

@@ -124,6 +124,9 @@ def test_outside_the_repository_the_demo_runs_without_torch(folder, tmp_path):
     assert heads == ["trnsim:", "1", "2", "3", "4", "5", "Report"]
     assert "torch is not installed; to enable this: pip install 'trnsim[torch]'" in "\n".join(shown)
     assert (tmp_path / "trnsim-report" / "attention.html").is_file()
+    kernel, mistake = (next(i for i, line in enumerate(shown) if line[0] == head) for head in "12")
+    assert re.search(r"examples/attention\.py:\d+$", shown[kernel + 1])
+    assert re.search(r"examples/mistake\.py:\d+ ", shown[mistake])
 
 
 def test_outside_the_repository_a_missing_script_names_an_example_that_is_there(folder, tmp_path):

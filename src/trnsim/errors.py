@@ -25,6 +25,8 @@ from types import FrameType
 from typing import NamedTuple
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
+_EXAMPLES = _PACKAGE + "examples" + os.sep
+"""Where a wheel has the examples, which are read, copied and corrected as programs of the user."""
 
 
 class SourceLine(NamedTuple):
@@ -49,7 +51,8 @@ def user_line(above: int = 1) -> SourceLine | None:
         file = frame.f_code.co_filename
         is_user = _is_user_file.get(file)
         if is_user is None:
-            is_user = not file.startswith(_PACKAGE) and not file.startswith("<")
+            is_own = file.startswith(_PACKAGE) and not file.startswith(_EXAMPLES)
+            is_user = not is_own and not file.startswith("<")
             _is_user_file[file] = is_user
         if is_user:
             place = file, frame.f_lineno
