@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench docs fuzz peaks accuracy golden upstream digest clients models opinfo mutants size clean
+.PHONY: help run test check tiny bench docs fuzz peaks accuracy estimating golden upstream digest clients models opinfo mutants size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -44,6 +44,7 @@ bench: .venv/.test ## time the emulator against plain numpy and PyTorch, as rati
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/torch_steps.py
 	$(BIN)/python bench/imports.py
+	$(BIN)/python bench/estimating.py
 
 SEED ?= 0
 KERNELS ?= 10000
@@ -68,6 +69,9 @@ peaks: .venv/.test ## documented peaks, reached by running kernels
 
 accuracy: .venv-upstream/.made ## compare estimates with published times, from clones: make accuracy UPSTREAM=folder
 	.venv-upstream/bin/python bench/accuracy/run.py $(UPSTREAM)
+
+estimating: .venv-upstream/.made ## what an estimate costs, kernels of nki-library included: make estimating UPSTREAM=folder
+	.venv-upstream/bin/python bench/estimating.py $(UPSTREAM)
 
 # An hour on two cores. SUITES="D1 D5-trn2" runs those; SWEEPS=200 samples the longest; a stopped run goes on.
 upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder [SUITES= SWEEPS=]

@@ -23,6 +23,7 @@ from generate import generate
 from runner import compiled
 
 import trnsim
+from trnsim.arch import together
 from trnsim.facts import Rate, assumed
 from trnsim.program import Program
 from trnsim.timing import choose, replay
@@ -142,7 +143,9 @@ def examine(seed, programs, tallies):
         return
     better = better_cores(programs, core)
     cores = [core, *better.values()]
-    by_core = [device_times_s(programs, cores, order, rank) for rank in range(len(programs))]
+    by_core = [
+        device_times_s(programs, together(cores), order, rank) for rank in range(len(programs))
+    ]
     kept_s = [float(max(times)) for times in zip(*by_core, strict=True)]
     assert kept_s[0] == nominal_s, "many sets of constants at once are timed as one alone is"
     for (name, changed), time_s in zip(better.items(), kept_s[1:], strict=True):

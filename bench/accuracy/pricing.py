@@ -185,6 +185,10 @@ def timed(programs, core, order):
     """The timelines of programs that run together on such cores."""
     for program in programs:
         program.core = core
+        program.checked = [
+            replace(checked, cost=checked.instruction.price(core, checked.dims))
+            for checked in program.checked
+        ]
     return timelines(programs, order)
 
 

@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError, asdict
 import numpy as np
 import pytest
 
+from trnsim.arch import together
 from trnsim.facts import Count, Evidence, Rate
 
 KIB = 1024
@@ -78,6 +79,16 @@ def test_sampling_moves_rates_and_leaves_counts_and_what_no_rate_differs_by(core
         is_none = name.endswith(("_speedup", "_slowdown")) and fact == 1
         assert (other == fact) is (is_none or isinstance(fact, Count)), name
         assert other > 0
+
+
+def test_many_samples_drawn_at_once_are_those_drawn_one_by_one(core):
+    at_once, each = core.drawn(5), together([core.sampled(draw) for draw in range(5)])
+    for name, fact in core.facts().items():
+        found = getattr(at_once, name)
+        if isinstance(fact, Count):
+            assert found is fact
+        else:
+            assert found.tolist() == getattr(each, name).tolist(), name
 
 
 def test_sampling_is_reproducible_and_spread_as_the_kind_says(core_v2, core_v3):

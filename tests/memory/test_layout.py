@@ -42,12 +42,21 @@ def test_dtypes_of_one_size_have_signatures_of_their_own():
     assert first.layout.signature != second.layout.signature
 
 
-def test_the_place_in_hbm_does_not_tell_signatures_apart_and_on_chip_it_does():
-    parts = [DENSE.slice(1, 0, 4), DENSE.slice(1, 4, 8)]
+def test_the_place_in_hbm_does_not_tell_signatures_apart_and_on_chip_its_alignment_does():
+    wide = AccessPattern.dense((4, 64), 4)
+    parts = [wide.slice(1, first, first + 4) for first in (0, 4, 16, 48)]
     for memory, numbers in ((Memory.HBM, 1), (Memory.SBUF, 2)):
-        layouts = [tile_of(part, memory=memory).layout for part in parts]
-        assert len({layout.signature for layout in layouts}) == numbers
-        assert layouts[0].box != layouts[1].box
+        tiles = [Tile(Storage(memory, 1024, 256), FLOAT32, part) for part in parts]
+        assert len({tile.layout.signature for tile in tiles}) == numbers
+        assert len({tile.layout.box for tile in tiles}) == len(parts)
+
+
+def test_tiles_in_psum_tell_by_their_signature_which_powers_of_two_they_cross():
+    wide = AccessPattern.dense((4, 64), 4)
+    parts = [wide.slice(1, first, first + 32) for first in (0, 16, 32)]
+    tiles = [Tile(Storage(Memory.PSUM, 1024, 256), FLOAT32, part) for part in parts]
+    within, across, after = (tile.layout.signature for tile in tiles)
+    assert within == after != across
 
 
 def test_a_pattern_that_leaves_its_storage_has_no_layout():

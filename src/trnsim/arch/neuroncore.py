@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from trnsim.arch.features import Features
 from trnsim.facts import Count, Fact, Rate
@@ -123,6 +124,20 @@ class NeuronCore:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Count | Rate)}
 
+    def drawn(self, draws: int) -> NeuronCore:
+        """`together` of the cores `sampled` by the first `draws` numbers."""
+        rates = {name: fact for name, fact in self.facts().items() if isinstance(fact, Rate)}
+        arrays: dict[str, Any] = {
+            name: fact
+            * _factors(draws, name, 0.0 if self._is_none(name) else fact.provenance.spread)
+            for name, fact in rates.items()
+        }
+        return replace(self, **arrays)
+
+    def _is_none(self, name: str) -> bool:
+        """Whether a rate says by a 1 that there is no speedup or slowdown."""
+        return name.endswith(_RATIOS) and float(getattr(self, name)) == 1.0
+
     def sampled(self, draw: int) -> NeuronCore:
         """The same core with every rate drawn from a lognormal around its value.
 
@@ -132,7 +147,7 @@ class NeuronCore:
         drawn: dict[str, Any] = {
             name: Rate(fact * _factor(draw, name, fact.provenance.spread), fact.provenance)
             for name, fact in self.facts().items()
-            if isinstance(fact, Rate) and not (name.endswith(_RATIOS) and float(fact) == 1.0)
+            if isinstance(fact, Rate) and not self._is_none(name)
         }
         return replace(self, **drawn)
 
@@ -142,6 +157,11 @@ def together(cores: Sequence[NeuronCore]) -> NeuronCore:
     names = [name for name, fact in cores[0].facts().items() if isinstance(fact, Rate)]
     arrays: dict[str, Any] = {n: np.array([getattr(c, n) for c in cores]) for n in names}
     return replace(cores[0], **arrays)
+
+
+@cache
+def _factors(draws: int, name: str, spread: float) -> npt.NDArray[np.float64]:
+    return np.array([_factor(draw, name, spread) for draw in range(draws)])
 
 
 @cache

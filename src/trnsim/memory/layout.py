@@ -9,16 +9,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trnsim.memory.box import Box
+from trnsim.memory.storage import Memory
 
 if TYPE_CHECKING:
     import numpy as np
 
     from trnsim.memory.access import AccessPattern
-    from trnsim.memory.storage import Memory
 
 _KEPT = 1 << 16
 _BUCKET_ROWS = 128
 _CUTS_KEPT = 1 << 12
+_ALIGNED_BYTES = 64
+"""Strictest alignment of a byte within a partition that a rule can ask for."""
 
 
 class Layout(NamedTuple):
@@ -29,7 +31,7 @@ class Layout(NamedTuple):
         box: the tile's bounding rectangle.
         runs: the pattern's contiguous runs and the bytes of one (`AccessPattern.runs`).
         signature: one object for all layouts that every rule and cost treats alike, equal to
-            nothing else; in HBM it ignores the offset.
+            nothing else; in HBM it ignores the offset, on chip most of it within a partition.
         nbytes: bytes of all elements of the tile.
         is_whole: whether they are all bytes of the storage.
         buckets: the box cut at multiples of 128 rows, each part with the number of its 128 rows.
@@ -82,7 +84,7 @@ def layout_of(
         box = _box_of(pattern, dtype.itemsize, nbytes, pitch_bytes, on_chip=on_chip)
     if box is None:
         return None
-    start = divmod(pattern.offset_bytes, pitch_bytes) if on_chip else None
+    start = _start(memory, pattern.offset_bytes, pitch_bytes, box)
     shape, strides = pattern.shape, pattern.strides_bytes
     signature = _signature(memory, name, shape, strides, start, start_partition)
     own = pattern.elements * dtype.itemsize
@@ -105,6 +107,19 @@ def _buckets(box: Box) -> tuple[tuple[int, Box], ...]:
         )
         for bucket in range(first, last + 1)
     )
+
+
+def _start(memory: Memory, offset_bytes: int, pitch_bytes: int, box: Box) -> tuple[int, ...]:
+    """What rules may ask of a tile's place: nothing in HBM.
+
+    On chip the partition, the alignment, and in PSUM whether it lies within a bank: for banks of
+    any power of two, that is in the highest bit by which its first and last byte differ.
+    """
+    if not memory.is_on_chip:
+        return ()
+    partition, byte = divmod(offset_bytes, pitch_bytes)
+    widest = (box.first_byte ^ box.last_byte).bit_length() if memory is Memory.PSUM else 0
+    return partition, byte % _ALIGNED_BYTES, widest
 
 
 @lru_cache(maxsize=_KEPT)

@@ -2,7 +2,7 @@
 
 from trnsim.timing.compiler_policy import Policy, policy_of
 from trnsim.timing.order import Order, choose
-from trnsim.timing.schedule import Placement, Schedule, replay
+from trnsim.timing.schedule import Placement, Schedule, recorded, replay
 from trnsim.timing.timeline import Span, Timeline, timelines
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Timeline",
     "choose",
     "policy_of",
+    "recorded",
     "replay",
     "timelines",
 ]

@@ -19,13 +19,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from trnsim.arch import together
 from trnsim.isa import Cost, Engine
 
 if TYPE_CHECKING:
@@ -150,6 +148,11 @@ def replay(
     )
 
 
+def recorded(program: Program) -> list[Placement]:
+    """The placement of each distinct instruction, as priced for the core that recorded it."""
+    return [Placement(checked.engine, checked.cost) for checked in program.checked]
+
+
 def placements(program: Program, core: NeuronCore) -> list[Placement]:
     """The placement of each distinct instruction, priced with the constants of `core`."""
     return [
@@ -207,11 +210,11 @@ def alone(
 
 
 def device_times_s(
-    programs: Sequence[Program], cores: Sequence[NeuronCore], order: Order, rank: int
+    programs: Sequence[Program], cores: NeuronCore, order: Order, rank: int
 ) -> npt.NDArray[np.float64]:
-    """The device times of core `rank`, one for each set of constants in `cores`."""
+    """The device times of core `rank`, one for each set of constants in `cores` (`together`)."""
     sampled = [_Sampled(p, cores, order, place) for place, p in enumerate(programs)]
-    met_s = [np.zeros(len(cores))] * len(programs)
+    met_s = [np.zeros_like(cores.launch_s)] * len(programs)
     for members in steps(order):
         if len(members) == 1:
             ((at, index),) = members
@@ -226,46 +229,28 @@ def device_times_s(
     return sampled[rank].device_s
 
 
-def _costs(program: Program, cores: Sequence[NeuronCore]) -> list[Cost]:
-    """The costs of the distinct instructions on all of `cores`: their times are arrays."""
-    joint = together(cores)
-    found: list[Cost] = []
-    for checked in program.checked:
-        try:
-            found.append(checked.instruction.price(joint, checked.dims))
-        except (TypeError, ValueError):  # its formula is one of numbers, not of arrays
-            each = [checked.instruction.price(core, checked.dims) for core in cores]
-            times: dict[str, Any] = {
-                name: np.array([getattr(cost, name) for cost in each])
-                for name in ("interval_s", "latency_s", "issue_s", "table_load_s")
-            }
-            found.append(replace(each[0], **times))
-    return found
-
-
 class _Sampled:
     """One core's schedule for many sets of constants at once: each time is an array."""
 
-    def __init__(
-        self, program: Program, cores: Sequence[NeuronCore], order: Order, rank: int
-    ) -> None:
-        costs = _costs(program, cores)
-        self._engines = [checked.engine for checked in program.checked]
+    def __init__(self, program: Program, cores: NeuronCore, order: Order, rank: int) -> None:
+        placed = placements(program, cores)
+        costs = [cost for _, cost in placed]
+        self._engines = [engine for engine, _ in placed]
         self._ports = [cost.ports for cost in costs]
         self._intervals = [cost.interval_s for cost in costs]
         self._latencies = [cost.latency_s for cost in costs]
         self._issues = [cost.issue_s for cost in costs]
         self._table_loads = [cost.table_load_s for cost in costs]
-        self._semaphore_s = np.array([float(core.engine_semaphore_s) for core in cores])
+        self._semaphore_s = cores.engine_semaphore_s
         self._program = program
         self._stretch = order.stretches[rank]
         self._loads, self._queue_of = order.loads[rank], order.queues[rank]
-        self._zero_s = np.zeros(len(cores))
+        self._zero_s = np.zeros_like(cores.launch_s)
         self._end_s: dict[int, npt.NDArray[np.float64]] = {}
         self._free_s: dict[Engine | Memory, npt.NDArray[np.float64]] = {}
         self._issued_s: dict[int, npt.NDArray[np.float64]] = {}
         self._issue_from_s = self._zero_s
-        self.device_s = np.zeros(len(cores))
+        self.device_s = np.zeros_like(cores.launch_s)
 
     def ready(self, index: int) -> npt.NDArray[np.float64]:
         """The times when instruction `index` can start."""

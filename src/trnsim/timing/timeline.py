@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from trnsim.arch import together
 from trnsim.facts import Evidence, Interval
 from trnsim.isa import Engine
 from trnsim.timing.changed import changed, halves_at_once
@@ -20,7 +21,7 @@ from trnsim.timing.schedule import (
     Schedule,
     alone,
     device_times_s,
-    placements,
+    recorded,
     replay,
 )
 
@@ -158,16 +159,15 @@ class Timeline:
         core's `unmodelled_factor` adds the spread due to what the model leaves out.
         """
         samples = max(5, min(_SAMPLES, _MAX_SAMPLED_INSTRUCTIONS // max(len(self), 1)))
-        cores = [self.program.core.sampled(draw) for draw in range(samples)]
-        device_s = self.device_times_on_s(cores)
-        launches_s = np.array([float(core.launch_s) for core in cores])
-        factors = np.array([float(core.unmodelled_factor) for core in cores])
-        p10, p50, p90 = np.percentile(launches_s + device_s * factors, [10, 50, 90])
+        cores = self.program.core.drawn(samples)
+        device_s = device_times_s(self._programs, cores, self.order, self._rank)
+        times_s = cores.launch_s + device_s * cores.unmodelled_factor
+        p10, p50, p90 = np.percentile(times_s, [10, 50, 90])
         return Interval(float(p10), float(p50), float(p90))
 
     def device_times_on_s(self, cores: Sequence[NeuronCore]) -> npt.NDArray[np.float64]:
         """The device time with the constants of each of `cores`, in the same order."""
-        return device_times_s(self._programs, cores, self.order, self._rank)
+        return device_times_s(self._programs, together(cores), self.order, self._rank)
 
     def device_time_if_s(self, placement: Callable[[int], Placement]) -> float:
         """`undisturbed_s` with instruction i placed by `placement(i)`, in the same order."""
@@ -188,16 +188,16 @@ class Timeline:
         program = self.program
         if len(self._programs) == 1:
             return self.device_time_s
-        recorded = [Placement(checked.engine, checked.cost) for checked in program.checked]
-        return self.device_time_if_s(lambda index: recorded[program.which[index]])
+        placed = recorded(program)
+        return self.device_time_if_s(lambda index: placed[program.which[index]])
 
     @cached_property
     def undisturbed_anew_s(self) -> float:
         """`undisturbed_s` in an order that is chosen for this core alone."""
         if len(self._programs) == 1:
             return self.device_time_s
-        recorded = [Placement(checked.engine, checked.cost) for checked in self.program.checked]
-        return self.device_time_after_s(lambda index: recorded[self.program.which[index]])
+        placed = recorded(self.program)
+        return self.device_time_after_s(lambda index: placed[self.program.which[index]])
 
     def facts(self) -> dict[Evidence, list[tuple[str, Fact]]]:
         """The facts on which the estimate rests: those of the core, by kind."""
@@ -210,7 +210,7 @@ class Timeline:
 def timelines(programs: Sequence[Program], policy: Policy = DEFAULT) -> tuple[Timeline, ...]:
     """The timelines of cores that ran one kernel, by rank, in the order that `policy` chooses."""
     core = programs[0].core
-    tables = [placements(program, core) for program in programs]
+    tables = [recorded(program) for program in programs]
     order = choose(programs, core, policy, tables)
     schedules = replay(programs, core, order, tables)
     return tuple(Timeline(programs, rank, one, order) for rank, one in enumerate(schedules))

@@ -34,6 +34,7 @@ def tile(bench):
     ("make", "expected"),
     [
         (lambda t: Memset(t, "x"), ("value", "'x'", "a number or a Tile")),
+        (lambda t: Memset(t, ()), ("value", "()", "a number or a Tile")),
         (lambda t: Memset(t, (1, 2)), ("value", "(1, 2)", "a number or a Tile")),
         (
             lambda t: Memset(t, 1.0, 7),

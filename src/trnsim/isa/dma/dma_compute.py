@@ -102,6 +102,17 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
             self._check_addressing(tile)
         return super().resolved()
 
+    def signature(self) -> tuple[object, ...]:
+        """The signature of all instructions, and which sources lie where `dst` lies."""
+        return (*super().signature(), *self._lie_at_dst())
+
+    def _lie_at_dst(self) -> list[bool]:
+        """For each source whether it has the memory, the dtype and the place of `dst`."""
+        if not isinstance(self.srcs, tuple) or not are_tiles(self.dst, *self.srcs):
+            return []  # `verify` will say so
+        place = _place(self.dst)
+        return [_place(tile) == place for tile in self.srcs]
+
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """Bytes of each pair of sources at half the copy rate.
 
@@ -116,7 +127,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         adds_in_place = (
             len(self.srcs) == _PAIR
             and self.dst.memory is SBUF
-            and any(tile.signature == self.dst.signature for tile in self.srcs)
+            and any(self._lie_at_dst())
             and dtypes in ({BFLOAT16}, {FLOAT32})
         )
         return transfer_cost(
@@ -200,6 +211,11 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
                 fix="add the rows of equal indices first",
                 source="nki.isa.dma_compute, unique_indices",
             )
+
+
+def _place(tile: Tile) -> tuple[object, ...]:
+    """What two tiles have in common that lie at the same place of storages of one kind."""
+    return tile.memory, tile.dtype, tile.storage.start_partition, tile.pattern, type(tile.index)
 
 
 def _is_same(tile: Tile, other: Tile) -> bool:

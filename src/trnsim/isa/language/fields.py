@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from enum import Enum
 from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -30,8 +30,10 @@ _WORDS: dict[Any, str] = {
 
 def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
     """(name, value, legal type) of a field whose value has the wrong type; None if all fit."""
-    for name, hint in _hints(type(instruction)):
+    for name, hint, plain in _hints(type(instruction)):
         value = getattr(instruction, name)
+        if plain.has(value):
+            continue
         # None for an operator passes here: `check` knows which instructions accept it.
         if not _fits(value, hint) and not (hint is str and value is None):
             return name, repr(value), _described(hint)
@@ -45,12 +47,12 @@ def canonical(instruction: Instruction) -> dict[str, Any]:
     and only plain integers where True and numpy's are.
     """
     found: dict[str, Any] = {}
-    for name, hint in _hints(type(instruction)):
+    for name, hint, plain in _hints(type(instruction)):
         value = getattr(instruction, name)
-        if _fits(value, hint):
-            plain = _as_its_type(value, hint)
-            if plain is not value:
-                found[name] = plain
+        if not plain.has(value) and _fits(value, hint):
+            converted = _as_its_type(value, hint)
+            if converted is not value:
+                found[name] = converted
     return found
 
 
@@ -64,16 +66,47 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int | np.bool_ | np.integer)
 
 
-def _hints(kind: type[Instruction]) -> tuple[tuple[str, Any], ...]:
-    """Name and type of each field that is no operand."""
+def _hints(kind: type[Instruction]) -> tuple[_Hint, ...]:
+    """Name, type and plain classes of each field that is no operand."""
     if kind not in _known:
         hints = get_type_hints(kind)
         names = [f.name for f in fields(kind) if f.name not in kind.operands]
-        _known[kind] = tuple((name, hints[name]) for name in names)
+        _known[kind] = tuple((name, hints[name], _plain(hints[name])) for name in names)
     return _known[kind]
 
 
-_known: dict[type[Instruction], tuple[tuple[str, Any], ...]] = {}
+class _Plain(NamedTuple):
+    """Values that fit a hint and have its very type, so that nothing is left to ask of them.
+
+    Attributes:
+        classes: their classes.
+        items: the classes of the items of tuples among them.
+    """
+
+    classes: frozenset[type]
+    items: frozenset[type]
+
+    def has(self, value: object) -> bool:
+        """Whether `value` is one of them; False may only mean that it takes longer to tell."""
+        if value.__class__ in self.classes:
+            return True
+        is_tuple = value.__class__ is tuple and bool(self.items)
+        return is_tuple and self.items.issuperset(map(type, cast("Any", value)))
+
+
+_Hint = tuple[str, Any, _Plain]
+_known: dict[type[Instruction], tuple[_Hint, ...]] = {}
+
+
+def _plain(hint: Any) -> _Plain:
+    """The plain values of a hint; no numbers where it is of truth values and numbers."""
+    options = (hint,) if get_origin(hint) is tuple else (hint, *get_args(hint))
+    classes = {option for option in options if isinstance(option, type)}
+    tuples = [option for option in options if get_origin(option) is tuple]
+    items = {item for option in tuples for item in get_args(option) if isinstance(item, type)}
+    if {bool, int} <= classes:
+        classes -= {bool, int}
+    return _Plain(frozenset(classes), frozenset(items if len(tuples) == 1 else ()))
 
 
 def _fits(value: object, hint: Any) -> bool:

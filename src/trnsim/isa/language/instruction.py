@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, dataclass_transform
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, Self, dataclass_transform
 
 from trnsim.errors import IllegalInstruction, InternalError
 from trnsim.isa.language.declaration import (
@@ -34,7 +34,7 @@ from trnsim.isa.language.definedness import Movement, Spread, spread_over_result
 from trnsim.isa.language.fields import wrong_field
 from trnsim.isa.language.indirection import check_indirection
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
-from trnsim.isa.language.strides import slowdown
+from trnsim.isa.language.strides import is_far_apart
 from trnsim.memory import Memory, ScalarIndex, Storage, Tile
 
 if TYPE_CHECKING:
@@ -194,8 +194,8 @@ class Instruction:
         Source: trainium_inferentia2_arch.rst, accesses that must be serialized.
         """
         cost, engine = self.cost(core, n), self.chosen_engine(core)
-        factor = slowdown(core, engine, {name: getattr(self, name) for name in self.operands})
-        cost = replace(cost, interval_s=cost.interval_s * factor)
+        if is_far_apart(engine, {name: getattr(self, name) for name in self.operands}):
+            cost = replace(cost, interval_s=cost.interval_s * core.strided_slowdown)
         if core.vector_port_engines == 1:
             return cost
         memories = {tile.memory for _, tile in self.tiles()}
@@ -361,16 +361,16 @@ class Instruction:
 
     def with_tiles(self, change: Callable[[Tile], Tile]) -> Self:
         """The instruction with `change` applied to each of its tiles."""
-        changed: dict[str, Any] = {}
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
         for name in self.operands:
             value = getattr(self, name)
             if isinstance(value, Tile):
-                changed[name] = change(value)
+                value = change(value)
             elif isinstance(value, tuple):
-                changed[name] = tuple(
-                    change(item) if isinstance(item, Tile) else item for item in value
-                )
-        return replace(self, **changed)
+                value = tuple(change(item) if isinstance(item, Tile) else item for item in value)
+            setattr(made, name, value)
+        return made
 
     def _verify_operand(self, core: NeuronCore, name: str, operand: Operand, n: Dims) -> None:
         value = getattr(self, name)

@@ -13,8 +13,6 @@ from trnsim.memory import Tile
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trnsim.arch import NeuronCore
-
 FAR_BYTES: Final = 16
 """Largest distance of elements that stream at the full rate."""
 
@@ -26,25 +24,25 @@ def step_bytes(tile: Tile) -> int | None:
 
     A dimension that repeats one element has a step of 0.
     """
-    shape, strides = tile.pattern.shape[1:], tile.pattern.strides_bytes[1:]
-    steps = [step for length, step in zip(shape, strides, strict=True) if length > 1]
-    return steps[-1] if steps else None
+    shape, strides = tile.pattern.shape, tile.pattern.strides_bytes
+    for dim in range(len(shape) - 1, 0, -1):
+        if shape[dim] > 1:
+            return strides[dim]
+    return None
 
 
-def slowdown(core: NeuronCore, engine: Engine, operands: Mapping[str, object]) -> float:
-    """Factor on an instruction's interval if elements of its tiles lie far apart, else 1.
+def is_far_apart(engine: Engine, operands: Mapping[str, object]) -> bool:
+    """Whether elements of an instruction's tiles lie so far apart that it slows down.
 
-    On the Tensor Engine the moving tile streams. The stationary one is loaded during an earlier
-    instruction, and dtypes that take several passes are read at less than half the rate anyhow.
+    Transfers do not. On the Tensor Engine the moving tile streams. The stationary one is loaded
+    during an earlier instruction, and dtypes that take several passes are read at less than half
+    the rate anyhow.
     """
-    if engine is Engine.dma:
-        return 1.0
-    is_far = any(
+    return engine is not Engine.dma and any(
         abs(step_bytes(tile) or 0) > FAR_BYTES
         for name, tile in operands.items()
         if isinstance(tile, Tile) and (engine is not Engine.tensor or _streams(name, tile))
     )
-    return core.strided_slowdown if is_far else 1.0
 
 
 def _streams(name: str, tile: Tile) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trnsim.profile.analysis import what_if
+from trnsim.timing import recorded
 from trnsim.timing.occupancy import Columns, Integers, columns
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Examination:
         self.timeline = timeline
         self.program = timeline.program
         self.core = timeline.program.core
-        self.recorded = what_if.recorded(self.program)
+        self.recorded = recorded(self.program)
         self.device_time_s = timeline.undisturbed_anew_s
 
     @cached_property

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trnsim.profile.analysis import what_if
 from trnsim.profile.analysis.faster import faster_gains_s
 from trnsim.profile.measures.lines import time_by_line
-from trnsim.timing import Placement
+from trnsim.timing import Placement, recorded
 
 if TYPE_CHECKING:
     from trnsim.errors import SourceLine
@@ -58,16 +57,14 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
     """The gain if the line's instructions took no time."""
     program = timeline.program
     own = program.lines.index(line)
-    recorded = what_if.recorded(program)
+    placed = recorded(program)
     free = [
         Placement(
             engine,
             replace(cost, interval_s=0.0, latency_s=0.0, issue_s=0.0, table_load_s=0.0),
         )
-        for engine, cost in recorded
+        for engine, cost in placed
     ]
     which, line_of = program.which, program.line_of
-    time_s = timeline.device_time_if_s(
-        lambda i: (free if line_of[i] == own else recorded)[which[i]]
-    )
+    time_s = timeline.device_time_if_s(lambda i: (free if line_of[i] == own else placed)[which[i]])
     return Gain(f"{line} for nothing", line, timeline.undisturbed_s - time_s)

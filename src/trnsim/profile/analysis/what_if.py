@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.arch import NeuronCore
-    from trnsim.program import Program
 
 
 class Growth(NamedTuple):
@@ -46,11 +45,6 @@ class Growth(NamedTuple):
         """Whether a tile of this shape grows."""
         is_tall = self.taller > 1 and shape[0] == self.rows
         return is_tall or (self.wider > 1 and len(shape) > 1 and shape[-1] == self.columns)
-
-
-def recorded(program: Program) -> list[Placement]:
-    """The placement of each distinct instruction as it was recorded."""
-    return [Placement(checked.engine, checked.cost) for checked in program.checked]
 
 
 def scaled(cost: Cost, share: float) -> Cost:
