@@ -108,10 +108,8 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
 
     def _lie_at_dst(self) -> list[bool]:
         """For each source whether it has the memory, the dtype and the place of `dst`."""
-        if not isinstance(self.srcs, tuple) or not are_tiles(self.dst, *self.srcs):
-            return []  # `verify` will say so
-        place = _place(self.dst)
-        return [_place(tile) == place for tile in self.srcs]
+        places = [_place(tile) for _, tile in self.tiles()]
+        return [place == places[0] for place in places[1:]]
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """Bytes of each pair of sources at half the copy rate.
