@@ -31,11 +31,13 @@ class Option:
         words: how the page names it.
         change: function of the chip's core that returns the core with this choice.
         order: the policy that orders instructions; None for the default.
+        variant: the variant of the emulator that records them; "" for none.
     """
 
     words: str
     change: Callable[[Any], Any] = lambda core: core
     order: Policy | None = None
+    variant: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,12 +120,16 @@ NEVER_S = 1e-12
 WITHOUT = (
     Option("as shipped"),
     Option("order of issue", order=policy_of("issued")),
-    both(one("launch_s", 1e-6, "launch of 1 us"), one("paired_launch_s", 24e-6, "24 us at LNC=2")),
-    one("dma_short_run_bytes_per_s", 272e9, "short rows at the full DMA rate on v2", generation=2),
+    Option("broadcasts by four shuffles", variant="shuffles"),
+    both(
+        one("dma_short_run_bytes_per_s", 272e9, "short rows at the full DMA rate", generation=2),
+        one("dma_static_issue_s", 0.6e-6, "600 ns an issue on v2", generation=2),
+    ),
     both(
         one("dma_packet_bytes", 2**40, "a contiguous run is one packet"),
         one("dma_stagger_s", NEVER_S, "all DMA engines start at once"),
     ),
+    both(one("launch_s", 1e-6, "launch of 1 us"), one("paired_launch_s", 24e-6, "24 us at LNC=2")),
     one("vector_8bit_copy_speedup", 1.0, "no fast mode for FP8"),
     one("activation_table_load_s", NEVER_S, "no table loads"),
     both(

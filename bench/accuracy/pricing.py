@@ -16,6 +16,7 @@ import micro
 import numpy as np
 import recording as recordings
 from published import is_single, kernel_of, published_s
+from variants import VARIANTS
 
 from trnsim.facts import assumed
 from trnsim.files import write
@@ -114,11 +115,13 @@ class Prices:
             for setting in settings:
                 core, name = self._condition(case, setting)
                 if name not in known:
-                    missing[name] = core, order_of(setting)
+                    asked = missing.setdefault(variant_of(case, setting), {})
+                    asked[name] = core, order_of(setting)
             if missing:
-                recording = recordings.recorded(case.row, case.folder)
-                for name, (core, order) in missing.items():
-                    known[name] = work_s(case.row, recording, core, order)
+                for variant, asked in missing.items():
+                    recording = recordings.recorded(case.row, case.folder, variant)
+                    for name, (core, order) in asked.items():
+                        known[name] = work_s(case.row, recording, core, order)
                 write(_path(case), json.dumps(known).encode())
                 told = f"\rpriced {number}/{len(cases)} {case.row['id']}\x1b[K"
                 print(told, end="", file=sys.stderr)
@@ -149,10 +152,11 @@ class Prices:
     def _condition(self, case, setting):
         """The core of a case in a setting, and a name for all that decides the price."""
         options = tuple((switch, option.words) for switch, option in setting.items())
-        asked = case.target, case.cores, options
+        variant = variant_of(case, setting)
+        asked = case.target, case.cores, options, variant
         if asked not in self._conditions:
             core = core_of(case, setting)
-            self._conditions[asked] = core, _name(core, order_of(setting))
+            self._conditions[asked] = core, _name(core, order_of(setting), variant)
         return self._conditions[asked]
 
 
@@ -171,6 +175,12 @@ def order_of(setting):
     """The policy that orders instructions in a setting."""
     chosen = [option.order for option in setting.values() if option.order is not None]
     return chosen[-1] if chosen else policy_of("compiler")
+
+
+def variant_of(case, setting):
+    """The variant of the emulator that a setting records a case with; "" where it is the same."""
+    names = [option.variant for option in setting.values()]
+    return next((n for n in names if n and case.kernel in VARIANTS[n].kernels), "")
 
 
 def work_s(row, recording, core, order):
@@ -213,9 +223,9 @@ def _path(case):
     return recordings.CACHE / f"{case.key}.json"
 
 
-def _name(core, order):
-    """A name for a core's constants but for the launch, and an order's policy."""
+def _name(core, order, variant):
+    """A name for a core's constants but for the launch, an order's policy and a variant."""
     none = assumed(0.0, "left out of a name")
     facts = replace(core, launch_s=none, paired_launch_s=none).facts()
     words = repr((core.name, sorted((name, float(fact)) for name, fact in facts.items())))
-    return hashlib.sha256(f"{words} {order}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{words} {order} {variant}".encode()).hexdigest()[:16]

@@ -14,7 +14,7 @@ import pickle
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ import builders
 import micro
 from launches import Launch
 from published import is_single, kernel_of
+from variants import VARIANTS
 
 from trnsim import arch
 from trnsim.errors import EmulatorError
@@ -33,6 +34,7 @@ SOURCE = HERE.parents[1] / "src" / "trnsim"
 ROOMS = ("isa", "memory", "nki", "program")
 FILES = (
     *("builders.py", "launches.py", "micro.py", "nkilib.py", "nkibench.py", "tutorials.py"),
+    "variants.py",
     SOURCE / "arch" / "features.py",
 )
 CLONES = ("nki-library", "aws-neuron-sdk")
@@ -56,9 +58,9 @@ class Recording:
     refusal: str = ""
 
 
-def recorded(row, folder):
-    """The recording of a row, made now or before."""
-    with _file(row, folder).open("rb") as file, _collecting_no_garbage():
+def recorded(row, folder, variant=""):
+    """The recording of a row, made now or before; of a variant, with the emulator changed so."""
+    with _file(row, folder, variant).open("rb") as file, _collecting_no_garbage():
         recording = pickle.load(file)  # noqa: S301  our own file
         recording.runs = pickle.load(file)  # noqa: S301  likewise
     for programs in recording.runs:
@@ -88,11 +90,12 @@ def size_bytes(row):
     return (CACHE / f"{key(row)}.pkl").stat().st_size
 
 
-def _file(row, folder):
+def _file(row, folder, variant=""):
     """The file with a row's recording: one pickle without its runs, then one of these."""
-    path = CACHE / f"{key(row)}.pkl"
+    path = CACHE / f"{key(row)}{variant and '-'}{variant}.pkl"
     if not path.exists():
-        recording = record(launches_of(row, folder))
+        with VARIANTS[variant].change() if variant else nullcontext():
+            recording = record(launches_of(row, folder))
         write(path, pickle.dumps(replace(recording, runs=[])) + pickle.dumps(recording.runs))
     return path
 

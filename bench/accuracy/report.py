@@ -158,9 +158,9 @@ def ablation_lines(found):
             lines = [
                 "## Ablation\n",
                 (
-                    f"In sample, on the {len(errors)} kernel rows with short programs: the median "
-                    "and P90 of |error| with one part of the model left out, then the signed "
-                    "median of each kernel, in per cent.\n"
+                    f"In sample, on the {len(errors)} rows of kernels with short programs and of "
+                    "the tutorials for Trn1: the median and P90 of |error| with one part of the "
+                    "model left out, then the signed median of each kernel, in per cent.\n"
                 ),
                 f"| without | median | P90 | {' | '.join(by_kernel)} |",
                 f"|{'---|' * (len(by_kernel) + 3)}",

@@ -27,6 +27,8 @@ from trnsim.files import write
 
 QUICK_BYTES = 2_000_000
 """Largest recording on which choices are made: about 16,000 instructions."""
+LONG = ("matmul tutorial (Trn1)", "mamba")
+"""Kernels whose long programs are in the ablation too: a part of the model is for them alone."""
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -100,13 +102,13 @@ def counters(rows, results):
 
 
 def ablation(cases, prices):
-    """(words, cases, errors of the quick kernels) with each part of the model left out."""
-    quick = [case for case in cases if case.is_quick and not published.is_single(case.row)]
+    """(words, cases, errors of some kernels) with each part of the model left out."""
+    some = [case for case in cases if not case.is_single and (case.is_quick or case.kernel in LONG)]
     for option in fit.WITHOUT:
         setting = {"without": option}
-        prices.prepare(quick, [setting])
-        errors = [prices.seconds(case, setting) / case.published_s - 1 for case in quick]
-        yield option.words, quick, errors
+        prices.prepare(some, [setting])
+        errors = [prices.seconds(case, setting) / case.published_s - 1 for case in some]
+        yield option.words, some, errors
 
 
 def main():
