@@ -74,6 +74,21 @@ def test_a_sum_kept_in_a_tile_is_a_reduction():
     assert warnings(body) == ()
 
 
+def test_a_broadcast_over_partitions_in_each_iteration_is_no_dependence():
+    """The ones that it multiplies by are made in the first iteration."""
+
+    @nki.jit
+    def kernel(a):
+        row, out = nl.load(a), nl.ndarray((4, 8, 16), nl.float32, buffer=nl.shared_hbm)
+        for i in nl.affine_range(4):
+            nl.store(out[i], nl.broadcast_to(row, (8, 16)))
+        return out
+
+    run = trnsim.run(kernel, A[:1])
+    assert run.warnings == ()
+    assert (run.outputs == A[:1]).all()
+
+
 def test_a_sum_by_way_of_another_tile_is_a_dependence():
     def body(i, tile, state):
         new = nl.add(part(state, 0), part(tile, i))

@@ -171,7 +171,8 @@ def _ones(length: int, dtype: Dtype) -> NkiTensor:
     made = _ONES.setdefault(current_core(), {})
     if (length, dtype) not in made:
         made[length, dtype] = new_tile((1, length), dtype)
-        issue("memset", made[length, dtype], 1.0, engine=Engine.gpsimd)
+        with current_core().outside_loops():
+            issue("memset", made[length, dtype], 1.0, engine=Engine.gpsimd)
     return made[length, dtype]
 
 

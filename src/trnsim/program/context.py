@@ -163,6 +163,15 @@ class CoreContext:
                 register.origins = ((self._first_serial, self._issued() - 1),)
 
     @contextmanager
+    def outside_loops(self) -> Generator[None]:
+        """What is issued belongs to no iteration of a loop: a constant that is made once."""
+        loops, self.loops = self.loops, None
+        try:
+            yield
+        finally:
+            self.loops = loops
+
+    @contextmanager
     def in_order(self) -> Generator[None]:
         """Inside, no instruction may overtake an earlier one of its engine."""
         outside = self._ordered
