@@ -72,7 +72,7 @@ def groups(graph: Graph) -> list[Group]:
             continue
         for value in _unbroken(node, leaves):
             home[value.number] = len(found)
-            found.append(_alone(leaves.pop(value.number)))
+            found.append(alone(leaves.pop(value.number)))
         latest = max((home.get(value.number, -1) for value in node.values), default=-1)
         if node.kind is Kind.ALIAS:
             # Who reads it reads HBM, so its group must have ended.
@@ -80,7 +80,7 @@ def groups(graph: Graph) -> list[Group]:
             continue
         place = _place(node, found, latest)
         if place == len(found):
-            found.append(_alone(node))
+            found.append(alone(node))
         home.update({value.number: place for value in node.results})
         _bring(leaves, node, found[place])
     _mark_outputs(graph, found)
@@ -100,7 +100,7 @@ def _is_slice(node: Node) -> bool:
 def _unbroken(node: Node, leaves: dict[int, Node]) -> list[Value]:
     """What `node` reads that must stand in HBM and does not yet."""
     read = [value for value in dict.fromkeys(node.values) if value.number in leaves]
-    if not _alone(node).is_fused:
+    if not alone(node).is_fused:
         return read
     # A broadcast is a view already, and a slice of other shape does not suit the space. What a
     # broadcast repeats is counted and drawn once.
@@ -129,7 +129,8 @@ def _bring(leaves: dict[int, Node], node: Node, group: Group) -> None:
             made.add(value.number)
 
 
-def _alone(node: Node) -> Group:
+def alone(node: Node) -> Group:
+    """A group of one operation."""
     if node.kind in (Kind.ELEMENTWISE, Kind.LEAF) or _repeats(node):
         return Group([node], node.result.shape, is_fused=True)
     if _trailing(node):

@@ -8,6 +8,7 @@ from typing import Any, Final
 from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
 from trnsim.graph.ops.contraction import Attention, AttentionBackward
+from trnsim.graph.types import BOOL
 
 
 def _options(query: Value, dropout: float, scale: float | None, *, is_causal: bool) -> Any:
@@ -44,6 +45,44 @@ def attention(
     return b.graph.apply_to_all(Attention(**options), operands)
 
 
+def scaled_dot_product_attention(
+    b: Build,
+    query: Value,
+    key: Value,
+    value: Value,
+    bias: Value | None = None,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Value:
+    """``softmax(scale * Q @ K.T + bias) @ V``; of fewer keys' heads each serves its neighbours."""
+    heads, shared = query.shape[-3] if len(query.shape) > 2 else 1, key.shape[-3:-2]  # noqa: PLR2004  a head dimension
+    if bias is not None and bias.dtype == BOOL:
+        seen = b.spread(bias, (*query.shape[:-1], key.shape[-2]))
+        bias = b.graph.elementwise("select", seen, 0.0, float("-inf"), dtype="float32")
+    options = _options(query, dropout, scale, is_causal=is_causal)
+    if not enable_gqa or shared == (heads,):
+        operands = _with_bias(b, [query, key, value], bias)
+        return b.graph.apply_to_all(Attention(**options), operands)[0]
+    group = heads // shared[0]
+    outer = query.shape[:-3]
+    if bias is not None:
+        bias = b.spread(bias, (*query.shape[:-1], key.shape[-2]))
+        bias = b.graph.reshape(bias, (*outer, *shared, group, *bias.shape[-2:]))
+    rank = len(outer) + 4
+    dims = [dim for dim in range(rank) if dim != rank - 3]
+    grouped = b.graph.reshape(query, (*outer, *shared, group, *query.shape[-2:]))
+    repeated = [
+        b.graph.broadcast_in_dim(one, (*outer, *shared, group, *one.shape[-2:]), dims)
+        for one in (key, value)
+    ]
+    operands = _with_bias(b, [grouped, *repeated], bias)
+    result = b.graph.apply_to_all(Attention(**options), operands)[0]
+    return b.graph.reshape(result, (*query.shape[:-1], value.shape[-1]))
+
+
 def attention_backward(
     b: Build,
     grad: Value,
@@ -67,6 +106,7 @@ def attention_backward(
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "scaled_dot_product_attention": scaled_dot_product_attention,
     "_scaled_dot_product_fused_attention_overrideable": attention,
     "_scaled_dot_product_fused_attention_overrideable_backward": attention_backward,
 }

@@ -1,0 +1,554 @@
+"""Attention on the chip: scores never leave PSUM, and the result lies as the next product wants.
+
+Queries that share keys stand together on the partitions, up to 128 of them, keys along the columns.
+Keys pass in stretches; where one stretch is not all, what was summed is rescaled when the maximum
+grows. The method is that of Dao et al., FlashAttention (arXiv:2205.14135).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.compiler.compute import binary, copied
+from trnsim.compiler.placed import Placed
+from trnsim.compiler.rules import emitter
+from trnsim.compiler.walk import Frame, Span, filled
+from trnsim.graph import Node, Value
+from trnsim.graph.ops.contraction import Attention
+from trnsim.graph.ops.layout import BroadcastInDim, Concatenate
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.compiler.emission import Emission
+
+_STRETCH: Final = 2048
+"""Keys whose scores are in PSUM at once: half of its banks."""
+_SHORT: Final = 256
+"""Keys up to which several heads are computed together."""
+_HIDDEN: Final = -3.0e38
+"""The score of a key that a query does not see: finite, so that differences are."""
+
+
+@emitter(Attention)
+def attention(emission: Emission, node: Node) -> None:
+    """``softmax(scale * Q @ K.T + bias) @ V``; by a kernel where training reads the sums."""
+    if emission.uses.get(node.results[1].number, 0) or node.values[0].shape[-1] > P:
+        emission.by_kernel(node)
+        return
+    _Attending(emission, node).run()
+
+
+@dataclass
+class _Keys:
+    """A stretch of keys and values: [E, keys] and tiles of [up to 128 keys, V]."""
+
+    start: int
+    length: int
+    keys: Tensor
+    values: list[Tensor]
+
+
+@dataclass
+class _Rows:
+    """Queries that share keys, and what is known of them.
+
+    Attributes:
+        places: (index of the head, first query, queries) of each stretch of rows.
+        queries: [E, rows].
+    """
+
+    places: list[tuple[tuple[int, ...], int, int]]
+    queries: Tensor
+    largest: Any = None
+    total: Any = None
+    result: Any = None
+    rows: int = field(default=0)
+
+
+class _Attending:
+    """One attention."""
+
+    def __init__(self, emission: Emission, node: Node) -> None:
+        self.emission, self.node = emission, node
+        operation: Any = node.operation
+        self.scale, self.is_causal = float(operation.scale), operation.is_causal
+        query, key, value = node.values[:3]
+        self.heads = query.shape[:-2]
+        self.L, self.S = query.shape[-2], key.shape[-2]
+        self.E, self.V = query.shape[-1], value.shape[-1]
+        self.dtype = dtype_of(query.dtype)
+        self.query = emission.settled(query)[0]
+        self.parts = self._parts(key, value)
+        self.bias = emission.settled(node.values[3])[0] if len(node.values) > 3 else None  # noqa: PLR2004  a fourth
+        self._loaded: dict[Any, list[_Keys]] = {}
+        self._masks: dict[tuple[int, int, int], Tensor] = {}
+
+    def run(self) -> None:
+        """Every group of heads that share keys, 128 queries at a time."""
+        rank = len(self.node.result.shape)
+        frame = self._result_frame(rank)
+        out = self.emission.room(frame, self.node.result)
+        groups = self._groups()
+        beside = min(BANK // self.S, BANK // self.V) if self.S <= _SHORT and self.L <= P else 1
+        if beside > 1 and self.bias is None and all(len(heads) == 1 for heads in groups):
+            for at, count in tiles.pieces(len(groups), beside):
+                self._together([heads[0] for heads in groups[at : at + count]], out)
+        else:
+            for heads in groups:
+                for rows in self._tiles(heads):
+                    self._attend(rows, self._keys(heads))
+                    self._store(rows, out)
+        self.emission.placed[self.node.result.number] = [out]
+
+    # Where operands lie
+
+    def _parts(self, key: Value, value: Value) -> list[tuple[Placed, Placed, int]]:
+        """Keys and values as they lie: a new one beside a cache stays beside it."""
+        sides = [self._joined(one) for one in (key, value)]
+        if [n for _, n in sides[0]] != [n for _, n in sides[1]]:
+            sides = [[(self.emission.settled(one)[0], self.S)] for one in (key, value)]
+        return [(k, v, n) for (k, n), (v, _) in zip(*sides, strict=True)]
+
+    def _joined(self, value: Value) -> list[tuple[Placed, int]]:
+        """The tensors that a value is the concatenation of along its keys."""
+        maker = self.emission.maker.get(value.number)
+        view = None
+        if maker is not None and isinstance(maker.operation, BroadcastInDim):
+            view, maker = maker, self.emission.maker.get(maker.values[0].number)
+        if maker is None or not isinstance(maker.operation, Concatenate):
+            return [(self.emission.settled(value)[0], self.S)]
+        if maker.operation.dim != len(maker.result.shape) - 2:
+            return [(self.emission.settled(value)[0], self.S)]
+        found: list[tuple[Placed, int]] = []
+        for one in maker.values:
+            placed, length = self.emission.settled(one)[0], one.shape[-2]
+            if view is not None:
+                shape = (*value.shape[:-2], length, value.shape[-1])
+                operation: Any = view.operation
+                placed = placed.repeated(shape, operation.dims)
+            found.append((placed, length))
+        return found
+
+    def _groups(self) -> list[list[tuple[int, ...]]]:
+        """Heads that read the same keys."""
+        found: defaultdict[Any, list[tuple[int, ...]]] = defaultdict(list)
+        for index in product(*map(range, self.heads)):
+            found[self._key_of(index)].append(index)
+        return list(found.values())
+
+    def _key_of(self, index: tuple[int, ...]) -> Any:
+        return tuple(tuple(_head(one, index).offset for one in part[:2]) for part in self.parts)
+
+    def _result_frame(self, rank: int) -> Frame:
+        """The result's dimension of values along the partitions, and heads as the queries' are."""
+        shape = self.node.result.shape
+        heads = [dim for dim in range(rank - 2) if shape[dim] > 1]
+        across = (
+            [dim for dim in heads if self.query.steps[dim][0]]
+            if self.query.is_on_chip
+            else heads[1:] or heads
+        )
+        others = tuple(dim for dim in range(rank - 2) if dim not in across)
+        return Frame(shape, (*across, rank - 1), (*others, rank - 2), self._block(across))
+
+    def _block(self, across: list[int]) -> int:
+        """Partitions of a block: no head straddles two."""
+        return P if P % self.V == 0 or not across else P // self.V * self.V
+
+    # Loading
+
+    def _tiles(self, heads: list[tuple[int, ...]]) -> list[_Rows]:
+        """The queries of heads that share keys, up to 128 together."""
+        places = [(h, at, n) for h in heads for at, n in tiles.pieces(self.L, P)]
+        found: list[_Rows] = []
+        while places:
+            mine: list[tuple[tuple[int, ...], int, int]] = []
+            rows = 0
+            while places and rows + places[0][2] <= P and (not mine or self.bias is None):
+                rows += places[0][2]
+                mine.append(places.pop(0))
+            from_ = self._from(mine[0][0]) if len(mine) == 1 else 0
+            parts = [
+                _matrix(_head(self.query, h), self.E, at, n, self.dtype, from_) for h, at, n in mine
+            ]
+            if len(parts) == 1:
+                queries = parts[0]
+            else:
+                queries = new((self.E, rows), self.dtype)
+                column = 0
+                for part in parts:
+                    count = part.shape[1]
+                    nisa.tensor_copy(dst=queries[:, column : column + count], src=part)
+                    column += count
+            found.append(_Rows(mine, queries, rows=rows))
+        return found
+
+    def _from(self, index: tuple[int, ...]) -> int:
+        """The partition at which a head's queries and keys both begin."""
+        query = _partition(_head(self.query, index), self.E)
+        keys = [_partition(_head(key, index), self.E) for key, _, _ in self.parts]
+        return query if all(one == query for one in keys) else 0
+
+    def _keys(self, heads: list[tuple[int, ...]]) -> list[_Keys]:
+        """The stretches of keys and values that some heads read, loaded once."""
+        index = heads[0]
+        name = self._key_of(index)
+        if name in self._loaded:
+            return self._loaded[name]
+        if len(self._loaded) >= BANK // P:
+            self._loaded.clear()
+        found: list[_Keys] = []
+        first, first_ = 0, self._from(index) if len(heads) == 1 else 0
+        for key, value, length in self.parts:
+            for start, count in tiles.pieces(length, _STRETCH):
+                found.append(
+                    _Keys(
+                        first + start,
+                        count,
+                        _matrix(_head(key, index), self.E, start, count, self.dtype, first_),
+                        [
+                            _rows(_head(value, index), self.V, start + at, n, self.dtype)
+                            for at, n in tiles.pieces(count, P)
+                        ],
+                    )
+                )
+            first += length
+        self._loaded[name] = found
+        return found
+
+    # Computing
+
+    def _attend(self, rows: _Rows, stretches: list[_Keys]) -> None:
+        """The result of some queries, not yet divided by their totals."""
+        last = max(at + n for _, at, n in rows.places) - 1
+        for keys in stretches:
+            if self.is_causal and keys.start > last:
+                break
+            self._stretch(rows, keys)
+
+    def _stretch(self, rows: _Rows, keys: _Keys) -> None:
+        scores, largest = self._scores(rows, keys)
+        if rows.largest is not None:
+            higher = new((rows.rows, 1))
+            binary(_cube(higher), nl.maximum, _cube(rows.largest), _cube(largest))
+            largest = higher
+        shift = new((rows.rows, 1))
+        nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-self.scale)
+        totals = new((rows.rows, len(scores)))
+        result = new((rows.rows, self.V), nl.float32, nl.psum)
+        for number, (start, part) in enumerate(scores):
+            powers = new(part.shape, self.dtype)
+            self._powers(powers, part, shift, totals[:, number : number + 1])
+            self._weighted(powers, keys, start, result)
+        total = totals
+        if len(scores) > 1:
+            total = new((rows.rows, 1))
+            nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
+        self._gathered(rows, largest, total, result)
+
+    def _scores(self, rows: _Rows, keys: _Keys) -> tuple[list[tuple[int, Tensor]], Tensor]:
+        """Products of queries and keys that are seen, a bank each, and the largest of each row."""
+        last = max(at + n for _, at, n in rows.places) - 1
+        found: list[tuple[int, Tensor]] = []
+        for start, columns in tiles.pieces(keys.length, BANK):
+            if self.is_causal and keys.start + start > last:
+                break
+            sums = new((rows.rows, columns), nl.float32, nl.psum)
+            moving = keys.keys[:, start : start + columns]
+            nisa.nc_matmul(dst=sums, stationary=rows.queries, moving=moving)
+            found.append((start, self._masked(sums, rows, keys.start + start)))
+        each = new((rows.rows, len(found)))
+        for number, (_, part) in enumerate(found):
+            nisa.tensor_reduce(dst=each[:, number : number + 1], op=nl.maximum, data=part, axis=1)
+        if len(found) == 1:
+            return found, each
+        largest = new((rows.rows, 1))
+        nisa.tensor_reduce(dst=largest, op=nl.maximum, data=each, axis=1)
+        return found, largest
+
+    def _masked(self, sums: Tensor, rows: _Rows, first: int) -> Tensor:
+        """Scores with their bias, divided by the scale, and without the keys that are hidden."""
+        columns = sums.shape[1]
+        if self.bias is not None:
+            ((index, at, count),) = rows.places
+            bias = _rows(_head(self.bias, index), columns, at, count, None, first)
+            added = new(sums.shape)
+            nisa.scalar_tensor_tensor(
+                dst=added,
+                data=bias,
+                op0=nl.multiply,
+                operand0=1 / self.scale,
+                op1=nl.add,
+                operand1=sums,
+            )
+            sums = new(sums.shape)
+            nisa.tensor_scalar(dst=sums, data=added, op0=nl.maximum, operand0=_HIDDEN)
+        if not self.is_causal or all(first + columns - 1 <= at for _, at, _ in rows.places):
+            return sums
+        seen = new(sums.shape)
+        row = 0
+        for _, at, count in rows.places:
+            mask = self._mask(at - first, count, columns)
+            nisa.tensor_tensor(
+                dst=seen[row : row + count], data1=sums[row : row + count], data2=mask, op=nl.add
+            )
+            row += count
+        return seen
+
+    def _mask(self, offset: int, count: int, columns: int) -> Tensor:
+        """Zeros where row i sees column j, which is up to ``i + offset``, else a hidden score."""
+        key = (offset, count, columns)
+        if key not in self._masks:
+            zeros, mask = new((count, columns)), new((count, columns))
+            nisa.memset(dst=zeros, value=0.0)
+            nisa.affine_select(
+                dst=mask,
+                pattern=[[-1, columns]],
+                offset=offset,
+                channel_multiplier=1,
+                on_true_tile=zeros,
+                on_false_value=_HIDDEN,
+                cmp_op=nl.greater_equal,
+            )
+            self._masks[key] = mask
+        return self._masks[key]
+
+    def _weighted(self, powers: Tensor, keys: _Keys, start: int, result: Tensor) -> None:
+        """Add the values, weighted, to the result."""
+        rows, columns = powers.shape
+        blocks = -(-columns // P)
+        flipped = new((min(P, columns), blocks, rows), powers.dtype, nl.psum)
+        for number, (at, count) in enumerate(tiles.pieces(columns, P)):
+            nisa.nc_transpose(dst=flipped[:count, number], data=powers[:, at : at + count])
+        weights = _evacuated(flipped, columns, blocks)
+        for number, (at, count) in enumerate(tiles.pieces(columns, P)):
+            values = keys.values[(start + at) // P]
+            nisa.nc_matmul(dst=result, stationary=weights[:count, number], moving=values)
+
+    def _gathered(self, rows: _Rows, largest: Tensor, total: Tensor, result: Tensor) -> None:
+        """What this stretch adds to those before, rescaled to the new maximum."""
+        if rows.largest is not None:
+            shrunk, less = new((rows.rows, 1)), new((rows.rows, 1))
+            binary(_cube(less), nl.subtract, _cube(rows.largest), _cube(largest))
+            nisa.activation(dst=shrunk, op=nl.exp, data=less, scale=self.scale)
+            added, whole = new(result.shape), new((rows.rows, 1))
+            if rows.result.buffer is nl.psum:
+                rows.result = copied(rows.result, nl.float32, new(rows.result.shape))
+            for dst, before, more in ((added, rows.result, result), (whole, rows.total, total)):
+                nisa.scalar_tensor_tensor(
+                    dst=dst,
+                    data=before,
+                    op0=nl.multiply,
+                    operand0=shrunk,
+                    op1=nl.add,
+                    operand1=more,
+                )
+            total, result = whole, added
+        rows.largest, rows.total, rows.result = largest, total, result
+
+    def _together(self, heads: list[tuple[int, ...]], out: Placed) -> None:
+        """Heads of few queries and keys, their scores side by side in one bank."""
+        number, L, S = len(heads), self.L, self.S
+        loaded = [self._keys([index])[0] for index in heads]
+        scores = new((L, number, S), nl.float32, nl.psum)
+        for at, (index, keys) in enumerate(zip(heads, loaded, strict=True)):
+            query = _matrix(_head(self.query, index), self.E, 0, L, self.dtype, self._from(index))
+            nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=keys.keys)
+        scores = self._causal(scores)
+        largest, shift, totals = new((L, number)), new((L, number)), new((L, number))
+        nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=2)
+        nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-self.scale)
+        powers = new((L, number, S), self.dtype)
+        for at in range(number):
+            one = slice(at, at + 1)
+            self._powers(powers[:, at], scores[:, at], shift[:, one], totals[:, one])
+        blocks = -(-S // P)
+        flipped = new((min(P, S), number * blocks, L), self.dtype, nl.psum)
+        sums = new((L, number, self.V), nl.float32, nl.psum)
+        for at in range(number):
+            for block, (key, count) in enumerate(tiles.pieces(S, P)):
+                dst = flipped[:count, at * blocks + block]
+                nisa.nc_transpose(dst=dst, data=powers[:, at, key : key + count])
+        weights = _evacuated(flipped, S, blocks)
+        for at, keys in enumerate(loaded):
+            for block, (_, count) in enumerate(tiles.pieces(S, P)):
+                stationary = weights[:count, at * blocks + block]
+                nisa.nc_matmul(dst=sums[:, at], stationary=stationary, moving=keys.values[block])
+        inverse, result = new((L, number)), new((L, number, self.V), self.dtype)
+        nisa.reciprocal(dst=inverse, data=totals)
+        column = inverse.reshape((L, number, 1)).broadcast(2, self.V)
+        nisa.tensor_tensor(dst=result, data1=sums, data2=column, op=nl.multiply)
+        self._turned_out(result.reshape((L, number * self.V)), heads, 0, out)
+
+    def _causal(self, scores: Tensor) -> Tensor:
+        """Scores [rows, heads, keys] without the keys that are hidden."""
+        if not self.is_causal:
+            return scores
+        L, number, S = scores.shape
+        mask = self._mask(0, L, S).reshape((L, 1, S)).broadcast(1, number)
+        seen = new(scores.shape)
+        nisa.tensor_tensor(dst=seen, data1=scores, data2=mask, op=nl.add)
+        return seen
+
+    def _powers(self, dst: Tensor, scores: Tensor, shift: Tensor, total: Tensor) -> None:
+        """``exp(scale * scores + shift)``, and the sum of each row."""
+        nisa.activation_reduce(
+            dst=dst,
+            op=nl.exp,
+            data=scores,
+            reduce_op=nl.add,
+            reduce_res=total,
+            bias=shift,
+            scale=self.scale,
+        )
+
+    # Storing
+
+    def _store(self, rows: _Rows, out: Placed) -> None:
+        """Divide by the totals, turn, and put each head in its place."""
+        inverse = new((rows.rows, 1))
+        nisa.reciprocal(dst=inverse, data=rows.total)
+        result = new((rows.rows, self.V), self.dtype)
+        nisa.tensor_scalar(dst=result, data=rows.result, op0=nl.multiply, operand0=inverse)
+        if len(rows.places) == 1:
+            ((index, start, _),) = rows.places
+            self._turned_out(result, [index], start, out)
+            return
+        flipped = new((self.V, rows.rows), self.dtype, nl.psum)
+        nisa.nc_transpose(dst=flipped, data=result)
+        column = 0
+        for index, start, queries in rows.places:
+            here = _head(out, index).sliced((queries, self.V), (start, 0), (1, 1))
+            self._put(here, flipped[:, column : column + queries])
+            column += queries
+
+    def _turned_out(
+        self, result: Tensor, heads: list[tuple[int, ...]], start: int, out: Placed
+    ) -> None:
+        """Results [queries, heads of V] turned, as many heads at once as lie in one block."""
+        queries, column = result.shape[0], 0
+        while heads:
+            here = _head(out, heads[0]).sliced((queries, self.V), (start, 0), (1, 1))
+            many = 1
+            while many < len(heads) and _follows(out, heads[0], heads[many], many * self.V):
+                many += 1
+            width = many * self.V
+            for at, count in tiles.pieces(width, P):
+                flipped = new((count, queries), self.dtype, nl.psum)
+                nisa.nc_transpose(dst=flipped, data=result[:, column + at : column + at + count])
+                self._put(here.sliced((queries, count), (0, at), (1, 1)), flipped)
+            heads, column = heads[many:], column + width
+
+    def _put(self, here: Placed, part: Tensor) -> None:
+        """[V, queries] to where they belong."""
+        if here.is_on_chip:
+            matrix, (p, f) = here.storage, here.offset
+            first = p % matrix.block
+            step = here.steps[0][1]
+            end = f + (part.shape[1] - 1) * step + 1
+            dst = matrix.tile[first : first + part.shape[0], p // matrix.block, f : end : step or 1]
+            nisa.tensor_copy(dst=dst, src=part)
+            return
+        tile = copied(part, self.dtype, new(part.shape, self.dtype))
+        pattern = [(here.steps[1][0], part.shape[0]), (here.steps[0][0], part.shape[1])]
+        nisa.dma_copy(dst=tiles.strided(here.storage, pattern, here.offset[0]), src=tile)
+
+
+def _evacuated(flipped: Tensor, columns: int, blocks: int) -> Tensor:
+    """What was turned into PSUM, in SBUF; the last of every `blocks` may have fewer rows."""
+    weights = new(flipped.shape, flipped.dtype)
+    rest = columns % P
+    if columns <= P or not rest:
+        nisa.tensor_copy(dst=weights, src=flipped)
+        return weights
+    for first in range(0, flipped.shape[1], blocks):
+        whole, last = slice(first, first + blocks - 1), first + blocks - 1
+        nisa.tensor_copy(dst=weights[:, whole], src=flipped[:, whole])
+        nisa.tensor_copy(dst=weights[:rest, last], src=flipped[:rest, last])
+    return weights
+
+
+def _follows(out: Placed, first: tuple[int, ...], other: tuple[int, ...], rows: int) -> bool:
+    """Whether another head lies so many partitions after the first, in the same block."""
+    if not out.is_on_chip:
+        return False
+    (p, f), (q, g) = _head(out, first).offset, _head(out, other).offset
+    block = out.storage.block
+    return q == p + rows and g == f and q // block == p // block
+
+
+def _head(placed: Placed, index: tuple[int, ...]) -> Placed:
+    """One head's matrix [rows, width]."""
+    rank = len(placed.shape)
+    starts = (*index, 0, 0)
+    found = placed.sliced((*(1,) * (rank - 2), *placed.shape[-2:]), starts, (1,) * rank)
+    return Placed(found.storage, found.shape[-2:], found.steps[-2:], found.offset)
+
+
+def _cube(tile: Tensor) -> Tensor:
+    return tile.reshape((tile.shape[0], 1, tile.shape[1]))
+
+
+def _partition(placed: Placed, width: int) -> int:
+    """The partition at which a head [rows, width] begins that lies with its width along them."""
+    if not placed.is_on_chip or placed.steps[1] != (1, 0) or placed.steps[0][0]:
+        return 0
+    first = placed.offset[0] % placed.storage.block
+    fits = first + width <= placed.storage.block and first % 32 == 0
+    return first if fits else 0
+
+
+def _matrix(
+    placed: Placed, width: int, start: int, count: int, dtype: Any, partition: int = 0
+) -> Tensor:
+    """Rows of a head [rows, width] as [width, rows]: where they lie, moved, or turned.
+
+    What lies from another partition on than that is moved.
+    """
+    here = placed.sliced((count, width), (start, 0), (1, 1))
+    if here.is_on_chip:
+        matrix, (p, f) = here.storage, here.offset
+        first = p % matrix.block
+        is_across = here.steps[1] == (1, 0) and not here.steps[0][0]
+        if is_across and first == partition and first + width <= matrix.block:
+            end = f + (count - 1) * here.steps[0][1] + 1
+            step = here.steps[0][1] or 1
+            return matrix.tile[first : first + width, p // matrix.block, f:end:step]
+        if is_across:
+            frame = Frame((count, width), (1,), (0,))
+            return filled(here, frame, Span(0, 1, width, 0, count), dtype)[:, 0]
+    result = new((width, count), dtype)
+    for at, rows in tiles.pieces(count, P):
+        lines = _rows(placed, width, start + at, rows, dtype)
+        flipped = new((width, rows), dtype, nl.psum)
+        nisa.nc_transpose(dst=flipped, data=lines)
+        nisa.tensor_copy(dst=result[:, at : at + rows], src=flipped)
+    return result
+
+
+def _rows(
+    placed: Placed, width: int, start: int, count: int, dtype: Any, column: int = 0
+) -> Tensor:
+    """Rows of a head as [rows, width]: where they lie, moved, or turned."""
+    here = placed.sliced((count, width), (start, column), (1, 1))
+    if here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]:
+        turned = new((count, width), dtype or here.storage.tile.dtype, nl.psum)
+        nisa.nc_transpose(dst=turned, data=_matrix(placed, width, start, count, dtype))
+        return copied(turned, turned.dtype, new((count, width), turned.dtype))
+    if here.is_on_chip and here.steps == ((1, 0), (0, 1)):
+        matrix, (p, f) = here.storage, here.offset
+        first = p % matrix.block
+        if not first and first + count <= matrix.block:
+            return matrix.tile[:count, p // matrix.block, f : f + width]
+    own = here.storage.tile.dtype if here.is_on_chip else here.storage.dtype
+    frame = Frame((count, width), (0,), (1,))
+    tile = filled(here, frame, Span(0, 1, count, 0, width), own)
+    if tile.shape[2] != width:
+        tile = copied(tile, own, new((count, 1, width), own))
+    return tile[:, 0]

@@ -1,0 +1,349 @@
+"""The computation of a value from those that lie somewhere, span by span."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.compiler.compute import (
+    compute,
+    compute_scaled,
+    compute_shifted,
+    compute_with,
+    copied,
+    is_activation,
+    is_binary,
+    scaled,
+    sides,
+)
+from trnsim.compiler.placed import Pending, Placed, in_hbm
+from trnsim.compiler.turning import framed, is_straight
+from trnsim.compiler.walk import (
+    Frame,
+    Span,
+    filled,
+    frame_in_hbm,
+    frame_of,
+    is_aligned,
+    natural,
+    slice_of,
+    spans,
+    write,
+)
+from trnsim.errors import InternalError
+from trnsim.graph import Kind, Node, Value
+from trnsim.graph.ops.layout import BroadcastInDim, Reshape
+from trnsim.graph.ops.leaves import Constant
+from trnsim.graph.ops.rounding import Convert
+from trnsim.lower.kernels.tiles import BANK, Tensor, new
+
+if TYPE_CHECKING:
+    from trnsim.compiler.emission import Emission
+
+PIECE: Final = 2048
+"""Elements of a partition in one instruction: long enough to hide its fixed cost."""
+
+_REPEATED: Final = 3
+"""Readers up to which an operation of one instruction is repeated rather than kept."""
+
+Path = tuple[Node, ...]
+"""Reshapes between a value and the shape in which it is computed, the innermost first."""
+
+
+class Evaluation:
+    """The operations that compute a value, from the leaves that lie somewhere."""
+
+    def __init__(self, emission: Emission, value: Value, pending: Placed | None = None) -> None:
+        """The computation of a value, or of what is `pending` alone."""
+        self.emission, self.value = emission, value
+        self.leaves: dict[tuple[int, Path], Placed] = {}
+        self._values: dict[int, Value] = {value.number: value}
+        self._memo: dict[tuple[int, Path], Tensor] = {}
+        self._columns: dict[Any, Tensor] = {}
+        if pending is None:
+            self._collect(value, (), is_root=True)
+        else:
+            self.leaves[value.number, ()] = pending
+        self.frame = self._framed()
+
+    def run(self) -> Placed:
+        """The value's place, with all of it computed."""
+        result = self.emission.room(self.frame, self.value)
+        for span in self.spans():
+            if result.is_on_chip:
+                self.tile(span, slice_of(result, self.frame, span))
+            else:
+                shape = (span.partitions, span.blocks, span.columns)
+                made = new(shape, result.storage.dtype)
+                self.tile(span, made)
+                write(result, self.frame, span, made)
+        return result
+
+    def pending(self) -> list[Pending]:
+        """The products among the leaves."""
+        return [one.storage for one in self.leaves.values() if one.is_pending]
+
+    def spans(self, start: int = 0, columns: int = 0) -> Iterator[Span]:
+        """Spans of some columns, or all: of one bank where sums come from PSUM."""
+        pending, end = self.pending(), start + (columns or self.frame.columns)
+        longest, most = (1, BANK) if pending else (PIECE, PIECE)
+        chunk = min((one.chunk() for one in pending), default=end - start)
+        for first in range(start, end, chunk):
+            count = min(chunk, end - first)
+            for one in pending:
+                one.enter(first, count)
+            yield from spans(self.frame, first, count, longest, most)
+
+    def tile(self, span: Span, dst: Tensor | None = None) -> Tensor:
+        """The value's tile of a span, [partitions, blocks, columns]."""
+        self._memo.clear()
+        return self._made(self.value, (), span, dst)
+
+    # The operations
+
+    def _collect(self, value: Value, path: Path, *, is_root: bool = False) -> None:
+        """Find the leaves below a value."""
+        emission = self.emission
+        node = emission.maker.get(value.number)
+        key = (value.number, path)
+        self._values[value.number] = value
+        if value.number in emission.placed or node is None:
+            self.leaves[key] = self._leaf(value, path)
+        elif isinstance(node.operation, Constant):
+            return
+        elif isinstance(node.operation, Reshape) and self._inlined(node.values[0]):
+            self._collect(node.values[0], (node, *path))
+        elif node.kind is Kind.ELEMENTWISE and (is_root or self._inlined(value)):
+            for operand in node.values:
+                self._collect(operand, path)
+        else:
+            self.leaves[key] = self._leaf(value, path)
+
+    def _inlined(self, value: Value) -> bool:
+        """Whether a value is computed where it is read, and not before."""
+        emission = self.emission
+        node = emission.maker.get(value.number)
+        if node is None or value.number in emission.placed:
+            return False
+        if isinstance(node.operation, Reshape):
+            return self._inlined(node.values[0])
+        if node.kind is not Kind.ELEMENTWISE:
+            return False
+        return emission.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
+
+    def _is_cheap(self, value: Value) -> bool:
+        """Whether a value is one operation on what lies somewhere: each reader repeats it."""
+        emission = self.emission
+        node = emission.maker[value.number]
+        if emission.uses[value.number] > _REPEATED or not is_binary(node):
+            return (
+                isinstance(node.operation, Convert)
+                and _are_floats(node)
+                and all(
+                    one.number in emission.placed and not emission.placed[one.number][0].is_pending
+                    for one in node.values
+                )
+            )
+        return all(self._is_at_hand(one) for one in node.values)
+
+    def _is_at_hand(self, value: Value) -> bool:
+        """Whether a value lies somewhere, as it is, converted, or repeated."""
+        emission = self.emission
+        while value.number not in emission.placed:
+            node = emission.maker.get(value.number)
+            is_passed = node is not None and (
+                isinstance(node.operation, BroadcastInDim | Reshape)
+                or (isinstance(node.operation, Convert) and _are_floats(node))
+            )
+            if node is None or not is_passed:
+                return self._number(value) is not None
+            value = node.values[0]
+        return not emission.placed[value.number][0].is_pending
+
+    def _leaf(self, value: Value, path: Path) -> Placed:
+        """Where a leaf lies, in the shape that is computed."""
+        emission = self.emission
+        found = emission.places(value)
+        if found[0].is_pending and emission.uses.get(value.number, 0) > 1:
+            found = emission.settled(value)
+        for one in sorted(found, key=lambda one: not one.is_on_chip):
+            placed: Placed | None = one
+            for node in path:
+                placed = None if placed is None else placed.reshaped(node.result.shape)
+            if placed is not None:
+                return placed
+        shape = path[-1].result.shape if path else value.shape
+        placed = in_hbm(emission.dense(value), value.shape).reshaped(shape)
+        if placed is None:
+            raise InternalError(f"a dense tensor of {value.type} is no tensor of {shape}")
+        return placed
+
+    def _framed(self) -> Frame:
+        """The frame of the leaf that decides: a product, what is on the chip, else HBM's order."""
+        shape = self.value.shape
+        leaves = list(self.leaves.values())
+        whole = [one for one in leaves if _covers(one)]
+        first = [one for one in whole if one.is_pending] + [one for one in whole if one.is_on_chip]
+        if not whole:
+            first = [one for one in leaves if one.is_on_chip]
+        if first:
+            return frame_of(first[0], shape)
+        # What lies across in HBM was computed so: it stays so.
+        frames = [frame_in_hbm(one, shape) for one in whole]
+        across = [one for one in frames if len(shape) - 1 in one.p_dims]
+        return (across or frames or [natural(shape)])[0]
+
+    def _made(self, value: Value, path: Path, span: Span, dst: Tensor | None = None) -> Tensor:
+        """The tile of a value in a span."""
+        key = (value.number, path)
+        if key in self._memo and dst is None:
+            return self._memo[key]
+        if key in self.leaves:
+            found = self._fetched(key, span)
+            if dst is not None:
+                found = copied(found, dst.dtype, dst)
+        else:
+            node = self.emission.maker[value.number]
+            if isinstance(node.operation, Reshape):
+                return self._made(node.values[0], (node, *path), span, dst)
+            if dst is not None and isinstance(node.operation, Convert) and _are_floats(node):
+                return self._made(node.values[0], path, span, dst)
+            found = self._joined(node, path, span, dst)
+        self._memo[key] = found
+        return found
+
+    def _joined(self, node: Node, path: Path, span: Span, dst: Tensor | None) -> Tensor:
+        """A node's tile, its operand computed by the same instruction where one can."""
+        outer = scaled(node, partial(self._is_column, path=path))
+        if outer is not None:
+            inner, at = self._below(outer.data, path)
+            before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
+            if before is not None:
+                data = self._operand(before.data, at, span)
+                steps = [
+                    (before.op, self._operand(before.other, at, span), before.is_reversed),
+                    (outer.op, self._operand(outer.other, path, span), outer.is_reversed),
+                ]
+                return compute_scaled(node, data, steps, dst)
+        elif is_binary(node):
+            for data, other, is_reversed in sides(node):
+                inner, at = self._below(data, path)
+                before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
+                if before is not None:
+                    first = self._operand(before.data, at, span)
+                    step = before.op, self._operand(before.other, at, span), before.is_reversed
+                    second = self._operand(other, path, span)
+                    return compute_with(node, first, step, second, dst, is_reversed=is_reversed)
+        if is_activation(node):
+            inner, at = self._below(node.values[0], path)
+            before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
+            if before is not None and before.is_shift:
+                data = self._operand(before.data, at, span)
+                return compute_shifted(node, data, self._operand(before.other, at, span), dst)
+        operands = [self._operand(one, path, span) for one in node.operands]
+        return compute(node, operands, dst)
+
+    def _below(self, value: Value, path: Path) -> tuple[Node | None, Path]:
+        """The operation that computes a value here and for one reader alone, past conversions."""
+        while (value.number, path) not in self.leaves and (value.number, path) not in self._memo:
+            node = self.emission.maker.get(value.number)
+            if node is None or self.emission.uses.get(value.number, 0) > 1:
+                break
+            if isinstance(node.operation, Reshape):
+                value, path = node.values[0], (node, *path)
+            elif isinstance(node.operation, Convert) and _are_floats(node):
+                value = node.values[0]
+            else:
+                return node, path
+        return None, path
+
+    def _is_column(self, value: Value, path: Path = ()) -> bool:
+        """Whether a value is a leaf with one number to a partition, or a constant."""
+        if self._number(value) is not None:
+            return True
+        placed = self.leaves.get((value.number, path))
+        if placed is None or placed.is_pending or "float" not in value.dtype:
+            return False
+        return not any(any(placed.steps[dim]) for dim in self.frame.f_dims)
+
+    def _operand(self, value: Value | float, path: Path, span: Span) -> Any:
+        if not isinstance(value, Value):
+            return value
+        number = self._number(value)
+        return self._made(value, path, span) if number is None else number
+
+    def _number(self, value: Value) -> float | None:
+        """The number that a tensor repeats, if it is constant."""
+        node: Node | None = self.emission.maker.get(value.number)
+        while node is not None and isinstance(node.operation, Reshape | BroadcastInDim):
+            node = self.emission.maker.get(node.values[0].number)
+        if node is not None and isinstance(node.operation, Constant):
+            return float(node.operation.number)
+        return None
+
+    def _fetched(self, key: tuple[int, Path], span: Span) -> Tensor:
+        """A leaf's tile."""
+        placed = self.leaves[key]
+        if placed.is_pending:
+            return placed.storage.tile(span)
+        if is_aligned(placed, self.frame):
+            found = slice_of(placed, self.frame, span)
+            if found is not None:
+                return found
+        if not any(any(placed.steps[dim]) for dim in self.frame.f_dims):
+            return self._column(key, placed, span)
+        if not placed.is_on_chip:
+            period = self.emission.periodic(key[0], placed, self.frame)
+            if period is not None:
+                return period[: span.partitions, :, span.start : span.start + span.columns]
+        is_across = (
+            is_aligned(placed, self.frame.flipped())
+            if placed.is_on_chip
+            else not is_straight(placed, self.frame)
+        )
+        if _covers(placed) and is_across:
+            here = framed(placed, self.frame)
+            self.leaves[key] = here
+            self._reused(key, here)
+            return self._fetched(key, span)
+        return self._filled(key, placed, span)
+
+    def _reused(self, key: tuple[int, Path], placed: Placed) -> None:
+        """Note where a leaf now lies too."""
+        number, path = key
+        value = path[0].values[0] if path else self._values[number]
+        for node in reversed(path):
+            before = placed.reshaped(node.values[0].shape)
+            if before is None:
+                return
+            placed = before
+        self.emission.add_place(value, placed)
+
+    def _column(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
+        """A leaf that is one number to a partition, of all blocks at once."""
+        if key not in self._columns:
+            self._columns[key] = self.emission.column(key[0], placed, self.frame)
+        return self._columns[key][: span.partitions, span.block : span.block + span.blocks]
+
+    def _filled(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
+        """A leaf's elements moved by transfers; once where many spans read them."""
+        is_row = not any(any(placed.steps[dim]) for dim in self.frame.p_dims)
+        blocks = None if is_row else (span.block, span.blocks)
+        short = (*key, blocks, span.partitions, span.start, span.columns)
+        if short in self._columns:
+            return self._columns[short]
+        dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
+        made = filled(placed, self.frame, span, dtype)
+        if is_row:
+            self._columns[short] = made
+        return made
+
+
+def _are_floats(node: Node) -> bool:
+    return node.values[0].type.is_floating and node.result.type.is_floating
+
+
+def _covers(placed: Placed) -> bool:
+    """Whether every dimension of a leaf moves."""
+    return all(any(step) for step, n in zip(placed.steps, placed.shape, strict=True) if n > 1)

@@ -1,0 +1,165 @@
+"""Where a tensor of a graph lies: on the chip or in HBM, by the steps of its dimensions.
+
+A tensor on the chip is a matrix: one axis runs along partitions, in blocks, the other along the
+free dimension. A step of a dimension is then a pair (partitions, columns); in HBM it is one number
+of elements. Reshapes, transposes, slices and repeats of a tensor are the same storage with other
+steps, so they move nothing wherever its steps allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trnsim.graph.types import Shape, dense
+from trnsim.lower.kernels.tiles import P, Tensor
+
+Step = tuple[int, ...]
+"""What one step along a dimension moves: (partitions, columns), or (elements,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A matrix in SBUF: ``tile[p % block, p // block, f]`` holds element (p, f).
+
+    Attributes:
+        tile: [block, blocks, columns]; fewer partitions where there are fewer rows.
+        rows: elements along the partitions, over all blocks.
+        block: partitions of a block.
+        is_replicated: whether every partition holds the same row, so that p does not count.
+    """
+
+    tile: Tensor
+    rows: int
+    block: int = P
+    is_replicated: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Elements along the free dimension."""
+        return int(self.tile.shape[2])
+
+
+class Pending:
+    """A result that is computed where it is read, tile by tile.
+
+    Attributes:
+        block: partitions of a block.
+        is_replicated: whether every partition holds the same row.
+        frame: how its dimensions form a matrix.
+    """
+
+    block: int = P
+    is_replicated: bool = False
+    frame: Any
+
+    def chunk(self) -> int:
+        """Columns for which what it reads is in SBUF at once."""
+        raise NotImplementedError
+
+    def enter(self, start: int, columns: int) -> None:
+        """Go to a range of columns."""
+        raise NotImplementedError
+
+    def tile(self, span: Any) -> Tensor:
+        """The elements of a span of one block, in PSUM."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A tensor in its storage.
+
+    Attributes:
+        storage: a `Matrix`, a tensor in HBM, or `Pending`.
+        shape: the tensor's shape.
+        steps: what one step along each dimension moves; zeros repeat.
+        offset: where element (0, ..., 0) lies.
+    """
+
+    storage: Any
+    shape: Shape
+    steps: tuple[Step, ...]
+    offset: Step
+
+    @property
+    def is_on_chip(self) -> bool:
+        """Whether it lies in SBUF."""
+        return isinstance(self.storage, Matrix)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is yet to be computed."""
+        return isinstance(self.storage, Pending)
+
+    def transposed(self, permutation: Sequence[int]) -> Placed:
+        """Dimension i is dimension ``permutation[i]``."""
+        return replace(
+            self,
+            shape=tuple(self.shape[dim] for dim in permutation),
+            steps=tuple(self.steps[dim] for dim in permutation),
+        )
+
+    def sliced(self, shape: Shape, starts: Sequence[int], strides: Sequence[int]) -> Placed:
+        """``shape[d]`` elements of dimension d from ``starts[d]``, every ``strides[d]``-th one."""
+        offset = self.offset
+        for step, start in zip(self.steps, starts, strict=True):
+            offset = tuple(at + start * one for at, one in zip(offset, step, strict=True))
+        steps = tuple(
+            tuple(one * stride for one in step)
+            for step, stride in zip(self.steps, strides, strict=True)
+        )
+        return replace(self, shape=shape, steps=steps, offset=offset)
+
+    def repeated(self, shape: Shape, dims: Sequence[int]) -> Placed:
+        """Its dimension i as dimension ``dims[i]``, repeated along the others."""
+        still = (0,) * len(self.offset)
+        steps: list[Step] = [still] * len(shape)
+        for dim, length, step in zip(dims, self.shape, self.steps, strict=True):
+            steps[dim] = step if length == shape[dim] else still
+        return replace(self, shape=shape, steps=tuple(steps))
+
+    def reshaped(self, shape: Shape) -> Placed | None:
+        """The same elements in row-major order; None where one step cannot say where they are."""
+        axes = merged(self.shape, self.steps)
+        still = (0,) * len(self.offset)
+        steps: list[Step] = []
+        left = list(axes)[::-1]
+        for length in reversed(shape):
+            if length == 1:
+                steps.append(still)
+                continue
+            if not left:
+                return None
+            whole, step = left.pop(0)
+            if whole % length:
+                return None
+            steps.append(step)
+            if whole > length:
+                left.insert(0, (whole // length, tuple(one * length for one in step)))
+        return None if left else replace(self, shape=shape, steps=tuple(steps[::-1]))
+
+
+def merged(shape: Shape, steps: Sequence[Step]) -> list[tuple[int, Step]]:
+    """Lengths and steps with neighbours as one axis where they are evenly spaced."""
+    found: list[tuple[int, Step]] = []
+    for length, step in zip(shape, steps, strict=True):
+        if length == 1:
+            continue
+        even = tuple(one * length for one in step)
+        if found and found[-1][1] == even:
+            found[-1] = (found[-1][0] * length, step)
+        else:
+            found.append((length, step))
+    return found
+
+
+def in_hbm(tensor: Tensor, shape: Shape) -> Placed:
+    """A dense tensor in HBM."""
+    return Placed(tensor, shape, tuple((step,) for step in dense(shape)), (0,))
+
+
+def block_of(unit: int) -> int:
+    """Partitions of a block in which rows of `unit` elements do not straddle blocks."""
+    return P if unit <= 0 or P % unit == 0 or unit > P else P // unit * unit

@@ -1,0 +1,106 @@
+"""Reductions: along columns by the Vector Engine, along partitions as products with ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.compiler.evaluation import Evaluation
+from trnsim.compiler.rules import emitter
+from trnsim.compiler.walk import Frame, spans
+from trnsim.graph import Node
+from trnsim.graph.ops.reductions import Reduce
+from trnsim.lower.kernels.tiles import BANK, P, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.compiler.emission import Emission
+
+_LONGEST: Final = 8192
+"""Elements of a partition that are reduced at once."""
+_OPERATORS: Final = {
+    "add": nl.add,
+    "multiply": nl.multiply,
+    "maximum": nl.maximum,
+    "minimum": nl.minimum,
+}
+
+
+@emitter(Reduce)
+def reduce(emission: Emission, node: Node) -> None:
+    """A reduction in the layout in which its operand is computed, if that suits."""
+    operation: Any = node.operation
+    (value,) = node.values
+    if value.type.is_floating and node.result.type.is_floating:
+        evaluation = Evaluation(emission, value)
+        frame = evaluation.frame
+        dims = {dim for dim in operation.dims if value.shape[dim] > 1}
+        is_across = bool(dims) and dims == set(frame.p_dims) and not frame.is_replicated
+        if is_across and operation.op == "add":
+            _across(emission, node, evaluation)
+            return
+        long = [dim for dim in frame.f_dims if value.shape[dim] > 1]
+        is_inner = dims == set(long[len(long) - len(dims) :])
+        if is_inner and _along(emission, node, evaluation, dims):
+            return
+    emission.by_kernel(node)
+
+
+def _kept(frame: Frame, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dimensions of the result along the partitions, and along the columns."""
+    operation: Any = node.operation
+    left = [dim for dim in range(len(frame.shape)) if dim not in operation.dims]
+    place = {dim: number for number, dim in enumerate(left)}
+    p_dims, f_dims = (
+        tuple(place[dim] for dim in side if dim in place) for side in (frame.p_dims, frame.f_dims)
+    )
+    return p_dims, f_dims
+
+
+def _across(emission: Emission, node: Node, evaluation: Evaluation) -> None:
+    """Sums along the partitions, which every partition then holds."""
+    frame = evaluation.frame
+    _, f_dims = _kept(frame, node)
+    result = Frame(node.result.shape, (), f_dims, P, is_replicated=True)
+    placed = result.matrix(nl.float32)
+    dtype = nl.bfloat16 if emission.is_narrow else nl.float32
+    ones = emission.ones(dtype)
+    for start in range(0, frame.columns, BANK):
+        columns = min(BANK, frame.columns - start)
+        sums = new((P, columns), nl.float32, nl.psum)
+        for span in evaluation.spans(start, columns):
+            tile = evaluation.tile(span, new((span.partitions, span.blocks, columns), dtype))
+            for number in range(span.blocks):
+                nisa.nc_matmul(dst=sums, stationary=ones[: span.partitions], moving=tile[:, number])
+        nisa.tensor_copy(dst=placed.storage.tile[:, 0, start : start + columns], src=sums)
+    emission.placed[node.result.number] = [placed]
+
+
+def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> bool:
+    """Reductions along the columns; whether they fit."""
+    frame = evaluation.frame
+    inner = 1
+    for dim in dims:
+        inner *= frame.shape[dim]
+    if inner > _LONGEST or evaluation.pending():
+        return False
+    operation: Any = node.operation
+    p_dims, f_dims = _kept(frame, node)
+    result = Frame(node.result.shape, p_dims, f_dims, frame.block, frame.is_replicated)
+    placed = result.matrix(nl.float32)
+    most = max(_LONGEST // 4 // inner, 1) * inner
+    for span in spans(frame, 0, frame.columns, most, most):
+        shape = (span.partitions, span.blocks, span.columns)
+        tile = evaluation.tile(span)
+        if tuple(tile.shape) != shape:
+            return False
+        groups = span.columns // inner
+        first = span.start // inner
+        dst = placed.storage.tile[
+            : span.partitions, span.block : span.block + span.blocks, first : first + groups
+        ]
+        for number in range(span.blocks):
+            view = tile[:, number].reshape((span.partitions, groups, inner))
+            nisa.tensor_reduce(dst=dst[:, number], op=_OPERATORS[operation.op], data=view, axis=2)
+    emission.placed[node.result.number] = [placed]
+    return True

@@ -1,0 +1,130 @@
+"""Halves of a dimension that change places, one with its sign: rotary embeddings.
+
+What lies along partitions cannot move to others but through the Tensor Engine or a transfer; the
+product with a matrix of ones and minus ones is exact, and the sums stay in PSUM for their reader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trnsim.compiler.placed import Pending, Placed
+from trnsim.compiler.rules import emitter
+from trnsim.compiler.walk import Frame, Span, frame_of, slice_of
+from trnsim.errors import InternalError
+from trnsim.graph import Node, Value
+from trnsim.graph.ops.arithmetic import Negate
+from trnsim.graph.ops.layout import Concatenate, Slice
+from trnsim.lower.kernels.tiles import Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.compiler.emission import Emission
+
+
+@emitter(Concatenate)
+def concatenate(emission: Emission, node: Node) -> None:
+    """``concatenate(-x[half:], x[:half])`` along the partitions; others by a kernel, when read."""
+    source = rotated(emission, node)
+    if source is not None:
+        placed = emission.settled(source)[0]
+        if placed.is_on_chip and not placed.storage.is_replicated:
+            frame = frame_of(placed, source.shape)
+            if _fits(placed, frame, len(source.shape) - 1):
+                made = Rotation(emission, placed, frame)
+                emission.placed[node.result.number] = [made.placed()]
+                return
+    emission.later.add(node.result.number)
+
+
+def rotated(emission: Emission, node: Node) -> Value | None:
+    """The tensor whose halves change places along the last dimension, the second negated."""
+    operation: Any = node.operation
+    last = len(node.result.shape) - 1
+    if operation.dim != last or len(node.values) != 2:  # noqa: PLR2004  halves
+        return None
+    negated, first = (emission.maker.get(value.number) for value in node.values)
+    if negated is None or first is None or not isinstance(negated.operation, Negate):
+        return None
+    second = emission.maker.get(negated.values[0].number)
+    if second is None or not all(isinstance(n.operation, Slice) for n in (first, second)):
+        return None
+    source, half = first.values[0], node.result.shape[last] // 2
+    starts = tuple(half if dim == last else 0 for dim in range(last + 1))
+    one, other = first.operation, second.operation
+    is_halves = (
+        second.values[0] == source
+        and source.shape == node.result.shape
+        and isinstance(one, Slice)
+        and isinstance(other, Slice)
+        and not any(one.starts)
+        and tuple(other.starts) == starts
+        and one.shape[last] == half == other.shape[last]
+    )
+    return source if is_halves else None
+
+
+def _fits(placed: Placed, frame: Frame, last: int) -> bool:
+    """Whether the dimension is the innermost along the partitions, and straddles no block."""
+    is_inner = frame.p_dims[-1:] == (last,) and placed.steps[last] == (1, 0)
+    width = frame.shape[last]
+    is_whole = placed.offset[0] % frame.block == 0 and frame.rows == placed.storage.rows
+    return is_inner and is_whole and frame.block % width == 0 and width % 2 == 0
+
+
+class Rotation(Pending):
+    """The product of each block with the matrix that exchanges halves."""
+
+    def __init__(self, emission: Emission, source: Placed, frame: Frame) -> None:
+        self.emission, self.source, self.frame = emission, source, frame
+        self.block = frame.block
+        self.width = frame.shape[-1]
+
+    def placed(self) -> Placed:
+        """The result's place: here, until it is read."""
+        return Placed(self, self.frame.shape, self.frame.steps(), (0, 0))
+
+    def chunk(self) -> int:
+        """All columns."""
+        return int(self.frame.columns)
+
+    def enter(self, start: int, columns: int) -> None:
+        """Nothing is to be brought."""
+
+    def tile(self, span: Span) -> Tensor:
+        """A block with its halves exchanged, in PSUM."""
+        moving = slice_of(self.source, self.frame, span)
+        if moving is None:
+            raise InternalError(f"columns of {self.frame} do not lie evenly")
+        sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
+        turn = self.emission.constant(("rotation", self.width, moving.dtype), self._matrix)
+        nisa.nc_matmul(
+            dst=sums[:, 0],
+            stationary=turn[: span.partitions, : span.partitions],
+            moving=moving[:, 0],
+        )
+        return sums
+
+    def _matrix(self) -> Tensor:
+        """[k, n]: -1 where row n takes the second half's k, 1 where it takes the first half's."""
+        half, size = self.width // 2, self.block
+        tile = new((size, size), self.source.storage.tile.dtype)
+        nisa.memset(dst=tile, value=0.0)
+        number = new((size, half), nl.float32)
+        for start in range(0, size, half):
+            is_first = start // half % 2 == 0
+            nisa.memset(dst=number, value=-1.0 if is_first else 1.0)
+            chosen = new((size, half), nl.float32)
+            nisa.affine_select(
+                dst=chosen,
+                pattern=[[-1, half]],
+                offset=-(start + half) if is_first else -(start - half),
+                channel_multiplier=1,
+                on_true_tile=number,
+                on_false_value=0.0,
+                cmp_op=nl.equal,
+            )
+            nisa.tensor_copy(dst=tile[:, start : start + half], src=chosen)
+            number = new((size, half), nl.float32)
+        return tile

@@ -1,0 +1,162 @@
+"""Matrices that turn: what ran along the partitions runs along the free dimension.
+
+Blocks of 128 by 128 are transposed by the Tensor Engine, as many at once as a bank of PSUM holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.compiler.compute import copied
+from trnsim.compiler.placed import Matrix, Placed, in_hbm
+from trnsim.compiler.walk import (
+    Frame,
+    Span,
+    filled,
+    frame_in_hbm,
+    frame_of,
+    is_aligned,
+    slice_of,
+    spans,
+    write,
+)
+from trnsim.graph import Value
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.compiler.emission import Emission
+
+_BANK_BYTES: Final = 2048
+"""Bytes of a partition of a PSUM bank (trainium_inferentia2_arch.rst)."""
+_WRITTEN: Final = 4096
+"""Elements of a partition that are written to HBM at once."""
+
+
+def turned(
+    emission: Emission, value: Value, frame: Frame, start: int = 0, columns: int = 0
+) -> Placed:
+    """A value in SBUF in a frame; or some of the frame's columns, as a matrix of their own."""
+    places = emission.settled(value)
+    source = next((one for one in places if is_aligned(one, frame.flipped())), places[0])
+    return framed(source, frame, start, columns)
+
+
+def framed(source: Placed, frame: Frame, start: int = 0, columns: int = 0) -> Placed:
+    """What lies elsewhere, in SBUF in a frame; or some of the frame's columns."""
+    count = columns or frame.columns
+    dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
+    rows = min(frame.block, frame.rows)
+    tile = new((rows, frame.blocks, count), dtype)
+    if is_straight(source, frame):
+        for span in spans(frame, start, count, 1, count):
+            part = filled(source, frame, span, dtype)
+            nisa.tensor_copy(dst=tile[: span.partitions, span.block], src=part[:, 0])
+    else:
+        _turn(source, frame, tile, start)
+    return Placed(Matrix(tile, frame.rows, frame.block), frame.shape, frame.steps(), (0, 0))
+
+
+def is_straight(source: Placed, frame: Frame) -> bool:
+    """Whether transfers from HBM find runs along the frame's columns."""
+    if source.is_on_chip:
+        return False
+    inner = frame.f_dims[-1:]
+    return not inner or source.steps[inner[0]] in ((1,), (0,)) or frame.columns == 1
+
+
+def _turn(source: Placed, frame: Frame, tile: Tensor, start: int) -> None:
+    """Fill a tile of the frame's columns from `start` on with blocks that are transposed."""
+    across = frame.flipped()
+    count = tile.shape[2]
+    for at in range(0, count, P):
+        width = min(P, count - at)
+        lines = _lines(source, across, start + at, width)
+        together = max(1, _BANK_BYTES // lines.dtype.itemsize // width)
+        whole, rest = divmod(frame.rows, frame.block)
+        groups = [(b, min(together, whole - b), frame.block) for b in range(0, whole, together)]
+        groups += [(whole, 1, rest)] if rest else []
+        for first, blocks, rows in groups:
+            flipped = new((rows, blocks, width), lines.dtype, nl.psum)
+            for number in range(blocks):
+                column = (first + number) * frame.block
+                nisa.nc_transpose(dst=flipped[:, number], data=lines[:, 0, column : column + rows])
+            target = tile[:rows, first : first + blocks, at : at + width]
+            nisa.tensor_copy(dst=target, src=flipped)
+
+
+def _lines(source: Placed, across: Frame, start: int, count: int) -> Tensor:
+    """Rows of a source, [count, 1, all columns], as they lie."""
+    span = Span(start // P, 1, count, 0, across.columns)
+    if start % P == 0 and is_aligned(source, across):
+        found = slice_of(source, across, span)
+        if found is not None and found.shape[2] == across.columns:
+            return found
+    dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
+    return filled(source, across, span, dtype, start)
+
+
+def written(placed: Placed, value: Value) -> Tensor:
+    """A tensor in HBM with a value's elements in row-major order."""
+    out = tiles.output(value.shape, value.dtype)
+    target = in_hbm(out, value.shape)
+    frame = (frame_of if placed.is_on_chip else frame_in_hbm)(placed, value.shape)
+    long = [dim for dim, n in enumerate(value.shape) if n > 1]
+    if long and long[-1] in frame.p_dims and frame.columns > 1:
+        frame = Frame(value.shape, frame.f_dims, tuple(sorted(frame.p_dims)))
+        return _turned_out(placed, frame, target)
+    for span in spans(frame, 0, frame.columns, 1, _WRITTEN):
+        tile = slice_of(placed, frame, span) if is_aligned(placed, frame) else None
+        if tile is None:
+            tile = filled(placed, frame, span, dtype_of(value.dtype))
+        if tile.shape[2] != span.columns:
+            tile = copied(tile, tile.dtype, new((span.partitions, 1, span.columns), tile.dtype))
+        write(target, frame, span, tile)
+    return out
+
+
+def _turned_out(placed: Placed, frame: Frame, target: Placed) -> Tensor:
+    """Write what lies across, 128 rows of the frame at a time."""
+    dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
+    across = frame.flipped()
+    for start in range(0, frame.rows, P):
+        rows = min(P, frame.rows - start)
+        part = framed(placed, across, start, rows) if not placed.is_on_chip else None
+        source = placed if part is None else part
+        tile = new((rows, 1, frame.columns), dtype)
+        _turn_rows(source, across, tile, 0 if part is not None else start)
+        write(target, frame, Span(start // P, 1, rows, 0, frame.columns), tile)
+    return target.storage
+
+
+def _turn_rows(source: Placed, across: Frame, tile: Tensor, start: int) -> None:
+    """Columns of a matrix in SBUF from `start` on as rows."""
+    rows = tile.shape[0]
+    together = max(1, _BANK_BYTES // tile.dtype.itemsize // across.block)
+    for first in range(0, across.blocks, together):
+        blocks = min(together, across.blocks - first)
+        end = min((first + blocks) * across.block, across.rows)
+        width = end - first * across.block
+        flipped = new((rows, width), tile.dtype, nl.psum)
+        for number in range(blocks):
+            block = first + number
+            partitions = min(across.block, across.rows - block * across.block)
+            at = number * across.block
+            data = _columns(source, across, block, partitions, start, rows)
+            nisa.nc_transpose(dst=flipped[:, at : at + partitions], data=data)
+        nisa.tensor_copy(dst=tile[:, 0, first * across.block : end], src=flipped)
+
+
+def _columns(
+    source: Placed, across: Frame, block: int, partitions: int, start: int, columns: int
+) -> Tensor:
+    """Columns of a block of a matrix in SBUF."""
+    if source.storage.columns == columns:
+        return source.storage.tile[:partitions, block]
+    span = Span(block, 1, partitions, start, columns)
+    found = slice_of(source, across, span) if is_aligned(source, across) else None
+    if found is None or found.shape[2] != columns:
+        found = filled(source, across, span, source.storage.tile.dtype)
+    return found[:, 0]

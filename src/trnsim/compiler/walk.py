@@ -1,0 +1,241 @@
+"""Walking a matrix in spans: which elements of an operand belong to a span, and their tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from trnsim.compiler.placed import Matrix, Placed, Step, merged
+from trnsim.graph.types import Shape
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import P, Tensor, new
+from trnsim.nki import isa as nisa
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """How a tensor's dimensions form a matrix: which run along partitions, and in which order.
+
+    Attributes:
+        shape: the tensor's.
+        p_dims: dimensions along the partitions, the outermost first.
+        f_dims: dimensions along the free dimension, the outermost first.
+        block: partitions of a block.
+        is_replicated: whether every partition holds the same; then no dimension runs along them.
+    """
+
+    shape: Shape
+    p_dims: tuple[int, ...]
+    f_dims: tuple[int, ...]
+    block: int = P
+    is_replicated: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Elements along the partitions."""
+        return P if self.is_replicated else prod(self.shape[dim] for dim in self.p_dims)
+
+    @property
+    def columns(self) -> int:
+        """Elements along the free dimension."""
+        return prod(self.shape[dim] for dim in self.f_dims)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of partitions."""
+        return -(-self.rows // self.block)
+
+    def steps(self) -> tuple[Step, ...]:
+        """(partitions, columns) that one step along each dimension moves."""
+        found: list[Step] = [(0, 0)] * len(self.shape)
+        for axis, dims in enumerate((self.p_dims, self.f_dims)):
+            step = 1
+            for dim in reversed(dims):
+                found[dim] = (step, 0) if axis == 0 else (0, step)
+                step *= self.shape[dim]
+        return tuple(found)
+
+    def matrix(self, dtype: Any) -> Placed:
+        """A tensor of this shape in a new matrix in SBUF."""
+        tile = new((min(self.block, self.rows), self.blocks, self.columns), dtype)
+        matrix = Matrix(tile, self.rows, self.block, self.is_replicated)
+        return Placed(matrix, self.shape, self.steps(), (0, 0))
+
+    def flipped(self) -> Frame:
+        """The frame with what ran along the free dimension along the partitions."""
+        return Frame(self.shape, self.f_dims, self.p_dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a matrix: neighbouring blocks of as many partitions, and a range of columns."""
+
+    block: int
+    blocks: int
+    partitions: int
+    start: int
+    columns: int
+
+
+def frame_of(placed: Placed, shape: Shape) -> Frame:
+    """The frame in which a tensor lies on chip; what it repeats runs along the free dimension."""
+    matrix = placed.storage
+    p_dims = [dim for dim, step in enumerate(placed.steps) if step[0] and shape[dim] > 1]
+    p_dims.sort(key=lambda dim: -placed.steps[dim][0])
+    f_dims = [dim for dim in range(len(shape)) if dim not in p_dims]
+    # What is repeated stays where it stands among its neighbours.
+    moves = [dim for dim in f_dims if placed.steps[dim][1]]
+    places = iter(sorted(moves, key=lambda dim: -placed.steps[dim][1]))
+    f_dims = [next(places) if dim in moves else dim for dim in f_dims]
+    return Frame(shape, tuple(p_dims), tuple(f_dims), matrix.block, matrix.is_replicated)
+
+
+def frame_in_hbm(placed: Placed, shape: Shape) -> Frame:
+    """The frame in which a tensor lies in HBM: a matrix's, or the last dimension as columns."""
+    storage = placed.storage
+    if len(storage.shape) != 2:  # noqa: PLR2004  a matrix
+        return natural(shape)
+    columns = storage.shape[1]
+    order = sorted(range(len(shape)), key=lambda dim: -placed.steps[dim][0])
+    p_dims = [dim for dim in order if placed.steps[dim][0] >= columns and shape[dim] > 1]
+    f_dims = [dim for dim in order if dim not in p_dims]
+    return Frame(shape, tuple(p_dims), tuple(f_dims))
+
+
+def natural(shape: Shape, columns: int = 1) -> Frame:
+    """The frame of what lies in order in HBM: the last dimensions along the free dimension."""
+    rank = len(shape)
+    first = max(rank - columns, 0)
+    return Frame(shape, tuple(range(first)), tuple(range(first, rank)))
+
+
+def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> Iterator[Span]:
+    """Spans of columns from `start` on: at most `most` of them, `longest` elements a partition."""
+    whole, rest = divmod(frame.rows, frame.block)
+    groups = [(0, whole, frame.block)] if whole else []
+    groups += [(whole, 1, rest)] if rest else []
+    width = min(columns, most)
+    for first, count, partitions in groups:
+        together = max(1, longest // width) if width == frame.columns else 1
+        for block, blocks in tiles.pieces(count, together):
+            for at, length in tiles.pieces(columns, width):
+                yield Span(first + block, blocks, partitions, start + at, length)
+
+
+def axes(placed: Placed, dims: Sequence[int]) -> list[tuple[int, Step]]:
+    """Lengths and steps of dimensions, neighbours merged."""
+    return merged(tuple(placed.shape[dim] for dim in dims), [placed.steps[dim] for dim in dims])
+
+
+def runs(
+    lengths: list[tuple[int, Step]], start: int, count: int, width: int
+) -> Iterator[tuple[int, int, Step, Step]]:
+    """Pieces of a range that one step describes: place in it, length, where it begins, its step."""
+    if not lengths:
+        still = (0,) * width
+        yield 0, count, still, still
+        return
+    inner, step = lengths[-1]
+    at = start
+    while at < start + count:
+        length = min(inner - at % inner, start + count - at)
+        begin, rest = tuple(one * (at % inner) for one in step), at // inner
+        for outer, move in reversed(lengths[:-1]):
+            begin = tuple(b + m * (rest % outer) for b, m in zip(begin, move, strict=True))
+            rest //= outer
+        yield at - start, length, begin, step
+        at += length
+
+
+def is_aligned(placed: Placed, frame: Frame) -> bool:
+    """Whether each element of the frame lies in SBUF on the frame's own partition of a block."""
+    if not placed.is_on_chip:
+        return False
+    matrix = placed.storage
+    if any(placed.steps[dim][0] for dim in frame.f_dims):
+        return False
+    if any(placed.steps[dim][1] for dim in frame.p_dims):
+        return False
+    if matrix.is_replicated:
+        return True
+    found = axes(placed, frame.p_dims)
+    if frame.is_replicated or matrix.block != frame.block or placed.offset[0] % frame.block:
+        return False
+    return (not found and frame.rows == 1) or (len(found) == 1 and found[0][1][0] == 1)
+
+
+def slice_of(placed: Placed, frame: Frame, span: Span) -> Tensor | None:
+    """A span of an aligned tensor, [partitions, blocks or 1, columns or 1].
+
+    None where its columns do not lie evenly.
+    """
+    matrix = placed.storage
+    blocks = slice(0, 1)
+    if not matrix.is_replicated:
+        first = placed.offset[0] // matrix.block + span.block
+        blocks = slice(first, first + span.blocks)
+    found = list(runs(axes(placed, frame.f_dims), span.start, span.columns, 2))
+    if len(found) > 1:
+        return None
+    _, length, begin, step = found[0]
+    length = length if step[1] else 1
+    at = placed.offset[1] + begin[1]
+    end = at + (length - 1) * step[1] + 1
+    return matrix.tile[: span.partitions, blocks, at : end : step[1] or 1]
+
+
+def filled(placed: Placed, frame: Frame, span: Span, dtype: Any, at_row: int = -1) -> Tensor:
+    """A new tile with the span's elements, moved by transfers: from HBM, or across partitions.
+
+    A span of one block may begin at any row.
+    """
+    p_axes, f_axes = axes(placed, frame.p_dims), axes(placed, frame.f_dims)
+    if not any(any(step) for _, step in f_axes):
+        f_axes = []
+    columns = span.columns if f_axes else 1
+    tile = new((span.partitions, span.blocks, columns), dtype)
+    width = len(placed.offset)
+    for number in range(span.blocks):
+        first = (span.block + number) * frame.block if at_row < 0 else at_row
+        for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, width):
+            for at, length, f_begin, f_step in runs(f_axes, span.start, columns, width):
+                begin = tuple(map(sum, zip(placed.offset, p_begin, f_begin, strict=True)))
+                part = tile[row : row + rows, number, at : at + length]
+                for source, piece in _sources(placed, begin, (p_step, f_step), (rows, length)):
+                    nisa.dma_copy(dst=part[piece], src=source)
+    return tile
+
+
+def _sources(
+    placed: Placed, begin: Step, steps: tuple[Step, Step], size: tuple[int, int]
+) -> Iterator[tuple[Tensor, slice]]:
+    """Views of what lies evenly, and the rows of the tile that each fills."""
+    (p_step, f_step), (rows, length) = steps, size
+    if not placed.is_on_chip:
+        pattern = [(p_step[0], rows), (f_step[0] if length > 1 else 1, length)]
+        yield tiles.strided(placed.storage, pattern, begin[0]), slice(0, rows)
+        return
+    block, tile = placed.storage.block, placed.storage.tile
+    row = 0
+    while row < rows:
+        p, at = (one + row * step for one, step in zip(begin, p_step, strict=True))
+        many = min(rows - row, block - p % block) if p_step == (1, 0) else 1
+        end = at + (length - 1) * f_step[1] + 1
+        view = tile[p % block : p % block + many, p // block, at : end : f_step[1] or 1]
+        yield (view if f_step[1] else view.broadcast(1, length)), slice(row, row + many)
+        row += many
+
+
+def write(placed: Placed, frame: Frame, span: Span, tile: Tensor) -> None:
+    """Store a span's tile in HBM."""
+    p_axes, f_axes = axes(placed, frame.p_dims), axes(placed, frame.f_dims)
+    for number in range(span.blocks):
+        first = (span.block + number) * frame.block
+        for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
+            for at, length, f_begin, f_step in runs(f_axes, span.start, span.columns, 1):
+                begin = placed.offset[0] + p_begin[0] + f_begin[0]
+                pattern = [(p_step[0], rows), (f_step[0] if length > 1 else 1, length)]
+                view = tiles.strided(placed.storage, pattern, begin)
+                nisa.dma_copy(dst=view, src=tile[row : row + rows, number, at : at + length])
