@@ -7,7 +7,9 @@ from trnsim.graph import OPERATIONS, Graph, Kind, TensorType, verify
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.ops.contraction import Attention, AttentionBackward, Convolution
 from trnsim.graph.ops.control_flow import Case
+from trnsim.graph.ops.layout import Reinterpret
 from trnsim.graph.ops.leaves import Rng
+from trnsim.graph.ops.rounding import BitcastConvert
 from trnsim.lower import costs, evaluate
 
 MATMULT, ALL = Flags(auto_cast="matmult"), Flags(auto_cast="all")
@@ -156,10 +158,16 @@ def test_a_softmax_under_all_is_near_that_of_float32(name, near):
     (given,) = numbers(graph)
     cast = apply_casts(graph, Flags(auto_cast="all", auto_cast_type=name))
     assert {node.result.dtype for node in cast.nodes[1:-1]} == {SHORT[name]}
-    (found,) = evaluate(cast, [given])
-    (exact,) = graph.reference([given])
+    (found,), (exact,) = cast.reference([given]), graph.reference([given])
     np.testing.assert_allclose(found, exact, rtol=8 * near)
     assert not np.allclose(found, exact, rtol=near / 64)
+
+
+@pytest.mark.parametrize("operation", [Reinterpret("int16"), BitcastConvert("int32")])
+def test_what_reads_bits_reads_those_of_float32(operation):
+    graph = Graph()
+    graph.outputs = [graph.apply(operation, graph.input((3, 4), "float32"))]
+    assert apply_casts(graph, ALL) == graph
 
 
 def test_a_constant_and_random_numbers_are_cast_where_they_meet_a_tensor():

@@ -24,9 +24,10 @@ from trnsim.graph.operation import Operation
 from trnsim.graph.ops.contraction import AttentionBackward
 from trnsim.graph.ops.layout import Reinterpret
 from trnsim.graph.ops.leaves import Constant
-from trnsim.graph.ops.rounding import Convert
+from trnsim.graph.ops.rounding import BitcastConvert, Convert
 
 _F32: Final = "float32"
+_OF_BITS: Final = (Reinterpret, BitcastConvert)
 _LOGS: Final = AttentionBackward.operands.index("logs")
 
 
@@ -147,7 +148,7 @@ class _Casting:
 
 def _has_own_types(node: Node) -> bool:
     """Whether an operation asks for its types: it runs what the user wrote, or reads bits."""
-    return node.kind in (Kind.CONTROL, Kind.CALL) or isinstance(node.operation, Reinterpret)
+    return node.kind in (Kind.CONTROL, Kind.CALL) or isinstance(node.operation, _OF_BITS)
 
 
 def _retyped(operation: Operation, dtype: str) -> Operation:
