@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trnsim.compiler.limits import memory_refused
 from trnsim.device.call_time import CallTime, TensorSpec, spec_text
 from trnsim.device.device_core import target
 from trnsim.device.hbm import device_memory
@@ -106,6 +107,8 @@ def graphs_text() -> str:
 def require_room(one: CompiledGraph, core: int, refused: type[OutOfMemory] = OutOfMemory) -> None:
     """Refuse a graph whose tensors do not fit in the HBM that is free on a core.
 
+    One that would not fit even in all of it is refused under neuronx-cc's code.
+
     Raises:
         OutOfMemory: or `refused`, the framework's own subclass, with a table of the graph's
         tensors at its peak.
@@ -114,8 +117,9 @@ def require_room(one: CompiledGraph, core: int, refused: type[OutOfMemory] = Out
     needed = memory.live_bytes + one.plan.fresh_bytes
     memory.peak_bytes = max(memory.peak_bytes, min(needed, memory.capacity_bytes))
     if needed > memory.capacity_bytes:
+        codes = [f"{code}: " for code, _ in memory_refused(one.plan, memory.capacity_bytes)]
         raise refused(
-            f"{one.name} needs {bytes_text(one.plan.fresh_bytes)} of HBM beside the "
+            f"{''.join(codes)}{one.name} needs {bytes_text(one.plan.fresh_bytes)} of HBM beside the "
             f"{bytes_text(memory.live_bytes)} in use; neuron:{core} has "
             f"{bytes_text(memory.capacity_bytes)} ({target().name}). At its peak it holds\n"
             f"{one.plan.table()}",
