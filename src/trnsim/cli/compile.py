@@ -57,7 +57,7 @@ def compile_model(
             raise BadInput(
                 f"--import {name}: {error}", fix="install it, or set PYTHONPATH"
             ) from error
-    asked = Flags.of_options({"compiler_args": flags})
+    asked = Flags.parse(flags, "--flags", Flags.of_environment())
     chips = [arch.target(name.strip()).name for name in on.split(",")]
     with progress() as tell:
         for chip in chips:

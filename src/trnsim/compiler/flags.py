@@ -80,15 +80,22 @@ class Flags:
         return _CAST_DTYPE.get(self.auto_cast_type, "")
 
     @classmethod
-    def parse(cls, given: str | Sequence[str], where: str = VARIABLE) -> Flags:
-        """The flags in a text as a shell reads it, or in a list; `where` they come from.
+    def parse(
+        cls, given: str | Sequence[str], where: str = VARIABLE, after: Flags | None = None
+    ) -> Flags:
+        """The flags in a text as a shell reads it, or in a list.
+
+        Args:
+            given: the text or list.
+            where: what it comes from, for errors.
+            after: flags that come before these.
 
         Raises:
             BadInput: for what is no flag of neuronx-cc, and for a value that a flag does not take.
         """
-        found = cls()
-        for flag, value, shown in _settings(_words(given, where), where):
-            found = _with(found, flag, value, shown)
+        found = after or cls()
+        for flag, value in _settings(_words(given, where), where):
+            found = _with(found, flag, value, where)
         return found
 
     @classmethod
@@ -102,7 +109,7 @@ class Flags:
             BadInput: as `parse`.
         """
         words = [word for name, value in options.items() for word in _option(name, value)]
-        return cls.parse([*_words(os.environ.get(VARIABLE, ""), VARIABLE), *words], "options")
+        return cls.parse(words, "options", cls.of_environment())
 
     @classmethod
     def of_environment(cls) -> Flags:
@@ -146,8 +153,8 @@ def _option(name: str, value: Any) -> list[str]:
     return [f"{word}={','.join(map(str, value)) if listed else value}"]
 
 
-def _settings(words: Iterable[str], where: str) -> Iterator[tuple[Flag, str, str]]:
-    """Each flag with its value ("" for none) and as it was written.
+def _settings(words: Iterable[str], where: str) -> Iterator[tuple[Flag, str]]:
+    """Each flag with its value, "" for none.
 
     Raises:
         BadInput: for what is no flag, and for a flag without its value, or with one too many.
@@ -165,7 +172,7 @@ def _settings(words: Iterable[str], where: str) -> Iterator[tuple[Flag, str, str
             raise BadInput(
                 f"{where}: {word}; the flag takes no value", fix=f"--{flag.name}", source=SOURCE
             )
-        yield flag, value, f"--{flag.name}={value}" if value else f"--{flag.name}"
+        yield flag, value
 
 
 def _named(word: str, where: str) -> Flag:
@@ -197,19 +204,20 @@ def _named(word: str, where: str) -> Flag:
     )
 
 
-def _with(flags: Flags, flag: Flag, value: str, shown: str) -> Flags:
+def _with(flags: Flags, flag: Flag, value: str, where: str) -> Flags:
     """`flags` with one more setting.
 
     Raises:
         BadInput: for a value that the flag does not take.
     """
+    shown = f"--{flag.name}={value}" if value else f"--{flag.name}"
     parts = tuple(name for name in DOWNCASTS if name in value.split(","))
     if value in flag.values:
         changes = {flag.sets: flag.values[value]} if flag.sets else {}
     elif flag.sets and len(parts) == len(set(value.split(","))):
         changes = {flag.sets: parts}
     elif flag.values:
-        _refuse_value(flag, value, shown)
+        _refuse_value(flag, value, f"{where}: {shown}")
     else:
         changes = {}
     note = flag.notes.get(value, flag.note)

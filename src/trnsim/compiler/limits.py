@@ -22,11 +22,11 @@ def memory_refused(plan: MemoryPlan, hbm_bytes: int) -> Iterator[tuple[str, str]
     kept = plan.input_bytes + returned
     for code, what, nbytes in (
         ("NCC_EVRF009", "inputs and outputs", kept),
-        ("NCC_EXSP001", "what lives and dies inside", plan.arena.nbytes),
-        ("NCC_EOOM001", "all tensors at once", plan.peak_bytes),
+        ("NCC_EXSP001", "tensors that die inside", plan.arena.nbytes),
+        ("NCC_EOOM001", "tensors at once", plan.peak_bytes),
     ):
         if nbytes > hbm_bytes:
-            yield code, f"{what} need {bytes_text(nbytes)} of {bytes_text(hbm_bytes)}"
+            yield code, f"{bytes_text(nbytes)} of {what}, in {bytes_text(hbm_bytes)} of HBM"
             return
 
 

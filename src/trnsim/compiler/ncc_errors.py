@@ -77,7 +77,7 @@ _ROWS: Final = (
         "NCC_EBIR023",
         "AWS's kernel for an MLP takes an intermediate size of 4,096 at most",
         "tile the intermediate tensor, or shard it over more cores",
-        "a product here is not replaced by that kernel, and nl kernels check tiles themselves",
+        "no part of a graph is replaced by AWS's own kernels here",
     ),
     NccError(
         "NCC_EBVF030",

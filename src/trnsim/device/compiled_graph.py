@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trnsim.compiler import Flags
 from trnsim.compiler.limits import memory_refused
 from trnsim.device.call_time import CallTime, TensorSpec, spec_text
 from trnsim.device.device_core import target
@@ -27,6 +28,7 @@ class CompiledGraph:
         operators: the operators of the framework's graph, in order.
         missing: operators without a lowering, which the host computes, each with the reason.
         reason: why it was compiled.
+        flags: AWS's flags, which it was compiled with.
     """
 
     name: str
@@ -36,6 +38,7 @@ class CompiledGraph:
     operators: tuple[str, ...]
     missing: tuple[str, ...]
     reason: str
+    flags: Flags = field(default_factory=Flags)
 
     @property
     def operation(self) -> str:
@@ -66,11 +69,12 @@ def compiled(
     plan: MemoryPlan,
     operators: tuple[str, ...],
     missing: tuple[str, ...],
+    flags: Flags = Flags(),  # noqa: B008  frozen
 ) -> CompiledGraph:
     """A new compiled graph of a kind ("forward"), numbered, with the reason for compiling it."""
     number = sum(one.name.startswith(kind) for one in _graphs)
     reason = _reason(kind, inputs, operators)
-    made = CompiledGraph(f"{kind}-{number}", inputs, graph, plan, operators, missing, reason)
+    made = CompiledGraph(f"{kind}-{number}", inputs, graph, plan, operators, missing, reason, flags)
     _graphs.append(made)
     return made
 
@@ -119,8 +123,8 @@ def require_room(one: CompiledGraph, core: int, refused: type[OutOfMemory] = Out
     if needed > memory.capacity_bytes:
         codes = [f"{code}: " for code, _ in memory_refused(one.plan, memory.capacity_bytes)]
         raise refused(
-            f"{''.join(codes)}{one.name} needs {bytes_text(one.plan.fresh_bytes)} of HBM beside the "
-            f"{bytes_text(memory.live_bytes)} in use; neuron:{core} has "
+            f"{''.join(codes)}{one.name} needs {bytes_text(one.plan.fresh_bytes)} of HBM beside "
+            f"the {bytes_text(memory.live_bytes)} in use; neuron:{core} has "
             f"{bytes_text(memory.capacity_bytes)} ({target().name}). At its peak it holds\n"
             f"{one.plan.table()}",
             fix="a smaller batch, activation checkpointing, or a sharded model",

@@ -138,4 +138,4 @@ def _made(imported: Imported, kind: str, flags: Flags) -> CompiledGraph:
     settle(refused(imported, target().name, flags))
     graph = apply_casts(imported.graph, flags)
     plan = memory_plan(graph, imported.names)
-    return compiled(kind, imported.inputs, graph, plan, imported.operators, imported.missing)
+    return compiled(kind, imported.inputs, graph, plan, imported.operators, imported.missing, flags)
