@@ -107,8 +107,6 @@ def _is_of_e4m3fn(node: Node, asked: Asked) -> bool:
 
 _OF_ANY: Final[dict[str, Callable[[Node, Asked], bool]]] = {
     _OF_TYPES: _is_of_e4m3fn,
-    "NCC_EVRF061": _adds_integers(AllReduce, "all_reduce"),
-    "NCC_EVRF063": _adds_integers(ReduceScatter, "reduce_scatter"),
 }
 _OF_GRAPHS: Final[dict[str, Callable[[Node, Asked], bool]]] = {
     **_OF_ANY,
@@ -119,6 +117,8 @@ _OF_GRAPHS: Final[dict[str, Callable[[Node, Asked], bool]]] = {
     "NCC_EVRF018": _has_dilated_windows,
     "NCC_EVRF022": _shifts_short,
     "NCC_EVRF060": _combines(_WIDE),
+    "NCC_EVRF061": _adds_integers(AllReduce, "all_reduce"),
+    "NCC_EVRF063": _adds_integers(ReduceScatter, "reduce_scatter"),
 }
 
 

@@ -161,7 +161,10 @@ class _Import:
         found = decompose(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})
         made = self.b.graph.nodes[before:]
         self.origins |= {value.number: call for one in made for value in one.results}
-        return found
+        is_one = isinstance(
+            node.meta.get("val"), Tensor
+        )  # max_pool2d has no places, unlike its kin
+        return found[0] if is_one and isinstance(found, tuple) else found
 
     def _custom_call(
         self, call: KernelCall, arguments: list[Any], results: Any, *, is_functional: bool
