@@ -161,9 +161,8 @@ class _Import:
         found = decompose(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})
         made = self.b.graph.nodes[before:]
         self.origins |= {value.number: call for one in made for value in one.results}
-        is_one = isinstance(
-            node.meta.get("val"), Tensor
-        )  # max_pool2d has no places, unlike its kin
+        is_one = isinstance(node.meta.get("val"), Tensor)
+        # An operator of one result may share the decomposition of one that also says where it was.
         return found[0] if is_one and isinstance(found, tuple) else found
 
     def _custom_call(
