@@ -110,8 +110,10 @@ def test_what_is_no_flag_or_no_value_is_refused_with_what_is_legal(text, wanted)
 
 
 def test_a_word_that_is_no_text_is_refused():
-    with pytest.raises(BadInput, match="compiler_args: 1 in the list of flags"):
+    with pytest.raises(BadInput, match="compiler_args: 1 among the flags; legal: text"):
         Flags.parse(["--optlevel", 1], "compiler_args")
+    with pytest.raises(BadInput, match=r"options\['compiler_args'\]: 5 among the flags"):
+        Flags.of_options({"compiler_args": 5})
 
 
 @pytest.mark.parametrize(

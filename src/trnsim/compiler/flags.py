@@ -121,7 +121,7 @@ class Flags:
         return cls.parse(os.environ.get(VARIABLE, ""))
 
 
-def _words(given: str | Sequence[str], where: str) -> list[str]:
+def _words(given: Any, where: str) -> list[str]:
     """The words of a text as a shell splits it; a list as it is.
 
     Raises:
@@ -132,10 +132,11 @@ def _words(given: str | Sequence[str], where: str) -> list[str]:
             return shlex.split(given)
         except ValueError as error:
             raise BadInput(f"{where}: {given!r}: {error}", fix="close the quotation") from error
-    strange = next((word for word in given if not isinstance(word, str)), None)  # pyright: ignore[reportUnnecessaryIsInstance]
-    if strange is not None:
-        raise BadInput(f"{where}: {strange!r} in the list of flags", fix="write it as text")
-    return list(given)
+    words: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
+    for word in words:
+        if not isinstance(word, str):
+            raise BadInput(f"{where}: {word!r} among the flags; legal: text", fix=f"'{word}'")
+    return words
 
 
 def _option(name: str, value: Any) -> list[str]:

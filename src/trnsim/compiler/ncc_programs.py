@@ -15,9 +15,11 @@ def _compiled(function: str, given: str, options: str = "") -> str:
     return dedent(f"""\
         import torch
 
+
         @torch.compile(backend="neuron"{more})
         def function(x):
             return {function}
+
 
         function({given}.to("neuron"))
         """)
@@ -91,7 +93,7 @@ PROGRAMS: Final = {
     ),
     "NCC_EVRF013": _compiled("torch.topk(x, 2).values", "torch.arange(8)"),
     "NCC_EVRF016": _compiled(
-        "torch.zeros_like(x).scatter_reduce(0, x.long(), x, 'sum')",
+        'torch.zeros_like(x).scatter_reduce(0, x.long(), x, "sum")',
         "torch.arange(4, dtype=torch.int32)",
     ),
     "NCC_EVRF018": _compiled(

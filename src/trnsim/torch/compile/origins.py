@@ -56,7 +56,8 @@ def _name(node: fx.Node) -> str:
 
 
 def _given(tensor: Tensor) -> Given:
-    shape = tuple(length if isinstance(length, int) else None for length in tensor.shape)
+    lengths: tuple[Any, ...] = tuple(tensor.shape)
+    shape = tuple(length if isinstance(length, int) else None for length in lengths)
     return Given(shape, str(tensor.dtype).removeprefix("torch."))
 
 
