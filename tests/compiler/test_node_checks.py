@@ -8,6 +8,7 @@ from trnsim.graph import Graph, TensorType
 from trnsim.graph.ops.bits import ShiftLeft, ShiftRightArithmetic
 from trnsim.graph.ops.collectives import AllGather, AllReduce, ReduceScatter
 from trnsim.graph.ops.contraction import Convolution
+from trnsim.graph.ops.control_flow import Case
 from trnsim.graph.ops.leaves import Constant, Rng
 from trnsim.graph.ops.lookup import Gather, Scatter
 from trnsim.graph.ops.reductions import ReduceWindow, TopK
@@ -178,6 +179,17 @@ def test_places_that_are_given_constant_random_or_many_are_not_judged():
     ):
         graph.outputs.append(graph.gather(table, places))
     assert codes(graph) == []
+
+
+def test_graphs_that_a_node_runs_are_looked_into():
+    branch = graph_of(TopK(2), tensor("int32"))
+    graph = Graph()
+    index, x = graph.input((), "int32"), graph.input((8,), "int32")
+    graph.outputs = [graph.apply(Case((branch, branch)), index, x)]
+    found = [*nodes_refused(graph, Asked(arch.target("trn2"), Flags()), frozenset())]
+    assert [code for code, _, _ in found] == ["NCC_EVRF013"] * 2
+    assert {number for _, _, number in found} == {graph.outputs[0].number}
+    assert found[0][1] == "top_k of tensor<8xint32>, in case"
 
 
 def test_what_came_from_a_call_is_judged_by_it():

@@ -42,9 +42,10 @@ def test_what_has_no_lowering_is_named():
 
 
 def test_what_aws_compiler_would_say_is_said(program, tmp_path):
-    found = compiled(said=("NCC_EVRF013: topk", "--no-cache has no effect"))
+    found = compiled(said=("NCC_EVRF013: topk\n  fix: cast", "--no-cache has no effect"))
     lines = found.text().splitlines()
-    assert lines[-4:] == ["", "neuronx-cc", "  NCC_EVRF013: topk", "  --no-cache has no effect"]
+    assert lines[-5:-2] == ["", "neuronx-cc", "  NCC_EVRF013: topk"]
+    assert lines[-2:] == ["    fix: cast", "  --no-cache has no effect"]
     assert "neuronx-cc" not in program.text()
     _, figures, _ = found.write(tmp_path)
     assert json.loads(figures.read_text())["neuronx_cc"] == [*found.said]

@@ -20,6 +20,7 @@ from trnsim.graph.ops.leaves import Constant, Iota
 from trnsim.graph.ops.lookup import Gather, Scatter
 from trnsim.graph.ops.reductions import ReduceWindow, TopK
 from trnsim.graph.types import Array
+from trnsim.lower.control import graphs
 
 _WIDE: Final = ("int32", "uint32")
 _SHORT: Final = ("int16", "int8", "uint8", "bool")
@@ -35,7 +36,7 @@ def nodes_refused(
 ) -> Iterator[tuple[str, str, int]]:
     """The codes of what is refused, what that is, and the number of the value it makes.
 
-    `called` are values that came from a framework's call.
+    `called` are values that came from a framework's call. Graphs that a node runs are looked into.
     """
     places, is_said = _Places(), False
     for node in graph.nodes:
@@ -46,6 +47,9 @@ def nodes_refused(
                 yield code, _text(node), number
         for code, what in places.past_the_end(node):
             yield code, f"{_text(node)}: {what}", number
+        for branch in graphs(node.operation):
+            for code, what, _ in nodes_refused(branch, asked, frozenset()):
+                yield code, f"{what}, in {node.name}", number
 
 
 def _text(node: Node) -> str:

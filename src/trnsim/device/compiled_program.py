@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Any, Final
 
 from trnsim.files import write
@@ -70,7 +71,7 @@ class CompiledProgram:
             lines += ["", "no lowering, so no time: the total is short by what these take"]
             lines += [f"  {why}" for why in self.missing]
         if self.said:
-            lines += ["", "neuronx-cc", *(f"  {one}" for one in self.said)]
+            lines += ["", "neuronx-cc", *(indent(one, "  ") for one in self.said)]
         return "\n".join(lines)
 
     def _by_kernel(self) -> str:

@@ -99,7 +99,8 @@ def _compiled(
     if all(isinstance(value, Tensor) for value in inputs):
         one = _made(import_graph(module), kind, flags)
         return pytorch.boxed(_runner(module, lambda _: one, seen))
-    settle(refused_as_dynamic(module)[:1])
+    if kind == "forward":
+        settle(refused_as_dynamic(module)[:1])
     made: dict[tuple[Any, ...], CompiledGraph] = {}
 
     def for_sizes(args: tuple[Any, ...]) -> CompiledGraph:
