@@ -32,6 +32,8 @@ _CAST_DTYPE: Final = {"bf16": "bfloat16", "fp16": "float16", "fp8_e4m3": "float8
 class Flags:
     """Settings of the compiler; the defaults are those of neuronx-cc 2.27 (Neuron 2.32).
 
+    AWS announces that the release after it computes in 64 bits and permits no downcast by default.
+
     Attributes:
         auto_cast: which float32 operations are cast: "none" (the default), "matmult", "all".
         auto_cast_type: to what: "bf16" (the default), "fp16", "tf32", "fp8_e4m3".
