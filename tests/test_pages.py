@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.arch.provenance import how_true
+from trnsim.compiler.ncc_page import errors_page
 from trnsim.isa.reference.contents import pages
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -15,7 +16,11 @@ DOCS = Path(__file__).parents[1] / "docs"
 @cache
 def made():
     """Path below docs -> what the source makes of it."""
-    return {**{f"isa/{name}": text for name, text in pages().items()}, "how-true.md": how_true()}
+    return {
+        **{f"isa/{name}": text for name, text in pages().items()},
+        "how-true.md": how_true(),
+        "ncc-errors.md": errors_page(),
+    }
 
 
 @pytest.mark.parametrize("name", made())

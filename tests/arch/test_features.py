@@ -30,6 +30,7 @@ FLAGS = {
     "hardware_dge": (False, True, True),
     "indirect_dma": (False, True, True),
     "dma_priority": (False, False, True),
+    "int32_matmul": (True, False, False),
 }
 NUMBERS = {
     "matmul_bfloat16_columns_max": (512, 512, 8192),

@@ -32,6 +32,28 @@ def test_a_program_is_compiled_for_every_chip_that_is_named(program, tmp_path):
         assert (tmp_path / "out" / f"compile-{chip}.json").is_file()
 
 
+def test_flags_reach_the_compiler_after_those_of_the_environment(program, monkeypatch):
+    monkeypatch.setenv("NEURON_CC_FLAGS", "--auto-cast=all --no_cache")
+    monkeypatch.setenv("COLUMNS", "200")
+    plain = run(program, "--flags", "--auto-cast=none").output
+    cast = run(program).output
+    assert "convert" not in plain
+    assert "convert" in cast
+    for output in (plain, cast):
+        assert "neuronx-cc\n  --no-cache has no effect: no binaries are kept" in output
+
+
+def test_a_flag_that_does_not_exist_is_refused_by_name(program, monkeypatch):
+    caught = run(program, "--flags", "--autocast all").exception
+    assert isinstance(caught, BadInput)
+    assert "--flags: --autocast is no flag of neuronx-cc" in str(caught)
+    monkeypatch.setenv("NEURON_CC_FLAGS", "--fast-math none")
+    caught = run(program).exception
+    assert "NEURON_CC_FLAGS: --fast-math is a flag of neuron-cc, the compiler for Inf1" in str(
+        caught
+    )
+
+
 def test_without_a_report_nothing_is_written(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(program).exit_code == 0

@@ -97,4 +97,9 @@ def test_a_graph_is_refused_from_the_first_byte_that_does_not_fit(compile_for, m
     with pytest.raises(OutOfMemory, match=r"forward-0 needs 4 KiB of HBM beside the") as caught:
         require_room(one, 0)
     assert "At its peak it holds\n" in str(caught.value)
+    assert caught.value.reason.startswith("NCC_EVRF009: forward-0")
+    monkeypatch.setattr(memory, "live_bytes", 1 << 20)
+    monkeypatch.setattr(memory, "capacity_bytes", (1 << 20) + fresh - 1)
+    with pytest.raises(OutOfMemory, match=r"^forward-0 needs"):  # alone it would fit
+        require_room(one, 0)
     assert caught.value.line.file == __file__

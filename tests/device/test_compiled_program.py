@@ -7,13 +7,14 @@ from trnsim.graph import Graph
 from trnsim.lower import costs, memory_plan
 
 
-def compiled(missing=()):
+def compiled(missing=(), said=()):
     graph = Graph()
     x, w = graph.input((16, 32), "float32"), graph.input((32, 8), "float32")
     product = graph.dot_general(x, w, (1, 0))
     graph.outputs = [graph.elementwise("relu", graph.transpose(product, (1, 0)))]
     plan = memory_plan(graph)
-    return CompiledProgram("model", "trn2", ("mm", "relu"), missing, plan, costs(graph, "trn2"))
+    kernels = costs(graph, "trn2")
+    return CompiledProgram("model", "trn2", ("mm", "relu"), missing, plan, kernels, said)
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,16 @@ def test_what_has_no_lowering_is_named():
     lines = compiled(("svd has none", "qr has none")).text().splitlines()
     assert lines[-3].startswith("no lowering, so no time: the total is short")
     assert lines[-2:] == ["  svd has none", "  qr has none"]
+
+
+def test_what_aws_compiler_would_say_is_said(program, tmp_path):
+    found = compiled(said=("NCC_EVRF013: topk\n  fix: cast", "--no-cache has no effect"))
+    lines = found.text().splitlines()
+    assert lines[-5:-2] == ["", "neuronx-cc", "  NCC_EVRF013: topk"]
+    assert lines[-2:] == ["    fix: cast", "  --no-cache has no effect"]
+    assert "neuronx-cc" not in program.text()
+    _, figures, _ = found.write(tmp_path)
+    assert json.loads(figures.read_text())["neuronx_cc"] == [*found.said]
 
 
 def test_files_hold_the_same(program, tmp_path):

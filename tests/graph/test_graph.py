@@ -38,6 +38,22 @@ def test_what_no_output_needs_is_pruned():
     assert [node.name for node in g.nodes] == ["abs"]
 
 
+def test_a_graph_begun_anew_keeps_numbers_and_takes_operations_that_have_theirs():
+    graph = Graph()
+    x = graph.input((2, 3), "float32")
+    graph.outputs = [graph.transpose(graph.elementwise("exponential", x), (1, 0))]
+    made = graph.begun()
+    assert (made.inputs, made.nodes) == (graph.inputs, [])
+    other = made.fresh(x.type)
+    assert other.number > max(value.number for node in graph.nodes for value in node.results)
+    for node in graph.nodes:
+        made.add(node.operation, node.operands, node.results)
+    made.outputs = list(graph.outputs)
+    assert made == graph
+    assert made.origin(made.outputs[0]) == graph.origin(graph.outputs[0])
+    assert made.inputs is not graph.inputs
+
+
 def test_a_graph_reads_as_text():
     g = Graph()
     g.outputs = [g.elementwise("add", g.input((2,), "float32"), 1.0)]

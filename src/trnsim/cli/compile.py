@@ -11,6 +11,7 @@ import typer
 from trnsim import arch
 from trnsim.cli.options import chip_names, parser
 from trnsim.cli.progress import progress
+from trnsim.compiler import Flags
 from trnsim.errors import BadInput
 from trnsim.files import check_folder
 
@@ -27,6 +28,9 @@ def compile_model(
         list[str] | None,
         typer.Option("--import", help="A module that registers the model's own operators; again."),
     ] = None,
+    flags: Annotated[
+        str, typer.Option(help="Flags of neuronx-cc, after those of NEURON_CC_FLAGS.")
+    ] = "",
     report: Annotated[
         Path | None,
         typer.Option(help="Write the text, the figures (JSON) and a trace to this folder."),
@@ -41,6 +45,7 @@ def compile_model(
     Shapes are those of x; another batch size is another program.
 
     Example: trnsim compile model.pt2 --on trn2,trn3 --report out
+    Example: trnsim compile model.pt2 --flags "--auto-cast=matmult -O1"
     """
     room = _room()
     if report is not None:
@@ -52,11 +57,12 @@ def compile_model(
             raise BadInput(
                 f"--import {name}: {error}", fix="install it, or set PYTHONPATH"
             ) from error
+    asked = Flags.parse(flags, "--flags", Flags.of_environment())
     chips = [arch.target(name.strip()).name for name in on.split(",")]
     with progress() as tell:
         for chip in chips:
             tell(f"{model.name} for {chip}")
-            compiled = room.compile_program(model, chip)
+            compiled = room.compile_program(model, chip, asked)
             typer.echo(compiled.text())
             files = compiled.write(report) if report is not None else []
             typer.echo("\n".join([*(f"  report  {file}" for file in files), ""]))

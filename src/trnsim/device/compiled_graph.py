@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trnsim.compiler import Flags
+from trnsim.compiler.limits import memory_refused
 from trnsim.device.call_time import CallTime, TensorSpec, spec_text
 from trnsim.device.device_core import target
 from trnsim.device.hbm import device_memory
@@ -26,6 +28,7 @@ class CompiledGraph:
         operators: the operators of the framework's graph, in order.
         missing: operators without a lowering, which the host computes, each with the reason.
         reason: why it was compiled.
+        flags: AWS's flags, which it was compiled with.
     """
 
     name: str
@@ -35,6 +38,7 @@ class CompiledGraph:
     operators: tuple[str, ...]
     missing: tuple[str, ...]
     reason: str
+    flags: Flags = field(default_factory=Flags)
 
     @property
     def operation(self) -> str:
@@ -65,11 +69,12 @@ def compiled(
     plan: MemoryPlan,
     operators: tuple[str, ...],
     missing: tuple[str, ...],
+    flags: Flags = Flags(),  # noqa: B008  frozen
 ) -> CompiledGraph:
     """A new compiled graph of a kind ("forward"), numbered, with the reason for compiling it."""
     number = sum(one.name.startswith(kind) for one in _graphs)
     reason = _reason(kind, inputs, operators)
-    made = CompiledGraph(f"{kind}-{number}", inputs, graph, plan, operators, missing, reason)
+    made = CompiledGraph(f"{kind}-{number}", inputs, graph, plan, operators, missing, reason, flags)
     _graphs.append(made)
     return made
 
@@ -106,6 +111,8 @@ def graphs_text() -> str:
 def require_room(one: CompiledGraph, core: int, refused: type[OutOfMemory] = OutOfMemory) -> None:
     """Refuse a graph whose tensors do not fit in the HBM that is free on a core.
 
+    One that would not fit even in all of it is refused under neuronx-cc's code.
+
     Raises:
         OutOfMemory: or `refused`, the framework's own subclass, with a table of the graph's
         tensors at its peak.
@@ -114,9 +121,10 @@ def require_room(one: CompiledGraph, core: int, refused: type[OutOfMemory] = Out
     needed = memory.live_bytes + one.plan.fresh_bytes
     memory.peak_bytes = max(memory.peak_bytes, min(needed, memory.capacity_bytes))
     if needed > memory.capacity_bytes:
+        codes = [f"{code}: " for code, _ in memory_refused(one.plan, memory.capacity_bytes)]
         raise refused(
-            f"{one.name} needs {bytes_text(one.plan.fresh_bytes)} of HBM beside the "
-            f"{bytes_text(memory.live_bytes)} in use; neuron:{core} has "
+            f"{''.join(codes)}{one.name} needs {bytes_text(one.plan.fresh_bytes)} of HBM beside "
+            f"the {bytes_text(memory.live_bytes)} in use; neuron:{core} has "
             f"{bytes_text(memory.capacity_bytes)} ({target().name}). At its peak it holds\n"
             f"{one.plan.table()}",
             fix="a smaller batch, activation checkpointing, or a sharded model",

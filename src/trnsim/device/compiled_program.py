@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Any, Final
 
 from trnsim.files import write
@@ -33,6 +34,7 @@ class CompiledProgram:
         missing: operators without a lowering, each with the reason.
         plan: the placement of its tensors in HBM over time.
         kernels: the cost of each kernel, in order.
+        said: what AWS's compiler refuses of it, and flags that have no effect.
     """
 
     title: str
@@ -41,6 +43,7 @@ class CompiledProgram:
     missing: tuple[str, ...]
     plan: MemoryPlan
     kernels: tuple[Cost, ...]
+    said: tuple[str, ...] = ()
 
     @property
     def device_time_s(self) -> float:
@@ -67,6 +70,8 @@ class CompiledProgram:
         if self.missing:
             lines += ["", "no lowering, so no time: the total is short by what these take"]
             lines += [f"  {why}" for why in self.missing]
+        if self.said:
+            lines += ["", "neuronx-cc", *(indent(one, "  ") for one in self.said)]
         return "\n".join(lines)
 
     def _by_kernel(self) -> str:
@@ -100,6 +105,7 @@ class CompiledProgram:
             "input_bytes": self.plan.input_bytes,
             "arena": self._arena(),
             "missing": list(self.missing),
+            "neuronx_cc": list(self.said),
             "kernels": [
                 {"name": kernel.name, "device_time_s": kernel.device_time_s, "flop": kernel.flop}
                 for kernel in self.kernels

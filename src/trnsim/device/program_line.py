@@ -21,6 +21,11 @@ def leave_out(framework: ModuleType) -> None:
         _not_the_program.append(folder)
 
 
+def is_program(file: str) -> bool:
+    """Whether a file belongs neither to trnsim nor to a framework."""
+    return not file.startswith(tuple(_not_the_program))
+
+
 def program_line() -> SourceLine | None:
     """The innermost line on the stack that belongs neither to trnsim nor to a framework.
 

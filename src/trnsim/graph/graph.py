@@ -114,7 +114,7 @@ class Graph:
                 fix="cast it first, for example to float32",
                 source="nki.api.shared.rst, Supported Data Types",
             )
-        value = self._value(TensorType(tuple(shape), dtype))
+        value = self.fresh(TensorType(tuple(shape), dtype))
         self.inputs.append(value)
         return value
 
@@ -138,11 +138,23 @@ class Graph:
                 raise InternalError(f"{operation.name} of {types[0]} cannot be {dtype}")
             types = (TensorType(types[0].shape, dtype), *types[1:])
         check_numbers(operation, operands, types)
-        results = tuple(self._value(one) for one in types)
+        results = tuple(self.fresh(one) for one in types)
         node = Node(operation, tuple(operands), results)
         self.nodes.append(node)
         self._maker.update({value.number: node for value in results})
         return results
+
+    def begun(self) -> Graph:
+        """A graph of the same inputs without operations, whose new values have new numbers."""
+        return Graph(list(self.inputs), _count=self._count)
+
+    def add(
+        self, operation: Operation, operands: Sequence[Operand], wanted: Sequence[Value]
+    ) -> None:
+        """Add an operation whose results are values that are numbered already."""
+        node = Node(operation, tuple(operands), tuple(wanted))
+        self.nodes.append(node)
+        self._maker.update({value.number: node for value in wanted})
 
     def elementwise(
         self, name: str, *operands: Operand, dtype: str = "", **attributes: Any
@@ -289,7 +301,8 @@ class Graph:
             known.update(zip((value.number for value in node.results), found, strict=True))
         return [known[value.number] for value in self.outputs]
 
-    def _value(self, type_: TensorType) -> Value:
+    def fresh(self, type_: TensorType) -> Value:
+        """A value with a number of its own, which an operation is to make."""
         self._count += 1
         return Value(self._count - 1, type_)
 

@@ -40,6 +40,21 @@ def test_bfloat16_is_accumulated_in_float32_and_rounded_once(agree):
     agree(torch.mm, A.bfloat16(), B.bfloat16(), tolerance=2.0**-8)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8])
+def test_integers_are_multiplied_in_float32(agree, dtype):
+    """The Tensor Engine has no integers: products are exact up to 2**24."""
+    x, y = torch.arange(-6, 6).reshape(3, 4).to(dtype), torch.arange(20).reshape(4, 5).to(dtype)
+    if dtype == torch.uint8:
+        x = x.clamp(max=5)
+    bias = torch.arange(5).to(dtype)
+    agree(torch.mm, x // 2, y)
+    agree(torch.bmm, (x // 2)[None], y[None])
+    agree(torch.addmm, bias, x // 2, y)
+    agree(torch.mv, x // 2, y[:, 1].contiguous())
+    agree(lambda a, b: a.t().contiguous().t() @ b, x // 2, y)
+    agree(torch.nn.functional.linear, x // 2, y.t().contiguous(), bias)
+
+
 def test_a_product_over_nothing_is_zeros(agree):
     agree(torch.mm, torch.ones(3, 0), torch.ones(0, 4))
     agree(torch.addmm, torch.ones(3, 4), torch.ones(3, 0), torch.ones(0, 4))

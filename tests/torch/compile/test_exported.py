@@ -11,6 +11,8 @@ from torch import nn
 from typer.testing import CliRunner
 
 from trnsim.cli import app
+from trnsim.compiler import Flags, limits
+from trnsim.compiler.refusals import CompilerRefusal
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.torch.compile import exported
 from trnsim.torch.compile.exported import compile_program
@@ -74,12 +76,78 @@ def test_files_hold_the_same(program, tmp_path):
     assert [one["offset_bytes"] for one in arena["tensors"]] == [*found.plan.arena.offsets_bytes]
 
 
+class Largest(nn.Module):
+    def forward(self, x):
+        return torch.topk(x, 2).values
+
+
+def test_what_aws_compiler_refuses_is_said_with_the_line(tmp_path):
+    path = saved(Largest(), torch.arange(8), tmp_path / "largest.pt2")
+    (said,) = compile_program(path, "trn2").said
+    line = Largest.forward.__code__.co_firstlineno + 1
+    assert said.startswith("NCC_EVRF013: aten::topk on int64[8]; TopK takes no integers")
+    assert said.endswith(f"fix: cast the tensor to float32 first (at {__file__}:{line})")
+
+
+def test_what_aws_compiler_refuses_is_an_error_under_the_policy_chip(tmp_path):
+    path = saved(Largest(), torch.arange(8), tmp_path / "largest.pt2")
+    torch.neuron.set_policy("chip")
+    try:
+        with pytest.raises(CompilerRefusal, match="NCC_EVRF013"):
+            compile_program(path, "trn2")
+    finally:
+        torch.neuron.set_policy("host")
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "sizes", "wanted"),
+    [
+        (torch.nonzero, torch.ones(4), None, r"aten::nonzero on float32\[4\] gives int64\[\?, 1\]"),
+        (torch.exp, torch.ones(4, 3), {0: torch.export.Dim("rows")}, r"an input float32\[\?, 3\]"),
+    ],
+)
+def test_a_program_without_sizes_is_refused_under_either_policy(
+    function, x, sizes, wanted, tmp_path
+):
+    class Model(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    path = tmp_path / "dynamic.pt2"
+    torch.export.save(torch.export.export(Model(), (x,), dynamic_shapes=(sizes,)), path)
+    with pytest.raises(CompilerRefusal, match=f"NCC_EMOD025: {wanted}"):
+        compile_program(path, "trn2")
+
+
+def test_a_cast_changes_kernels_and_time(program):
+    plain = compile_program(program, "trn2")
+    cast = compile_program(program, "trn2", Flags.parse("--auto-cast=all --no-cache"))
+    assert cast.device_time_s != plain.device_time_s
+    assert cast.plan.input_bytes == plain.plan.input_bytes
+    assert any("convert" in kernel.name for kernel in cast.kernels)
+    assert [one.split()[0] for one in cast.said] == ["--no-cache"]
+
+
+def test_a_program_has_a_limited_number_of_instructions(program, monkeypatch):
+    number = sum(kernel.instructions for kernel in compile_program(program, "trn2").kernels)
+    monkeypatch.setattr(limits, "INSTRUCTIONS_MAX", number)
+    assert not compile_program(program, "trn2").said
+    monkeypatch.setattr(limits, "INSTRUCTIONS_MAX", number - 1)
+    (said,) = compile_program(program, "trn2").said
+    assert said.startswith(f"NCC_EVRF007: {number:,} instructions, of {number - 1:,} at most")
+
+
+def test_logical_cores_that_a_chip_lacks_are_refused(program):
+    with pytest.raises(CompilerRefusal, match="NCC_EARG001: --logical-nc-config=2 on trn1"):
+        compile_program(program, "trn1", Flags(logical_nc_config=2))
+
+
 def test_a_program_that_does_not_fit_is_refused_with_what_it_holds(tmp_path):
     with torch.device("meta"):
         model = nn.Linear(100_000, 100_000, bias=False)
     path = saved(model, torch.empty(1, 100_000, device="meta"), tmp_path / "large.pt2")
     with pytest.raises(
-        OutOfMemory, match=r"needs 37.3 GiB of HBM at its peak.* has 12 GiB"
+        OutOfMemory, match=r"NCC_EVRF009: large.pt2 needs 37.3 GiB of HBM at its peak.* has 12 GiB"
     ) as found:
         compile_program(path, "trn2")
     assert "tensor<100000x100000xfloat32>  input" in str(found.value)

@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.lower import groups
+from trnsim.lower import evaluate, groups
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
 
 # PyTorch's own export copies a class that it has deprecated.
@@ -40,6 +40,25 @@ def test_inputs_are_named_as_in_pytorchs_graph():
 def test_sizes_are_numbers():
     found = import_graph(exported(lambda x: x * x.shape[0], torch.randn(4, 4)))
     assert found.operators == ("aten::mul.Tensor",)
+
+
+def test_an_operator_gives_one_tensor_where_its_kin_gives_two():
+    x = torch.randn(1, 1, 4, 4)
+    found = import_graph(exported(lambda x: torch.nn.functional.max_pool2d(x, 2) * 2, x))
+    assert not found.missing
+    (result,) = evaluate(found.graph, [x.numpy()])
+    torch.testing.assert_close(
+        torch.from_numpy(result), torch.nn.functional.max_pool2d(x, 2) * 2, rtol=0, atol=0
+    )
+
+
+@pytest.mark.parametrize("function", [torch.max, torch.min])
+def test_the_larger_of_two_tensors_is_no_reduction(function):
+    x, y = torch.randn(3, 4), torch.randn(4)
+    found = import_graph(exported(lambda x, y: function(x, y) + 1, x, y))
+    assert not found.missing
+    (result,) = evaluate(found.graph, [x.numpy(), y.numpy()])
+    torch.testing.assert_close(torch.from_numpy(result), function(x, y) + 1)
 
 
 def test_an_operator_with_a_lowering_need_not_be_decomposed():

@@ -164,7 +164,19 @@ class Build:
             rank - 1 if left is lhs else rank - 2,
             rank - 2 if right is rhs else rank - 1,
         )
-        return self.graph.dot_general(left, right, contracting, dtype)
+        return self.product(left, right, contracting, dtype or lhs.dtype)
+
+    def product(self, lhs: Value, rhs: Value, contracting: tuple[int, int], dtype: str) -> Value:
+        """`dot_general`; of integers in float32, exact up to 2**24, as the Tensor Engine has none.
+
+        Source: aws-neuron-sdk neuronx-cc reference, --implicit-integer-downcast (dot).
+        """
+        is_whole = dtype in INTEGERS
+        left, right = (
+            one if one.type.is_floating else self.convert(one, "float32") for one in (lhs, rhs)
+        )
+        found = self.graph.dot_general(left, right, contracting, "float32" if is_whole else dtype)
+        return self.convert(found, dtype)
 
     def _untransposed(self, value: Value) -> Value:
         """What `value` is the transpose of, where only its last two dimensions are swapped."""

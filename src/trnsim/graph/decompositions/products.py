@@ -64,7 +64,7 @@ def _beside(b: Build, bias: Value, product: Value, beta: float, alpha: float) ->
 def linear(b: Build, x: Value, weight: Value, bias: Value | None = None) -> Value:
     """``x @ weight.T + bias``."""
     rows = b.graph.reshape(x, (x.type.elements // x.shape[-1], x.shape[-1]))
-    product = b.graph.dot_general(rows, weight, (1, 1), "float32")
+    product = b.product(rows, weight, (1, 1), "float32")
     product = b.graph.reshape(product, b.results[0].shape)
     return b.result(product if bias is None else b.ew("add", product, bias))
 

@@ -23,7 +23,9 @@ def _all(x: Value, dim: Dims) -> list[int]:
 
 
 def _reduction(op: str) -> Decomposition:
-    def build(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Any:
+    def build(b: Build, x: Value, dim: Dims | Value = None, keepdim: bool = False, **_: Any) -> Any:
+        if isinstance(dim, Value):  # torch.max(x, y)
+            return b.result(b.ew(op, x, dim))
         if len(b.results) > 1:
             place = _place(b, op, x, dim if isinstance(dim, int) else 0)
             best = b.reduce(op, x, _all(x, dim))

@@ -10,19 +10,24 @@ The host computes values, as in eager mode: see `host_run`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from torch import Tensor, fx
 
+from trnsim.compiler import Flags
+from trnsim.compiler.casts import apply_casts
 from trnsim.device.call_log import note, without_recording
 from trnsim.device.compiled_graph import CompiledGraph, compiled, graphs, graphs_text, require_room
+from trnsim.device.device_core import target
 from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import Imported, import_graph, is_lowered
 from trnsim.torch.compile.host_run import on_host
+from trnsim.torch.compile.refused import CompilerWarning, refused, refused_as_dynamic, settle
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.dispatch.launches import in_graph
 from trnsim.torch.dispatch.numerics_mode import mode
@@ -37,7 +42,7 @@ _ADVICE: Final = (
 _ROOM: Final = Path(__file__).parents[1]
 _TRACED: Final = ("custom_ops.py", "launches.py", "scope_tracker.py")
 """Files that PyTorch's compiler has to trace: calls and modules of the program pass there."""
-_ROOMS: Final = ("device", "dtypes", "graph", "isa", "lower", "memory", "timing")
+_ROOMS: Final = ("compiler", "device", "dtypes", "graph", "isa", "lower", "memory", "timing")
 _NOT_TRACED: Final = (
     *(_ROOM.parent / room for room in _ROOMS),
     *(path for path in _ROOM.rglob("*.py") if path.name not in _TRACED),
@@ -63,27 +68,46 @@ def __getattr__(name: str) -> Callable[..., Any]:
     return _compile_graph
 
 
-def _compile_graph(module: fx.GraphModule, inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
-    """The compiler that `torch.compile(backend="neuron")` calls."""
+def _compile_graph(
+    module: fx.GraphModule,
+    inputs: Sequence[Any],
+    options: Mapping[str, Any] | None = None,
+    **_: Any,
+) -> Callable[..., Any]:
+    """The compiler that `torch.compile(backend="neuron")` calls, with AWS's flags as options.
+
+    Raises:
+        BadInput: for an option that is no flag of neuronx-cc, or a value that it does not take.
+    """
+    flags = Flags.of_options(options or {})
+    for one in flags.said:
+        warnings.warn(one, CompilerWarning, stacklevel=2)
     split: Any = pytorch.split_by_autograd(
-        partial(_compiled, kind="forward"), partial(_compiled, kind="backward"), is_lowered
+        partial(_compiled, kind="forward", flags=flags),
+        partial(_compiled, kind="backward", flags=flags),
+        is_lowered,
     )
     compiled: Callable[..., Any] = split(module, inputs)
     return compiled
 
 
-def _compiled(module: fx.GraphModule, inputs: Sequence[Any], kind: str) -> Callable[..., Any]:
+def _compiled(
+    module: fx.GraphModule, inputs: Sequence[Any], kind: str, flags: Flags
+) -> Callable[..., Any]:
     """The function that runs a graph; with symbolic sizes, the graph is compiled when called."""
     seen = pytorch.results_seen() if kind == "forward" else None
     if all(isinstance(value, Tensor) for value in inputs):
-        one = _made(import_graph(module), kind)
+        one = _made(import_graph(module), kind, flags)
         return pytorch.boxed(_runner(module, lambda _: one, seen))
+    if kind == "forward":
+        settle(refused_as_dynamic(module)[:1])
     made: dict[tuple[Any, ...], CompiledGraph] = {}
 
     def for_sizes(args: tuple[Any, ...]) -> CompiledGraph:
         key = tuple(tuple(a.shape) if isinstance(a, Tensor) else a for a in args)
         if key not in made:
-            made[key] = _made(import_graph(pytorch.with_sizes_of(module, args)), kind)
+            sized = pytorch.with_sizes_of(module, args)
+            made[key] = _made(import_graph(sized), kind, flags)
         return made[key]
 
     return pytorch.boxed(_runner(module, for_sizes, seen))
@@ -111,8 +135,8 @@ def _runner(
     return run
 
 
-def _made(imported: Imported, kind: str) -> CompiledGraph:
-    plan = memory_plan(imported.graph, imported.names)
-    return compiled(
-        kind, imported.inputs, imported.graph, plan, imported.operators, imported.missing
-    )
+def _made(imported: Imported, kind: str, flags: Flags) -> CompiledGraph:
+    settle(refused(imported, target().name, flags))
+    graph = apply_casts(imported.graph, flags)
+    plan = memory_plan(graph, imported.names)
+    return compiled(kind, imported.inputs, graph, plan, imported.operators, imported.missing, flags)

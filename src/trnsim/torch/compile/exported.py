@@ -17,6 +17,10 @@ from zipfile import is_zipfile
 import torch
 
 from trnsim import arch
+from trnsim.compiler import Flags
+from trnsim.compiler.casts import apply_casts
+from trnsim.compiler.limits import instructions_refused, memory_refused
+from trnsim.compiler.refusals import Refusal
 from trnsim.device.compiled_program import CompiledProgram
 from trnsim.device.device_core import device_core
 from trnsim.errors import BadInput
@@ -25,6 +29,7 @@ from trnsim.lower import costs, memory_plan
 from trnsim.profile.units import bytes_text
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
+from trnsim.torch.compile.refused import refused, refused_as_dynamic, require_accepted
 from trnsim.torch.device_errors import OutOfDeviceMemory
 
 _UNKNOWN_CLASS: Final = re.compile(r"(?P<module>[\w.]+)\.\w+(?= in pytree is not registered)")
@@ -32,25 +37,38 @@ _UNKNOWN_OPERATOR: Final = re.compile(r"(?<=failed to resolve )torch\.ops\.[\w.]
 _EXPORT: Final = "write one: torch.export.save(torch.export.export(model, args), 'model.pt2')"
 
 
-def compile_program(path: Path, target: str) -> CompiledProgram:
-    """The exported program in a file, lowered for a chip.
+def compile_program(path: Path, target: str, flags: Flags = Flags()) -> CompiledProgram:  # noqa: B008
+    """The exported program in a file, lowered for a chip, with AWS's flags.
 
     Raises:
         BadInput: for a file that is not an exported program.
+        CompilerRefusal: for what neuronx-cc refuses, under the policy `chip`; for a program with
+            dimensions without a size under either.
         OutOfDeviceMemory: for a program that does not fit in the HBM of a NeuronCore.
     """
-    imported = import_graph(_loaded(path).graph_module)
-    plan = memory_plan(imported.graph, imported.names)
+    module = _loaded(path).graph_module
+    for dynamic in refused_as_dynamic(module):
+        raise dynamic.error()
+    imported = import_graph(module)
+    found = refused(imported, target, flags)
+    require_accepted(found)
+    graph = apply_casts(imported.graph, flags)
+    plan = memory_plan(graph, imported.names)
     device = device_core(arch.target(target))
-    if plan.peak_bytes > device.hbm_bytes:
+    for code, _ in memory_refused(plan, device.hbm_bytes):
         raise OutOfDeviceMemory(
-            f"{path.name} needs {bytes_text(plan.peak_bytes)} of HBM at its peak; a NeuronCore of "
-            f"{target} has {bytes_text(device.hbm_bytes)}\n{plan.table()}",
+            f"{code}: {path.name} needs {bytes_text(plan.peak_bytes)} of HBM at its peak; a "
+            f"NeuronCore of {target} has {bytes_text(device.hbm_bytes)}\n{plan.table()}",
             fix="shard the model, or export it for a smaller batch",
             source=device.source,
         )
-    kernels = costs(imported.graph, target)
-    return CompiledProgram(path.name, target, imported.operators, imported.missing, plan, kernels)
+    kernels = costs(graph, target)
+    total = sum(kernel.instructions for kernel in kernels)
+    many = [Refusal(code, what) for code, what in instructions_refused(total)]
+    require_accepted(many)
+    operators, missing = imported.operators, imported.missing
+    said = (*flags.said, *map(str, (*found, *many)))
+    return CompiledProgram(path.name, target, operators, missing, plan, kernels, said)
 
 
 def _loaded(path: Path) -> torch.export.ExportedProgram:

@@ -7,12 +7,13 @@ become inputs of our graph, and its operands become outputs, since they must exi
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import torch
 from torch import Tensor, fx
 
+from trnsim.compiler.calls import Call
 from trnsim.device.kernel_call import KernelCall
 from trnsim.graph import Graph, Value
 from trnsim.graph.decompositions import DECOMPOSITIONS
@@ -20,6 +21,7 @@ from trnsim.graph.decompositions.build import Build, Unlowered
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.torch.aten.operator_call import plain_name, tensors_in, values_in
 from trnsim.torch.aten.spec import Spec, spec_of
+from trnsim.torch.compile.origins import call_of
 from trnsim.torch.dispatch.launches import kernel_call
 
 # These make tensors that are filled before they are read.
@@ -41,6 +43,8 @@ class Imported:
         names: the names of our graph's inputs, by the value's number.
         operators: the operators of the FX graph, in order.
         missing: the operators without a lowering, each with the reason.
+        calls: the same operators with what was given to them, and the lines that call them.
+        origins: the call that a value of our graph came from, by the value's number.
     """
 
     graph: Graph = field(repr=False)
@@ -48,6 +52,8 @@ class Imported:
     names: dict[int, str]
     operators: tuple[str, ...]
     missing: tuple[str, ...]
+    calls: tuple[Call, ...] = field(default=(), repr=False)
+    origins: dict[int, Call] = field(default_factory=dict[int, Call], repr=False)
 
 
 def import_graph(module: fx.GraphModule) -> Imported:
@@ -68,6 +74,8 @@ def import_graph(module: fx.GraphModule) -> Imported:
         builder.names,
         tuple(builder.operators),
         tuple(dict.fromkeys(builder.missing)),
+        tuple(builder.calls),
+        builder.origins,
     )
 
 
@@ -84,6 +92,8 @@ class _Import:
         self.names: dict[int, str] = {}
         self.missing: list[str] = []
         self.operators: list[str] = []
+        self.calls: list[Call] = []
+        self.origins: dict[int, Call] = {}
         self.inputs: list[Spec] = []
         self.empty: set[int] = set()
         self.outputs: list[Value] = []
@@ -116,25 +126,29 @@ class _Import:
         if plain_name(name) in _CHECKS:
             return None
         self.operators.append(name)
+        call = call_of(node, name)
+        self.calls.append(call)
         before, tensors = len(self.b.graph.nodes), tensors_in(results)
         if tensors and not any(tensor.numel() for tensor in tensors):
             made = self._fresh(node)
             self.empty |= {value.number for value in values_in(made)}
             return made
         try:
-            return self._lowered(node, plain_name(name), tensors)
+            return self._lowered(node, call, tensors)
         except (Unlowered, TypeError, ZeroDivisionError) as error:
             self.b.graph.forget(before)
             made = self._fresh(node)
             if plain_name(name) in _MADE_EMPTY:
                 self.empty |= {value.number for value in values_in(made)}
             else:
-                self.missing.append(f"{name}: {error}".splitlines()[0])
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                self.missing.append(f"{name}: {reason}")
+                self.calls[-1] = replace(call, reason=reason)
                 self.read_outside += values_in(self._value(list(node.all_input_nodes)))
             return made
 
-    def _lowered(self, node: fx.Node, name: str, results: list[Tensor]) -> Any:
-        decompose = DECOMPOSITIONS.get(name)
+    def _lowered(self, node: fx.Node, call: Call, results: list[Tensor]) -> Any:
+        decompose = DECOMPOSITIONS.get(call.name)
         if decompose is None:
             raise Unlowered("there is no lowering of it")
         for operand in node.all_input_nodes:
@@ -143,7 +157,13 @@ class _Import:
                 raise Unlowered(f"it reads {given.dtype}, which a NeuronCore does not have")
         self.b.results = [spec_of(tensor).type for tensor in results]
         args = [self._value(value) for value in node.args]
-        return decompose(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})
+        before = len(self.b.graph.nodes)
+        found = decompose(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})
+        made = self.b.graph.nodes[before:]
+        self.origins |= {value.number: call for one in made for value in one.results}
+        is_one = isinstance(node.meta.get("val"), Tensor)
+        # An operator of one result may share the decomposition of one that also says where it was.
+        return found[0] if is_one and isinstance(found, tuple) else found
 
     def _custom_call(
         self, call: KernelCall, arguments: list[Any], results: Any, *, is_functional: bool

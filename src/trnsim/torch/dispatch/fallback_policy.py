@@ -3,7 +3,8 @@
 TRNSIM_POLICY=chip refuses tensors of a dtype that no NeuronCore has, and in exact numerics
 operators without a lowering to the chip's instructions. TRNSIM_POLICY=host, the default, computes
 both on the host, warns once of each, and counts. 64-bit integers are exempt: PyTorch's indices have
-64 bits, and the device stores them in 32.
+64 bits, and the device stores them in 32. What neuronx-cc refuses of a compiled graph follows the
+same policy (`trnsim.torch.compile.refused`).
 
 Source: nki.api.shared.rst, Supported Data Types.
 """

@@ -1,0 +1,155 @@
+"""Which of the framework's calls neuronx-cc refuses.
+
+The names are those of PyTorch's operators. Of the codes that concern data types, an operator is
+given the first that holds; an operator without a lowering for which none holds has NCC_EVRF001.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from trnsim.compiler.calls import Asked, Call
+
+_WIDE: Final = ("int32", "int64")
+_SHORT: Final = ("int8", "int16", "uint8", "bool")
+_PRODUCTS: Final = frozenset(
+    {
+        *("mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear"),
+        *("matmul", "_int_mm", "inner", "tensordot", "einsum", "chain_matmul"),
+    }
+)
+_SCATTERS: Final = frozenset({"scatter_add", "index_add", "bincount", "embedding_dense_backward"})
+_SHIFTS: Final = frozenset({"bitwise_right_shift", "__rshift__", "__irshift__"})
+_POOLS: Final = frozenset(
+    f"max_pool{rank}d{end}" for rank in (1, 2, 3) for end in ("", "_with_indices")
+)
+_LARGEST_UINT32: Final = 2**32 - 1
+
+Check = Callable[[Call, Asked], bool]
+
+
+def call_refused(call: Call, asked: Asked) -> Iterator[tuple[str, str]]:
+    """The codes under which a call is refused, each with what was given."""
+    of_types = [code for code, check in _TYPES.items() if check(call, asked)]
+    of_operators = [code for code, check in _OPERATORS.items() if check(call, asked)]
+    for code in of_types[:1]:
+        yield code, f"{call.on()} gives {', '.join(map(str, call.results))}"
+    for code in of_operators:
+        yield code, call.on()
+    if call.reason and not of_types and not of_operators:
+        yield "NCC_EVRF001", f"{call.on()}: {call.reason}"
+
+
+def _has(*names: str) -> Check:
+    """Whether a call reads or gives a tensor of one of these types."""
+
+    def check(call: Call, _: Asked) -> bool:
+        return any(one.dtype in names for one in (*call.given, *call.results))
+
+    return check
+
+
+def _has_huge_constant(call: Call, _: Asked) -> bool:
+    is_unsigned = any(one.dtype == "uint64" for one in (*call.given, *call.results))
+    return is_unsigned and any(number > _LARGEST_UINT32 for number in call.numbers)
+
+
+def _is_dynamic(call: Call, _: Asked) -> bool:
+    return any(None in one.shape for one in (*call.given, *call.results))
+
+
+def _is_dilated_twice(call: Call, _: Asked) -> bool:
+    """Strides of a transposed convolution are gaps in its input, and so are those of a gradient."""
+    name = call.name.removesuffix("_overrideable")
+    if name not in ("convolution", "convolution_backward"):
+        return False
+    is_gradient = name == "convolution_backward"
+    has_gaps = call.arguments["transposed"] != is_gradient
+    is_asked = not is_gradient or call.arguments["output_mask"][0]
+    steps = call.arguments["stride"], call.arguments["dilation"]
+    return bool(has_gaps and is_asked) and all(max(one) > 1 for one in steps)
+
+
+def _is_topk_of_integers(call: Call, _: Asked) -> bool:
+    return call.name == "topk" and call.given[0].dtype in _WIDE
+
+
+def _combines(call: Call) -> bool:
+    """Whether a call is a scatter that combines what it meets, other than `scatter_reduce`."""
+    if call.name == "scatter":
+        return bool(call.option("reduce", ""))
+    if call.name in ("index_put", "_unsafe_index_put"):
+        return bool(call.option("accumulate", False))
+    return call.name in _SCATTERS
+
+
+def _reduces_integers(call: Call, _: Asked) -> bool:
+    if call.name == "scatter_reduce":
+        return any(one.dtype in (*_WIDE, *_SHORT) for one in call.results)
+    return _combines(call) and any(one.dtype in _SHORT for one in call.results)
+
+
+def _scatters_integers(call: Call, asked: Asked) -> bool:
+    return (
+        "scatter" not in asked.flags.implicit_integer_downcast
+        and _combines(call)
+        and any(one.dtype in _WIDE for one in call.results)
+    )
+
+
+def _is_dilated_pool(call: Call, _: Asked) -> bool:
+    dilation = call.option("dilation", 1)
+    return call.name in _POOLS and max(dilation if isinstance(dilation, list) else [dilation]) > 1
+
+
+def _shifts_short(call: Call, _: Asked) -> bool:
+    return call.name in _SHIFTS and call.given[0].dtype in ("int8", "int16")
+
+
+def _multiplies_integers(call: Call, asked: Asked) -> bool:
+    """Trn1 multiplies 32-bit integers, with a warning."""
+    if call.name not in _PRODUCTS or "dot" in asked.flags.implicit_integer_downcast:
+        return False
+    refused = ("int64",) if asked.target.core.features.int32_matmul else _WIDE
+    return any(one.dtype in refused for one in call.given)
+
+
+def _adds_over_cores(name: str, flag: str) -> Check:
+    """Whether a call is a collective on integers that no flag lets pass."""
+
+    def check(call: Call, asked: Asked) -> bool:
+        is_it = call.operator.startswith("_c10d_functional") and call.name.startswith(name)
+        is_permitted = flag in asked.flags.implicit_integer_downcast
+        return is_it and not is_permitted and any(one.dtype in _WIDE for one in call.given)
+
+    return check
+
+
+def _is_wide_power(call: Call, asked: Asked) -> bool:
+    is_integer = any(one.dtype == "int64" for one in call.results)
+    return call.name == "pow" and is_integer and "pow" not in asked.flags.implicit_integer_downcast
+
+
+_TYPES: Final[dict[str, Check]] = {
+    "NCC_EVRF004": _has("complex32", "complex64", "complex128"),
+    "NCC_EVRF005": _has("float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz"),
+    "NCC_ESPP047": _has("float8_e8m0fnu"),
+    "NCC_ESPP004": _has(
+        *("float64", "float4_e2m1fn_x2", "qint8", "quint8", "qint32", "quint4x2", "quint2x4"),
+    ),
+    "NCC_ESFH002": _has_huge_constant,
+}
+_OPERATORS: Final[dict[str, Check]] = {
+    "NCC_EMOD025": _is_dynamic,
+    "NCC_EVRF010": _is_dilated_twice,
+    "NCC_EVRF013": _is_topk_of_integers,
+    "NCC_EVRF016": _reduces_integers,
+    "NCC_EVRF018": _is_dilated_pool,
+    "NCC_EVRF022": _shifts_short,
+    "NCC_EVRF035": _multiplies_integers,
+    "NCC_EVRF060": _scatters_integers,
+    "NCC_EVRF061": _adds_over_cores("all_reduce", "all_reduce"),
+    "NCC_EVRF062": _is_wide_power,
+    "NCC_EVRF063": _adds_over_cores("reduce_scatter_tensor", "reduce_scatter"),
+}

@@ -1,0 +1,88 @@
+"""The framework's operators that a graph came from, as far as neuronx-cc judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from trnsim.arch import Target
+from trnsim.compiler.flags import Flags
+from trnsim.errors import SourceLine
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a graph is compiled for."""
+
+    target: Target
+    flags: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A tensor of the framework.
+
+    Attributes:
+        shape: its lengths; None where one has no value.
+        dtype: the framework's name of its element type ("int64").
+    """
+
+    shape: tuple[int | None, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        lengths = ", ".join("?" if length is None else str(length) for length in self.shape)
+        return f"{self.dtype}[{lengths}]"
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call of an operator of the framework; PyTorch's, by the names of its schema.
+
+    Attributes:
+        operator: its full name ("aten::topk").
+        name: without namespace, overload and the underscore of in-place forms ("topk").
+        arguments: by name; tensors as `Given`.
+        results: the tensors that it gives.
+        line: of the user's program, where it is known.
+        reason: why it has no lowering; "" if it has one.
+    """
+
+    operator: str
+    name: str
+    arguments: Mapping[str, Any]
+    results: tuple[Given, ...] = ()
+    line: SourceLine | None = None
+    reason: str = ""
+
+    @cached_property
+    def given(self) -> tuple[Given, ...]:
+        """The tensors among its arguments, in order."""
+        return tuple(_tensors(list(self.arguments.values())))
+
+    @property
+    def numbers(self) -> Iterator[float]:
+        """The numbers among its arguments."""
+        for value in self.arguments.values():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                yield value
+
+    def option(self, name: str, otherwise: Any) -> Any:
+        """An argument by name; `otherwise` where it is missing, None or an empty list."""
+        value = self.arguments.get(name)
+        return otherwise if value is None or value == [] else value
+
+    def on(self) -> str:
+        """The operator and its tensors, as text."""
+        tensors = ", ".join(map(str, self.given))
+        return f"{self.operator} on {tensors}" if tensors else self.operator
+
+
+def _tensors(values: list[Any]) -> Iterator[Given]:
+    for value in values:
+        if isinstance(value, Given):
+            yield value
+        elif isinstance(value, list):
+            yield from _tensors(value)

@@ -1,0 +1,163 @@
+"""--auto-cast: operations on float32 become operations on a shorter type.
+
+matmult casts what the Tensor Engine multiplies: operands of products, convolutions and attention,
+whose results are float32 again. all casts every operation, and tensors between them are short;
+inputs and outputs of the graph stay float32. What AWS leaves open is decided so: numbers that come
+of integers or truth values alone (places, masks, counts) and random numbers are not cast until they
+meet a tensor that is, and what a kernel of the user's or a branch reads has the type that it asks
+for.
+
+Source: aws-neuron-sdk compiler/neuronx-cc/api-reference-guide/index.rst, --auto-cast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, Final
+
+from trnsim.compiler.flags import Flags
+from trnsim.errors import BadInput
+from trnsim.graph import Graph, Kind, Node, TensorType, Value, verify
+from trnsim.graph.graph import Operand, result_types
+from trnsim.graph.operation import Operation
+from trnsim.graph.ops.contraction import AttentionBackward
+from trnsim.graph.ops.layout import Reinterpret
+from trnsim.graph.ops.leaves import Constant
+from trnsim.graph.ops.rounding import BitcastConvert, Convert
+
+_F32: Final = "float32"
+_OF_BITS: Final = (Reinterpret, BitcastConvert)
+_LOGS: Final = AttentionBackward.operands.index("logs")
+
+
+def apply_casts(graph: Graph, flags: Flags) -> Graph:
+    """`graph` with the casts that --auto-cast asks for; the graph itself if there are none.
+
+    Inputs keep their numbers and types, and so does every result whose type stays.
+    """
+    if flags.auto_cast == "none" or not flags.cast_dtype:
+        return graph
+    casting = _Casting(graph, flags.cast_dtype, is_all=flags.auto_cast == "all")
+    for node in graph.nodes:
+        casting.add(node)
+    made = casting.made
+    made.outputs = [casting.as_before(value) for value in graph.outputs]
+    made.prune()
+    verify(made)
+    return made
+
+
+class _Casting:
+    """A cast in progress."""
+
+    def __init__(self, graph: Graph, dtype: str, *, is_all: bool) -> None:
+        self.made = graph.begun()
+        self._dtype = dtype
+        self._is_all = is_all
+        self._real = {value.number for value in graph.inputs if value.type.is_floating}
+        """Floating point that does not come of integers alone."""
+        self._known: dict[int, Value] = {}
+        """What stands for a value of the graph whose type has changed."""
+        self._converted: dict[tuple[int, str], Value] = {}
+        self._numbers: dict[int, float] = {}
+        """Constants of float32."""
+
+    def add(self, node: Node) -> None:
+        """Add an operation, cast or as it is."""
+        self._note(node)
+        given = [one for one in node.values if one.number in self._real]
+        if given:
+            self._real |= {one.number for one in node.results if one.type.is_floating}
+        is_of_float32 = any(one.dtype == _F32 for one in given)
+        is_cast = is_of_float32 and (self._is_all or node.kind is Kind.CONTRACTION)
+        if not is_cast or _has_own_types(node) or not self._cast(node):
+            self.made.add(node.operation, self._operands(node, self.as_before), node.results)
+
+    def as_before(self, value: Value) -> Value:
+        """A value in the type that it has in the graph."""
+        return self._in(self._known.get(value.number, value), value.dtype)
+
+    def _note(self, node: Node) -> None:
+        """Remember a constant, and what was in the short type before it was made float32."""
+        result = node.result
+        if isinstance(node.operation, Constant) and result.dtype == _F32:
+            self._numbers[result.number] = node.operation.number
+        if isinstance(node.operation, Convert) and result.dtype == _F32:
+            now = self._known.get(node.values[0].number, node.values[0])
+            if now.dtype == self._dtype:
+                self._converted[result.number, self._dtype] = now
+
+    def _cast(self, node: Node) -> bool:
+        """Add an operation in the short type; False if it is not defined on it."""
+        operands = self._operands(node, self._short)
+        operation = _retyped(node.operation, self._dtype) if self._is_all else node.operation
+        try:
+            types = result_types(operation, operands)
+        except BadInput:
+            return False
+        if operation.names_dtype:
+            types = (TensorType(types[0].shape, self._wanted(node.result.type)), *types[1:])
+        found = [
+            one if one.type == given else self.made.fresh(given)
+            for one, given in zip(node.results, types, strict=True)
+        ]
+        self.made.add(operation, operands, found)
+        for old, new in zip(node.results, found, strict=True):
+            if old != new and self._is_all:
+                self._known[old.number] = new
+            elif old != new:
+                self.made.add(Convert(to=old.dtype), (new,), (old,))
+        return True
+
+    def _wanted(self, given: TensorType) -> str:
+        """The element type of a result that an operation lets name."""
+        return self._dtype if self._is_all and given.dtype == _F32 else given.dtype
+
+    def _operands(self, node: Node, way: Callable[[Value], Value]) -> list[Operand]:
+        """The operands of an operation, tensors one way or another; logarithms are as they were."""
+        is_backward = isinstance(node.operation, AttentionBackward)
+        return [
+            one
+            if not isinstance(one, Value)
+            else self.as_before(one)
+            if is_backward and place == _LOGS
+            else way(one)
+            for place, one in enumerate(node.operands)
+        ]
+
+    def _short(self, value: Value) -> Value:
+        """A value that is not float32."""
+        now = self._known.get(value.number, value)
+        return self._in(now, self._dtype) if now.dtype == _F32 else now
+
+    def _in(self, value: Value, dtype: str) -> Value:
+        """A value in another type, made once."""
+        if value.dtype == dtype:
+            return value
+        key = value.number, dtype
+        if key not in self._converted:
+            number = self._numbers.get(value.number)
+            self._converted[key] = (
+                self.made.elementwise("convert", value, dtype=dtype)
+                if number is None
+                else self.made.constant(number, TensorType(value.shape, dtype))
+            )
+        return self._converted[key]
+
+
+def _has_own_types(node: Node) -> bool:
+    """Whether an operation asks for its types: it runs what the user wrote, or reads bits."""
+    return node.kind in (Kind.CONTROL, Kind.CALL) or isinstance(node.operation, _OF_BITS)
+
+
+def _retyped(operation: Operation, dtype: str) -> Operation:
+    """An operation whose attributes name the short type in the place of float32."""
+    changes: dict[str, Any] = {}
+    for one in fields(operation):
+        value = getattr(operation, one.name)
+        if value == _F32:
+            changes[one.name] = dtype
+        elif isinstance(value, TensorType) and value.dtype == _F32:
+            changes[one.name] = TensorType(value.shape, dtype)
+    return replace(operation, **changes) if changes else operation

@@ -1,0 +1,181 @@
+"""The flags that AWS documents for neuronx-cc, as data: values, meanings, what has no effect here.
+
+Source: aws-neuron-sdk compiler/neuronx-cc/api-reference-guide/index.rst, 'compile' Command, unless
+a row says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+SOURCE: Final = "aws-neuron-sdk compiler/neuronx-cc/api-reference-guide/index.rst"
+
+DOWNCASTS: Final = ("dot", "scatter", "all_reduce", "reduce_scatter", "pow")
+"""Operations without an integer datapath, as --implicit-integer-downcast names them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """A flag.
+
+    Attributes:
+        name: without the dashes before it, words joined by hyphens.
+        sets: the field of `Flags` that it sets; "" if it has no effect here.
+        values: what it takes, each with the field's value; "" stands for no value.
+        takes: what it takes where that is not one of a few, in words.
+        note: why it has no effect here, as the end of a sentence.
+        notes: the same for some of its values.
+    """
+
+    name: str
+    sets: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    takes: str = ""
+    note: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether a value follows it."""
+        return bool(self.takes) or any(self.values)
+
+
+def _same(*values: str) -> dict[str, Any]:
+    return {value: value for value in values}
+
+
+_ON: Final = {"": True}
+_NO_FILE: Final = "has no effect: no such file is written"
+_NO_BINARY: Final = "has no effect: no binary is made or loaded"
+_NO_CACHE: Final = "has no effect: no binaries are kept; times are, in trnsim's own cache"
+_INTEGERS: Final = "has no effect yet: a graph holds 64-bit integers in 32 bits"
+
+_ROWS: Final = (
+    Flag(
+        name="auto-cast",
+        sets="auto_cast",
+        values=_same("none", "matmult", "all"),
+    ),
+    Flag(
+        name="auto-cast-type",
+        sets="auto_cast_type",
+        values=_same("bf16", "fp16", "tf32", "fp8_e4m3"),
+        notes={"tf32": "has no effect yet: no operation of a graph has that type"},
+    ),
+    Flag(name="optlevel", sets="optlevel", values={"1": 1, "2": 2, "3": 3}),
+    Flag(
+        name="model-type",
+        sets="model_type",
+        values=_same("generic", "transformer", "unet-inference"),
+    ),
+    Flag(name="logical-nc-config", sets="logical_nc_config", values={"1": 1, "2": 2}),
+    Flag(
+        name="native-int64",
+        sets="native_int64",
+        values={"default": False, "enabled": True, "disabled": False},
+        notes={"enabled": _INTEGERS},
+    ),
+    Flag(
+        name="implicit-integer-downcast",
+        sets="implicit_integer_downcast",
+        values={"default": DOWNCASTS, "all": DOWNCASTS, "none": ()},
+        takes=f"a list of {', '.join(DOWNCASTS)}",
+    ),
+    Flag(
+        name="enable-mixed-precision-accumulation",
+        sets="mixed_precision_accumulation",
+        values=_ON,
+    ),
+    Flag(
+        name="disable-mixed-precision-accumulation",
+        sets="mixed_precision_accumulation",
+        values={"": False},
+        note="has no effect: engines accumulate in float32 here",
+    ),
+    Flag(
+        name="enable-saturate-infinity",
+        sets="saturate_infinity",
+        values=_ON,
+        note="has no effect: matmuls that transpose keep infinities here",
+    ),
+    Flag(
+        name="target",
+        sets="target",
+        values=_same("inf2", "trn1", "trn1n", "trn2", "trn3"),
+        note="has no effect: the chip is the device's, or that of --on",
+    ),
+    Flag(  # compiler/error-codes/EVRF051.rst
+        name="experimental-unsafe-fp8e4m3fn-as-fp8e4m3",
+        sets="fp8_e4m3fn_as_e4m3",
+        values=_ON,
+    ),
+    Flag(
+        name="framework",
+        values=_same("XLA"),
+        note="has no effect: graphs come from the framework that calls",
+    ),
+    Flag(
+        name="distribution-strategy",
+        values=_same("generic", "llm-training", "NEMO"),
+        note="has no effect: a graph is compiled as it was sharded",
+    ),
+    Flag(
+        name="enable-fast-context-switch",
+        values=_ON,
+        note="has no effect: models are not switched on a NeuronCore here",
+    ),
+    Flag(name="enable-fast-loading-neuron-binaries", values=_ON, note=_NO_BINARY),
+    Flag(name="logfile", takes="a file", note=_NO_FILE),
+    Flag(name="output", takes="a file", note=_NO_FILE),
+    Flag(
+        name="verbose",
+        takes="info, warning, error, critical, debug or a number",
+        note="has no effect: nothing is logged",
+    ),
+    # release-notes/components/compiler.rst
+    Flag(name="enable-experimental-O1", sets="optlevel", values={"": 1}),
+    Flag(name="num-parallel-jobs", takes="a number", note="has no effect: one process compiles"),
+    # about-neuron/arch/neuron-features/neuron-caching.rst: these are the framework's own
+    Flag(name="cache-dir", takes="a folder or an address", note=_NO_CACHE),
+    Flag(name="no-cache", values=_ON, note=_NO_CACHE),
+    Flag(name="retry-failed-compilation", values=_ON, note=_NO_CACHE),
+    Flag(name="log-level", takes="a level", note="has no effect: nothing is logged"),
+    # vllm-neuron and nxd guides, tutorials
+    Flag(name="workdir", takes="a folder", note=_NO_FILE),
+    Flag(name="compile-workdir", takes="a folder", note=_NO_FILE),
+    Flag(name="temp-dir", takes="a folder", note=_NO_FILE),
+    Flag(
+        name="hbm-scratchpad-page-size",
+        takes="a number of MiB",
+        note="has no effect: HBM is planned byte by byte",
+    ),
+    Flag(name="disable-dge", values=_ON, note="has no effect: no kernel of a graph uses the DGE"),
+    Flag(
+        name="tensorizer-options",
+        takes="a text",
+        note="has no effect: they are for a part of AWS's compiler",
+    ),
+)
+FLAGS: Final = {flag.name: flag for flag in _ROWS}
+
+SPELLINGS: Final = {
+    "-O": "optlevel",
+    "-lnc": "logical-nc-config",
+    "--lnc": "logical-nc-config",
+    "-target": "target",
+}
+"""Short forms. `--lnc` is how error-codes/EARG001.rst writes it."""
+
+INF1: Final = {
+    "fast-math": "--auto-cast and --auto-cast-type",
+    "fp32-cast": "--auto-cast and --auto-cast-type",
+    "neuroncore-pipeline-cores": "--logical-nc-config, for two cores",
+    "io-config": "no such flag: a graph has its shapes",
+    "static-weights": "no such flag: a traced graph has its weights",
+}
+"""Flags of neuron-cc with what neuronx-cc has instead.
+
+Source: compiler/neuron-cc/command-line-reference.rst.
+"""

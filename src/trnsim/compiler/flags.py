@@ -1,0 +1,250 @@
+"""The flags of neuronx-cc: what they mean for a graph here, and what has no effect.
+
+They come as one text (NEURON_CC_FLAGS), as a list (`compiler_args`), or as the options of
+`torch.compile`. As in neuronx-cc, the last of several settings of one flag holds. A flag that AWS
+documents and that means nothing here is accepted, and `Flags.said` names it.
+
+Source: aws-neuron-sdk compiler/neuronx-cc/api-reference-guide/index.rst, 'compile' Command.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from typing import Any, Final, NoReturn
+
+from trnsim.compiler.flag_table import DOWNCASTS, FLAGS, INF1, SOURCE, SPELLINGS, Flag
+from trnsim.errors import BadInput
+from trnsim.formatting import enumerated
+
+VARIABLE: Final = "NEURON_CC_FLAGS"
+_ARGUMENTS: Final = "compiler_args"
+_INTERNAL: Final = "internal-"
+_SHORT_LEVEL: Final = re.compile(r"-O(?P<level>\d+)")
+_CAST_DTYPE: Final = {"bf16": "bfloat16", "fp16": "float16", "fp8_e4m3": "float8_e4m3"}
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Settings of the compiler; the defaults are those of neuronx-cc 2.27 (Neuron 2.32).
+
+    AWS announces that the release after it computes in 64 bits and permits no downcast by default.
+
+    Attributes:
+        auto_cast: which float32 operations are cast: "none" (the default), "matmult", "all".
+        auto_cast_type: to what: "bf16" (the default), "fp16", "tf32", "fp8_e4m3".
+        optlevel: 1, 2 (the default) or 3: how long to search for a fast program.
+        model_type: "generic" (the default), "transformer", "unet-inference".
+        logical_nc_config: the number of NeuronCores that share a graph, 1 or 2; None is the chip's
+            own default.
+        implicit_integer_downcast: the operations that may lose precision of integers, in order.
+            The default is all of them.
+        native_int64: whether 64-bit integers are computed in 64 bits. False is the default.
+        mixed_precision_accumulation: whether softmax, norms and sums accumulate in float32. True
+            is the default.
+        saturate_infinity: whether infinities become the largest numbers where a matmul transposes.
+        fp8_e4m3fn_as_e4m3: whether float8_e4m3fn is taken for float8_e4m3.
+        target: the instance family that was named, or "".
+        said: what was accepted and has no effect here, a sentence each. It is no part of equality.
+
+    Raises:
+        BadInput: for a value that a flag does not take.
+    """
+
+    auto_cast: str = "none"
+    auto_cast_type: str = "bf16"
+    optlevel: int = 2
+    model_type: str = "generic"
+    logical_nc_config: int | None = None
+    implicit_integer_downcast: tuple[str, ...] = DOWNCASTS
+    native_int64: bool = False
+    mixed_precision_accumulation: bool = True
+    saturate_infinity: bool = False
+    fp8_e4m3fn_as_e4m3: bool = False
+    target: str = ""
+    said: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            setting = [flag for flag in FLAGS.values() if flag.sets == one.name]
+            given = getattr(self, one.name)
+            legal = [one.default, *(value for flag in setting for value in flag.values.values())]
+            if setting and given not in legal and not _are_downcasts(setting[0], given):
+                _refuse_value(setting[0], given, f"Flags({one.name}={given!r})")
+
+    @property
+    def cast_dtype(self) -> str:
+        """The graph's name of `auto_cast_type`; "" for tf32, which no tensor of a graph has."""
+        return _CAST_DTYPE.get(self.auto_cast_type, "")
+
+    @classmethod
+    def parse(
+        cls, given: str | Sequence[str], where: str = VARIABLE, after: Flags | None = None
+    ) -> Flags:
+        """The flags in a text as a shell reads it, or in a list.
+
+        Args:
+            given: the text or list.
+            where: what it comes from, for errors.
+            after: flags that come before these.
+
+        Raises:
+            BadInput: for what is no flag of neuronx-cc, and for a value that a flag does not take.
+        """
+        found = after or cls()
+        for flag, value in _settings(_words(given, where), where):
+            found = _with(found, flag, value, where)
+        return found
+
+    @classmethod
+    def of_options(cls, options: Mapping[str, Any]) -> Flags:
+        """The flags in the options of `torch.compile`, after those of NEURON_CC_FLAGS.
+
+        A key is a flag's name, with underscores or hyphens: ``{"auto_cast": "matmult"}``; a flag
+        without a value takes True. `compiler_args` takes a text or a list of flags.
+
+        Raises:
+            BadInput: as `parse`.
+        """
+        words = [word for name, value in options.items() for word in _option(name, value)]
+        return cls.parse(words, "options", cls.of_environment())
+
+    @classmethod
+    def of_environment(cls) -> Flags:
+        """The flags in NEURON_CC_FLAGS.
+
+        Raises:
+            BadInput: as `parse`.
+        """
+        return cls.parse(os.environ.get(VARIABLE, ""))
+
+
+def _words(given: Any, where: str) -> list[str]:
+    """The words of a text as a shell splits it; a list as it is.
+
+    Raises:
+        BadInput: for a quotation without an end, and for a word that is no text.
+    """
+    if isinstance(given, str):
+        try:
+            return shlex.split(given)
+        except ValueError as error:
+            raise BadInput(f"{where}: {given!r}: {error}", fix="close the quotation") from error
+    words: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
+    for word in words:
+        if not isinstance(word, str):
+            raise BadInput(f"{where}: {word!r} among the flags; legal: text", fix=f"'{word}'")
+    return words
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """The words that one option of `torch.compile` stands for."""
+    if name == _ARGUMENTS:
+        return _words(value, f"options[{name!r}]")
+    word = f"--{_plain(name)}"
+    if value is True:
+        return [word]
+    if value is False:
+        raise BadInput(
+            f"options: {name}=False", fix=f"leave it out, or name the flag that turns {word} off"
+        )
+    listed = isinstance(value, list | tuple)
+    return [f"{word}={','.join(map(str, value)) if listed else value}"]
+
+
+def _settings(words: Iterable[str], where: str) -> Iterator[tuple[Flag, str]]:
+    """Each flag with its value, "" for none.
+
+    Raises:
+        BadInput: for what is no flag, and for a flag without its value, or with one too many.
+    """
+    left = iter(words)
+    for word in left:
+        short = _SHORT_LEVEL.fullmatch(word)
+        name, equals, value = ("-O", "=", short["level"]) if short else word.partition("=")
+        flag = _named(name, where)
+        if flag.takes_value and not equals:
+            value = next(left, "")
+            if not value or value.startswith("-"):
+                _refuse_value(flag, value, f"{where}: {word} without a value")
+        elif equals and not flag.takes_value and flag.name in FLAGS:
+            raise BadInput(
+                f"{where}: {word}; the flag takes no value", fix=f"--{flag.name}", source=SOURCE
+            )
+        yield flag, value
+
+
+def _named(word: str, where: str) -> Flag:
+    """The flag that a word names.
+
+    Raises:
+        BadInput: naming the nearest flag, or that it is one of neuron-cc, the compiler for Inf1.
+    """
+    name = SPELLINGS.get(word, _plain(word))
+    if not word.startswith("-"):
+        raise BadInput(
+            f"{where}: {word!r} stands where a flag should", fix=f"--{name}", source=SOURCE
+        )
+    if name in FLAGS:
+        return FLAGS[name]
+    if name.startswith(_INTERNAL):
+        return Flag(name=name, note="has no effect: it is for a part of AWS's compiler")
+    if name in INF1:
+        raise BadInput(
+            f"{where}: --{name} is a flag of neuron-cc, the compiler for Inf1",
+            fix=f"neuronx-cc, for which this stands, has {INF1[name]}",
+            source="aws-neuron-sdk compiler/neuron-cc/command-line-reference.rst",
+        )
+    near = get_close_matches(name, FLAGS, 1)
+    raise BadInput(
+        f"{where}: {word} is no flag of neuronx-cc",
+        fix=f"did you mean --{near[0]}?" if near else f"its flags: {', '.join(FLAGS)}",
+        source=SOURCE,
+    )
+
+
+def _with(flags: Flags, flag: Flag, value: str, where: str) -> Flags:
+    """`flags` with one more setting.
+
+    Raises:
+        BadInput: for a value that the flag does not take.
+    """
+    shown = f"--{flag.name}={value}" if value else f"--{flag.name}"
+    parts = tuple(name for name in DOWNCASTS if name in value.split(","))
+    if value in flag.values:
+        changes = {flag.sets: flag.values[value]} if flag.sets else {}
+    elif flag.sets and len(parts) == len(set(value.split(","))):
+        changes = {flag.sets: parts}
+    elif flag.values:
+        _refuse_value(flag, value, f"{where}: {shown}")
+    else:
+        changes = {}
+    note = flag.notes.get(value, flag.note)
+    said = (*flags.said, f"{shown} {note}") if note else flags.said
+    return replace(flags, **changes, said=tuple(dict.fromkeys(said)))
+
+
+def _are_downcasts(flag: Flag, given: Any) -> bool:
+    """Whether a value is some of the operations that may lose precision of integers, in order."""
+    is_listed = flag.name == "implicit-integer-downcast" and isinstance(given, tuple)
+    return is_listed and given == tuple(name for name in DOWNCASTS if name in given)
+
+
+def _refuse_value(flag: Flag, value: object, shown: str) -> NoReturn:
+    """Raise `BadInput`: what the flag takes, and the nearest of it."""
+    legal = [*filter(None, flag.values), *([flag.takes] if flag.takes else [])]
+    near = get_close_matches(str(value), flag.values, 1) or [*flag.values, flag.takes]
+    raise BadInput(
+        f"{shown}; legal: {enumerated(legal, 'or')}" if any(legal) else f"{shown}; legal: a bool",
+        fix=f"--{flag.name}={near[0]}" if flag.values else f"--{flag.name}=VALUE",
+        source=SOURCE,
+    )
+
+
+def _plain(name: str) -> str:
+    """A flag's name without the dashes before it; some of AWS's own have underscores."""
+    return name.lstrip("-").replace("_", "-")

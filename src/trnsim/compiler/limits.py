@@ -1,0 +1,36 @@
+"""What bounds a whole program: the HBM of a device, and the number of instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trnsim.lower import MemoryPlan
+from trnsim.profile.units import bytes_text
+
+INSTRUCTIONS_MAX: Final = 5_000_000
+"""Instructions of a program.
+
+No page of AWS gives the number; it is in a message of neuronx-cc that a user reports.
+Source: aws-neuron-sdk issue 819, XTP002.
+"""
+
+
+def memory_refused(plan: MemoryPlan, hbm_bytes: int) -> Iterator[tuple[str, str]]:
+    """The code, and what the graph needs, if its tensors do not fit in a device's HBM."""
+    returned = sum(one.type.nbytes for one in plan.held if one.first >= 0 and one.is_returned)
+    kept = plan.input_bytes + returned
+    for code, what, nbytes in (
+        ("NCC_EVRF009", "inputs and outputs", kept),
+        ("NCC_EXSP001", "tensors that die inside", plan.arena.nbytes),
+        ("NCC_EOOM001", "tensors at once", plan.peak_bytes),
+    ):
+        if nbytes > hbm_bytes:
+            yield code, f"{bytes_text(nbytes)} of {what}, in {bytes_text(hbm_bytes)} of HBM"
+            return
+
+
+def instructions_refused(instructions: int) -> Iterator[tuple[str, str]]:
+    """The code, and how many instructions there are, if there are too many."""
+    if instructions > INSTRUCTIONS_MAX:
+        yield "NCC_EVRF007", f"{instructions:,} instructions, of {INSTRUCTIONS_MAX:,} at most"

@@ -1,0 +1,361 @@
+"""The errors that AWS documents for neuronx-cc: what each refuses, and whether it can arise here.
+
+Source: aws-neuron-sdk compiler/error-codes, a page for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+_PAGES: Final = "aws-neuron-sdk compiler/error-codes"
+
+
+@dataclass(frozen=True, slots=True)
+class NccError:
+    """A documented error.
+
+    Attributes:
+        code: as neuronx-cc prints it ("NCC_EVRF001").
+        rule: what is refused.
+        fix: what to do about it.
+        why_not: why it cannot arise here; "" if it can.
+        reading: what the page leaves open, and how it is read here.
+        is_final: whether nothing can stand in for what is refused, so that it is an error under
+            either policy.
+    """
+
+    code: str
+    rule: str
+    fix: str
+    why_not: str = ""
+    reading: str = ""
+    is_final: bool = False
+
+    @property
+    def source(self) -> str:
+        """Its page."""
+        return f"{_PAGES}/{self.code.removeprefix('NCC_')}.rst"
+
+    @property
+    def arises(self) -> bool:
+        """Whether it can arise here."""
+        return not self.why_not
+
+
+_NO_CALL: Final = (
+    "a graph calls kernels of the user's own alone, as Python functions; it has no custom call by "
+    "a target's name"
+)
+_NO_QUANTIZE: Final = "no operation of a graph is the custom call QuantizeMX"
+_NO_SCALED: Final = "no operation of a graph is the custom call for a block-scaled product"
+_SHARD: Final = "split the model over more NeuronCores: tensor or pipeline parallelism"
+_SMALLER: Final = "a smaller batch or shorter sequences, or tensor or pipeline parallelism"
+_LIMIT: Final = (
+    "No page gives the limit. 5,000,000 is the number that neuronx-cc prints in a public report "
+    "(aws-neuron-sdk issue 819, XTP002)."
+)
+_MEMORY: Final = (
+    "The four codes share their words. Here the first that holds is said: EVRF009 if inputs and "
+    "outputs alone exceed the HBM of the device, EXSP001 if what lives and dies inside does, "
+    "EOOM001 if both together do."
+)
+_DEFAULT: Final = (
+    "The page says that the default refuses; the reference of --implicit-integer-downcast says "
+    "that it permits, and so do the release notes of Neuron 2.32. The latter hold here."
+)
+_CAST: Final = "cast the operands to a floating-point type first"
+
+_ROWS: Final = (
+    NccError(
+        "NCC_EARG001",
+        "the chip's NeuronCores do not form logical cores of that size",
+        "--logical-nc-config=1 on this chip",
+        is_final=True,
+    ),
+    NccError(
+        "NCC_EBIR023",
+        "AWS's kernel for an MLP takes an intermediate size of 4,096 at most",
+        "tile the intermediate tensor, or shard it over more cores",
+        "no part of a graph is replaced by AWS's own kernels here",
+    ),
+    NccError(
+        "NCC_EBVF030",
+        "the program has too many instructions",
+        _SHARD,
+        "it is NCC_EVRF007, found in a later stage; there is one stage here, which says that",
+    ),
+    NccError(
+        "NCC_EHCA005",
+        "the target of a custom call is not one that neuronx-cc knows",
+        "call one of the listed targets",
+        _NO_CALL,
+    ),
+    NccError(
+        "NCC_EMOD025",
+        "every dimension of a tensor has a size when the graph is compiled",
+        "torch.compile(dynamic=False), or pad inputs to a few fixed sizes",
+        reading="A graph of `torch.compile` is compiled here for each size that occurs, and the "
+        "code is a warning; an exported program without sizes has no time, and it is an error.",
+    ),
+    NccError(
+        "NCC_EOOM001",
+        "the graph's tensors do not fit in HBM together",
+        _SMALLER,
+        reading=_MEMORY,
+        is_final=True,
+    ),
+    NccError(
+        "NCC_EOOM002",
+        "the graph's tensors do not fit in HBM together",
+        _SMALLER,
+        "it has the words of NCC_EOOM001, which is said",
+    ),
+    NccError(
+        "NCC_ESFH002",
+        "a constant of unsigned 64 bits must fit in 32 bits",
+        "use uint32, or a smaller constant",
+    ),
+    NccError(
+        "NCC_ESPP004",
+        "no NeuronCore has the data type",
+        "cast to a type that it has: float32, bfloat16, float16",
+        reading="The page names float4_e2m1fn. Of PyTorch's types it is said of those that AWS's "
+        "list of data types lacks: float64, float4, and quantized ones.",
+    ),
+    NccError(
+        "NCC_ESPP047",
+        "no NeuronCore has this 8-bit floating point as a tensor's type",
+        "cast it, for example to float16",
+        reading="The page's example is float8_e4m3fn without a chip; NCC_EVRF051, which names the "
+        "chips, is said of that. Here this code is left for float8_e8m0fnu.",
+    ),
+    NccError(
+        "NCC_EUOC002",
+        "the operator is not supported",
+        "write it with other operators",
+        "it has the words of NCC_EVRF001, which is said",
+    ),
+    NccError(
+        "NCC_EVRF001",
+        "the operator is not supported",
+        "write it with other operators, or compute it on the CPU",
+        reading="AWS's list (`neuronx-cc list-operators`) is not published. Here it is said of "
+        "operators without a lowering in trnsim, which are not the same ones.",
+    ),
+    NccError(
+        "NCC_EVRF004",
+        "complex numbers are not supported",
+        "compute with the real and the imaginary part, or on the CPU",
+        reading="Neuron 2.32 compiles complex64 in 30 operations (release notes); none of them "
+        "has a lowering here, so the page holds.",
+    ),
+    NccError(
+        "NCC_EVRF005",
+        "F8E4M3FNUZ, F8E4M3B11FNUZ and F8E5M2FNUZ are not supported",
+        "cast it, for example to float16",
+    ),
+    NccError(
+        "NCC_EVRF006",
+        "random bits come from the default algorithm alone",
+        "use the framework's random functions",
+        "rng_bit_generator has no algorithm to choose here: it is the default one",
+    ),
+    NccError("NCC_EVRF007", "the program has too many instructions", _SHARD, reading=_LIMIT),
+    NccError(
+        "NCC_EVRF009",
+        "the graph's inputs and outputs do not fit in HBM",
+        _SMALLER,
+        reading=_MEMORY,
+        is_final=True,
+    ),
+    NccError(
+        "NCC_EVRF010",
+        "a convolution cannot have gaps in its input and in its kernel",
+        "dilate one of the two alone, or dilate by hand first",
+    ),
+    NccError(
+        "NCC_EVRF011",
+        "a convolution cannot have strides and gaps in its input",
+        "do without strides or gaps, or sample up and down in operations of their own",
+        reading="No convolution of PyTorch, nor its gradients, is one; a graph can say it.",
+    ),
+    NccError(
+        "NCC_EVRF013", "TopK takes no integers of 32 or 64 bits", "cast the tensor to float32 first"
+    ),
+    NccError(
+        "NCC_EVRF015",
+        "the target of a custom call is not one that neuronx-cc knows",
+        "call one of the listed targets",
+        _NO_CALL,
+    ),
+    NccError(
+        "NCC_EVRF016",
+        "a scatter that reduces takes no integers and no truth values",
+        "cast both tensors to a floating-point type first",
+        reading="The page's example is `scatter_reduce` of int32; NCC_EVRF060, which is newer, "
+        "lets other scatters of 32- and 64-bit integers pass as a flag says. So this is said of "
+        "`scatter_reduce`, and of every scatter that combines shorter integers or truth values.",
+    ),
+    NccError(
+        "NCC_EVRF017",
+        "windows that reduce cannot have gaps in their input",
+        "put the gaps in by hand, or do without",
+        "reduce_window has no gaps in its input here, as no pooling of PyTorch has",
+    ),
+    NccError(
+        "NCC_EVRF018",
+        "windows that reduce cannot be dilated",
+        "do without dilation, or dilate by hand",
+    ),
+    NccError(
+        "NCC_EVRF019",
+        "windows reduce one tensor, from one first value",
+        "one reduction for each tensor",
+        "reduce_window takes one tensor here",
+    ),
+    NccError(
+        "NCC_EVRF022",
+        "an arithmetic shift to the right takes 32-bit numbers",
+        "cast what is shifted to int32 first",
+    ),
+    NccError(
+        "NCC_EVRF031",
+        "places that a scatter counts up run past the tensor's end",
+        "count no further than the tensor is long",
+    ),
+    NccError(
+        "NCC_EVRF035",
+        "the Tensor Engine multiplies no integers of 32 or 64 bits",
+        f"{_CAST}, or --implicit-integer-downcast=dot, which multiplies in float32",
+        reading=_DEFAULT,
+    ),
+    *(
+        NccError(f"NCC_EVRF{number:03}", rule, fix, _NO_QUANTIZE)
+        for number, rule, fix in (
+            (36, "QuantizeMX: its configuration is JSON", "pass a JSON object"),
+            (37, "QuantizeMX has one operand", "pass the tensor alone"),
+            (38, "QuantizeMX works along the last or last but one dimension", "name one of them"),
+            (39, "QuantizeMX has blocks of 32", "block_size=32"),
+            (40, "QuantizeMX scales by EMAX", 'scale_method="EMAX"'),
+            (41, "QuantizeMX takes bfloat16 and float16", "cast the tensor first"),
+            (42, "QuantizeMX gives uint32 of four packed numbers", "declare results so"),
+        )
+    ),
+    *(
+        NccError(f"NCC_EVRF{number:03}", f"a block-scaled product {rule}", fix, _NO_SCALED)
+        for number, rule, fix in (
+            (43, "has four operands", "pass both sides, then both scales"),
+            (44, "takes packed uint32 on its left", "pass what QuantizeMX gives"),
+            (45, "gives float32 or bfloat16", "declare one of them"),
+            (46, "has two dimensions or more on its left", "reshape it"),
+            (47, "has two dimensions or more on its right", "reshape it"),
+            (48, "has as many batches on either side", "give both sides the same batches"),
+            (49, "is configured in JSON, with integers as dimensions", "pass a JSON object"),
+            (50, "contracts equal lengths", "give both sides the same length"),
+        )
+    ),
+    NccError(
+        "NCC_EVRF051",
+        "float8_e4m3fn comes with Trn3",
+        "compile for trn3, or --experimental-unsafe-fp8e4m3fn-as-fp8e4m3",
+    ),
+    NccError(
+        "NCC_EVRF052",
+        "chips after Trn3 have no float8_e4m3",
+        "use float8_e4m3fn",
+        "there is no chip after Trn3 here",
+    ),
+    NccError(
+        "NCC_EVRF053",
+        "a block-scaled product contracts no dimension of its batch",
+        "name other dimensions",
+        _NO_SCALED,
+    ),
+    NccError(
+        "NCC_EVRF054",
+        "a block-scaled product's batch dimensions exist",
+        "name dimensions from 0 to below the rank",
+        _NO_SCALED,
+    ),
+    NccError(
+        "NCC_EVRF055",
+        "a block-scaled product's contracted dimensions exist",
+        "name dimensions from 0 to below the rank",
+        _NO_SCALED,
+    ),
+    NccError(
+        "NCC_EVRF056",
+        "places that a gather counts up run past the tensor's end",
+        "count no further than the tensor is long: a model's sequences are no longer than its "
+        "table of positions (max_position_embeddings)",
+    ),
+    NccError(
+        "NCC_EVRF057",
+        "QuantizeMX gives two tensors",
+        "declare packed numbers and scales",
+        _NO_QUANTIZE,
+    ),
+    NccError(
+        "NCC_EVRF058",
+        "QuantizeMX packs four numbers along a dimension",
+        "pad the dimension to a multiple of 4",
+        _NO_QUANTIZE,
+    ),
+    NccError(
+        "NCC_EVRF059",
+        "the file of an NKI kernel that the graph names does not exist",
+        "trace the model anew, or copy the files to where the compiler runs",
+        "a kernel in a graph is a Python function here, not a file",
+    ),
+    NccError(
+        "NCC_EVRF060",
+        "a scatter combines integers of 32 or 64 bits in float32 alone",
+        f"{_CAST}, or --implicit-integer-downcast=scatter",
+        reading=_DEFAULT,
+    ),
+    NccError(
+        "NCC_EVRF061",
+        "an all-reduce adds integers of 32 or 64 bits in float32 alone",
+        f"{_CAST}, or --implicit-integer-downcast=all_reduce",
+        reading=_DEFAULT,
+    ),
+    NccError(
+        "NCC_EVRF062",
+        "a power of 64-bit integers is computed in 32 bits alone",
+        "cast it to int32 first, or --implicit-integer-downcast=pow",
+        reading=_DEFAULT,
+    ),
+    NccError(
+        "NCC_EVRF063",
+        "a reduce-scatter adds integers of 32 or 64 bits in float32 alone",
+        f"{_CAST}, or --implicit-integer-downcast=reduce_scatter",
+        reading=_DEFAULT,
+    ),
+    NccError(
+        "NCC_EVRF064",
+        "the graph breaks XLA's rules of shapes",
+        "look in the compiler's log for the operation",
+        "a graph here cannot be built so: an operation is refused where it is added",
+    ),
+    NccError(
+        "NCC_EVRF065",
+        "an NKI kernel was traced by a version of NKI that is too old",
+        "trace it with the NKI of the compiler",
+        "kernels are traced here, by this version, whenever a graph is compiled",
+    ),
+    NccError(
+        "NCC_EXSP001",
+        "what the graph keeps between operations does not fit in HBM",
+        _SMALLER,
+        reading=_MEMORY,
+        is_final=True,
+    ),
+    NccError(
+        "NCC_EXTP004",
+        "the program has too many instructions",
+        _SHARD,
+        "it is NCC_EVRF007, found in a later stage; there is one stage here, which says that",
+    ),
+)
+NCC_ERRORS: Final = {row.code: row for row in _ROWS}

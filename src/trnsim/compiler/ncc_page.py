@@ -1,0 +1,55 @@
+"""The page of neuronx-cc's documented errors: docs/ncc-errors.md."""
+
+from __future__ import annotations
+
+from trnsim.compiler.ncc_errors import NCC_ERRORS, NccError
+from trnsim.compiler.ncc_programs import PROGRAMS
+
+_HEAD = """\
+# What neuronx-cc refuses
+
+Each error that AWS documents for its graph compiler (aws-neuron-sdk `compiler/error-codes`), in
+our words: whether it can arise here, what to do about it, and a program that raises it. {arising}
+of {all} can. Under `TRNSIM_POLICY=chip` they are errors, with the operator and the line of your
+program; else `torch.compile` warns of them, `trnsim compile` prints them, and the graph goes on as
+far as trnsim can take it. Errors that are final are errors under either policy. A test runs every
+program below.
+
+Flags such as `--implicit-integer-downcast` come in `NEURON_CC_FLAGS`, in
+`torch.compile(backend="neuron", options={{"implicit_integer_downcast": "none"}})`, and in
+`trnsim compile --flags`.
+"""
+
+
+def errors_page() -> str:
+    """The page in Markdown."""
+    arising = [row for row in NCC_ERRORS.values() if row.arises]
+    head = _HEAD.format(arising=len(arising), all=len(NCC_ERRORS))
+    parts = [head, _table(), "## Programs that raise them\n", *map(_section, arising)]
+    return "\n".join(parts)
+
+
+def _table() -> str:
+    rows = [
+        f"| {_named(row)} | {row.rule} | {_here(row)} | {row.fix} |" for row in NCC_ERRORS.values()
+    ]
+    head = ["| code | what is refused | here | what to do |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, ""])
+
+
+def _named(row: NccError) -> str:
+    return f"[{row.code}](#{row.code.lower()})" if row.arises else row.code
+
+
+def _here(row: NccError) -> str:
+    """Whether it arises, as a cell."""
+    if not row.arises:
+        return f"no: {row.why_not}"
+    return "yes, final" if row.is_final else "yes"
+
+
+def _section(row: NccError) -> str:
+    """An error that can arise, and the program that raises it."""
+    said = f"{row.rule[0].upper()}{row.rule[1:]}."
+    reading = f"\n{row.reading}\n" if row.reading else ""
+    return f"### {row.code}\n\n{said}\n{reading}\n```python\n{PROGRAMS[row.code]}```\n"

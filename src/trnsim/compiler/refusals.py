@@ -1,0 +1,111 @@
+"""What neuronx-cc refuses of a graph, under its own codes, with the operator and the user's line.
+
+A graph's nodes are judged by `node_checks`, the framework's operators that it came from by
+`call_checks`: much of what AWS refuses (a dilated pooling, a product of integers) is lowered to
+other operations here, and shows in the framework's call alone. Whether a refusal is an error or a
+warning is for the front end to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trnsim import arch
+from trnsim.compiler.call_checks import call_refused
+from trnsim.compiler.calls import Asked, Call
+from trnsim.compiler.flags import Flags
+from trnsim.compiler.limits import instructions_refused, memory_refused
+from trnsim.compiler.ncc_errors import NCC_ERRORS, NccError
+from trnsim.compiler.node_checks import nodes_refused
+from trnsim.errors import EmulatorError, IllegalInstruction, OutOfMemory, SourceLine
+from trnsim.graph import Graph
+from trnsim.lower import MemoryPlan
+
+
+class CompilerRefusal(IllegalInstruction, RuntimeError):
+    """neuronx-cc refuses the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A documented refusal of a graph.
+
+    Attributes:
+        code: as neuronx-cc prints it ("NCC_EVRF013").
+        what: the operator, and what was given to it.
+        line: the line of the user's program that called it, where that is known.
+    """
+
+    code: str
+    what: str
+    line: SourceLine | None = None
+
+    @property
+    def documented(self) -> NccError:
+        """What AWS documents of it."""
+        return NCC_ERRORS[self.code]
+
+    @property
+    def reason(self) -> str:
+        """What was given, and what is refused."""
+        return f"{self.code}: {self.what}; {self.documented.rule}"
+
+    def error(self) -> EmulatorError:
+        """It as an error to raise."""
+        kind = OutOfMemory if self.code in _OF_MEMORY else CompilerRefusal
+        page = self.documented
+        return kind(self.reason, fix=page.fix, source=page.source, line=self.line)
+
+    def __str__(self) -> str:
+        at = f" (at {self.line})" if self.line else ""
+        return f"{self.reason}\n  fix: {self.documented.fix}{at}"
+
+
+_OF_MEMORY = ("NCC_EOOM001", "NCC_EXSP001", "NCC_EVRF009")
+
+
+def refusals(
+    graph: Graph,
+    target: str = "trn2",
+    flags: Flags = Flags(),  # noqa: B008  frozen
+    *,
+    calls: Sequence[Call] = (),
+    origins: Mapping[int, Call] | None = None,
+    plan: MemoryPlan | None = None,
+    hbm_bytes: int = 0,
+    instructions: int = 0,
+) -> tuple[Refusal, ...]:
+    """All that neuronx-cc documents that it refuses of a graph, in order, each once.
+
+    Args:
+        graph: as it was imported, before casts.
+        target: the chip.
+        flags: AWS's flags.
+        calls: the framework's operators in order, with those that have no lowering.
+        origins: the call that a value came from, by the value's number.
+        plan: where the graph's tensors lie, with `hbm_bytes`, what the device has.
+        hbm_bytes: see `plan`.
+        instructions: how many the program has, where that is known.
+    """
+    asked = Asked(arch.target(target), flags)
+    made = origins or {}
+    found = [*_of_flags(asked)]
+    for call in calls:
+        found += [Refusal(code, what, call.line) for code, what in call_refused(call, asked)]
+    for code, what, number in nodes_refused(graph, asked, frozenset(made)):
+        origin = made.get(number)
+        named = f"{origin.operator}, {what}" if origin else what
+        found.append(Refusal(code, named, origin.line if origin else None))
+    if plan is not None:
+        found += [Refusal(code, what) for code, what in memory_refused(plan, hbm_bytes)]
+    found += [Refusal(code, what) for code, what in instructions_refused(instructions)]
+    return tuple(dict.fromkeys(found))
+
+
+def _of_flags(asked: Asked) -> list[Refusal]:
+    """The flags that the chip does not take."""
+    cores = asked.flags.logical_nc_config
+    if cores in (None, 1) or arch.makes_pairs(asked.target.core):
+        return []
+    return [Refusal("NCC_EARG001", f"--logical-nc-config={cores} on {asked.target.name}")]

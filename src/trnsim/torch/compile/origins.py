@@ -1,0 +1,76 @@
+"""What an FX node says of the operator that it calls, and of the line of the user's program."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from torch import Tensor, fx
+
+from trnsim.compiler.calls import Call, Given
+from trnsim.device.program_line import is_program
+from trnsim.errors import SourceLine
+from trnsim.torch.aten.operator_call import plain_name
+
+_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+
+def call_of(node: fx.Node, name: str) -> Call:
+    """The call of an operator, `name`, that a node stands for."""
+    schema = getattr(node.target, "_schema", None)
+    names = [argument.name for argument in schema.arguments] if schema is not None else []
+    places = [*names, *map(str, range(len(names), len(node.args)))]
+    given = dict(zip(places, node.args, strict=False)) | dict(node.kwargs)
+    return Call(
+        name.partition(".")[0],
+        plain_name(name),
+        {key: _plain(value) for key, value in given.items()},
+        tuple(_results(node.meta.get("val"))),
+        line_of(node),
+    )
+
+
+def line_of(node: fx.Node) -> SourceLine | None:
+    """The innermost line of the user's program that a node came from."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    own = [SourceLine(file, int(line)) for file, line in frames if is_program(file)]
+    return own[-1] if own else None
+
+
+def dynamic_inputs(module: fx.GraphModule) -> list[Given]:
+    """The inputs of a graph that have no size of their own."""
+    inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
+    found = [one for node in inputs for one in _results(node.meta.get("val"))]
+    return [one for one in found if None in one.shape]
+
+
+def dynamic_calls(module: fx.GraphModule) -> list[Call]:
+    """The calls of a graph that give tensors whose size depends on values."""
+    nodes = [node for node in module.graph.nodes if node.op == "call_function"]
+    calls = [call_of(node, _name(node)) for node in nodes]
+    return [call for call in calls if any(None in one.shape for one in call.results)]
+
+
+def _name(node: fx.Node) -> str:
+    return str(getattr(node.target, "name", lambda: str(node.target))())
+
+
+def _given(tensor: Tensor) -> Given:
+    lengths: tuple[Any, ...] = tuple(tensor.shape)
+    shape = tuple(length if isinstance(length, int) else None for length in lengths)
+    return Given(shape, str(tensor.dtype).removeprefix("torch."))
+
+
+def _results(value: Any) -> list[Given]:
+    parts = value if isinstance(value, list | tuple) else [value]
+    return [_given(part) for part in parts if isinstance(part, Tensor)]
+
+
+def _plain(value: Any) -> Any:
+    """An argument without PyTorch's classes: tensors as `Given`, sequences as lists."""
+    if isinstance(value, fx.Node):
+        found = value.meta.get("val")
+        return _given(found) if isinstance(found, Tensor) else found
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value

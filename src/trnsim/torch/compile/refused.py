@@ -1,0 +1,67 @@
+"""What neuronx-cc refuses, as an error or a warning: TRNSIM_POLICY says which.
+
+Under `chip` the first refusal of a graph is an error. Under `host`, the default, each is a warning
+that names the code, and the graph goes on as trnsim can take it; what nothing can stand in for,
+such as HBM that a chip does not have, is an error under either.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Final
+
+from torch import fx
+
+from trnsim.compiler.flags import Flags
+from trnsim.compiler.refusals import Refusal, refusals
+from trnsim.torch.compile.fx_import import Imported
+from trnsim.torch.compile.origins import dynamic_calls, dynamic_inputs
+from trnsim.torch.dispatch.fallback_policy import state
+
+_DYNAMIC: Final = "NCC_EMOD025"
+
+
+class CompilerWarning(UserWarning):
+    """neuronx-cc would refuse it."""
+
+
+def refused(imported: Imported, target: str, flags: Flags) -> tuple[Refusal, ...]:
+    """What neuronx-cc refuses of an imported graph."""
+    return refusals(imported.graph, target, flags, calls=imported.calls, origins=imported.origins)
+
+
+def refused_as_dynamic(module: fx.GraphModule) -> tuple[Refusal, ...]:
+    """The tensors of a graph that have no size of their own: first inputs, then results."""
+    inputs = [Refusal(_DYNAMIC, f"an input {given}") for given in dynamic_inputs(module)]
+    calls = [
+        Refusal(_DYNAMIC, f"{call.on()} gives {', '.join(map(str, call.results))}", call.line)
+        for call in dynamic_calls(module)
+    ]
+    return (*inputs, *calls)
+
+
+def require_accepted(found: Sequence[Refusal]) -> None:
+    """Raise the first refusal that the policy makes an error.
+
+    Raises:
+        CompilerRefusal: for what neuronx-cc refuses.
+        OutOfMemory: for a graph that does not fit in HBM.
+    """
+    for one in found:
+        if one.documented.is_final or state.policy == "chip":
+            raise one.error()
+
+
+def settle(found: Sequence[Refusal]) -> None:
+    """Raise the first refusal that the policy makes an error, and warn of the others.
+
+    Raises:
+        CompilerRefusal: for what neuronx-cc refuses.
+        OutOfMemory: for a graph that does not fit in HBM.
+    """
+    require_accepted(found)
+    for one in found:
+        warnings.warn(
+            f"{one}\n  TRNSIM_POLICY=chip makes this an error", CompilerWarning, stacklevel=3
+        )
