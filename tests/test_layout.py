@@ -14,9 +14,9 @@ MAX_FUNCTION_LINES = 60
 # Files without a mirror of their own: which test covers them, and why.
 COVERED = {
     "__main__.py": ("cli/test_main.py", "python -m trnsim is the command"),
-    "compiler/calls.py": ("compiler/test_call_checks.py", "what these checks read"),
-    "compiler/ncc_page.py": ("test_pages.py", "the page is compared with the one in docs"),
-    "compiler/ncc_programs.py": ("compiler/test_ncc_errors.py", "each raises the error it is of"),
+    "compiler/ncc/calls.py": ("compiler/ncc/test_call_checks.py", "what these checks read"),
+    "compiler/ncc/page.py": ("test_pages.py", "the page is compared with the one in docs"),
+    "compiler/ncc/programs.py": ("compiler/ncc/test_errors.py", "each raises the error it is of"),
     "compiler/flag_table.py": ("compiler/test_flags.py", "the flags, of which it is the table"),
     "cli/demo.py": ("cli/test_main.py", "it prints what other rooms answer"),
     **{

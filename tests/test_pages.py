@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.arch.provenance import how_true
-from trnsim.compiler.ncc_page import errors_page
+from trnsim.compiler.ncc.page import errors_page
 from trnsim.isa.reference.contents import pages
 
 DOCS = Path(__file__).parents[1] / "docs"

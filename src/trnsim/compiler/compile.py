@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from trnsim import arch
-from trnsim.compiler import attention, product, reduction, rotation
-from trnsim.compiler.emission import Emission
-from trnsim.compiler.walk import Frame
+from trnsim.compiler.emit import attention, product, reduction, rotation
+from trnsim.compiler.emit.emission import Emission
+from trnsim.compiler.emit.walk import Frame
 from trnsim.graph import Graph
 from trnsim.graph.types import BOOL
 from trnsim.lower.kernels.tiles import Tensor, dtype_of

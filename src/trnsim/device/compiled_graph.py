@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trnsim.compiler import Flags
-from trnsim.compiler.limits import memory_refused
+from trnsim.compiler.ncc.limits import memory_refused
 from trnsim.device.call_time import CallTime, TensorSpec, spec_text
 from trnsim.device.device_core import target
 from trnsim.device.hbm import device_memory

@@ -11,8 +11,9 @@ from torch import nn
 from typer.testing import CliRunner
 
 from trnsim.cli import app
-from trnsim.compiler import Flags, limits
-from trnsim.compiler.refusals import CompilerRefusal
+from trnsim.compiler import Flags
+from trnsim.compiler.ncc import limits
+from trnsim.compiler.ncc.refusals import CompilerRefusal
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.torch.compile import exported
 from trnsim.torch.compile.exported import compile_program

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch._dynamo.exc import BackendCompilerFailed
 
-from trnsim.compiler.refusals import CompilerRefusal, Refusal
+from trnsim.compiler.ncc.refusals import CompilerRefusal, Refusal
 from trnsim.device import compiled_graph
 from trnsim.errors import OutOfMemory, SourceLine
 from trnsim.torch.compile.refused import CompilerWarning, require_accepted, settle

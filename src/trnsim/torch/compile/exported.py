@@ -19,8 +19,8 @@ import torch
 from trnsim import arch
 from trnsim.compiler import Flags
 from trnsim.compiler.casts import apply_casts
-from trnsim.compiler.limits import instructions_refused, memory_refused
-from trnsim.compiler.refusals import Refusal
+from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
+from trnsim.compiler.ncc.refusals import Refusal
 from trnsim.device.compiled_program import CompiledProgram
 from trnsim.device.device_core import device_core
 from trnsim.errors import BadInput

@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, fx
 
-from trnsim.compiler.calls import Call
+from trnsim.compiler.ncc.calls import Call
 from trnsim.device.kernel_call import KernelCall
 from trnsim.graph import Graph, Value
 from trnsim.graph.decompositions import DECOMPOSITIONS

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from torch import Tensor, fx
 
-from trnsim.compiler.calls import Call, Given
+from trnsim.compiler.ncc.calls import Call, Given
 from trnsim.device.program_line import is_program
 from trnsim.errors import SourceLine
 from trnsim.torch.aten.operator_call import plain_name

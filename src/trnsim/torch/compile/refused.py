@@ -14,7 +14,7 @@ from typing import Final
 from torch import fx
 
 from trnsim.compiler.flags import Flags
-from trnsim.compiler.refusals import Refusal, refusals
+from trnsim.compiler.ncc.refusals import Refusal, refusals
 from trnsim.torch.compile.fx_import import Imported
 from trnsim.torch.compile.origins import dynamic_calls, dynamic_inputs
 from trnsim.torch.dispatch.fallback_policy import state

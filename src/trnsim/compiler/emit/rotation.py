@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trnsim.compiler.placed import Pending, Placed
-from trnsim.compiler.rules import emitter
-from trnsim.compiler.walk import Frame, Span, frame_of, slice_of
+from trnsim.compiler.emit.placed import Pending, Placed
+from trnsim.compiler.emit.rules import emitter
+from trnsim.compiler.emit.walk import Frame, Span, frame_of, slice_of
 from trnsim.errors import InternalError
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.arithmetic import Negate
@@ -20,7 +20,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
-    from trnsim.compiler.emission import Emission
+    from trnsim.compiler.emit.emission import Emission
 
 
 @emitter(Concatenate)

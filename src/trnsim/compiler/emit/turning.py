@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.compiler.compute import copied
-from trnsim.compiler.placed import Matrix, Placed, in_hbm
-from trnsim.compiler.walk import (
+from trnsim.compiler.emit.compute import copied
+from trnsim.compiler.emit.placed import Matrix, Placed, in_hbm
+from trnsim.compiler.emit.walk import (
     Frame,
     Span,
     filled,
@@ -27,7 +27,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
-    from trnsim.compiler.emission import Emission
+    from trnsim.compiler.emit.emission import Emission
 
 _BANK_BYTES: Final = 2048
 """Bytes of a partition of a PSUM bank (trainium_inferentia2_arch.rst)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from trnsim.compiler.placed import Matrix, Placed, Step, merged
+from trnsim.compiler.emit.placed import Matrix, Placed, Step, merged
 from trnsim.graph.types import Shape
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, new

@@ -2,8 +2,8 @@ import pytest
 
 from trnsim import arch
 from trnsim.compiler import Flags
-from trnsim.compiler.calls import Asked
-from trnsim.compiler.node_checks import nodes_refused
+from trnsim.compiler.ncc.calls import Asked
+from trnsim.compiler.ncc.node_checks import nodes_refused
 from trnsim.graph import Graph, TensorType
 from trnsim.graph.ops.bits import ShiftLeft, ShiftRightArithmetic
 from trnsim.graph.ops.collectives import AllGather, AllReduce, ReduceScatter

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trnsim import arch
-from trnsim.compiler.call_checks import call_refused
-from trnsim.compiler.calls import Asked, Call
 from trnsim.compiler.flags import Flags
-from trnsim.compiler.limits import instructions_refused, memory_refused
-from trnsim.compiler.ncc_errors import NCC_ERRORS, NccError
-from trnsim.compiler.node_checks import nodes_refused
+from trnsim.compiler.ncc.call_checks import call_refused
+from trnsim.compiler.ncc.calls import Asked, Call
+from trnsim.compiler.ncc.errors import NCC_ERRORS, NccError
+from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
+from trnsim.compiler.ncc.node_checks import nodes_refused
 from trnsim.errors import EmulatorError, IllegalInstruction, OutOfMemory, SourceLine
 from trnsim.graph import Graph
 from trnsim.lower import MemoryPlan

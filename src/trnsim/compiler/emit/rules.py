@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trnsim.compiler.emission import Emission
+    from trnsim.compiler.emit.emission import Emission
     from trnsim.graph import Node
 
 Emitter = Callable[["Emission", "Node"], None]

@@ -2,8 +2,8 @@ import pytest
 
 from trnsim import arch
 from trnsim.compiler import Flags
-from trnsim.compiler.call_checks import call_refused
-from trnsim.compiler.calls import Asked, Call, Given
+from trnsim.compiler.ncc.call_checks import call_refused
+from trnsim.compiler.ncc.calls import Asked, Call, Given
 
 STRICT = Flags(implicit_integer_downcast=())
 

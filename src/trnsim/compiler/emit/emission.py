@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
 
-from trnsim.compiler import turning
-from trnsim.compiler.evaluation import Evaluation
-from trnsim.compiler.placed import Placed, in_hbm
-from trnsim.compiler.rules import EMITTERS
-from trnsim.compiler.walk import Frame, filled, spans
+from trnsim.compiler.emit import turning
+from trnsim.compiler.emit.evaluation import Evaluation
+from trnsim.compiler.emit.placed import Placed, in_hbm
+from trnsim.compiler.emit.rules import EMITTERS
+from trnsim.compiler.emit.walk import Frame, filled, spans
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape, Slice, Transpose

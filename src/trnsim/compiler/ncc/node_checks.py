@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from trnsim.arch import has_dtype
-from trnsim.compiler.calls import Asked
+from trnsim.compiler.ncc.calls import Asked
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.graph import reference_of
 from trnsim.graph.ops.bits import ShiftRightArithmetic

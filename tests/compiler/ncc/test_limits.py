@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.compiler.limits import INSTRUCTIONS_MAX, instructions_refused, memory_refused
+from trnsim.compiler.ncc.limits import INSTRUCTIONS_MAX, instructions_refused, memory_refused
 from trnsim.graph import Graph
 from trnsim.lower import memory_plan
 

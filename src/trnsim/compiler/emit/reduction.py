@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.compiler.evaluation import Evaluation
-from trnsim.compiler.rules import emitter
-from trnsim.compiler.walk import Frame, spans
+from trnsim.compiler.emit.evaluation import Evaluation
+from trnsim.compiler.emit.rules import emitter
+from trnsim.compiler.emit.walk import Frame, spans
 from trnsim.graph import Node
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.lower.kernels.tiles import BANK, P, new
@@ -14,7 +14,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
-    from trnsim.compiler.emission import Emission
+    from trnsim.compiler.emit.emission import Emission
 
 _LONGEST: Final = 8192
 """Elements of a partition that are reduced at once."""

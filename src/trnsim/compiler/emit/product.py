@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.compiler.placed import Matrix, Pending, Placed
-from trnsim.compiler.rules import emitter
-from trnsim.compiler.turning import turned
-from trnsim.compiler.walk import Frame, Span, is_aligned, slice_of
+from trnsim.compiler.emit.placed import Matrix, Pending, Placed
+from trnsim.compiler.emit.rules import emitter
+from trnsim.compiler.emit.turning import turned
+from trnsim.compiler.emit.walk import Frame, Span, is_aligned, slice_of
 from trnsim.errors import InternalError
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
@@ -21,7 +21,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
-    from trnsim.compiler.emission import Emission
+    from trnsim.compiler.emit.emission import Emission
 
 _PASSING_BYTES: Final = 64 * 1024
 """Bytes of a partition for the side that passes, a third of SBUF, where it is not there already."""

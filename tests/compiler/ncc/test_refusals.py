@@ -1,8 +1,8 @@
 import pytest
 
 from trnsim.compiler import Flags
-from trnsim.compiler.calls import Call, Given
-from trnsim.compiler.refusals import CompilerRefusal, Refusal, refusals
+from trnsim.compiler.ncc.calls import Call, Given
+from trnsim.compiler.ncc.refusals import CompilerRefusal, Refusal, refusals
 from trnsim.errors import OutOfMemory, SourceLine
 from trnsim.graph import Graph
 from trnsim.lower import memory_plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from trnsim.compiler.calls import Asked, Call
+from trnsim.compiler.ncc.calls import Asked, Call
 
 _WIDE: Final = ("int32", "int64")
 _SHORT: Final = ("int8", "int16", "uint8", "bool")

@@ -29,7 +29,7 @@ def _of_graph(building: str, arguments: str = '"trn2"', imports: str = "") -> st
     """A graph, and the first of what is refused of it."""
     lines = [
         "from trnsim.compiler import Flags",
-        "from trnsim.compiler.refusals import refusals",
+        "from trnsim.compiler.ncc.refusals import refusals",
         "from trnsim.graph import Graph",
         *dedent(imports).splitlines(),
         "",

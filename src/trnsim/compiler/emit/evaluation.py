@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.compiler.compute import (
+from trnsim.compiler.emit.compute import (
     compute,
     compute_scaled,
     compute_shifted,
@@ -17,9 +17,9 @@ from trnsim.compiler.compute import (
     scaled,
     sides,
 )
-from trnsim.compiler.placed import Pending, Placed, in_hbm
-from trnsim.compiler.turning import framed, is_straight
-from trnsim.compiler.walk import (
+from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
+from trnsim.compiler.emit.turning import framed, is_straight
+from trnsim.compiler.emit.walk import (
     Frame,
     Span,
     filled,
@@ -39,7 +39,7 @@ from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.kernels.tiles import BANK, Tensor, new
 
 if TYPE_CHECKING:
-    from trnsim.compiler.emission import Emission
+    from trnsim.compiler.emit.emission import Emission
 
 PIECE: Final = 2048
 """Elements of a partition in one instruction: long enough to hide its fixed cost."""

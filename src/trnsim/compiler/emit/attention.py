@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.compiler.compute import binary, copied
-from trnsim.compiler.placed import Placed
-from trnsim.compiler.rules import emitter
-from trnsim.compiler.walk import Frame, Span, filled
+from trnsim.compiler.emit.compute import binary, copied
+from trnsim.compiler.emit.placed import Placed
+from trnsim.compiler.emit.rules import emitter
+from trnsim.compiler.emit.walk import Frame, Span, filled
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import Attention
 from trnsim.graph.ops.layout import BroadcastInDim, Concatenate
@@ -25,7 +25,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
-    from trnsim.compiler.emission import Emission
+    from trnsim.compiler.emit.emission import Emission
 
 _STRETCH: Final = 2048
 """Keys whose scores are in PSUM at once: half of its banks."""

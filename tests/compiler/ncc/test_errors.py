@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from trnsim.compiler.ncc_errors import NCC_ERRORS
-from trnsim.compiler.ncc_programs import PROGRAMS
+from trnsim.compiler.ncc.errors import NCC_ERRORS
+from trnsim.compiler.ncc.programs import PROGRAMS
 from trnsim.errors import EmulatorError
 
 # The pages of compiler/error-codes in aws-neuron-sdk as of Neuron 2.32.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trnsim.compiler.ncc_errors import NCC_ERRORS, NccError
-from trnsim.compiler.ncc_programs import PROGRAMS
+from trnsim.compiler.ncc.errors import NCC_ERRORS, NccError
+from trnsim.compiler.ncc.programs import PROGRAMS
 
 _HEAD = """\
 # What neuronx-cc refuses

@@ -1,0 +1,1 @@
+"""A graph as instructions: layouts, products, chains of elementwise operations, attention."""

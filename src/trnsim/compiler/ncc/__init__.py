@@ -1,0 +1,1 @@
+"""What neuronx-cc documents that it refuses, by code."""
