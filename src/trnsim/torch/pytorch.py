@@ -291,6 +291,27 @@ def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., An
     return {op: how for op, how in found.items() if not is_kept(op.name())}
 
 
+def joint_graph(
+    module: torch.nn.Module, args: Sequence[Any], is_kept: Callable[[str], bool]
+) -> tuple[torch.fx.GraphModule, tuple[str, ...]]:
+    """A module's loss and its gradient by every parameter, as one graph; the names of its weights.
+
+    The module returns a tuple of one number.
+    """
+    from torch._functorch.aot_autograd import aot_export_module  # noqa: PLC0415  takes a second
+    from torch.export._trace import _compiling_state_context  # noqa: PLC0415  likewise
+
+    with _compiling_state_context():  # a model asks whether it is traced before it looks at values
+        graph, signature = aot_export_module(
+            module,
+            args,
+            trace_joint=True,
+            output_loss_index=0,
+            decompositions=decompositions(is_kept),
+        )
+    return graph, (*signature.inputs_to_parameters, *signature.inputs_to_buffers)
+
+
 def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:
     """`module` with the results of its nodes for arguments of these sizes."""
     from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415  takes a second

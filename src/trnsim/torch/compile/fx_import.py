@@ -7,6 +7,7 @@ become inputs of our graph, and its operands become outputs, since they must exi
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from torch import Tensor, fx
 from trnsim.device.kernel_call import KernelCall
 from trnsim.graph import Graph, Value
 from trnsim.graph.decompositions import DECOMPOSITIONS
-from trnsim.graph.decompositions.build import Build, Unlowered
+from trnsim.graph.decompositions.build import Build, ReplicaGroups, Unlowered
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.torch.aten.operator_call import plain_name, tensors_in, values_in
 from trnsim.torch.aten.spec import Spec, spec_of
@@ -50,9 +51,11 @@ class Imported:
     missing: tuple[str, ...]
 
 
-def import_graph(module: fx.GraphModule) -> Imported:
-    """Import an FX graph."""
-    builder = _Import()
+def import_graph(
+    module: fx.GraphModule, replica_groups: Mapping[str, ReplicaGroups] | None = None
+) -> Imported:
+    """Import an FX graph; `replica_groups` has the ranks of the groups that its collectives name."""
+    builder = _Import(replica_groups)
     for node in module.graph.nodes:
         builder.add(node)
     graph = builder.b.graph
@@ -79,8 +82,8 @@ def is_lowered(name: str) -> bool:
 class _Import:
     """An import in progress."""
 
-    def __init__(self) -> None:
-        self.b = Build()
+    def __init__(self, replica_groups: Mapping[str, ReplicaGroups] | None) -> None:
+        self.b = Build(replica_groups)
         self.names: dict[int, str] = {}
         self.missing: list[str] = []
         self.operators: list[str] = []

@@ -1,0 +1,135 @@
+"""A model's graph in one phase, at one shape, of one rank."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import fx, nn
+
+from trnsim.errors import BadInput
+from trnsim.graph import Graph
+from trnsim.torch import pytorch
+from trnsim.torch.compile.fx_import import Imported, import_graph, is_lowered
+from trnsim.torch.models import attending, phases, rank
+from trnsim.torch.models.config import transformers
+from trnsim.torch.models.shape import ModelShape
+from trnsim.torch.models.whole_numbers import with_whole_numbers
+
+DTYPES: Final = {
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "float16": torch.float16,
+}
+"""Element types of weights and activations."""
+
+
+@dataclass(frozen=True)
+class ModelGraph:
+    """A graph, and what its inputs are.
+
+    Attributes:
+        graph: the graph.
+        weights: the numbers of its inputs that are weights or tables, the same at every step.
+        names: the names of its inputs, by number.
+        operators: the operators of the framework's program, in order.
+        missing: operators without a lowering, each with the reason.
+    """
+
+    graph: Graph
+    weights: frozenset[int]
+    names: dict[int, str]
+    operators: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def model_graph(
+    config: Any, shape: ModelShape, *, dtype: str = "bfloat16", weights: str = ""
+) -> ModelGraph:
+    """The graph of a model of transformers.
+
+    `weights` is int8 for linear layers whose weights are kept as whole numbers with a scale for
+    each row.
+
+    Raises:
+        BadInput: for an architecture, a shape or a dtype that has no graph.
+    """
+    if dtype not in DTYPES:
+        raise BadInput(f"dtype {dtype!r}; legal: {', '.join(DTYPES)}", fix="choose one of these")
+    attending.register()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mine = rank.rank_config(config, shape.ranks, is_padded=shape.is_padded)
+        model = _built(mine, shape, dtype)
+        if shape.ranks > 1:
+            rank.join(model, _built(config, shape, dtype), shape.ranks)
+        if weights == "int8":
+            with_whole_numbers(model)
+        return _traced(model, shape, DTYPES[dtype])
+
+
+def _built(config: Any, shape: ModelShape, dtype: str) -> Any:
+    """A model without weights."""
+    kind = _class(config, shape)
+    config.use_cache = False
+    config._attn_implementation = attending.NAME if kind._supports_sdpa else "eager"  # noqa: SLF001  transformers' names
+    with torch.device("meta"):
+        return kind._from_config(config, dtype=DTYPES[dtype]).eval()  # noqa: SLF001  likewise
+
+
+def _class(config: Any, shape: ModelShape) -> Any:
+    """The class to build: the one that a configuration names, else the plainest of its kind."""
+    package = transformers()
+    named = getattr(config, "architectures", None)
+    is_decoder = shape.phase in ("prefill", "decode")
+    if named and not is_decoder and hasattr(package, named[0]):
+        return getattr(package, named[0])
+    auto = package.AutoModel if shape.phase == "encode" else package.AutoModelForCausalLM
+    try:
+        return auto._model_mapping[type(config)]  # noqa: SLF001  transformers' name
+    except KeyError as error:
+        raise BadInput(
+            f"{config.model_type} has no model of phase {shape.phase}: {auto.__name__} lacks it",
+            fix="ask for phase encode, or name the class in the configuration's architectures",
+        ) from error
+
+
+def _traced(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
+    if shape.phase == "train":
+        return _of_step(model, shape, dtype)
+    module: nn.Module
+    args: tuple[Any, ...]
+    if shape.phase == "encode":
+        module, args = phases.Encode(model), (phases.named_inputs(model, shape, dtype),)
+    else:
+        module, args = phases.Generate(model), phases.generate_inputs(model.config, shape, dtype)
+    with torch.no_grad():
+        program = torch.export.export(module, args, strict=False)
+    lowered = program.run_decompositions(pytorch.decompositions(is_lowered))
+    signature = lowered.graph_signature
+    kept = {
+        *signature.inputs_to_parameters,
+        *signature.inputs_to_buffers,
+        *signature.inputs_to_lifted_tensor_constants,
+    }
+    return _imported(lowered.graph_module, kept, shape)
+
+
+def _of_step(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
+    """The loss, and its gradient by every parameter."""
+    given = phases.named_inputs(model, shape, dtype)
+    given |= phases.label_inputs(model, given, shape)
+    module = phases.Train(model, tuple(given))
+    traced, kept = pytorch.joint_graph(module, tuple(given.values()), is_lowered)
+    return _imported(traced, kept, shape)
+
+
+def _imported(module: fx.GraphModule, kept: Iterable[str], shape: ModelShape) -> ModelGraph:
+    groups = {rank.GROUP: (tuple(range(shape.ranks)),)}
+    found: Imported = import_graph(module, groups)
+    constants = set(kept)
+    weights = frozenset(number for number, name in found.names.items() if name in constants)
+    return ModelGraph(found.graph, weights, found.names, found.operators, found.missing)
