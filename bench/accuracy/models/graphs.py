@@ -58,7 +58,9 @@ def main():
         **given,
     }
     out.write_bytes(pickle.dumps(kept))
-    print(f"{out}: {len(found.graph.nodes)} operations, {len(found.weights)} weights", file=sys.stderr)
+    print(
+        f"{out}: {len(found.graph.nodes)} operations, {len(found.weights)} weights", file=sys.stderr
+    )
 
 
 if __name__ == "__main__":

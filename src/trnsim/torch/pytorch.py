@@ -296,20 +296,24 @@ def joint_graph(
 ) -> tuple[torch.fx.GraphModule, tuple[str, ...]]:
     """A module's loss and its gradient by every parameter, as one graph; the names of its weights.
 
-    The module returns a tuple of one number.
+    The module returns a tuple of one number. A parameter that has no part in it has no gradient.
     """
-    from torch._functorch.aot_autograd import aot_export_module  # noqa: PLC0415  takes a second
-    from torch.export._trace import _compiling_state_context  # noqa: PLC0415  likewise
+    from torch.export._trace import _compiling_state_context  # noqa: PLC0415  takes a second
+    from torch.fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415  likewise
 
+    parameters, buffers = dict(module.named_parameters()), dict(module.named_buffers())
+
+    def step(trained: list[Tensor], kept: list[Tensor], given: list[Tensor]) -> list[Tensor]:
+        values = dict(zip((*parameters, *buffers), (*trained, *kept), strict=True))
+        (loss,) = torch.func.functional_call(module, values, tuple(given))
+        found = torch.autograd.grad(loss, trained, allow_unused=True)
+        return [loss, *(one for one in found if one is not None)]
+
+    tracer = make_fx(step, decomposition_table=decompositions(is_kept), tracing_mode="fake")
     with _compiling_state_context():  # a model asks whether it is traced before it looks at values
-        graph, signature = aot_export_module(
-            module,
-            args,
-            trace_joint=True,
-            output_loss_index=0,
-            decompositions=decompositions(is_kept),
-        )
-    return graph, (*signature.inputs_to_parameters, *signature.inputs_to_buffers)
+        graph = tracer(list(parameters.values()), list(buffers.values()), list(args))
+    inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+    return graph, tuple(inputs[: len(parameters) + len(buffers)])
 
 
 def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:

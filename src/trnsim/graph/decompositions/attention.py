@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, Final
+
+import numpy as np
 
 from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.types import BOOL
 from trnsim.graph.ops.contraction import Attention, AttentionBackward
 
 
@@ -44,6 +48,39 @@ def attention(
     return b.graph.apply_to_all(Attention(**options), operands)
 
 
+def scaled_dot_product_attention(
+    b: Build,
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_mask: Value | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Value:
+    """The same as an exported program calls it: a mask may be of truth values, heads may share keys.
+
+    A query that sees no key at all has no result that PyTorch defines.
+    """
+    if enable_gqa:
+        key, value = (_for_each_head(b, one, query.shape[-3]) for one in (key, value))
+    batch = np.broadcast_shapes(*(one.shape[:-2] for one in (query, key, value)))
+    parts = (b.spread(one, (*batch, *one.shape[-2:])) for one in (query, key, value))
+    if attn_mask is not None and attn_mask.dtype == BOOL:
+        attn_mask = b.ew("select", attn_mask, 0.0, -inf, dtype=query.dtype)
+    return attention(b, *parts, attn_mask, dropout_p, is_causal, scale=scale)[0]
+
+
+def _for_each_head(b: Build, value: Value, heads: int) -> Value:
+    """[*B, KV heads, S, E] with the keys of a group of heads once for each: [*B, heads, S, E]."""
+    *batch, shared, length, width = value.shape
+    apart = b.graph.reshape(value, (*batch, shared, 1, length, width))
+    wide = (*batch, shared, heads // shared, length, width)
+    return b.graph.reshape(b.spread(apart, wide), (*batch, heads, length, width))
+
+
 def attention_backward(
     b: Build,
     grad: Value,
@@ -67,6 +104,7 @@ def attention_backward(
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "scaled_dot_product_attention": scaled_dot_product_attention,
     "_scaled_dot_product_fused_attention_overrideable": attention,
     "_scaled_dot_product_fused_attention_overrideable_backward": attention_backward,
 }

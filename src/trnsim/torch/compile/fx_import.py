@@ -91,6 +91,7 @@ class _Import:
         self.empty: set[int] = set()
         self.outputs: list[Value] = []
         self.read_outside: list[Value] = []
+        self.left_out: set[fx.Node] = set()
         self._made: dict[fx.Node, Any] = {}
 
     def add(self, node: fx.Node) -> None:
@@ -103,7 +104,10 @@ class _Import:
         elif node.target is operator.getitem:
             place: Any = node.args[1]
             parts: Any = self._value(node.args[0])
-            self._made[node] = parts[place] if place < len(parts) else None
+            is_made = place < len(parts)
+            self._made[node] = parts[place] if is_made else None
+            if not is_made:  # such as the state of a generator that no dropout read
+                self.left_out.add(node)
         elif node.op == "call_function":
             self._made[node] = self._call(node)
 
@@ -142,6 +146,8 @@ class _Import:
             raise Unlowered("there is no lowering of it")
         for operand in node.all_input_nodes:
             given = operand.meta.get("val")
+            if operand in self.left_out:
+                continue
             if isinstance(given, Tensor) and self._made.get(operand) is None:
                 raise Unlowered(f"it reads {given.dtype}, which a NeuronCore does not have")
         self.b.results = [spec_of(tensor).type for tensor in results]

@@ -99,7 +99,9 @@ def generate_inputs(config: Any, shape: ModelShape, dtype: torch.dtype) -> tuple
     words = torch.empty(batch, tokens, dtype=_INT, device="meta")
     cache: list[list[Tensor]] = [
         [
-            torch.empty(batch, heads, _kept(config, layer, shape.past), width, dtype=dtype, device="meta")
+            torch.empty(
+                batch, heads, _kept(config, layer, shape.past), width, dtype=dtype, device="meta"
+            )
             for layer in range(config.num_hidden_layers if shape.past else 0)
         ]
         for _ in ("keys", "values")
