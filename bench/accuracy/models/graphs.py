@@ -17,15 +17,23 @@ FACTS = json.loads(Path(__file__).with_name("architectures.json").read_text(enco
 
 
 def graph_of(name, *, layers=0, dtype="bfloat16", weights="", **shape):
-    """The graph of an architecture, with fewer layers where `layers` says so."""
-    from trnsim.torch.models import ModelShape, model_graph
+    """The graph of an architecture or of a part of one, with `layers` if it is not 0."""
+    from trnsim.torch.models import ModelShape, model_graph, module_graph
     from trnsim.torch.models.config import config_of
 
-    values = dict(FACTS[name]["config"])
+    facts = FACTS[name]
+    if "model_type" not in facts.get("config", {}):
+        import parts
+
+        return module_graph(*parts.part(name, facts, dtype, shape))
+    values = dict(facts["config"])
     if layers:
-        values[next(key for key in ("num_hidden_layers", "n_layers") if key in values)] = layers
+        values[next(key for key in LAYERS if key in values)] = layers
     found = config_of(values, name)
     return model_graph(found, ModelShape(**shape), dtype=dtype, weights=weights)
+
+
+LAYERS = ("num_hidden_layers", "n_layers", "num_layers")
 
 
 def asked():

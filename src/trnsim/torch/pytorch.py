@@ -291,27 +291,41 @@ def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., An
     return {op: how for op, how in found.items() if not is_kept(op.name())}
 
 
-def joint_graph(
-    module: torch.nn.Module, args: Sequence[Any], is_kept: Callable[[str], bool]
+def graph_of(
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    is_kept: Callable[[str], bool],
+    *,
+    is_trained: bool = False,
 ) -> tuple[torch.fx.GraphModule, tuple[str, ...]]:
-    """A module's loss and its gradient by every parameter, as one graph; the names of its weights.
+    """A module on these arguments as one graph, and the names of its weights.
 
-    The module returns a tuple of one number. A parameter that has no part in it has no gradient.
+    `args` are tensors in lists and dictionaries, on the meta device. The graph of training has the
+    module's loss, the one result, and its gradient by every parameter that it depends on. Several
+    times as fast as `torch.export`, which traces twice and guards what may change.
     """
     from torch.export._trace import _compiling_state_context  # noqa: PLC0415  takes a second
     from torch.fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415  likewise
 
     parameters, buffers = dict(module.named_parameters()), dict(module.named_buffers())
+    flat, form = torch.utils._pytree.tree_flatten(tuple(args))
 
-    def step(trained: list[Tensor], kept: list[Tensor], given: list[Tensor]) -> list[Tensor]:
+    def call(trained: list[Tensor], kept: list[Tensor], given: list[Tensor]) -> list[Tensor]:
         values = dict(zip((*parameters, *buffers), (*trained, *kept), strict=True))
-        (loss,) = torch.func.functional_call(module, values, tuple(given))
-        found = torch.autograd.grad(loss, trained, allow_unused=True)
-        return [loss, *(one for one in found if one is not None)]
+        whole = torch.utils._pytree.tree_unflatten(given, form)
+        results = torch.func.functional_call(module, values, whole)
+        found: list[Tensor] = torch.utils._pytree.tree_leaves(results)
+        if not is_trained:
+            return found
+        slopes = torch.autograd.grad(found[0], trained, allow_unused=True)
+        return [found[0], *(one for one in slopes if one is not None)]
 
-    tracer = make_fx(step, decomposition_table=decompositions(is_kept), tracing_mode="fake")
-    with _compiling_state_context():  # a model asks whether it is traced before it looks at values
-        graph = tracer(list(parameters.values()), list(buffers.values()), list(args))
+    # Under functionalization PyTorch has no gradients; what autograd runs writes to no argument.
+    pure = call if is_trained else torch.func.functionalize(call, remove="mutations")
+    tracer = make_fx(pure, decomposition_table=decompositions(is_kept), tracing_mode="fake")
+    grown = torch.enable_grad() if is_trained else torch.no_grad()
+    with _compiling_state_context(), grown:  # traced code asks whether it may look at values
+        graph = tracer(list(parameters.values()), list(buffers.values()), flat)
     inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
     return graph, tuple(inputs[: len(parameters) + len(buffers)])
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from trnsim.torch.models.config import transformers
 
@@ -61,6 +63,40 @@ def _fused(
     operator: Any = torch.ops.aten._scaled_dot_product_fused_attention_overrideable  # noqa: SLF001  PyTorch's name
     found: Tensor = operator(query, key, value, bias, 0.0, is_causal, scale=scale)[0]
     return found
+
+
+class Fused(TorchFunctionMode):
+    """Where a model calls PyTorch's attention, the one operator that it becomes on the device."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Any other function as it is."""
+        del types
+        options = kwargs or {}
+        if func is functional.scaled_dot_product_attention:
+            return _of_pytorch(*args, **options)
+        return func(*args, **options)
+
+
+def _of_pytorch(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,  # noqa: FBT001, FBT002  PyTorch's own signature
+    scale: float | None = None,
+    enable_gqa: bool = False,  # noqa: FBT001, FBT002  likewise
+) -> Tensor:
+    """Dropout is left out, as in `ModelShape`'s phases."""
+    del dropout_p
+    if enable_gqa:
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = (one.repeat_interleave(groups, -3) for one in (key, value))
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        least = torch.finfo(query.dtype).min
+        attn_mask = torch.where(attn_mask, 0.0, least).to(query.dtype)
+    own = query.shape[-1] ** -0.5 if scale is None else scale
+    return _fused(query, key, value, attn_mask, own, is_causal=is_causal)
 
 
 def bias_of(

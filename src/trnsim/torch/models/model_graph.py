@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-from torch import fx, nn
+from torch import nn
 
 from trnsim.errors import BadInput
 from trnsim.graph import Graph
@@ -100,36 +99,32 @@ def _class(config: Any, shape: ModelShape) -> Any:
 def _traced(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
     if shape.phase == "train":
         return _of_step(model, shape, dtype)
-    module: nn.Module
-    args: tuple[Any, ...]
     if shape.phase == "encode":
-        module, args = phases.Encode(model), (phases.named_inputs(model, shape, dtype),)
-    else:
-        module, args = phases.Generate(model), phases.generate_inputs(model.config, shape, dtype)
-    with torch.no_grad():
-        program = torch.export.export(module, args, strict=False)
-    lowered = program.run_decompositions(pytorch.decompositions(is_lowered))
-    signature = lowered.graph_signature
-    kept = {
-        *signature.inputs_to_parameters,
-        *signature.inputs_to_buffers,
-        *signature.inputs_to_lifted_tensor_constants,
-    }
-    return _imported(lowered.graph_module, kept, shape)
+        given = (phases.named_inputs(model, shape, dtype),)
+        return module_graph(phases.Encode(model), given, shape.ranks)
+    cached = phases.generate_inputs(model.config, shape, dtype)
+    return module_graph(phases.Generate(model), cached, shape.ranks)
+
+
+def module_graph(module: nn.Module, args: tuple[Any, ...], ranks: int = 1) -> ModelGraph:
+    """The graph of any module of PyTorch on arguments of the meta device."""
+    return _imported(module, args, ranks)
 
 
 def _of_step(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
     """The loss, and its gradient by every parameter."""
     given = phases.named_inputs(model, shape, dtype)
     given |= phases.label_inputs(model, given, shape)
-    module = phases.Train(model, tuple(given))
-    traced, kept = pytorch.joint_graph(module, tuple(given.values()), is_lowered)
-    return _imported(traced, kept, shape)
+    return _imported(phases.Train(model), (given,), shape.ranks, is_trained=True)
 
 
-def _imported(module: fx.GraphModule, kept: Iterable[str], shape: ModelShape) -> ModelGraph:
-    groups = {rank.GROUP: (tuple(range(shape.ranks)),)}
-    found: Imported = import_graph(module, groups)
+def _imported(
+    module: nn.Module, args: tuple[Any, ...], ranks: int, *, is_trained: bool = False
+) -> ModelGraph:
+    with attending.Fused():
+        traced, kept = pytorch.graph_of(module, args, is_lowered, is_trained=is_trained)
+    groups = {rank.GROUP: (tuple(range(ranks)),)}
+    found: Imported = import_graph(traced, groups)
     constants = set(kept)
     weights = frozenset(number for number, name in found.names.items() if name in constants)
     return ModelGraph(found.graph, weights, found.names, found.operators, found.missing)

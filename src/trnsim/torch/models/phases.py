@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import torch
@@ -32,16 +32,17 @@ class Encode(nn.Module):
 class Train(nn.Module):
     """The model's own loss."""
 
-    def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model, self.names = model, tuple(names)
+        self.model = model
 
-    def forward(self, *given: Tensor) -> tuple[Tensor]:
-        """Of inputs and labels in the order of their names."""
-        options: dict[str, Any] = dict(zip(self.names, given, strict=True))
+    def forward(self, given: dict[str, Tensor]) -> Tensor:
+        """Of inputs and labels by name."""
+        options: dict[str, Any] = dict(given)
         if "return_loss" in inspect.signature(self.model.forward).parameters:
             options["return_loss"] = True
-        return (self.model(**options, return_dict=True).loss,)
+        loss: Tensor = self.model(**options, return_dict=True).loss
+        return loss
 
 
 class Generate(nn.Module):
@@ -127,7 +128,7 @@ def named_inputs(model: Any, shape: ModelShape, dtype: torch.dtype) -> dict[str,
     found = {
         name: make(model.config, shape, dtype)
         for name, make in _INPUTS.items()
-        if name in asked and _has(model, name)
+        if name in asked and _has(model, name, asked)
     }
     if not set(found) & {"input_ids", "pixel_values", "inputs"}:
         raise BadInput(
@@ -150,11 +151,13 @@ def label_inputs(model: Any, given: dict[str, Tensor], shape: ModelShape) -> dic
     }
 
 
-def _has(model: Any, name: str) -> bool:
+def _has(model: Any, name: str, asked: Collection[str]) -> bool:
     """Whether a model is given an input that it may take: a decoder sees all tokens before one."""
     if name == "pixel_values":
         return bool(_image(model.config))
-    return name != "attention_mask" or not type(model).__name__.endswith("ForCausalLM")
+    if name == "attention_mask" and type(model).__name__.endswith("ForCausalLM"):
+        return False
+    return "input_ids" in asked
 
 
 def _image(config: Any) -> Any:

@@ -126,10 +126,9 @@ def _within(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def _add_up(module: nn.Module, args: Any, output: Any) -> Any:
-    del module, args
     if isinstance(output, tuple):
-        return (_Sum.apply(output[0]), *output[1:])
-    return _Sum.apply(output)
+        return (_add_up(module, args, output[0]), *output[1:])
+    return _Sum.apply(output) if torch.is_grad_enabled() else all_reduce(output)
 
 
 class _Sum(torch.autograd.Function):
