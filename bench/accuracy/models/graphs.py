@@ -16,21 +16,27 @@ from pathlib import Path
 FACTS = json.loads(Path(__file__).with_name("architectures.json").read_text(encoding="utf-8"))
 
 
-def graph_of(name, *, layers=0, dtype="bfloat16", weights="", **shape):
-    """The graph of an architecture or of a part of one, with `layers` if it is not 0."""
+def graph_of(name, *, layers=0, dtype="bfloat16", weights="", loss="", **sizes):
+    """The graph of an architecture, or of a part of one.
+
+    `layers` is how many of its layers, `loss` the class whose loss is trained; 0 and "" leave the
+    architecture as it is. `sizes` are those of `ModelShape`, or of `parts.part`.
+    """
+    import parts
+
     from trnsim.torch.models import ModelShape, model_graph, module_graph
     from trnsim.torch.models.config import config_of
 
     facts = FACTS[name]
-    if "model_type" not in facts.get("config", {}):
-        import parts
-
-        return module_graph(*parts.part(name, facts, dtype, shape))
+    if "phase" not in sizes or "texts" in sizes:
+        return module_graph(*parts.part(name, facts, dtype, sizes))
     values = dict(facts["config"])
     if layers:
         values[next(key for key in LAYERS if key in values)] = layers
+    if loss:
+        values["architectures"] = [loss]
     found = config_of(values, name)
-    return model_graph(found, ModelShape(**shape), dtype=dtype, weights=weights)
+    return model_graph(found, ModelShape(**sizes), dtype=dtype, weights=weights)
 
 
 LAYERS = ("num_hidden_layers", "n_layers", "num_layers")
