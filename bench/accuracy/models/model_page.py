@@ -116,7 +116,9 @@ def _line(name, results, cells):
     sizes = 100 * np.abs(errors)
     inside = 100 * np.mean([result.is_inside for result in results])
     width = 100 * np.median([result.width for result in results])
-    numbers = f"{np.median(sizes):.1f} | {np.quantile(sizes, 0.9):.1f} | {100 * np.median(errors):+.1f}"
+    numbers = (
+        f"{np.median(sizes):.1f} | {np.quantile(sizes, 0.9):.1f} | {100 * np.median(errors):+.1f}"
+    )
     return f"| {name} | {len(results)} | {numbers} | {' | '.join(cells)} | {inside:.0f} | {width:.0f} |"
 
 
@@ -154,7 +156,9 @@ def _row(result):
     low, high = result.interval_s
     times = (case.published_s, result.estimate_s, low, high)
     cells = " | ".join(f"{1e3 * one:.4g}" for one in times)
-    model = case.row["what"] if case.kind in (DECODE, PREFILL, TOKENS) else case.row["kernel_or_model"]
+    model = (
+        case.row["what"] if case.kind in (DECODE, PREFILL, TOKENS) else case.row["kernel_or_model"]
+    )
     numbers = f"{100 * result.error:+.1f} | {100 * result.share:.1f}"
     return (
         f"| {case.row['id']} | {model} | {case.target} | {1e3 * least:.4g} | {what} | {cells} | "

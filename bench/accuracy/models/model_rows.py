@@ -269,7 +269,9 @@ NOT_RUN = {
 def of_llm(row):
     """Tokens of a decoder."""
     metric, shapes = row["metric"], row["shapes"]
-    case = Case(row, DECODE, target_of(row), 0.0, ranks=int(shapes.get("TP Degree", shapes.get("TP", 1))))
+    case = Case(
+        row, DECODE, target_of(row), 0.0, ranks=int(shapes.get("TP Degree", shapes.get("TP", 1)))
+    )
     case.left_out = NOT_RUN.get(row["id"], "")
     if case.left_out:
         case.kind = PREFILL if "TTFT" in metric else DECODE
@@ -282,7 +284,9 @@ def of_llm(row):
         shared["weights"] = "int8"
     keys = bucket(given + made // 2, most)
     step = Part(1, {**shared, "phase": "decode", "past": keys - 1})
-    length = bucket(given, 1 << 30) if case.target != "trn2" else next(n for n in CONTEXTS if n >= given)
+    length = (
+        bucket(given, 1 << 30) if case.target != "trn2" else next(n for n in CONTEXTS if n >= given)
+    )
     length = given if given < LEAST_BUCKET else length
     prompt = Part(1, {**shared, "phase": "prefill", "sequence": length})
     case.published_s = row["value"] / 1e3
@@ -339,9 +343,7 @@ def of_training(row):
     shapes = row["shapes"]
     title = row["kernel_or_model"].rsplit(" ", 1)[0]
     name, loss, sequence = TRAINED[title]
-    degrees = dict(
-        part.split("=") for part in shapes["Topology"].split() if "=" in part
-    )
+    degrees = dict(part.split("=") for part in shapes["Topology"].split() if "=" in part)
     ranks, stages = int(degrees.get("TP", 1)), int(degrees.get("PP", 1))
     nodes = int(shapes["Nodes"])
     replicas = 32 * nodes // (ranks * stages)

@@ -96,7 +96,9 @@ def main():
     """Price every row and write the page."""
     given, known = asked(), Known()
     cases = model_rows.cases()
-    chosen = [c for c in cases if given.only in f"{c.row['id']} {c.kind} {c.row['kernel_or_model']}"]
+    chosen = [
+        c for c in cases if given.only in f"{c.row['id']} {c.kind} {c.row['kernel_or_model']}"
+    ]
     found = {}
     for number, case in enumerate(chosen, 1):
         started = time.monotonic()

@@ -140,4 +140,6 @@ class Denoiser(nn.Module):
             }
         if "caption_channels" in self.model.config:
             options["added_cond_kwargs"] = {"resolution": None, "aspect_ratio": None}
-        return self.model(latents, timestep=step, encoder_hidden_states=words, return_dict=False, **options)[0]
+        return self.model(
+            latents, timestep=step, encoder_hidden_states=words, return_dict=False, **options
+        )[0]

@@ -291,43 +291,11 @@ def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., An
     return {op: how for op, how in found.items() if not is_kept(op.name())}
 
 
-def graph_of(
-    module: torch.nn.Module,
-    args: Sequence[Any],
-    is_kept: Callable[[str], bool],
-    *,
-    is_trained: bool = False,
-) -> tuple[torch.fx.GraphModule, tuple[str, ...]]:
-    """A module on these arguments as one graph, and the names of its weights.
-
-    `args` are tensors in lists and dictionaries, on the meta device. The graph of training has the
-    module's loss, the one result, and its gradient by every parameter that it depends on. Several
-    times as fast as `torch.export`, which traces twice and guards what may change.
-    """
-    from torch.export._trace import _compiling_state_context  # noqa: PLC0415  takes a second
-    from torch.fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415  likewise
-
-    parameters, buffers = dict(module.named_parameters()), dict(module.named_buffers())
-    flat, form = torch.utils._pytree.tree_flatten(tuple(args))
-
-    def call(trained: list[Tensor], kept: list[Tensor], given: list[Tensor]) -> list[Tensor]:
-        values = dict(zip((*parameters, *buffers), (*trained, *kept), strict=True))
-        whole = torch.utils._pytree.tree_unflatten(given, form)
-        results = torch.func.functional_call(module, values, whole)
-        found: list[Tensor] = torch.utils._pytree.tree_leaves(results)
-        if not is_trained:
-            return found
-        slopes = torch.autograd.grad(found[0], trained, allow_unused=True)
-        return [found[0], *(one for one in slopes if one is not None)]
-
-    # Under functionalization PyTorch has no gradients; what autograd runs writes to no argument.
-    pure = call if is_trained else torch.func.functionalize(call, remove="mutations")
-    tracer = make_fx(pure, decomposition_table=decompositions(is_kept), tracing_mode="fake")
-    grown = torch.enable_grad() if is_trained else torch.no_grad()
-    with _compiling_state_context(), grown:  # traced code asks whether it may look at values
-        graph = tracer(list(parameters.values()), list(buffers.values()), flat)
-    inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-    return graph, tuple(inputs[: len(parameters) + len(buffers)])
+def while_traced() -> AbstractContextManager[None]:
+    """A context in which a model that asks whether it is traced learns that it is."""
+    state: Any = import_module("torch.export._trace")
+    found: AbstractContextManager[None] = state._compiling_state_context()
+    return found
 
 
 def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:

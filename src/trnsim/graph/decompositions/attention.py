@@ -10,8 +10,8 @@ import numpy as np
 
 from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
-from trnsim.graph.types import BOOL
 from trnsim.graph.ops.contraction import Attention, AttentionBackward
+from trnsim.graph.types import BOOL
 
 
 def _options(query: Value, dropout: float, scale: float | None, *, is_causal: bool) -> Any:
@@ -60,17 +60,17 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Value:
-    """The same as an exported program calls it: a mask may be of truth values, heads may share keys.
+    """The same in an exported program: a mask may be of truth values, heads may share keys.
 
     A query that sees no key at all has no result that PyTorch defines.
     """
     if enable_gqa:
         key, value = (_for_each_head(b, one, query.shape[-3]) for one in (key, value))
     batch = np.broadcast_shapes(*(one.shape[:-2] for one in (query, key, value)))
-    parts = (b.spread(one, (*batch, *one.shape[-2:])) for one in (query, key, value))
+    query, key, value = (b.spread(one, (*batch, *one.shape[-2:])) for one in (query, key, value))
     if attn_mask is not None and attn_mask.dtype == BOOL:
         attn_mask = b.ew("select", attn_mask, 0.0, -inf, dtype=query.dtype)
-    return attention(b, *parts, attn_mask, dropout_p, is_causal, scale=scale)[0]
+    return attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale=scale)[0]
 
 
 def _for_each_head(b: Build, value: Value, heads: int) -> Value:

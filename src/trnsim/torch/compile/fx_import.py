@@ -54,7 +54,7 @@ class Imported:
 def import_graph(
     module: fx.GraphModule, replica_groups: Mapping[str, ReplicaGroups] | None = None
 ) -> Imported:
-    """Import an FX graph; `replica_groups` has the ranks of the groups that its collectives name."""
+    """Import an FX graph; `replica_groups` has the ranks of groups that its collectives name."""
     builder = _Import(replica_groups)
     for node in module.graph.nodes:
         builder.add(node)

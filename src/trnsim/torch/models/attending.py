@@ -2,7 +2,7 @@
 
 transformers asks a function by name for attention, and another for the mask that it takes. Its own
 mask for PyTorch's attention is built from comparisons of positions, in the graph. Ours is what
-models added to the scores before: zero where a key is seen and the least number where it is padding;
+models added to the scores before: zero where a key is seen, the least number where it is padding;
 that a query sees no later keys is said to the operator.
 """
 
@@ -19,11 +19,17 @@ from trnsim.torch.models.config import transformers
 
 NAME: Final = "trnsim"
 """The name under which transformers knows both functions."""
+CAUSAL: Final = "trnsim_causal"
+"""Attention that needs no mask: transformers makes none for a name without a function for it.
+
+Else it looks for several sequences in one row, and where it may not look at values it masks them.
+"""
 
 
 def register() -> None:
     """Make both functions known to transformers."""
-    transformers().AttentionInterface.register(NAME, attend)
+    for name in (NAME, CAUSAL):
+        transformers().AttentionInterface.register(name, attend)
     transformers().AttentionMaskInterface.register(NAME, bias_of)
 
 
@@ -83,9 +89,9 @@ def _of_pytorch(
     value: Tensor,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
-    is_causal: bool = False,  # noqa: FBT001, FBT002  PyTorch's own signature
+    is_causal: bool = False,
     scale: float | None = None,
-    enable_gqa: bool = False,  # noqa: FBT001, FBT002  likewise
+    enable_gqa: bool = False,
 ) -> Tensor:
     """Dropout is left out, as in `ModelShape`'s phases."""
     del dropout_p

@@ -56,10 +56,12 @@ def config_of(values: Any, origin: str = "the configuration") -> Any:
     if kind not in known:
         raise BadInput(
             f"{origin} is of architecture {kind!r}, which transformers {package.__version__} "
-            f"does not have; it has {len(known)}, for example llama, mistral, bert, vit",
+            f"does not have; it has {len(tuple(known))}, for example llama, mistral, bert, vit",
             fix="install the release that has it, or export the model: trnsim compile model.pt2",
         )
+    invalid = import_module("huggingface_hub.errors").StrictDataclassError
     try:
         return known[kind].from_dict(given)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{origin} is no configuration of {kind}: {error}", fix=_FIX) from error
+    except (TypeError, ValueError, AttributeError, invalid) as error:
+        why = " ".join(str(error).split())
+        raise BadInput(f"{origin} is no configuration of {kind}: {why}", fix=_FIX) from error

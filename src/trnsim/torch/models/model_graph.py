@@ -11,11 +11,11 @@ from torch import nn
 
 from trnsim.errors import BadInput
 from trnsim.graph import Graph
-from trnsim.torch import pytorch
-from trnsim.torch.compile.fx_import import Imported, import_graph, is_lowered
+from trnsim.torch.compile.fx_import import Imported, import_graph
 from trnsim.torch.models import attending, phases, rank
 from trnsim.torch.models.config import transformers
 from trnsim.torch.models.shape import ModelShape
+from trnsim.torch.models.traced import traced as trace
 from trnsim.torch.models.whole_numbers import with_whole_numbers
 
 DTYPES: Final = {
@@ -64,7 +64,8 @@ def model_graph(
         mine = rank.rank_config(config, shape.ranks, is_padded=shape.is_padded)
         model = _built(mine, shape, dtype)
         if shape.ranks > 1:
-            rank.join(model, _built(config, shape, dtype), shape.ranks)
+            whole = _built(config, shape, dtype)
+            rank.join(model, whole, shape.ranks, is_trained=shape.phase == "train")
         if weights == "int8":
             with_whole_numbers(model)
         return _traced(model, shape, DTYPES[dtype])
@@ -74,9 +75,18 @@ def _built(config: Any, shape: ModelShape, dtype: str) -> Any:
     """A model without weights."""
     kind = _class(config, shape)
     config.use_cache = False
-    config._attn_implementation = attending.NAME if kind._supports_sdpa else "eager"  # noqa: SLF001  transformers' names
+    config._attn_implementation = _attention(config, kind)  # noqa: SLF001  transformers' name
     with torch.device("meta"):
         return kind._from_config(config, dtype=DTYPES[dtype]).eval()  # noqa: SLF001  likewise
+
+
+def _attention(config: Any, kind: Any) -> str:
+    """The name of the attention that a model gets: one operator, where its class allows another."""
+    if not kind._supports_sdpa:  # noqa: SLF001  transformers' name
+        return "eager"
+    is_whole = not getattr(config, "sliding_window", None)
+    is_causal = kind.__name__.endswith("ForCausalLM")
+    return attending.CAUSAL if is_causal and is_whole else attending.NAME
 
 
 def _class(config: Any, shape: ModelShape) -> Any:
@@ -122,9 +132,9 @@ def _imported(
     module: nn.Module, args: tuple[Any, ...], ranks: int, *, is_trained: bool = False
 ) -> ModelGraph:
     with attending.Fused():
-        traced, kept = pytorch.graph_of(module, args, is_lowered, is_trained=is_trained)
+        traced = trace(module, args, is_trained=is_trained)
     groups = {rank.GROUP: (tuple(range(ranks)),)}
-    found: Imported = import_graph(traced, groups)
-    constants = set(kept)
-    weights = frozenset(number for number, name in found.names.items() if name in constants)
-    return ModelGraph(found.graph, weights, found.names, found.operators, found.missing)
+    found: Imported = import_graph(traced.module, groups)
+    names = {number: traced.names.get(name, name) for number, name in found.names.items()}
+    weights = frozenset(number for number, name in names.items() if name in traced.weights)
+    return ModelGraph(found.graph, weights, names, found.operators, found.missing)

@@ -66,8 +66,10 @@ def _share(number: int, ranks: int) -> int:
     return -(-number // ranks)
 
 
-def join(model: nn.Module, whole: nn.Module, ranks: int) -> None:
+def join(model: Any, whole: nn.Module, ranks: int, *, is_trained: bool = False) -> None:
     """Let a rank's model add up or gather with the other ranks where its architecture says so.
+
+    Scores are gathered; a loss is computed on a rank's share of them.
 
     Raises:
         BadInput: for an architecture without a plan, or whose sizes do not follow from it.
@@ -88,8 +90,12 @@ def join(model: nn.Module, whole: nn.Module, ranks: int) -> None:
             module.register_forward_pre_hook(_within)
         if style in _SHARED:
             module.register_forward_hook(_add_up)
-        elif style == _GATHERED:
+        elif style == _GATHERED and not is_trained:
             module.register_forward_hook(_Gather(ranks))
+
+    if is_trained:
+        model.loss_function = shared_loss
+        _add_up_gradients(model, plan)
 
 
 def _planned(model: nn.Module, plan: dict[str, str]) -> Iterator[tuple[str, str, nn.Module]]:
@@ -117,6 +123,45 @@ def _check_share(
             )
 
 
+def _add_up_gradients(model: nn.Module, plan: dict[str, str]) -> None:
+    """Where ranks cut one input by columns, let the gradient of that input be added up.
+
+    What cuts the same input, such as queries, keys and values, has one parent and one exchange.
+    """
+    planned = list(_planned(model, plan))
+    parents = {
+        n.rpartition(".")[0] for n, style, _ in planned if style in ("colwise", "packed_colwise")
+    }
+    alone = {name for name, style, _ in planned if style == _GATHERED}
+    for name in parents | alone:
+        model.get_submodule(name).register_forward_pre_hook(_copied, with_kwargs=True)
+
+
+def _copied(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A module's hidden state as a copy that every rank has."""
+    del module
+    copy_of: Any = _Copy.apply
+    if args:
+        return (copy_of(args[0]), *args[1:]), options
+    return args, options | {"hidden_states": copy_of(options["hidden_states"])}
+
+
+class _Copy(torch.autograd.Function):
+    """A tensor that all ranks have; its gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, given: Tensor) -> Tensor:
+        """The same."""
+        del ctx
+        return given.view_as(given)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """An all-reduce."""
+        del ctx
+        return all_reduce(grad)
+
+
 def _within(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Words of the first rank's rows; those of others look up its last row.
 
@@ -128,7 +173,8 @@ def _within(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 def _add_up(module: nn.Module, args: Any, output: Any) -> Any:
     if isinstance(output, tuple):
         return (_add_up(module, args, output[0]), *output[1:])
-    return _Sum.apply(output) if torch.is_grad_enabled() else all_reduce(output)
+    add_up: Any = _Sum.apply  # untyped in PyTorch
+    return add_up(output) if torch.is_grad_enabled() else all_reduce(output)
 
 
 class _Sum(torch.autograd.Function):
@@ -147,6 +193,24 @@ class _Sum(torch.autograd.Function):
         return grad
 
 
+def shared_loss(logits: Tensor, labels: Tensor, **options: Any) -> Tensor:
+    """The mean of ``log(sum(exp(logits))) - logits[label]`` over tokens, of a rank's [B, L, V].
+
+    Each token's label is the next one. Three exchanges: of maxima, of sums, of the labels' scores.
+    """
+    del options
+    scores, wanted = logits[:, :-1].float(), labels[:, 1:]
+    largest = all_reduce(scores.detach().amax(-1), "max")
+    scores = scores - largest[..., None]
+    add_up: Any = _Sum.apply
+    total = add_up(scores.exp().sum(-1))
+    last = scores.shape[-1] - 1
+    picked = scores.gather(-1, wanted.clamp(max=last)[..., None])[..., 0]
+    picked = add_up(picked * (wanted <= last))
+    loss: Tensor = (total.log() - picked).mean()
+    return loss
+
+
 class _Gather:
     """All ranks' shares of the scores, one rank's after the other's."""
 
@@ -161,8 +225,8 @@ class _Gather:
         return whole
 
 
-def all_reduce(given: Tensor) -> Tensor:
-    """The sum over the group of ranks."""
+def all_reduce(given: Tensor, op: str = "sum") -> Tensor:
+    """The sum or the maximum over the group of ranks."""
     functional: Any = torch.ops._c10d_functional  # noqa: SLF001  PyTorch's name
-    found: Tensor = functional.wait_tensor(functional.all_reduce(given, "sum", GROUP))
+    found: Tensor = functional.wait_tensor(functional.all_reduce(given, op, GROUP))
     return found
