@@ -6,17 +6,23 @@ others that have one (`legalize`); control flow runs graphs (`control`). It does
 kernels: they are plain, each readable on its own, and not what AWS's compiler would make.
 """
 
+from trnsim.lower.bound import Bound, bound
+from trnsim.lower.exchanges import Exchange, without_exchanges
 from trnsim.lower.fusion import Group, groups
 from trnsim.lower.lowering import Cost, costs, evaluate, launch
 from trnsim.lower.memory_plan import MemoryPlan, memory_plan
 
 __all__ = [
+    "Bound",
     "Cost",
+    "Exchange",
     "Group",
     "MemoryPlan",
+    "bound",
     "costs",
     "evaluate",
     "groups",
     "launch",
     "memory_plan",
+    "without_exchanges",
 ]

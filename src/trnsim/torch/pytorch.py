@@ -291,6 +291,13 @@ def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., An
     return {op: how for op, how in found.items() if not is_kept(op.name())}
 
 
+def while_traced() -> AbstractContextManager[None]:
+    """A context in which a model that asks whether it is traced learns that it is."""
+    state: Any = import_module("torch.export._trace")
+    found: AbstractContextManager[None] = state._compiling_state_context()
+    return found
+
+
 def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:
     """`module` with the results of its nodes for arguments of these sizes."""
     from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415  takes a second

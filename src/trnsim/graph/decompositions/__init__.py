@@ -10,6 +10,7 @@ from __future__ import annotations
 from trnsim.graph.decompositions import (
     activations,
     attention,
+    collectives,
     comparisons,
     convolution,
     distances,
@@ -60,5 +61,6 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     **windows.DECOMPOSITIONS,
     **losses.DECOMPOSITIONS,
     **optimizers.DECOMPOSITIONS,
+    **collectives.DECOMPOSITIONS,
 }
 """By the operator's plain name: "add" for aten::add.Tensor and for aten::add_.Tensor."""

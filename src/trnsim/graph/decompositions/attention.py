@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, Final
+
+import numpy as np
 
 from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
@@ -50,37 +53,42 @@ def scaled_dot_product_attention(
     query: Value,
     key: Value,
     value: Value,
-    bias: Value | None = None,
-    dropout: float = 0.0,
+    attn_mask: Value | None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Value:
-    """``softmax(scale * Q @ K.T + bias) @ V``; of fewer keys' heads each serves its neighbours."""
-    heads, shared = query.shape[-3] if len(query.shape) > 2 else 1, key.shape[-3:-2]  # noqa: PLR2004  a head dimension
-    if bias is not None and bias.dtype == BOOL:
-        seen = b.spread(bias, (*query.shape[:-1], key.shape[-2]))
-        bias = b.graph.elementwise("select", seen, 0.0, float("-inf"), dtype="float32")
-    options = _options(query, dropout, scale, is_causal=is_causal)
-    if not enable_gqa or shared == (heads,):
-        operands = _with_bias(b, [query, key, value], bias)
-        return b.graph.apply_to_all(Attention(**options), operands)[0]
-    group = heads // shared[0]
-    outer = query.shape[:-3]
-    if bias is not None:
-        bias = b.spread(bias, (*query.shape[:-1], key.shape[-2]))
-        bias = b.graph.reshape(bias, (*outer, *shared, group, *bias.shape[-2:]))
-    rank = len(outer) + 4
-    dims = [dim for dim in range(rank) if dim != rank - 3]
-    grouped = b.graph.reshape(query, (*outer, *shared, group, *query.shape[-2:]))
-    repeated = [
-        b.graph.broadcast_in_dim(one, (*outer, *shared, group, *one.shape[-2:]), dims)
-        for one in (key, value)
-    ]
-    operands = _with_bias(b, [grouped, *repeated], bias)
-    result = b.graph.apply_to_all(Attention(**options), operands)[0]
-    return b.graph.reshape(result, (*query.shape[:-1], value.shape[-1]))
+    """The same in an exported program: a mask may be of truth values, heads may share keys.
+
+    A query that sees no key at all has no result that PyTorch defines.
+    """
+    if attn_mask is not None and attn_mask.dtype == BOOL:
+        attn_mask = b.ew("select", attn_mask, 0.0, -inf, dtype=query.dtype)
+    if enable_gqa and query.shape[-3] != key.shape[-3]:
+        query, key, value, attn_mask = _grouped(b, query, key, value, attn_mask)
+    batch = np.broadcast_shapes(*(one.shape[:-2] for one in (query, key, value)))
+    wide = [b.spread(one, (*batch, *one.shape[-2:])) for one in (query, key, value)]
+    found = attention(b, *wide, attn_mask, dropout_p, is_causal, scale=scale)[0]
+    return b.graph.reshape(found, (*b.results[0].shape[:-1], value.shape[-1]))
+
+
+def _grouped(
+    b: Build, query: Value, key: Value, value: Value, mask: Value | None
+) -> tuple[Value, Value, Value, Value | None]:
+    """Heads as [KV heads, heads that share keys], so that each reads the keys where they lie."""
+    *outer, heads, length, width = query.shape
+    shared = key.shape[-3]
+    group = heads // shared
+    query = b.graph.reshape(query, (*outer, shared, group, length, width))
+    key, value = (
+        b.graph.reshape(one, (*one.shape[:-2], 1, *one.shape[-2:])) for one in (key, value)
+    )
+    if mask is not None:
+        mask = b.spread(mask, (*outer, heads, *mask.shape[-2:]))
+        mask = b.graph.reshape(mask, (*outer, shared, group, *mask.shape[-2:]))
+    return query, key, value, mask
 
 
 def attention_backward(

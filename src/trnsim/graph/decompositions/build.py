@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from math import isfinite, prod
 from typing import Any, Final, overload
@@ -16,6 +16,8 @@ from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
 
 Operand = Value | float
 Decomposition = Callable[..., Any]
+ReplicaGroups = tuple[tuple[int, ...], ...]
+"""The members of each of several groups of one size."""
 
 
 class Unlowered(NotModelled):
@@ -28,11 +30,13 @@ class Build:
     Attributes:
         graph: the graph so far.
         results: the types of what the operator returns, tensors in order.
+        replica_groups: the ranks of each group that collectives name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, replica_groups: Mapping[str, ReplicaGroups] | None = None) -> None:
         self.graph = Graph()
         self.results: list[TensorType] = []
+        self.replica_groups = dict(replica_groups or {})
 
     def input(
         self, given: TensorType, order: Sequence[int] = (), repeated: Sequence[int] = ()

@@ -56,7 +56,26 @@ def _forward(
     b: Build, x: Value, weight: Value, windows: Windows, groups: int, places: Sizes
 ) -> Value:
     """The products of a weight with the windows of an input."""
+    if groups == 1 and windows.stride == windows.kernel and set(windows.dilation) == {1}:
+        return _side_by_side(b, windows.padded(b, x, places), weight, places)
     return products(b, windows.taps(b, windows.padded(b, x, places), places), weight, groups)
+
+
+def _side_by_side(b: Build, x: Value, weight: Value, places: Sizes) -> Value:
+    """The same of windows that do not overlap, such as patches of an image: the input is turned."""
+    batch, channels, *_ = x.shape
+    kernel, rank = weight.shape[2:], len(places)
+    whole = [count * size for count, size in zip(places, kernel, strict=True)]
+    x = b.graph.slice(x, (0,) * (rank + 2), (batch, channels, *whole))
+    pairs = [n for pair in zip(places, kernel, strict=True) for n in pair]
+    cut = b.graph.reshape(x, (batch, channels, *pairs))
+    order = (1, *range(3, 2 * rank + 2, 2), 0, *range(2, 2 * rank + 2, 2))
+    columns = b.graph.reshape(
+        b.graph.transpose(cut, order), (1, channels * prod(kernel), batch * prod(places))
+    )
+    rows = _of_weight(b, weight, 1, is_turned=False)
+    found = b.graph.dot_general(rows, columns, (2, 1), "float32")
+    return _batch_first(b, found, batch, places)
 
 
 def products(b: Build, taps: Sequence[Value], weight: Value, groups: int) -> Value:

@@ -7,6 +7,7 @@ become inputs of our graph, and its operands become outputs, since they must exi
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from trnsim.compiler.ncc.calls import Call
 from trnsim.device.kernel_call import KernelCall
 from trnsim.graph import Graph, Value
 from trnsim.graph.decompositions import DECOMPOSITIONS
-from trnsim.graph.decompositions.build import Build, Unlowered
+from trnsim.graph.decompositions.build import Build, ReplicaGroups, Unlowered
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.torch.aten.operator_call import plain_name, tensors_in, values_in
 from trnsim.torch.aten.spec import Spec, spec_of
@@ -56,9 +57,11 @@ class Imported:
     origins: dict[int, Call] = field(default_factory=dict[int, Call], repr=False)
 
 
-def import_graph(module: fx.GraphModule) -> Imported:
-    """Import an FX graph."""
-    builder = _Import()
+def import_graph(
+    module: fx.GraphModule, replica_groups: Mapping[str, ReplicaGroups] | None = None
+) -> Imported:
+    """Import an FX graph; `replica_groups` has the ranks of groups that its collectives name."""
+    builder = _Import(replica_groups)
     for node in module.graph.nodes:
         builder.add(node)
     graph = builder.b.graph
@@ -87,8 +90,8 @@ def is_lowered(name: str) -> bool:
 class _Import:
     """An import in progress."""
 
-    def __init__(self) -> None:
-        self.b = Build()
+    def __init__(self, replica_groups: Mapping[str, ReplicaGroups] | None) -> None:
+        self.b = Build(replica_groups)
         self.names: dict[int, str] = {}
         self.missing: list[str] = []
         self.operators: list[str] = []
@@ -98,6 +101,7 @@ class _Import:
         self.empty: set[int] = set()
         self.outputs: list[Value] = []
         self.read_outside: list[Value] = []
+        self.left_out: set[fx.Node] = set()
         self._made: dict[fx.Node, Any] = {}
 
     def add(self, node: fx.Node) -> None:
@@ -110,7 +114,10 @@ class _Import:
         elif node.target is operator.getitem:
             place: Any = node.args[1]
             parts: Any = self._value(node.args[0])
-            self._made[node] = parts[place] if place < len(parts) else None
+            is_made = place < len(parts)
+            self._made[node] = parts[place] if is_made else None
+            if not is_made:  # such as the state of a generator that no dropout read
+                self.left_out.add(node)
         elif node.op == "call_function":
             self._made[node] = self._call(node)
 
@@ -153,6 +160,8 @@ class _Import:
             raise Unlowered("there is no lowering of it")
         for operand in node.all_input_nodes:
             given = operand.meta.get("val")
+            if operand in self.left_out:
+                continue
             if isinstance(given, Tensor) and self._made.get(operand) is None:
                 raise Unlowered(f"it reads {given.dtype}, which a NeuronCore does not have")
         self.b.results = [spec_of(tensor).type for tensor in results]

@@ -1,0 +1,89 @@
+"""The time of a graph on a chip, what no time can be below, and exchanges between ranks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+from trnsim.lower import bound, costs, without_exchanges
+from trnsim.system.collective_time import FORMS, collective_time
+
+CLOSED_FORMS = {
+    "all_reduce": "allreduce",
+    "all_gather": "allgather",
+    "reduce_scatter": "reduce_scatter",
+    "all_to_all": "alltoall",
+}
+"""Our names of exchanges, and those of the closed forms."""
+
+
+@dataclass
+class Estimate:
+    """What a graph takes on one rank.
+
+    Attributes:
+        seconds: of the device, without exchanges.
+        launch_s: its start.
+        products_s: its products at the peak.
+        hbm_s: what must cross HBM, at a core's share of its stack.
+        flop: of its products.
+        weight_bytes: of its weights.
+        exchanges: kind, bytes and ranks of each exchange.
+        missing: operators without a time.
+    """
+
+    seconds: float
+    launch_s: float
+    products_s: float
+    hbm_s: float
+    flop: float
+    weight_bytes: int
+    exchanges: list = field(default_factory=list)
+    missing: list = field(default_factory=list)
+
+    def as_dict(self):
+        """For a file."""
+        return asdict(self)
+
+
+def estimate(graph, target, *, weights=frozenset(), lnc=1, cast="none"):
+    """(seconds of the device, of the launch) of a graph of one rank, without exchanges.
+
+    Of kernels one after another: `weights`, `lnc` and `cast` are for a compiler of whole graphs.
+    """
+    del weights, lnc, cast
+    kernels = costs(graph, target)
+    return sum(one.device_time_s for one in kernels), kernels[0].launch_s if kernels else 0.0
+
+
+def whole(made, target, lnc, cast):
+    """What a `ModelGraph` takes, and its bound."""
+    alone, exchanges = without_exchanges(made.graph)
+    options = {"weights": made.weights, "lnc": lnc}
+    seconds, launch_s = estimate(alone, target, cast=cast, **options)
+    least = bound(made.graph, target, is_cast=cast != "none", **options)
+    return Estimate(
+        seconds,
+        launch_s,
+        least.products_s,
+        least.hbm_s,
+        least.flop,
+        sum(v.type.nbytes for v in made.graph.inputs if v.number in made.weights),
+        [(one.kind, one.nbytes, one.ranks) for one in exchanges],
+        list(made.missing),
+    )
+
+
+def exchange_s(exchange, target, latency_s):
+    """The latency of a small exchange inside an instance, and its bytes over the links."""
+    return latency_s + links_s(exchange, target) if exchange[2] > 1 else 0.0
+
+
+def links_s(exchange, target):
+    """The bytes of an exchange over the links, by today's closed form: the ring.
+
+    Its hops are left out, as AWS's library chooses shorter ways for small messages.
+    """
+    kind, nbytes, ranks = exchange
+    name = CLOSED_FORMS[kind]
+    link, _ = collective_time(name, nbytes, ranks, target).facts
+    return FORMS[name].shares(ranks) * nbytes / ranks / link if ranks > 1 else 0.0

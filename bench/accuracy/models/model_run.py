@@ -1,0 +1,122 @@
+"""`make accuracy`: published times of whole models against estimates; writes a page.
+
+usage: model_run.py [--only WORD] [--graphs]
+
+Each graph is made once and priced once; what was found lies in build/accuracy/models, a file a
+graph, so that a stopped run goes on where it was. `--only` takes rows whose id, class or model has
+the word, `--graphs` makes graphs alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import pickle
+import sys
+import time
+from pathlib import Path
+
+import model_page
+import model_rows
+from graphs import graph_of
+from model_estimate import Estimate, whole
+
+from trnsim.errors import EmulatorError
+from trnsim.files import write
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+KEPT = ROOT / "build" / "accuracy" / "models"
+SOURCE = ROOT / "src" / "trnsim"
+OF_GRAPHS = ("graph", "torch/models", "torch/compile")
+OF_TIMES = (
+    *("arch", "compiler", "dtypes", "graph", "isa", "lower", "memory", "nki", "program"),
+    *("timing", "runs.py"),
+)
+
+
+def digest(places, files):
+    """Of the sources in rooms of the emulator and of files beside this one."""
+    found = hashlib.sha256()
+    for place in places:
+        path = SOURCE / place
+        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            found.update(file.read_bytes())
+    for name in files:
+        found.update((HERE / name).read_bytes())
+    return found.hexdigest()
+
+
+class Known:
+    """What was found already, by what it is of and by the sources that decide it."""
+
+    def __init__(self):
+        files = ("graphs.py", "parts.py", "vision.py", "architectures.json")
+        self.graphs = digest(OF_GRAPHS, files)
+        self.times = digest(OF_TIMES, ("model_estimate.py",)) + self.graphs
+
+    def graph(self, spec):
+        """The graph of a part."""
+        path = KEPT / f"{_key(spec, self.graphs)}.pkl"
+        if not path.exists():
+            write(path, pickle.dumps(graph_of(**spec)), parents=True)
+        return pickle.loads(path.read_bytes())  # noqa: S301  our own file
+
+    def estimate(self, spec, target, lnc, cast):
+        """What a part takes; what it cannot be priced for is kept as well."""
+        path = KEPT / f"{_key([spec, target, lnc, cast], self.times)}.json"
+        if not path.exists():
+            write(path, json.dumps(self._found(spec, target, lnc, cast)), parents=True)
+        found = json.loads(path.read_text())
+        return found if "refusal" in found else Estimate(**found)
+
+    def _found(self, spec, target, lnc, cast):
+        made = self.graph(spec)
+        try:
+            return whole(made, target, lnc, cast).as_dict()
+        except EmulatorError as error:
+            return {"refusal": str(error).splitlines()[0]}
+
+
+def _key(what, decided):
+    text = json.dumps([what, decided], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def asked():
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--graphs", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    """Price every row and write the page."""
+    given, known = asked(), Known()
+    cases = model_rows.cases()
+    chosen = [
+        c for c in cases if given.only in f"{c.row['id']} {c.kind} {c.row['kernel_or_model']}"
+    ]
+    found = {}
+    for number, case in enumerate(chosen, 1):
+        started = time.monotonic()
+        if given.graphs:
+            for part in case.parts:
+                known.graph(part.spec)
+        else:
+            found[case.row["id"]] = [
+                known.estimate(part.spec, case.target, case.lnc, case.cast) for part in case.parts
+            ]
+        spent = time.monotonic() - started
+        print(f"{number}/{len(chosen)} {case.row['id']} {spent:.1f} s", file=sys.stderr)
+    if not given.graphs:
+        text = model_page.page(cases, found)
+        if not given.only:
+            write(ROOT / "docs" / "accuracy-models.md", text)
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Exchanges between ranks inside a graph, apart from what one rank computes.
+
+A graph is lowered for one core. Where it exchanges values with others, its program waits: the
+operand leaves the graph, the result comes into it, and the time between them is the fabric's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trnsim.graph import Graph, Kind, Node, Value
+from trnsim.graph.ops.collectives import Collective
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What ranks exchange at once.
+
+    Attributes:
+        kind: the operation's name, such as all_reduce.
+        nbytes: of the whole message: the larger of a rank's operand and its result.
+        ranks: that take part.
+    """
+
+    kind: str
+    nbytes: int
+    ranks: int
+
+
+def without_exchanges(graph: Graph) -> tuple[Graph, tuple[Exchange, ...]]:
+    """A graph of what one rank computes, and its exchanges in order.
+
+    The operand of each is an output of the graph, its result an input.
+    """
+    nodes = [node for node in graph.nodes if node.kind is not Kind.COLLECTIVE]
+    apart = [node for node in graph.nodes if node.kind is Kind.COLLECTIVE]
+    if not apart:
+        return graph, ()
+    sent = [value for node in apart for value in node.values]
+    received = [value for node in apart for value in node.results]
+    inside = {value.number for value in graph.inputs} | {
+        value.number for node in nodes for value in node.results
+    }
+    passed_on = {value.number: value for value in (*graph.outputs, *sent)}
+    outputs: list[Value] = [value for value in passed_on.values() if value.number in inside]
+    alone = Graph([*graph.inputs, *received], nodes, outputs)
+    return alone, tuple(_exchange(node) for node in apart)
+
+
+def _exchange(node: Node) -> Exchange:
+    operation = node.operation
+    ranks = operation.size if isinstance(operation, Collective) else 1
+    nbytes = max(value.type.nbytes for value in (*node.values, *node.results))
+    return Exchange(node.name, nbytes, ranks)

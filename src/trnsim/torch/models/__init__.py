@@ -1,0 +1,12 @@
+"""Models of transformers as graphs: from a `config.json` and a shape to what one rank computes.
+
+A model is built on PyTorch's meta device by transformers' own class, so that neither weights nor
+memory for them are needed, and its graph is imported as any other. It does not promise a graph for
+every architecture: what it cannot build it refuses by name.
+"""
+
+from trnsim.torch.models.config import read_config
+from trnsim.torch.models.model_graph import ModelGraph, model_graph, module_graph
+from trnsim.torch.models.shape import PHASES, ModelShape
+
+__all__ = ["PHASES", "ModelGraph", "ModelShape", "model_graph", "module_graph", "read_config"]

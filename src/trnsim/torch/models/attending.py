@@ -1,0 +1,130 @@
+"""Attention of transformers' models as one operator, without a mask where none is needed.
+
+transformers asks a function by name for attention, and another for the mask that it takes. Its own
+mask for PyTorch's attention is built from comparisons of positions, in the graph. Ours is what
+models added to the scores before: zero where a key is seen, the least number where it is padding;
+that a query sees no later keys is said to the operator.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from trnsim.torch.models.config import transformers
+
+NAME: Final = "trnsim"
+"""The name under which transformers knows both functions."""
+CAUSAL: Final = "trnsim_causal"
+"""Attention that needs no mask: transformers makes none for a name without a function for it.
+
+Else it looks for several sequences in one row, and where it may not look at values it masks them.
+"""
+
+
+def register() -> None:
+    """Make both functions known to transformers."""
+    for name in (NAME, CAUSAL):
+        transformers().AttentionInterface.register(name, attend)
+    transformers().AttentionMaskInterface.register(NAME, bias_of)
+
+
+def attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """Attention of [B, heads, L, E] to [B, KV heads, S, E]: [B, L, heads, E].
+
+    Groups of heads share keys. One query of each head beside the others of its group is one matrix;
+    of longer ones each head has its keys repeated, which moves nothing until someone copies them.
+    """
+    del options
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    causal = bool(causal) and query.shape[2] > 1 and attention_mask is None
+    groups = query.shape[1] // key.shape[1]
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if groups > 1 and query.shape[2] == 1 and attention_mask is None:
+        packed = query.reshape(query.shape[0], key.shape[1], groups, query.shape[-1])
+        found = _fused(packed, key, value, None, scale, is_causal=False)
+        return found.reshape(query.shape[0], 1, query.shape[1], value.shape[-1]), None
+    if groups > 1:
+        key, value = (one.repeat_interleave(groups, 1) for one in (key, value))
+    found = _fused(query, key, value, attention_mask, scale, is_causal=causal)
+    return found.transpose(1, 2), None
+
+
+def _fused(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, *, is_causal: bool
+) -> Tensor:
+    operator: Any = torch.ops.aten._scaled_dot_product_fused_attention_overrideable  # noqa: SLF001  PyTorch's name
+    found: Tensor = operator(query, key, value, bias, 0.0, is_causal, scale=scale)[0]
+    return found
+
+
+class Fused(TorchFunctionMode):
+    """Where a model calls PyTorch's attention, the one operator that it becomes on the device."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Any other function as it is."""
+        del types
+        options = kwargs or {}
+        if func is functional.scaled_dot_product_attention:
+            return _of_pytorch(*args, **options)
+        return func(*args, **options)
+
+
+def _of_pytorch(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Dropout is left out, as in `ModelShape`'s phases."""
+    del dropout_p
+    if enable_gqa:
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = (one.repeat_interleave(groups, -3) for one in (key, value))
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        least = torch.finfo(query.dtype).min
+        attn_mask = torch.where(attn_mask, 0.0, least).to(query.dtype)
+    own = query.shape[-1] ** -0.5 if scale is None else scale
+    return _fused(query, key, value, attn_mask, own, is_causal=is_causal)
+
+
+def bias_of(
+    *,
+    attention_mask: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+    mask_function: Any = None,
+    **options: Any,
+) -> Tensor | None:
+    """What is added to the scores, None if nothing is: a mask [B, S] has ones and zeros (padding).
+
+    Masks of other forms, such as a sliding window, are transformers' own, [B, 1, L, S].
+    """
+    masking = transformers().masking_utils
+    least = torch.finfo(dtype).min
+    if mask_function is masking.bidirectional_mask_function and attention_mask is not None:
+        return (1.0 - attention_mask.to(dtype)[:, None, None, :]) * least
+    plain = (masking.causal_mask_function, masking.bidirectional_mask_function)
+    if attention_mask is None and mask_function in plain:
+        return None
+    options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+    seen: Tensor = masking.sdpa_mask(
+        attention_mask=attention_mask, mask_function=mask_function, dtype=dtype, **options
+    )
+    return torch.where(seen, 0.0, least).to(dtype)

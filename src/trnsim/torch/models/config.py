@@ -1,0 +1,67 @@
+"""Configurations of models, as transformers reads them."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.files import check_readable
+
+_FIX: Final = "give the config.json of a model of transformers, as it lies beside its weights"
+
+
+def transformers() -> Any:
+    """The package, imported late: it takes seconds.
+
+    Raises:
+        BadInput: it is not installed.
+    """
+    try:
+        return import_module("transformers")
+    except ImportError as error:
+        raise BadInput(
+            f"a config.json needs transformers, which builds the model: {error}",
+            fix="pip install 'trnsim[models]'",
+        ) from error
+
+
+def read_config(path: Path) -> Any:
+    """The configuration in a file.
+
+    Raises:
+        BadInput: for what is not a file, not a configuration, or of no known architecture.
+    """
+    check_readable(path, fix=_FIX)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise BadInput(f"{path} is no JSON: {error}", fix=_FIX) from error
+    return config_of(found, str(path))
+
+
+def config_of(values: Any, origin: str = "the configuration") -> Any:
+    """The configuration that a `config.json` holds, `model_type` among its values.
+
+    Raises:
+        BadInput: for what is no configuration, or of no known architecture.
+    """
+    if not isinstance(values, dict) or "model_type" not in values:
+        raise BadInput(f"{origin} names no model_type, so it is no model's configuration", fix=_FIX)
+    given: dict[str, Any] = dict(values)
+    package, kind = transformers(), given.pop("model_type")
+    known = package.CONFIG_MAPPING
+    if kind not in known:
+        raise BadInput(
+            f"{origin} is of architecture {kind!r}, which transformers {package.__version__} "
+            f"does not have; it has {len(tuple(known))}, for example llama, mistral, bert, vit",
+            fix="install the release that has it, or export the model: trnsim compile model.pt2",
+        )
+    invalid = import_module("huggingface_hub.errors").StrictDataclassError
+    try:
+        return known[kind].from_dict(given)
+    except (TypeError, ValueError, AttributeError, invalid) as error:
+        why = " ".join(str(error).split())
+        raise BadInput(f"{origin} is no configuration of {kind}: {why}", fix=_FIX) from error

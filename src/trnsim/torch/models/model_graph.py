@@ -1,0 +1,140 @@
+"""A model's graph in one phase, at one shape, of one rank."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from trnsim.errors import BadInput
+from trnsim.graph import Graph
+from trnsim.torch.compile.fx_import import Imported, import_graph
+from trnsim.torch.models import attending, phases, rank
+from trnsim.torch.models.config import transformers
+from trnsim.torch.models.shape import ModelShape
+from trnsim.torch.models.traced import traced as trace
+from trnsim.torch.models.whole_numbers import with_whole_numbers
+
+DTYPES: Final = {
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "float16": torch.float16,
+}
+"""Element types of weights and activations."""
+
+
+@dataclass(frozen=True)
+class ModelGraph:
+    """A graph, and what its inputs are.
+
+    Attributes:
+        graph: the graph.
+        weights: the numbers of its inputs that are weights or tables, the same at every step.
+        names: the names of its inputs, by number.
+        operators: the operators of the framework's program, in order.
+        missing: operators without a lowering, each with the reason.
+    """
+
+    graph: Graph
+    weights: frozenset[int]
+    names: dict[int, str]
+    operators: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def model_graph(
+    config: Any, shape: ModelShape, *, dtype: str = "bfloat16", weights: str = ""
+) -> ModelGraph:
+    """The graph of a model of transformers.
+
+    `weights` is int8 for linear layers whose weights are kept as whole numbers with a scale for
+    each row.
+
+    Raises:
+        BadInput: for an architecture, a shape or a dtype that has no graph.
+    """
+    if dtype not in DTYPES:
+        raise BadInput(f"dtype {dtype!r}; legal: {', '.join(DTYPES)}", fix="choose one of these")
+    attending.register()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mine = rank.rank_config(config, shape.ranks, is_padded=shape.is_padded)
+        model = _built(mine, shape, dtype)
+        if shape.ranks > 1:
+            whole = _built(config, shape, dtype)
+            rank.join(model, whole, shape.ranks, is_trained=shape.phase == "train")
+        if weights == "int8":
+            with_whole_numbers(model)
+        return _traced(model, shape, DTYPES[dtype])
+
+
+def _built(config: Any, shape: ModelShape, dtype: str) -> Any:
+    """A model without weights."""
+    kind = _class(config, shape)
+    config.use_cache = False
+    config._attn_implementation = _attention(config, kind)  # noqa: SLF001  transformers' name
+    with torch.device("meta"):
+        return kind._from_config(config, dtype=DTYPES[dtype]).eval()  # noqa: SLF001  likewise
+
+
+def _attention(config: Any, kind: Any) -> str:
+    """The name of the attention that a model gets: one operator, where its class allows another."""
+    if not kind._supports_sdpa:  # noqa: SLF001  transformers' name
+        return "eager"
+    is_whole = not getattr(config, "sliding_window", None)
+    is_causal = kind.__name__.endswith("ForCausalLM")
+    return attending.CAUSAL if is_causal and is_whole else attending.NAME
+
+
+def _class(config: Any, shape: ModelShape) -> Any:
+    """The class to build: the one that a configuration names, else the plainest of its kind."""
+    package = transformers()
+    named = getattr(config, "architectures", None)
+    is_decoder = shape.phase in ("prefill", "decode")
+    if named and not is_decoder and hasattr(package, named[0]):
+        return getattr(package, named[0])
+    auto = package.AutoModel if shape.phase == "encode" else package.AutoModelForCausalLM
+    try:
+        return auto._model_mapping[type(config)]  # noqa: SLF001  transformers' name
+    except KeyError as error:
+        raise BadInput(
+            f"{config.model_type} has no model of phase {shape.phase}: {auto.__name__} lacks it",
+            fix="ask for phase encode, or name the class in the configuration's architectures",
+        ) from error
+
+
+def _traced(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
+    if shape.phase == "train":
+        return _of_step(model, shape, dtype)
+    if shape.phase == "encode":
+        given = (phases.named_inputs(model, shape, dtype),)
+        return module_graph(phases.Encode(model), given, shape.ranks)
+    cached = phases.generate_inputs(model.config, shape, dtype)
+    return module_graph(phases.Generate(model), cached, shape.ranks)
+
+
+def module_graph(module: nn.Module, args: tuple[Any, ...], ranks: int = 1) -> ModelGraph:
+    """The graph of any module of PyTorch on arguments of the meta device."""
+    return _imported(module, args, ranks)
+
+
+def _of_step(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
+    """The loss, and its gradient by every parameter."""
+    given = phases.named_inputs(model, shape, dtype)
+    given |= phases.label_inputs(model, given, shape)
+    return _imported(phases.Train(model), (given,), shape.ranks, is_trained=True)
+
+
+def _imported(
+    module: nn.Module, args: tuple[Any, ...], ranks: int, *, is_trained: bool = False
+) -> ModelGraph:
+    with attending.Fused():
+        traced = trace(module, args, is_trained=is_trained)
+    groups = {rank.GROUP: (tuple(range(ranks)),)}
+    found: Imported = import_graph(traced.module, groups)
+    names = {number: traced.names.get(name, name) for number, name in found.names.items()}
+    weights = frozenset(number for number, name in names.items() if name in traced.weights)
+    return ModelGraph(found.graph, weights, names, found.operators, found.missing)

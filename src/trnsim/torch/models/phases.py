@@ -1,0 +1,187 @@
+"""What is computed of a model in each phase, as modules of tensors to tensors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from trnsim.errors import BadInput
+from trnsim.torch.models.config import transformers
+from trnsim.torch.models.shape import ModelShape
+
+_INT: Final = torch.int64
+
+
+class Encode(nn.Module):
+    """All outputs that are tensors, of inputs by name."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, given: dict[str, Tensor]) -> list[Tensor]:
+        """In the model's order."""
+        found = self.model(**given, return_dict=True)
+        return [one for one in found.values() if isinstance(one, Tensor)]
+
+
+class Train(nn.Module):
+    """The model's own loss."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, given: dict[str, Tensor]) -> Tensor:
+        """Of inputs and labels by name."""
+        options: dict[str, Any] = dict(given)
+        if "return_loss" in inspect.signature(self.model.forward).parameters:
+            options["return_loss"] = True
+        loss: Tensor = self.model(**options, return_dict=True).loss
+        return loss
+
+
+class Generate(nn.Module):
+    """The scores of each sequence's last token, and the keys and values of the tokens given.
+
+    What was in the cache is an input, and stays where it is.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, tokens: Tensor, places: Tensor, keys: list[Tensor], values: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Of tokens [B, L] at places [B, L], with a cache of [B, KV heads, past, E] by layer."""
+        layers = _layers(self.model.config)
+        for layer, key, value in zip(layers, keys, values, strict=False):
+            layer.hold(key, value)
+        found = self.model(
+            input_ids=tokens,
+            position_ids=places,
+            past_key_values=transformers().cache_utils.Cache(layers=layers),
+            use_cache=True,
+            logits_to_keep=1,
+            return_dict=True,
+        )
+        return found.logits, [tensor for layer in layers for tensor in layer.added]
+
+
+def _layers(config: Any) -> list[Any]:
+    """A cache's layers that keep apart what is added to them."""
+
+    class Layer(transformers().cache_utils.DynamicLayer):  # type: ignore[misc]
+        def hold(self, key: Tensor, value: Tensor) -> None:
+            self.keys, self.values = key, value
+            self.dtype, self.device = key.dtype, key.device
+            self.is_initialized = True
+
+        def update(self, key: Tensor, value: Tensor, *args: Any, **options: Any) -> Any:
+            self.added = (key, value)
+            if self.is_initialized:
+                return super().update(key, value, *args, **options)
+            self.hold(key, value)
+            return key, value
+
+    return [Layer() for _ in range(config.num_hidden_layers)]
+
+
+def generate_inputs(config: Any, shape: ModelShape, dtype: torch.dtype) -> tuple[Any, ...]:
+    """The arguments of `Generate`; a layer with a sliding window keeps no more than that."""
+    batch, tokens = shape.batch, shape.tokens
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    words = torch.empty(batch, tokens, dtype=_INT, device="meta")
+    cache: list[list[Tensor]] = [
+        [
+            torch.empty(
+                batch, heads, _kept(config, layer, shape.past), width, dtype=dtype, device="meta"
+            )
+            for layer in range(config.num_hidden_layers if shape.past else 0)
+        ]
+        for _ in ("keys", "values")
+    ]
+    return (words, torch.empty_like(words), *cache)
+
+
+def _kept(config: Any, layer: int, past: int) -> int:
+    """The keys that a layer's cache holds."""
+    window = getattr(config, "sliding_window", None)
+    kinds = getattr(config, "layer_types", None)
+    is_local = window and (kinds is None or kinds[layer] == "sliding_attention")
+    return min(past, int(window) - 1) if window and is_local else past
+
+
+def named_inputs(model: Any, shape: ModelShape, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The inputs that an encoder asks for, by name.
+
+    Raises:
+        BadInput: it asks for none that are known here.
+    """
+    asked = inspect.signature(model.forward).parameters
+    found = {
+        name: make(model.config, shape, dtype)
+        for name, make in _INPUTS.items()
+        if name in asked and _has(model, name, asked)
+    }
+    if not set(found) & {"input_ids", "pixel_values", "inputs"}:
+        raise BadInput(
+            f"{type(model).__name__} takes {', '.join(asked)}; known here: {', '.join(_INPUTS)}",
+            fix="export the model with inputs of your own: trnsim compile model.pt2",
+        )
+    return found
+
+
+def label_inputs(model: Any, given: dict[str, Tensor], shape: ModelShape) -> dict[str, Tensor]:
+    """The labels that a model's own loss asks for."""
+    asked = inspect.signature(model.forward).parameters
+    of_tokens = "input_ids" in given and "Classification" not in type(model).__name__
+    size = (shape.batch, shape.sequence) if of_tokens else (shape.batch,)
+    sizes = {"labels": size, "next_sentence_label": (shape.batch,)}
+    return {
+        name: torch.empty(one, dtype=_INT, device="meta")
+        for name, one in sizes.items()
+        if name in asked
+    }
+
+
+def _has(model: Any, name: str, asked: Collection[str]) -> bool:
+    """Whether a model is given an input that it may take: a decoder sees all tokens before one."""
+    if name == "pixel_values":
+        return bool(_image(model.config))
+    if name == "attention_mask" and type(model).__name__.endswith("ForCausalLM"):
+        return False
+    return "input_ids" in asked
+
+
+def _image(config: Any) -> Any:
+    """The part of a configuration that says how large an image is."""
+    part = getattr(config, "vision_config", None) or config
+    return part if getattr(part, "image_size", None) else None
+
+
+def _words(config: Any, shape: ModelShape, dtype: torch.dtype) -> Tensor:
+    del config, dtype
+    return torch.empty(shape.batch, shape.sequence, dtype=_INT, device="meta")
+
+
+def _pixels(config: Any, shape: ModelShape, dtype: torch.dtype) -> Tensor:
+    part = _image(config)
+    size = part.image_size
+    high, wide = size if isinstance(size, list | tuple) else (size, size)
+    channels = getattr(part, "num_channels", 3)
+    return torch.empty(shape.batch, channels, high, wide, dtype=dtype, device="meta")
+
+
+_INPUTS: Final[dict[str, Callable[[Any, ModelShape, torch.dtype], Tensor]]] = {
+    "input_ids": _words,
+    "attention_mask": _words,
+    "token_type_ids": _words,
+    "pixel_values": _pixels,
+}

@@ -1,0 +1,232 @@
+"""One rank's share of a model whose layers are split over ranks (tensor parallelism).
+
+A rank has its share of heads, of the MLP's width and of the vocabulary, and the hidden state whole.
+What ranks add up or gather stands in transformers' own plan for the architecture, by module.
+
+Source: Shoeybi et al., Megatron-LM (arXiv:1909.08053), section 3.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from trnsim.errors import BadInput
+
+GROUP: Final = "tp"
+"""The name of the group of ranks, which the importer knows."""
+
+_WIDTHS: Final = ("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size")
+_SHARED: Final = frozenset({"rowwise", "moe_tp_experts", "embedding_rowwise"})
+_GATHERED: Final = "colwise_gather_output"
+_KNOWN: Final = _SHARED | {
+    *(_GATHERED, "colwise", "packed_colwise", "grouped_gemm"),
+    *("keep_full_weight", "replicated_with_grad_allreduce"),
+}
+
+
+def rank_config(config: Any, ranks: int, *, is_padded: bool) -> Any:
+    """The configuration of one rank's model.
+
+    Each rank has at least one head of keys and values: ranks beyond their number hold copies.
+
+    Raises:
+        BadInput: for heads that the ranks do not divide, unless `is_padded`.
+    """
+    mine = copy.deepcopy(config)
+    if ranks == 1:
+        return mine
+    heads = int(config.num_attention_heads)
+    if heads % ranks and not is_padded:
+        legal = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
+        raise BadInput(
+            f"tp of {ranks} does not divide the {heads} attention heads of {config.model_type}; "
+            f"legal: {legal}",
+            fix="choose one of these",
+        )
+    shared = int(getattr(config, "num_key_value_heads", None) or heads)
+    mine.head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    mine.num_attention_heads = _share(heads, ranks)
+    mine.num_key_value_heads = _share(shared, ranks)
+    if mine.num_attention_heads % mine.num_key_value_heads:
+        mine.num_key_value_heads = mine.num_attention_heads
+    for name in (*_WIDTHS, "vocab_size"):
+        if getattr(config, name, None):
+            setattr(mine, name, _share(int(getattr(config, name)), ranks))
+    return mine
+
+
+def _share(number: int, ranks: int) -> int:
+    """A rank's part, rounded up: the rest is padding."""
+    return -(-number // ranks)
+
+
+def join(model: Any, whole: nn.Module, ranks: int, *, is_trained: bool = False) -> None:
+    """Let a rank's model add up or gather with the other ranks where its architecture says so.
+
+    Scores are gathered; a loss is computed on a rank's share of them.
+
+    Raises:
+        BadInput: for an architecture without a plan, or whose sizes do not follow from it.
+    """
+    plan: dict[str, str] = dict(getattr(model, "tp_plan", None) or {})
+    kind = getattr(model.config, "model_type", type(model).__name__)
+    unknown = sorted({style for style in plan.values() if style not in _KNOWN})
+    if not plan or unknown:
+        why = f"splits by {', '.join(unknown)}" if unknown else "has no plan"
+        raise BadInput(
+            f"tp of {ranks} for {kind}, which {why} in transformers; legal: architectures that "
+            "split by rows and columns, such as llama, mistral, qwen3, mixtral",
+            fix="ask for tp 1, or export the rank's own model: trnsim compile model.pt2",
+        )
+    for name, style, module in _planned(model, plan):
+        _check_share(name, style, module, whole.get_submodule(name), ranks, kind)
+        if style == "embedding_rowwise":
+            module.register_forward_pre_hook(_within)
+        if style in _SHARED:
+            module.register_forward_hook(_add_up)
+        elif style == _GATHERED and not is_trained:
+            module.register_forward_hook(_Gather(ranks))
+
+    if is_trained:
+        model.loss_function = shared_loss
+        _add_up_gradients(model, plan)
+
+
+def _planned(model: nn.Module, plan: dict[str, str]) -> Iterator[tuple[str, str, nn.Module]]:
+    """The modules that a plan names, numbers of layers as `*`."""
+    for name, module in model.named_modules():
+        style = plan.get(re.sub(r"\.\d+(?=\.|$)", ".*", name))
+        if style is not None:
+            yield name, style, module
+
+
+def _check_share(
+    name: str, style: str, module: nn.Module, whole: nn.Module, ranks: int, kind: str
+) -> None:
+    """A linear layer is a share of the whole one on the side that its style cuts."""
+    if not isinstance(module, nn.Linear) or not isinstance(whole, nn.Linear):
+        return
+    side = "in_features" if style == "rowwise" else "out_features"
+    if style in ("rowwise", "colwise", _GATHERED):
+        mine, all_of_it = getattr(module, side), getattr(whole, side)
+        if mine * ranks < all_of_it or mine == all_of_it:
+            raise BadInput(
+                f"tp of {ranks} for {kind}: {name} keeps {side} {mine} of {all_of_it}, so its size "
+                "does not follow from heads and intermediate_size",
+                fix="ask for tp 1, or export the rank's own model: trnsim compile model.pt2",
+            )
+
+
+def _add_up_gradients(model: nn.Module, plan: dict[str, str]) -> None:
+    """Where ranks cut one input by columns, let the gradient of that input be added up.
+
+    What cuts the same input, such as queries, keys and values, has one parent and one exchange.
+    """
+    planned = list(_planned(model, plan))
+    parents = {
+        n.rpartition(".")[0] for n, style, _ in planned if style in ("colwise", "packed_colwise")
+    }
+    alone = {name for name, style, _ in planned if style == _GATHERED}
+    for name in parents | alone:
+        model.get_submodule(name).register_forward_pre_hook(_copied, with_kwargs=True)
+
+
+def _copied(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A module's hidden state as a copy that every rank has."""
+    del module
+    copy_of: Any = _Copy.apply
+    if args:
+        return (copy_of(args[0]), *args[1:]), options
+    return args, options | {"hidden_states": copy_of(options["hidden_states"])}
+
+
+class _Copy(torch.autograd.Function):
+    """A tensor that all ranks have; its gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, given: Tensor) -> Tensor:
+        """The same."""
+        del ctx
+        return given.view_as(given)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """An all-reduce."""
+        del ctx
+        return all_reduce(grad)
+
+
+def _within(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Words of the first rank's rows; those of others look up its last row.
+
+    The zeros that stand for what other ranks look up are left out: no time worth the name.
+    """
+    return (args[0].clamp(max=int(module.num_embeddings) - 1), *args[1:])  # type: ignore[arg-type]
+
+
+def _add_up(module: nn.Module, args: Any, output: Any) -> Any:
+    if isinstance(output, tuple):
+        return (_add_up(module, args, output[0]), *output[1:])
+    add_up: Any = _Sum.apply  # untyped in PyTorch
+    return add_up(output) if torch.is_grad_enabled() else all_reduce(output)
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over ranks; its gradient reaches each rank as it is."""
+
+    @staticmethod
+    def forward(ctx: Any, given: Tensor) -> Tensor:
+        """An all-reduce."""
+        del ctx
+        return all_reduce(given)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """Nothing to add."""
+        del ctx
+        return grad
+
+
+def shared_loss(logits: Tensor, labels: Tensor, **options: Any) -> Tensor:
+    """The mean of ``log(sum(exp(logits))) - logits[label]`` over tokens, of a rank's [B, L, V].
+
+    Each token's label is the next one. Three exchanges: of maxima, of sums, of the labels' scores.
+    """
+    del options
+    scores, wanted = logits[:, :-1].float(), labels[:, 1:]
+    largest = all_reduce(scores.detach().amax(-1), "max")
+    scores = scores - largest[..., None]
+    add_up: Any = _Sum.apply
+    total = add_up(scores.exp().sum(-1))
+    last = scores.shape[-1] - 1
+    picked = scores.gather(-1, wanted.clamp(max=last)[..., None])[..., 0]
+    picked = add_up(picked * (wanted <= last))
+    loss: Tensor = (total.log() - picked).mean()
+    return loss
+
+
+class _Gather:
+    """All ranks' shares of the scores, one rank's after the other's."""
+
+    def __init__(self, ranks: int) -> None:
+        self.ranks = ranks
+
+    def __call__(self, module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        del module, args
+        functional: Any = torch.ops._c10d_functional  # noqa: SLF001  PyTorch's name
+        parts = functional.all_gather_into_tensor(output, self.ranks, GROUP)
+        whole: Tensor = functional.wait_tensor(parts)
+        return whole
+
+
+def all_reduce(given: Tensor, op: str = "sum") -> Tensor:
+    """The sum or the maximum over the group of ranks."""
+    functional: Any = torch.ops._c10d_functional  # noqa: SLF001  PyTorch's name
+    found: Tensor = functional.wait_tensor(functional.all_reduce(given, op, GROUP))
+    return found
