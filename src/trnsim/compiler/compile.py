@@ -1,137 +1,274 @@
-"""`compile`: a graph as one program for a NeuronCore, with its time and its values."""
+"""`compile`: the time of a graph as one optimized program for each NeuronCore.
+
+Of many equal layers a few are compiled, and the time of one more is that of each of the others.
+What a graph runs by branches, loops or kernels of its own splits the program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+from typing import Final
 
 import numpy as np
 
-from trnsim import arch
-from trnsim.compiler.emit import attention, product, reduction, rotation
-from trnsim.compiler.emit.emission import Emission
-from trnsim.compiler.emit.walk import Frame
-from trnsim.graph import Graph
-from trnsim.graph.types import BOOL
-from trnsim.lower.kernels.tiles import Tensor, dtype_of
-from trnsim.lower.legalize import legalize
-from trnsim.nki import language as nl
-from trnsim.nki.kernel import Kernel
-from trnsim.runs import Run, run
+from trnsim.compiler.casts import apply_casts
+from trnsim.compiler.flags import Flags
+from trnsim.compiler.layers import Layers, layers_of, shortened
+from trnsim.compiler.program import Traced, legal, trace
+from trnsim.errors import BadInput
+from trnsim.graph import Graph, Kind, verify
+from trnsim.lower import Bound, bound, cache, costs
+from trnsim.timing import Timeline
 
-Array = np.ndarray[Any, Any]
-_PASSING_BYTES = 72 * 1024
-"""Bytes of a partition for weights on their way and for tiles of one instruction."""
-_RULES = (attention, product, reduction, rotation)
+_BY_LAYERS: Final = 4000
+"""Instructions of a layer from which on one layer is compiled with the next, else two pairs are."""
+_APART: Final = (Kind.CONTROL, Kind.CALL)
+"""What is a program of its own: values decide what runs, or the user wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A part of a weight in the layout that a program wants: [rows of a block, blocks, columns].
+class Work:
+    """What an operation of the graph's language takes of a program.
 
     Attributes:
-        number: the graph's input.
-        frame: how its dimensions form a matrix.
-        start: the first column.
-        columns: how many.
+        name: the operation's.
+        instructions: how many.
+        busy_s: busy time by engine.
     """
 
-    number: int
-    frame: Frame
-    start: int
-    columns: int
+    name: str
+    instructions: int
+    busy_s: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledProgram:
+    """A graph as a program.
+
+    Attributes:
+        target: the chip.
+        lnc: physical cores of a logical one.
+        flags: those of neuronx-cc.
+        device_time_s: from the first instruction to the last result.
+        launch_s: the fixed cost of starting it.
+        instructions: how many it has.
+        programs: into how many programs branches, loops and kernels split it.
+        layers: equal layers of which a few were compiled; 0 if all operations were.
+        work: what each kind of operation takes, the dearest first.
+        bound: the time below which no program can be.
+    """
+
+    target: str
+    lnc: int
+    flags: Flags
+    device_time_s: float
+    launch_s: float
+    instructions: int
+    programs: int
+    layers: int
+    work: tuple[Work, ...]
+    bound: Bound
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Its shape in HBM."""
-        return min(self.frame.block, self.frame.rows), self.frame.blocks, self.columns
-
-    def of(self, array: Array) -> Array:
-        """The part of the array; rows beyond the last one are zero."""
-        frame = self.frame
-        matrix = array.reshape(frame.shape).transpose((*frame.p_dims, *frame.f_dims))
-        part = matrix.reshape(frame.rows, -1)[:, self.start : self.start + self.columns]
-        rows, blocks, _ = self.shape
-        whole = np.zeros((blocks * rows, self.columns), array.dtype)
-        whole[: len(part)] = part
-        return np.ascontiguousarray(whole.reshape(blocks, rows, -1).transpose(1, 0, 2))
+    def over_bound(self) -> float:
+        """Its time over the physical bound."""
+        return self.device_time_s / self.bound.seconds if self.bound.seconds else float("inf")
 
 
-@dataclass
-class _Trace:
-    """One run of the program's Python: the weights that it asked for, in order."""
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What of a program adds up."""
 
-    graph: Graph
-    given: Sequence[Tensor] = ()
-    asked: list[Prepared] = field(default_factory=list[Prepared])
-    found: dict[Prepared, Tensor] = field(default_factory=dict[Prepared, Tensor])
+    device_time_s: float
+    launch_s: float
+    instructions: int
+    work: dict[str, tuple[int, dict[str, float]]]
 
-    def prepare(self, number: int, frame: Frame, start: int = 0, columns: int = 1) -> Tensor:
-        """A part of a weight in HBM, in the layout of a frame."""
-        key = Prepared(number, frame, start, columns)
-        if key not in self.found:
-            self.asked.append(key)
-            if self.given:
-                self.found[key] = self.given[len(self.asked) - 1]
-            else:
-                value = next(one for one in self.graph.inputs if one.number == number)
-                dtype = dtype_of(value.dtype)
-                self.found[key] = nl.ndarray(key.shape, dtype=dtype, buffer=nl.shared_hbm)
-        return self.found[key]
+    def plus(self, other: _Figures, times: float = 1) -> _Figures:
+        """With another's added so many times; one launch."""
+        work = dict(self.work)
+        for name, (count, busy_s) in other.work.items():
+            mine, mine_s = work.get(name, (0, {}))
+            engines = {*mine_s, *busy_s}
+            sums = {e: mine_s.get(e, 0.0) + times * busy_s.get(e, 0.0) for e in engines}
+            work[name] = round(mine + times * count), sums
+        return _Figures(
+            self.device_time_s + times * other.device_time_s,
+            self.launch_s or other.launch_s,
+            round(self.instructions + times * other.instructions),
+            work,
+        )
 
 
-def traced(
+_NOTHING: Final = _Figures(0.0, 0.0, 0, {})
+
+
+def compile(  # noqa: A001  the name that compilers have
     graph: Graph,
-    inputs: Sequence[Array],
-    target: str,
-    weights: frozenset[int],
-    *,
-    numerics: bool,
-) -> Run:
-    """The program of a graph, run once."""
-    graph, weights = _legal(graph, weights)
-    made: list[_Trace] = []
-    chip = arch.target(target)
-
-    def kernel(tensors: tuple[Any, ...], prepared: tuple[Any, ...]) -> Any:
-        trace = _Trace(graph, prepared)
-        made.append(trace)
-        emission = Emission(graph, weights, _resident_bytes(chip), trace.prepare)
-        return emission.run(tensors)
-
-    kernel.__name__ = "graph"
-    arrays = tuple(array.view(np.uint8) if array.dtype == np.bool_ else array for array in inputs)
-    found = run(Kernel(kernel, {}), arrays, (), target=target, numerics=False)
-    if not numerics:
-        return found
-    by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
-    parts = tuple(one.of(by_number[one.number]) for one in made[0].asked)
-    return run(Kernel(kernel, {}), arrays, parts, target=target)
-
-
-def _legal(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]:
-    """The graph of operations that have instructions, and its weights by their numbers there."""
-    legal = legalize(graph)
-    places = [place for place, value in enumerate(graph.inputs) if value.number in weights]
-    return legal, frozenset(legal.inputs[place].number for place in places)
-
-
-def _resident_bytes(chip: arch.Target) -> int:
-    """Bytes of a partition for results that stay in SBUF, beside what passes."""
-    return chip.core.sbuf_partition_bytes - _PASSING_BYTES
-
-
-def values(
-    graph: Graph,
-    inputs: Sequence[Array],
     target: str = "trn2",
-    weights: frozenset[int] = frozenset(),
-) -> list[Array]:
-    """The outputs of a graph, computed by its program."""
-    found = traced(graph, inputs, target, weights, numerics=True).outputs
-    arrays = found if isinstance(found, tuple) else (found,)
-    return [
-        array.view(np.bool_) if value.dtype == BOOL else array
-        for value, array in zip(graph.outputs, arrays, strict=True)
-    ]
+    *,
+    lnc: int = 1,
+    flags: Flags | None = None,
+    weights: Collection[int] = frozenset(),
+) -> CompiledProgram:
+    """A graph as one program for each NeuronCore.
+
+    Args:
+        graph: its operations.
+        target: the chip.
+        lnc: physical cores of a logical one; 1, as no graph is sharded over two yet.
+        flags: those of neuronx-cc; its defaults if none.
+        weights: the inputs that do not change from call to call, by their values' numbers.
+
+    Raises:
+        BadInput: for any other `lnc`.
+        NotModelled: for an operation without instructions, by name.
+    """
+    if lnc != 1:
+        raise BadInput(
+            f"lnc={lnc}; legal: 1, as no graph is sharded over two cores yet",
+            fix="compile for one core (NEURON_LOGICAL_NC_CONFIG=1)",
+            source="logical-neuroncore-config.rst",
+        )
+    asked = flags or Flags()
+    verify(graph)
+    made = apply_casts(graph, asked)
+    found, layers, programs = _NOTHING, 0, 0
+    for piece, own in _pieces(made, frozenset(weights)):
+        figures, count = _priced(piece, own, target)
+        found, layers, programs = found.plus(figures), max(layers, count), programs + 1
+    work = sorted(found.work.items(), key=lambda one: -sum(one[1][1].values()))
+    return CompiledProgram(
+        target,
+        lnc,
+        asked,
+        found.device_time_s,
+        found.launch_s,
+        found.instructions,
+        programs,
+        layers,
+        tuple(Work(name, count, busy_s) for name, (count, busy_s) in work),
+        bound(graph, target, weights=weights, is_cast=asked.auto_cast != "none"),
+    )
+
+
+def _pieces(graph: Graph, weights: frozenset[int]) -> Iterator[tuple[Graph, frozenset[int]]]:
+    """The graph cut at operations that are programs of their own."""
+    cuts = [place for place, node in enumerate(graph.nodes) if node.kind in _APART]
+    if not cuts:
+        yield graph, weights
+        return
+    ends = sorted({0, len(graph.nodes), *cuts, *(cut + 1 for cut in cuts)})
+    for start, end in zip(ends, ends[1:], strict=False):
+        yield _cut(graph, start, end), weights
+
+
+def _cut(graph: Graph, start: int, end: int) -> Graph:
+    """Some operations of a graph as a graph: what they read of others are its inputs."""
+    nodes = graph.nodes[start:end]
+    made = {value.number for node in nodes for value in node.results}
+    read = {value.number: value for node in nodes for value in node.values}
+    later = {value.number for node in graph.nodes[end:] for value in node.values}
+    later |= {value.number for value in graph.outputs}
+    inputs = [value for number, value in read.items() if number not in made]
+    outputs = [v for node in nodes for v in node.results if v.number in later]
+    return Graph(inputs, nodes, outputs)
+
+
+def _priced(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figures, int]:
+    """What a graph takes, remembered on disk, and its equal layers."""
+    own = frozenset(value.number for value in graph.inputs) & weights
+    key = ("program", graph.key(), tuple(sorted(own)), target)
+    stored = cache.read(key)
+    if stored is not None:
+        layers = stored.pop("layers")
+        work = {name: (count, busy) for name, (count, busy) in stored.pop("work").items()}
+        return _Figures(work=work, **stored), layers
+    figures, layers = _compiled(graph, own, target)
+    cache.write(key, {**asdict(figures), "layers": layers})
+    return figures, layers
+
+
+def _compiled(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figures, int]:
+    """What a graph takes: compiled whole, or with fewer of its equal layers."""
+    if any(node.kind in _APART for node in graph.nodes):
+        return _apart(graph, target), 0
+    graph, weights = legal(graph, weights)
+    layers = layers_of(graph)
+    if layers is not None:
+        found = _by_layers(graph, weights, target, layers)
+        if found is not None:
+            return found, layers.count
+    return _figures(graph, weights, target), 0
+
+
+def _by_layers(
+    graph: Graph, weights: frozenset[int], target: str, layers: Layers
+) -> _Figures | None:
+    """A graph's figures from those with few layers; None where layers are read elsewhere.
+
+    Two programs that differ by some layers give what a layer takes beside its neighbours.
+    """
+    short = shortened(graph, layers, 1)
+    if short is None:
+        return None
+    one = _figures(short, weights, target)
+    few, many = (1, 2) if one.instructions > _BY_LAYERS else (2, 4)
+    if layers.count <= many:
+        return None
+    first = one if few == 1 else _of(graph, layers, few, weights, target)
+    second = _of(graph, layers, many, weights, target)
+    if first is None or second is None:
+        return None
+    added = (layers.count - few) / (many - few)
+    return first.plus(_difference(second, first), added)
+
+
+def _of(
+    graph: Graph, layers: Layers, count: int, weights: frozenset[int], target: str
+) -> _Figures | None:
+    short = shortened(graph, layers, count)
+    return None if short is None else _figures(short, weights, target)
+
+
+def _difference(more: _Figures, fewer: _Figures) -> _Figures:
+    return more.plus(fewer, -1)
+
+
+def _figures(graph: Graph, weights: frozenset[int], target: str) -> _Figures:
+    """The figures of a graph's program, all of it compiled."""
+    inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
+    found = trace(graph, inputs, target, weights, numerics=False)
+    timeline = found.run.timeline
+    return _Figures(
+        timeline.device_time_s, timeline.launch_s, len(timeline), _work(timeline, found)
+    )
+
+
+def _work(timeline: Timeline, found: Traced) -> dict[str, tuple[int, dict[str, float]]]:
+    """Instructions and busy seconds of each engine by the operation that they belong to."""
+    counts: defaultdict[str, int] = defaultdict(int)
+    busy: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    names = [*found.names, (len(timeline), "")]
+    place, name = 0, ""
+    for span in timeline.spans():
+        while names[place][0] <= span.index:
+            name, place = names[place][1], place + 1
+        counts[name] += 1
+        busy[name][span.engine.name] += span.busy_until_s - span.start_s
+    return {name: (counts[name], dict(busy[name])) for name in counts}
+
+
+def _apart(graph: Graph, target: str) -> _Figures:
+    """What branches, loops and users' kernels take, by their kernels."""
+    found = _NOTHING
+    for cost in costs(graph, target):
+        work = {cost.name: (cost.instructions, dict[str, float]())}
+        one = _Figures(cost.device_time_s, cost.launch_s, cost.instructions, work)
+        found = found.plus(one)
+    return found
+
+
+__all__ = ["CompiledProgram", "Work", "compile"]

@@ -210,32 +210,51 @@ def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool
     Raises:
         NotModelled: if its operation has none.
     """
-    function = KERNELS.get(type(group.nodes[0].operation))
-    if group.nodes[0].kind is Kind.COLLECTIVE:
-        raise NotModelled(
-            f"{group.name} has no kernel yet: it exchanges values between cores, and a graph is "
-            "lowered for one",
-            fix="take it out of the graph, and call the framework's collective between graphs",
-        )
-    if function is None and not group.is_fused:
-        raise NotModelled(
-            f"{group.name} has no kernel yet; there are kernels for chains of elementwise "
-            f"operations and reductions, {', '.join(one.name for one in KERNELS)}",
-            fix="run it on the CPU, and send its result to the device",
-        )
+    check_has_kernel(group)
 
     def kernel(tensors: tuple[Any, ...]) -> Any:
-        if group.is_fused or function is None:
-            return fused(list(tensors), group)
-        (node,) = group.nodes
-        given = dict(zip((value.number for value in group.inputs), tensors, strict=True))
-        return function(node.operation, node, *(given[value.number] for value in node.values))
+        return issue(group, tensors)
 
     kernel.__name__ = group.name
     arch.target(target)
     arrays = tuple(_as_bytes(array) for array in inputs)
     # The tiles of these kernels are trnsim's own choice: one that does not fit is to be seen.
     return run(Kernel(kernel, {}), arrays, target=target, numerics=numerics, capacity="raise")
+
+
+def check_has_kernel(group: Group) -> None:
+    """Refuse a group without a kernel.
+
+    Raises:
+        NotModelled: by name.
+    """
+    if group.nodes[0].kind is Kind.COLLECTIVE:
+        raise NotModelled(
+            f"{group.name} has no kernel yet: it exchanges values between cores, and a graph is "
+            "lowered for one",
+            fix="take it out of the graph, and call the framework's collective between graphs",
+        )
+    if type(group.nodes[0].operation) not in KERNELS and not group.is_fused:
+        raise NotModelled(
+            f"{group.name} has no kernel yet; there are kernels for chains of elementwise "
+            f"operations and reductions, {', '.join(one.name for one in KERNELS)}",
+            fix="run it on the CPU, and send its result to the device",
+        )
+
+
+def issue(group: Group, tensors: Sequence[Any]) -> Any:
+    """The instructions of a group's kernel on tensors in HBM; its outputs there.
+
+    Raises:
+        NotModelled: if its operation has none.
+    """
+    check_has_kernel(group)
+    if group.is_fused:
+        return fused(list(tensors), group)
+    (node,) = group.nodes
+    given = dict(zip((value.number for value in group.inputs), tensors, strict=True))
+    function = KERNELS[type(node.operation)]
+    return function(node.operation, node, *(given[value.number] for value in node.values))
 
 
 def _as_bytes(array: Array) -> Array:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _STRETCH: Final = 2048
 """Keys whose scores are in PSUM at once: half of its banks."""
+_BIASES: Final = 8
+"""Stretches of a bias that are kept for the next head."""
 _SHORT: Final = 256
 """Keys up to which several heads are computed together."""
 _HIDDEN: Final = -3.0e38
@@ -88,6 +90,7 @@ class _Attending:
         self.bias = emission.settled(node.values[3])[0] if len(node.values) > 3 else None  # noqa: PLR2004  a fourth
         self._loaded: dict[Any, list[_Keys]] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
+        self._constants: dict[Any, Tensor] = {}
 
     def run(self) -> None:
         """Every group of heads that share keys, 128 queries at a time."""
@@ -96,7 +99,7 @@ class _Attending:
         out = self.emission.room(frame, self.node.result)
         groups = self._groups()
         beside = min(BANK // self.S, BANK // self.V) if self.S <= _SHORT and self.L <= P else 1
-        if beside > 1 and self.bias is None and all(len(heads) == 1 for heads in groups):
+        if beside > 1 and all(len(heads) == 1 for heads in groups):
             for at, count in tiles.pieces(len(groups), beside):
                 self._together([heads[0] for heads in groups[at : at + count]], out)
         else:
@@ -262,6 +265,8 @@ class _Attending:
             sums = new((rows.rows, columns), nl.float32, nl.psum)
             moving = keys.keys[:, start : start + columns]
             nisa.nc_matmul(dst=sums, stationary=rows.queries, moving=moving)
+            if self.bias is not None:
+                self._add_bias(sums, rows.places[0], keys.start + start)
             found.append((start, self._masked(sums, rows, keys.start + start)))
         each = new((rows.rows, len(found)))
         for number, (_, part) in enumerate(found):
@@ -273,22 +278,8 @@ class _Attending:
         return found, largest
 
     def _masked(self, sums: Tensor, rows: _Rows, first: int) -> Tensor:
-        """Scores with their bias, divided by the scale, and without the keys that are hidden."""
+        """Scores without the keys that are hidden."""
         columns = sums.shape[1]
-        if self.bias is not None:
-            ((index, at, count),) = rows.places
-            bias = _rows(_head(self.bias, index), columns, at, count, None, first)
-            added = new(sums.shape)
-            nisa.scalar_tensor_tensor(
-                dst=added,
-                data=bias,
-                op0=nl.multiply,
-                operand0=1 / self.scale,
-                op1=nl.add,
-                operand1=sums,
-            )
-            sums = new(sums.shape)
-            nisa.tensor_scalar(dst=sums, data=added, op0=nl.maximum, operand0=_HIDDEN)
         if not self.is_causal or all(first + columns - 1 <= at for _, at, _ in rows.places):
             return sums
         seen = new(sums.shape)
@@ -300,6 +291,54 @@ class _Attending:
             )
             row += count
         return seen
+
+    def _add_bias(
+        self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int
+    ) -> None:
+        """Add the bias, divided by the scale, to scores in PSUM: by a product.
+
+        A bias that all queries share is one row, whose product with a column of ones it is.
+        """
+        (index, at, count), columns = place, sums.shape[1]
+        bias = _head(self.bias, index)
+        is_row = not any(bias.steps[0])
+        here = bias.sliced((1 if is_row else count, columns), (0 if is_row else at, first), (1, 1))
+        key = ("bias", here.offset, here.shape)
+        if key not in self._constants:
+            given = _rows(here, columns, 0, here.shape[0], None)
+            tile = new(given.shape, given.dtype)
+            lowest = _HIDDEN * self.scale
+            nisa.tensor_scalar(dst=tile, data=given, op0=nl.maximum, operand0=lowest)
+            if len(self._constants) > _BIASES:
+                self._constants.clear()
+            self._constants[key] = tile
+        tile = self._constants[key]
+        unit = self._unit(tile.dtype, count, is_row=is_row)
+        nisa.nc_matmul(dst=sums, stationary=unit, moving=tile)
+
+    def _unit(self, dtype: Any, count: int, *, is_row: bool) -> Tensor:
+        """``1 / scale`` on the diagonal of a block, or in a row."""
+
+        def make() -> Tensor:
+            tile = new((1 if is_row else P, P), dtype)
+            if is_row:
+                nisa.memset(dst=tile, value=1 / self.scale)
+                return tile
+            filled_, diagonal = new((P, P)), new((P, P))
+            nisa.memset(dst=filled_, value=1 / self.scale)
+            nisa.affine_select(
+                dst=diagonal,
+                pattern=[[-1, P]],
+                offset=0,
+                channel_multiplier=1,
+                on_true_tile=filled_,
+                on_false_value=0.0,
+                cmp_op=nl.equal,
+            )
+            return copied(diagonal, dtype, tile)
+
+        tile = self.emission.constant(("unit", dtype, self.scale, is_row), make)
+        return tile[:, :count] if is_row else tile[:count, :count]
 
     def _mask(self, offset: int, count: int, columns: int) -> Tensor:
         """Zeros where row i sees column j, which is up to ``i + offset``, else a hidden score."""
@@ -360,6 +399,8 @@ class _Attending:
         for at, (index, keys) in enumerate(zip(heads, loaded, strict=True)):
             query = _matrix(_head(self.query, index), self.E, 0, L, self.dtype, self._from(index))
             nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=keys.keys)
+            if self.bias is not None:
+                self._add_bias(scores[:, at], (index, 0, L), 0)
         scores = self._causal(scores)
         largest, shift, totals = new((L, number)), new((L, number)), new((L, number))
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=2)

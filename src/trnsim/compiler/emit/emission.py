@@ -7,7 +7,8 @@ Results stay in SBUF while there is room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
@@ -16,7 +17,7 @@ from trnsim.compiler.emit import turning
 from trnsim.compiler.emit.evaluation import Evaluation
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import EMITTERS
-from trnsim.compiler.emit.walk import Frame, filled, spans
+from trnsim.compiler.emit.walk import Frame, filled, is_aligned, spans
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape, Slice, Transpose
@@ -24,11 +25,11 @@ from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.fusion import alone
 from trnsim.lower.kernels import tiles
-from trnsim.lower.kernels.fused import fused
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
-from trnsim.lower.rules import KERNELS
+from trnsim.lower.lowering import issue
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
+from trnsim.program import current_core
 
 _RING_BYTES: Final = 32 * 1024
 """Bytes of a partition for weights that pass: several panels ahead."""
@@ -60,12 +61,14 @@ class Emission:
             for value in node.values:
                 self._readers.setdefault(value.number, []).append(node)
         self.standing = standing(self)
+        self.features = contracted(self.graph)
         self._rings: dict[Any, tuple[Tensor, int]] = {}
         self.is_narrow = not any(
             value.dtype == "float32" for value in (*self.graph.inputs, *self.graph.outputs)
         )
         self._constants: dict[Any, Tensor] = {}
         self.later: set[int] = set()
+        self.names: list[tuple[int, str]] = []
         self._death = deaths(self)
         self._live: dict[int, tuple[int, int]] = {}
         self._now = 0
@@ -80,7 +83,8 @@ class Emission:
         for place, node in enumerate(self.graph.nodes):
             self._now = place
             if node.kind is not Kind.ELEMENTWISE and not is_free(node):
-                EMITTERS.get(type(node.operation), Emission.by_kernel)(self, node)
+                with self.named(node.name):
+                    EMITTERS.get(type(node.operation), Emission.by_kernel)(self, node)
         return tuple(self._returned(value) for value in self.graph.outputs)
 
     def _returned(self, value: Value) -> Tensor:
@@ -105,12 +109,23 @@ class Emission:
         if is_view(node):
             self.settled(node.values[0])
             return self.places(value)
-        self.placed[value.number] = [Evaluation(self, value, placed).run()]
+        with self.named(node.name):
+            self.placed[value.number] = [Evaluation(self, value, placed).run()]
         return self.placed[value.number]
+
+    @contextmanager
+    def named(self, name: str) -> Generator[None]:
+        """What is issued inside belongs to an operation of that name."""
+        outside = self.names[-1][1] if self.names else ""
+        self.names.append((len(current_core().program), name))
+        try:
+            yield
+        finally:
+            self.names.append((len(current_core().program), outside))
 
     def add_place(self, value: Value, placed: Placed) -> None:
         """Another place of a value, and of what it is a reshape of."""
-        self.placed[value.number].append(placed)
+        self.placed.setdefault(value.number, []).append(placed)
         maker = self.maker.get(value.number)
         if maker is not None and isinstance(maker.operation, Reshape):
             before = placed.reshaped(maker.values[0].shape)
@@ -160,6 +175,8 @@ class Emission:
                 nisa.dma_copy(dst=tile, src=source)
             else:
                 dtype = flat.storage.tile.dtype if flat.is_on_chip else flat.storage.dtype
+                if flat.is_on_chip and is_aligned(flat, thin.flipped()):
+                    flat = turning.framed(flat, thin)
                 tile = new((min(thin.block, thin.rows), thin.blocks, 1), dtype)
                 for span in spans(thin, 0, 1, thin.blocks, 1):
                     part = filled(flat, thin, span, dtype)
@@ -201,10 +218,12 @@ class Emission:
         key = ("periodic", number, frame)
         if key in self._constants:
             return self._constants[key]
-        dims = (*inner, *frame.f_dims)
-        moved = [dim for dim in dims if any(placed.steps[dim]) or frame.shape[dim] == 1]
-        if moved != list(dims):
+        moves = [dim for dim in frame.f_dims if any(placed.steps[dim])]
+        if any(not any(placed.steps[dim]) and frame.shape[dim] > 1 for dim in inner):
             return None
+        if moves and any(not any(placed.steps[d]) and frame.shape[d] > 1 for d in frame.f_dims):
+            return None
+        dims = (*inner, *moves)
         thin = Frame(
             tuple(frame.shape[dim] for dim in dims),
             tuple(range(len(inner))),
@@ -231,7 +250,8 @@ class Emission:
             elif is_view(node):
                 self.placed[value.number] = self._views(node)
             else:
-                self.placed[value.number] = [Evaluation(self, value).run()]
+                with self.named(node.name):
+                    self.placed[value.number] = [Evaluation(self, value).run()]
         return self.placed[value.number]
 
     def _views(self, node: Node) -> list[Placed]:
@@ -261,12 +281,7 @@ class Emission:
         group = alone(node)
         group.outputs = list(node.results)
         given = [self.dense(value) for value in group.inputs]
-        if group.is_fused:
-            made: Any = fused(given, group)
-        else:
-            by_number = dict(zip((v.number for v in group.inputs), given, strict=True))
-            operands = [by_number[value.number] for value in node.values]
-            made = KERNELS[type(node.operation)](node.operation, node, *operands)
+        made = issue(group, given)
         results = made if isinstance(made, tuple) else (made,)
         for value, tensor in zip(node.results, results, strict=True):
             self.placed[value.number] = [in_hbm(tensor, value.shape)]
@@ -318,6 +333,27 @@ def uses(graph: Graph) -> dict[int, int]:
         times = found.get(node.result.number, 0) if is_view(node) else 1
         for value in node.values:
             found[value.number] = found.get(value.number, 0) + times
+    return found
+
+
+def contracted(graph: Graph) -> set[int]:
+    """The values whose last dimension a product sums over, as they are or after other operations.
+
+    They lie best with that dimension along the partitions.
+    """
+    found: set[int] = set()
+    for node in reversed(graph.nodes):
+        if isinstance(node.operation, DotGeneral):
+            found |= {
+                value.number
+                for value, dim in zip(node.values, node.operation.contracting, strict=True)
+                if dim == len(value.shape) - 1
+            }
+        elif node.result.number in found and (
+            node.kind is Kind.ELEMENTWISE or isinstance(node.operation, Reshape)
+        ):
+            last = node.result.shape[-1:]
+            found |= {value.number for value in node.values if value.shape[-1:] == last}
     return found
 
 

@@ -189,6 +189,9 @@ class Evaluation:
             first = [one for one in leaves if one.is_on_chip]
         if first:
             return frame_of(first[0], shape)
+        if shape and any(number in self.emission.features for number, _ in self.leaves):
+            last = len(shape) - 1
+            return Frame(shape, (last,), tuple(range(last)))
         # What lies across in HBM was computed so: it stays so.
         frames = [frame_in_hbm(one, shape) for one in whole]
         across = [one for one in frames if len(shape) - 1 in one.p_dims]
@@ -291,12 +294,12 @@ class Evaluation:
             found = slice_of(placed, self.frame, span)
             if found is not None:
                 return found
+        period = self.emission.periodic(key[0], placed, self.frame)
+        if period is not None:
+            end = span.start + span.columns if period.shape[2] > 1 else 1
+            return period[: span.partitions, :, min(span.start, end - 1) : end]
         if not any(any(placed.steps[dim]) for dim in self.frame.f_dims):
             return self._column(key, placed, span)
-        if not placed.is_on_chip:
-            period = self.emission.periodic(key[0], placed, self.frame)
-            if period is not None:
-                return period[: span.partitions, :, span.start : span.start + span.columns]
         is_across = (
             is_aligned(placed, self.frame.flipped())
             if placed.is_on_chip

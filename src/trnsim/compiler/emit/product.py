@@ -39,6 +39,9 @@ def dot_general(emission: Emission, node: Node) -> None:
             if made.fits():
                 emission.placed[split.number] = [made.placed()]
                 return
+        if len(node.result.shape) == 2:  # noqa: PLR2004  a matrix
+            emission.placed[node.result.number] = [Product(emission, node, stays=0).placed()]
+            return
     emission.placed[node.result.number] = [Product(emission, node).placed()]
 
 

@@ -12,6 +12,7 @@ from trnsim.compiler.emit.placed import Matrix, Placed, in_hbm
 from trnsim.compiler.emit.walk import (
     Frame,
     Span,
+    axes,
     filled,
     frame_in_hbm,
     frame_of,
@@ -50,7 +51,9 @@ def framed(source: Placed, frame: Frame, start: int = 0, columns: int = 0) -> Pl
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
     rows = min(frame.block, frame.rows)
     tile = new((rows, frame.blocks, count), dtype)
-    if is_straight(source, frame):
+    if count == 1 and _is_line(source, frame):
+        _stand(source, frame, tile)
+    elif is_straight(source, frame):
         for span in spans(frame, start, count, 1, count):
             part = filled(source, frame, span, dtype)
             nisa.tensor_copy(dst=tile[: span.partitions, span.block], src=part[:, 0])
@@ -59,9 +62,32 @@ def framed(source: Placed, frame: Frame, start: int = 0, columns: int = 0) -> Pl
     return Placed(Matrix(tile, frame.rows, frame.block), frame.shape, frame.steps(), (0, 0))
 
 
+def _is_line(source: Placed, frame: Frame) -> bool:
+    """Whether a single column lies in order in HBM."""
+    found = axes(source, frame.p_dims)
+    is_whole = frame.block == P and P < frame.rows <= P * P
+    return not source.is_on_chip and is_whole and len(found) == 1 and found[0][1] == (1,)
+
+
+def _stand(source: Placed, frame: Frame, tile: Tensor) -> None:
+    """A line of HBM along the partitions: loaded block by block as rows, which are turned."""
+    blocks, rest = divmod(frame.rows, P)
+    rows = new((blocks, P), tile.dtype)
+    view = tiles.strided(source.storage, [(P, blocks), (1, P)], source.offset[0])
+    nisa.dma_copy(dst=rows, src=view)
+    flipped = new((P, blocks), tile.dtype, nl.psum)
+    nisa.nc_transpose(dst=flipped, data=rows)
+    nisa.tensor_copy(dst=tile[:, :blocks, 0], src=flipped)
+    if rest:
+        last = tiles.strided(source.storage, [(1, rest), (1, 1)], source.offset[0] + blocks * P)
+        nisa.dma_copy(dst=tile[:rest, blocks], src=last)
+
+
 def is_straight(source: Placed, frame: Frame) -> bool:
     """Whether transfers from HBM find runs along the frame's columns."""
     if source.is_on_chip:
+        return False
+    if frame.columns == 1 and _is_line(source, frame):
         return False
     inner = frame.f_dims[-1:]
     return not inner or source.steps[inner[0]] in ((1,), (0,)) or frame.columns == 1
@@ -107,6 +133,8 @@ def written(placed: Placed, value: Value) -> Tensor:
     if long and long[-1] in frame.p_dims and frame.columns > 1:
         frame = Frame(value.shape, frame.f_dims, tuple(sorted(frame.p_dims)))
         return _turned_out(placed, frame, target)
+    if frame.columns == 1 and placed.is_on_chip and _lies_down(placed, frame, target):
+        return out
     for span in spans(frame, 0, frame.columns, 1, _WRITTEN):
         tile = slice_of(placed, frame, span) if is_aligned(placed, frame) else None
         if tile is None:
@@ -115,6 +143,28 @@ def written(placed: Placed, value: Value) -> Tensor:
             tile = copied(tile, tile.dtype, new((span.partitions, 1, span.columns), tile.dtype))
         write(target, frame, span, tile)
     return out
+
+
+def _lies_down(placed: Placed, frame: Frame, target: Placed) -> bool:
+    """Write a single column of whole blocks as a line: turned, block by block a row of it."""
+    blocks, rest = divmod(frame.rows, P)
+    if frame.block != P or not 1 < blocks <= P or not is_aligned(placed, frame):
+        return False
+    if axes(target, frame.p_dims) != [(frame.rows, (1,))]:
+        return False
+    tile = slice_of(placed, frame, Span(0, blocks, P, 0, 1))
+    flipped = new((blocks, P), placed.storage.tile.dtype, nl.psum)
+    if tile is None:
+        return False
+    nisa.nc_transpose(dst=flipped, data=tile[:, :, 0])
+    rows = copied(flipped, flipped.dtype, new((blocks, P), flipped.dtype))
+    nisa.dma_copy(dst=tiles.strided(target.storage, [(P, blocks), (1, P)], 0), src=rows)
+    if rest:
+        last = slice_of(placed, frame, Span(blocks, 1, rest, 0, 1))
+        if last is not None:
+            view = tiles.strided(target.storage, [(1, rest), (1, 1)], blocks * P)
+            nisa.dma_copy(dst=view, src=last[:, 0])
+    return True
 
 
 def _turned_out(placed: Placed, frame: Frame, target: Placed) -> Tensor:

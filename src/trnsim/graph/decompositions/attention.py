@@ -69,8 +69,8 @@ def scaled_dot_product_attention(
     if enable_gqa and query.shape[-3] != key.shape[-3]:
         query, key, value, attn_mask = _grouped(b, query, key, value, attn_mask)
     batch = np.broadcast_shapes(*(one.shape[:-2] for one in (query, key, value)))
-    wide = [b.spread(one, (*batch, *one.shape[-2:])) for one in (query, key, value)]
-    found = attention(b, *wide, attn_mask, dropout_p, is_causal, scale=scale)[0]
+    query, key, value = (b.spread(one, (*batch, *one.shape[-2:])) for one in (query, key, value))
+    found = attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale=scale)[0]
     return b.graph.reshape(found, (*b.results[0].shape[:-1], value.shape[-1]))
 
 

@@ -1,0 +1,170 @@
+"""A graph's program: the instructions of the whole graph, traced once, with values or without.
+
+Weights come in the layouts that the program asks for. A first run, without values, finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trnsim import arch
+from trnsim.compiler.emit import attention, product, reduction, rotation
+from trnsim.compiler.emit.emission import Emission
+from trnsim.compiler.emit.walk import Frame
+from trnsim.graph import Graph
+from trnsim.graph.types import BOOL
+from trnsim.lower.kernels.tiles import Tensor, dtype_of
+from trnsim.lower.legalize import legalize
+from trnsim.nki import language as nl
+from trnsim.nki.kernel import Kernel
+from trnsim.runs import Run, run
+
+Array = np.ndarray[Any, Any]
+_PASSING_BYTES = 72 * 1024
+"""Bytes of a partition for weights on their way and for tiles of one instruction."""
+_RULES = (attention, product, reduction, rotation)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A part of a weight in the layout that a program wants: [rows of a block, blocks, columns].
+
+    Attributes:
+        number: the graph's input.
+        frame: how its dimensions form a matrix.
+        start: the first column.
+        columns: how many.
+    """
+
+    number: int
+    frame: Frame
+    start: int
+    columns: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Its shape in HBM."""
+        return min(self.frame.block, self.frame.rows), self.frame.blocks, self.columns
+
+    def of(self, array: Array) -> Array:
+        """The part of the array; rows beyond the last one are zero."""
+        frame = self.frame
+        matrix = array.reshape(frame.shape).transpose((*frame.p_dims, *frame.f_dims))
+        part = matrix.reshape(frame.rows, -1)[:, self.start : self.start + self.columns]
+        rows, blocks, _ = self.shape
+        whole = np.zeros((blocks * rows, self.columns), array.dtype)
+        whole[: len(part)] = part
+        return np.ascontiguousarray(whole.reshape(blocks, rows, -1).transpose(1, 0, 2))
+
+
+@dataclass
+class _Trace:
+    """One run of the program's Python: the weights that it asked for, in order."""
+
+    graph: Graph
+    given: Sequence[Tensor] = ()
+    asked: list[Prepared] = field(default_factory=list[Prepared])
+    found: dict[Prepared, Tensor] = field(default_factory=dict[Prepared, Tensor])
+
+    def prepare(self, number: int, frame: Frame, start: int = 0, columns: int = 1) -> Tensor:
+        """A part of a weight in HBM, in the layout of a frame."""
+        key = Prepared(number, frame, start, columns)
+        if key not in self.found:
+            self.asked.append(key)
+            if self.given:
+                self.found[key] = self.given[len(self.asked) - 1]
+            else:
+                value = next(one for one in self.graph.inputs if one.number == number)
+                dtype = dtype_of(value.dtype)
+                self.found[key] = nl.ndarray(key.shape, dtype=dtype, buffer=nl.shared_hbm)
+        return self.found[key]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A program that was run.
+
+    Attributes:
+        run: its outputs and its timeline.
+        names: from which instruction on it computes which operation.
+    """
+
+    run: Run
+    names: list[tuple[int, str]]
+
+
+def traced(
+    graph: Graph,
+    inputs: Sequence[Array],
+    target: str,
+    weights: frozenset[int],
+    *,
+    numerics: bool,
+) -> Run:
+    """The run of a graph's program; every operation of the graph must have instructions."""
+    return trace(graph, inputs, target, weights, numerics=numerics).run
+
+
+def trace(
+    graph: Graph,
+    inputs: Sequence[Array],
+    target: str,
+    weights: frozenset[int],
+    *,
+    numerics: bool,
+) -> Traced:
+    """As `traced`, with the operations that instructions belong to."""
+    made: list[_Trace] = []
+    emissions: list[Emission] = []
+    chip = arch.target(target)
+
+    def kernel(tensors: tuple[Any, ...], prepared: tuple[Any, ...]) -> Any:
+        one = _Trace(graph, prepared)
+        made.append(one)
+        emissions.append(Emission(graph, weights, _resident_bytes(chip), one.prepare))
+        return emissions[-1].run(tensors)
+
+    kernel.__name__ = "graph"
+    arrays = tuple(array.view(np.uint8) if array.dtype == np.bool_ else array for array in inputs)
+    found = run(Kernel(kernel, {}), arrays, (), target=target, numerics=False)
+    if numerics:
+        by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
+        parts = tuple(one.of(by_number[one.number]) for one in made[0].asked)
+        found = run(Kernel(kernel, {}), arrays, parts, target=target)
+    return Traced(found, emissions[0].names)
+
+
+def _resident_bytes(chip: arch.Target) -> int:
+    """Bytes of a partition for results that stay in SBUF, beside what passes."""
+    return chip.core.sbuf_partition_bytes - _PASSING_BYTES
+
+
+def legal(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]:
+    """The graph of operations that have instructions, and its weights by their numbers there."""
+    found = legalize(graph)
+    places = [place for place, value in enumerate(graph.inputs) if value.number in weights]
+    return found, frozenset(found.inputs[place].number for place in places)
+
+
+def values(
+    graph: Graph,
+    inputs: Sequence[Array],
+    target: str = "trn2",
+    weights: frozenset[int] = frozenset(),
+) -> list[Array]:
+    """The outputs of a graph, computed by its program.
+
+    Raises:
+        NotModelled: for an operation without instructions, by name.
+    """
+    graph, weights = legal(graph, weights)
+    found = traced(graph, inputs, target, weights, numerics=True).outputs
+    arrays = found if isinstance(found, tuple) else (found,)
+    return [
+        array.view(np.bool_) if value.dtype == BOOL else array
+        for value, array in zip(graph.outputs, arrays, strict=True)
+    ]
