@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -161,7 +162,7 @@ def _pieces(graph: Graph, weights: frozenset[int]) -> Iterator[tuple[Graph, froz
         yield graph, weights
         return
     ends = sorted({0, len(graph.nodes), *cuts, *(cut + 1 for cut in cuts)})
-    for start, end in zip(ends, ends[1:], strict=False):
+    for start, end in pairwise(ends):
         yield _cut(graph, start, end), weights
 
 

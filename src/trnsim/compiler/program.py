@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from trnsim import arch
-from trnsim.compiler.emit import attention, product, reduction, rotation
+from trnsim.compiler.emit import attention, exchange, product, reduction, rotation
 from trnsim.compiler.emit.emission import Emission
 from trnsim.compiler.emit.walk import Frame
-from trnsim.graph import Graph
+from trnsim.graph import Graph, Kind
 from trnsim.graph.types import BOOL
+from trnsim.lower.fusion import alone
 from trnsim.lower.kernels.tiles import Tensor, dtype_of
 from trnsim.lower.legalize import legalize
+from trnsim.lower.lowering import check_has_kernel
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
 from trnsim.runs import Run, run
@@ -26,7 +28,7 @@ from trnsim.runs import Run, run
 Array = np.ndarray[Any, Any]
 _PASSING_BYTES = 72 * 1024
 """Bytes of a partition for weights on their way and for tiles of one instruction."""
-_RULES = (attention, product, reduction, rotation)
+_RULES = (attention, exchange, product, reduction, rotation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,9 @@ def values(
         NotModelled: for an operation without instructions, by name.
     """
     graph, weights = legal(graph, weights)
+    for node in graph.nodes:
+        if node.kind is Kind.COLLECTIVE:
+            check_has_kernel(alone(node))
     found = traced(graph, inputs, target, weights, numerics=True).outputs
     arrays = found if isinstance(found, tuple) else (found,)
     return [

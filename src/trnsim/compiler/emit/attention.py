@@ -265,8 +265,7 @@ class _Attending:
             sums = new((rows.rows, columns), nl.float32, nl.psum)
             moving = keys.keys[:, start : start + columns]
             nisa.nc_matmul(dst=sums, stationary=rows.queries, moving=moving)
-            if self.bias is not None:
-                self._add_bias(sums, rows.places[0], keys.start + start)
+            self._add_bias(sums, rows.places[0], keys.start + start)
             found.append((start, self._masked(sums, rows, keys.start + start)))
         each = new((rows.rows, len(found)))
         for number, (_, part) in enumerate(found):
@@ -292,13 +291,13 @@ class _Attending:
             row += count
         return seen
 
-    def _add_bias(
-        self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int
-    ) -> None:
+    def _add_bias(self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int) -> None:
         """Add the bias, divided by the scale, to scores in PSUM: by a product.
 
         A bias that all queries share is one row, whose product with a column of ones it is.
         """
+        if self.bias is None:
+            return
         (index, at, count), columns = place, sums.shape[1]
         bias = _head(self.bias, index)
         is_row = not any(bias.steps[0])
@@ -399,8 +398,7 @@ class _Attending:
         for at, (index, keys) in enumerate(zip(heads, loaded, strict=True)):
             query = _matrix(_head(self.query, index), self.E, 0, L, self.dtype, self._from(index))
             nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=keys.keys)
-            if self.bias is not None:
-                self._add_bias(scores[:, at], (index, 0, L), 0)
+            self._add_bias(scores[:, at], (index, 0, L), 0)
         scores = self._causal(scores)
         largest, shift, totals = new((L, number)), new((L, number)), new((L, number))
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=2)

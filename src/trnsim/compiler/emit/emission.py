@@ -17,11 +17,12 @@ from trnsim.compiler.emit import turning
 from trnsim.compiler.emit.evaluation import Evaluation
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import EMITTERS
-from trnsim.compiler.emit.walk import Frame, filled, is_aligned, spans
+from trnsim.compiler.emit.walk import Frame, filled, is_aligned, spans, write
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape, Slice, Transpose
 from trnsim.graph.ops.leaves import Constant
+from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.fusion import alone
 from trnsim.lower.kernels import tiles
@@ -31,6 +32,8 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.program import current_core
 
+_TURNED_BYTES: Final = 64 * 1024
+"""Bytes of a partition that are turned at once on their way to HBM."""
 _RING_BYTES: Final = 32 * 1024
 """Bytes of a partition for weights that pass: several panels ahead."""
 
@@ -94,6 +97,10 @@ class Emission:
         out = tiles.output(value.shape, value.dtype)
         tiles.copy_run(out, 0, tensor, 0, value.type.elements)
         return out
+
+    def is_widening(self, node: Node) -> bool:
+        """Whether each reader of a node converts its operand anew."""
+        return widens(node)
 
     def settled(self, value: Value) -> list[Placed]:
         """All places of a value, computed if it was not."""
@@ -289,15 +296,37 @@ class Emission:
     def room(self, frame: Frame, value: Value) -> Placed:
         """Room for a value: in SBUF while there is some, else in HBM in the frame's order."""
         nbytes = frame.blocks * frame.columns * ITEM_BYTES[value.dtype]
-        self._live = {n: one for n, one in self._live.items() if one[1] >= self._now}
-        held = sum(size for size, _ in self._live.values())
-        if held + nbytes <= self.resident_bytes or frame.is_replicated:
+        if self._free_bytes() >= nbytes or frame.is_replicated:
             self._live[value.number] = nbytes, self._death.get(value.number, len(self.graph.nodes))
             return frame.matrix(dtype_of(value.dtype))
-        shape = (frame.rows, frame.columns)
-        tensor = nl.ndarray(shape, dtype=dtype_of(value.dtype), buffer=nl.shared_hbm)
+        return self.in_order(frame, dtype_of(value.dtype))
+
+    def in_order(self, frame: Frame, dtype: Any) -> Placed:
+        """A tensor in HBM in a frame's order; few columns lie along each partition's blocks."""
+        tensor = nl.ndarray((frame.rows, frame.columns), dtype=dtype, buffer=nl.shared_hbm)
         steps = tuple((p * frame.columns + f,) for p, f in frame.steps())
         return Placed(tensor, frame.shape, steps, (0,))
+
+    def _free_bytes(self) -> int:
+        """Bytes of a partition that results may still take."""
+        self._live = {n: one for n, one in self._live.items() if one[1] >= self._now}
+        return self.resident_bytes - sum(size for size, _ in self._live.values())
+
+    def reframed(self, placed: Placed, frame: Frame) -> Placed:
+        """What lies across a frame, turned into it: in SBUF if there is room, else in HBM."""
+        dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
+        size = frame.blocks * dtype.itemsize
+        if frame.columns * size <= self._free_bytes():
+            return turning.framed(placed, frame)
+        result = self.in_order(frame, dtype)
+        width = max(_TURNED_BYTES // size // P, 1) * P
+        for start in range(0, frame.columns, width):
+            columns = min(width, frame.columns - start)
+            part = turning.framed(placed, frame, start, columns).storage.tile
+            for span in spans(frame, start, columns, frame.blocks * columns, columns):
+                here = part[: span.partitions, span.block : span.block + span.blocks]
+                write(result, frame, span, here)
+        return result
 
 
 def view(node: Node, source: Placed) -> Placed | None:
@@ -319,6 +348,14 @@ def is_view(node: Node) -> bool:
     return isinstance(node.operation, Reshape | Transpose | BroadcastInDim | Slice)
 
 
+def widens(node: Node) -> bool:
+    """Whether it is its operand in a wider format of floating point, which every reader can do."""
+    if not isinstance(node.operation, Convert):
+        return False
+    given, made = node.values[0].type, node.result.type
+    return given.is_floating and made.is_floating and made.nbytes > given.nbytes
+
+
 def is_free(node: Node) -> bool:
     """Whether nothing is issued for it until somebody reads it."""
     return is_view(node) or isinstance(node.operation, Constant)
@@ -330,7 +367,7 @@ def uses(graph: Graph) -> dict[int, int]:
     for value in graph.outputs:
         found[value.number] = found.get(value.number, 0) + 1
     for node in reversed(graph.nodes):
-        times = found.get(node.result.number, 0) if is_view(node) else 1
+        times = found.get(node.result.number, 0) if is_view(node) or widens(node) else 1
         for value in node.values:
             found[value.number] = found.get(value.number, 0) + times
     return found

@@ -18,7 +18,7 @@ from trnsim.compiler.emit.compute import (
     sides,
 )
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
-from trnsim.compiler.emit.turning import framed, is_straight
+from trnsim.compiler.emit.turning import is_straight
 from trnsim.compiler.emit.walk import (
     Frame,
     Span,
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 PIECE: Final = 2048
 """Elements of a partition in one instruction: long enough to hide its fixed cost."""
 
+_FEW_ROWS: Final = 32
+"""Partitions below which a repeated operand does not decide the layout."""
 _REPEATED: Final = 3
 """Readers up to which an operation of one instruction is repeated rather than kept."""
 
@@ -130,6 +132,8 @@ class Evaluation:
             return self._inlined(node.values[0])
         if node.kind is not Kind.ELEMENTWISE:
             return False
+        if self.emission.is_widening(node):
+            return True
         return emission.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
 
     def _is_cheap(self, value: Value) -> bool:
@@ -186,7 +190,7 @@ class Evaluation:
         whole = [one for one in leaves if _covers(one)]
         first = [one for one in whole if one.is_pending] + [one for one in whole if one.is_on_chip]
         if not whole:
-            first = [one for one in leaves if one.is_on_chip]
+            first = [one for one in leaves if one.is_on_chip and one.storage.rows >= _FEW_ROWS]
         if first:
             return frame_of(first[0], shape)
         if shape and any(number in self.emission.features for number, _ in self.leaves):
@@ -306,7 +310,7 @@ class Evaluation:
             else not is_straight(placed, self.frame)
         )
         if _covers(placed) and is_across:
-            here = framed(placed, self.frame)
+            here = self.emission.reframed(placed, self.frame)
             self.leaves[key] = here
             self._reused(key, here)
             return self._fetched(key, span)

@@ -234,7 +234,8 @@ class _Side:
             if found is not None:
                 return found, 0
         size = dtype_of(self.value.dtype).itemsize * self.blocks
-        width = max(_PANEL_BYTES // size // P, 1) * P
+        most = _PASSING_BYTES if self._weight() is None else _PANEL_BYTES
+        width = max(most // size // P, 1) * P
         start = first // width * width
         count = min(width, self.length - start)
         key = (number, start)

@@ -1,0 +1,58 @@
+"""Exchanges between ranks: a rank's program writes what it gives and reads what it gets.
+
+The time of the links is none of this program's: `trnsim.lower.without_exchanges` lists the
+exchanges, and who knows the links adds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trnsim.compiler.emit.placed import in_hbm
+from trnsim.compiler.emit.rules import emitter
+from trnsim.graph import Node
+from trnsim.graph.ops.collectives import (
+    AllGather,
+    AllReduce,
+    AllToAll,
+    CollectivePermute,
+    ReduceScatter,
+)
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.compiler.emit.emission import Emission
+
+
+@emitter(AllReduce)
+def all_reduce(emission: Emission, node: Node) -> None:
+    """What every rank gives at a place becomes what every rank gets there, in any layout."""
+    placed = emission.settled(node.values[0])[0]
+    if not placed.is_on_chip or placed.storage.is_replicated:
+        emission.placed[node.result.number] = [
+            in_hbm(emission.dense(node.values[0]), node.result.shape)
+            if placed.is_on_chip
+            else placed
+        ]
+        return
+    given = placed.storage.tile
+    rows, blocks, columns = given.shape
+    shape = (rows, blocks * columns)
+    kept = nl.ndarray(shape, dtype=given.dtype, buffer=nl.shared_hbm)
+    got = new(given.shape, given.dtype)
+    nisa.dma_copy(dst=kept, src=given.reshape(shape))
+    nisa.dma_copy(dst=got.reshape(shape), src=kept)
+    matrix = replace(placed.storage, tile=got)
+    emission.placed[node.result.number] = [replace(placed, storage=matrix)]
+
+
+@emitter(AllGather, ReduceScatter, AllToAll, CollectivePermute)
+def exchange(emission: Emission, node: Node) -> None:
+    """What is given lies in order in HBM, and so does what comes back."""
+    emission.dense(node.values[0])
+    made = tiles.output(node.result.shape, node.result.dtype)
+    emission.placed[node.result.number] = [in_hbm(made, node.result.shape)]
