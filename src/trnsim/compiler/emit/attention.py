@@ -8,6 +8,7 @@ grows. The method is that of Dao et al., FlashAttention (arXiv:2205.14135).
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _STRETCH: Final = 2048
 """Keys whose scores are in PSUM at once: half of its banks."""
+_BLOCKS: Final = 4
+"""Blocks of 128 keys that are turned in one bank of PSUM, in any format."""
 _BIASES: Final = 8
 """Stretches of a bias that are kept for the next head."""
 _SHORT: Final = 256
@@ -207,23 +210,62 @@ class _Attending:
         if len(self._loaded) >= BANK // P:
             self._loaded.clear()
         found: list[_Keys] = []
-        first, first_ = 0, self._from(index) if len(heads) == 1 else 0
+        first, partition = 0, self._from(index) if len(heads) == 1 else 0
         for key, value, length in self.parts:
             for start, count in tiles.pieces(length, _STRETCH):
-                found.append(
-                    _Keys(
-                        first + start,
-                        count,
-                        _matrix(_head(key, index), self.E, start, count, self.dtype, first_),
-                        [
-                            _rows(_head(value, index), self.V, start + at, n, self.dtype)
-                            for at, n in tiles.pieces(count, P)
-                        ],
-                    )
+                keys, values = self._brought(
+                    _head(key, index), _head(value, index), start, count, partition
                 )
+                found.append(_Keys(first + start, count, keys, values))
             first += length
         self._loaded[name] = found
         return found
+
+    def _brought(
+        self, key: Placed, value: Placed, start: int, count: int, partition: int
+    ) -> tuple[Tensor, list[Tensor]]:
+        """A stretch of one head's keys [E, count], and its values by 128 keys."""
+        if _lies_in_rows(key, self.E):
+            keys = new((self.E, count), self.dtype)
+            for at, parts in self._lines(key, self.E, start, count):
+                rows, blocks, _ = parts.shape
+                flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
+                for block in range(blocks):
+                    nisa.nc_transpose(dst=flipped[:, block], data=parts[:, block])
+                dst = keys[:, at : at + blocks * rows].reshape((self.E, blocks, rows))
+                nisa.tensor_copy(dst=dst, src=flipped)
+        else:
+            keys = _matrix(key, self.E, start, count, self.dtype, partition)
+        if _lies_in_rows(value, self.V):
+            values = [
+                parts[:, block]
+                for _, parts in self._lines(value, self.V, start, count)
+                for block in range(parts.shape[1])
+            ]
+        else:
+            values = [
+                _rows(value, self.V, start + at, n, self.dtype) for at, n in tiles.pieces(count, P)
+            ]
+        return keys, values
+
+    def _lines(
+        self, placed: Placed, width: int, start: int, count: int
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Rows of a head in HBM, as many blocks of 128 at once as turn in one bank of PSUM."""
+        step = placed.steps[0][0]
+        for at, many in tiles.pieces(count // P * P, _BLOCKS * P):
+            view = [(step, P), (P * step, many // P), (1, width)]
+            tile = new((P, many // P, width), self.dtype)
+            place = placed.offset[0] + (start + at) * step
+            nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
+            yield at, tile
+        at, rest = count // P * P, count % P
+        if rest:
+            tile = new((rest, 1, width), self.dtype)
+            place = placed.offset[0] + (start + at) * step
+            view = [(step, rest), (0, 1), (1, width)]
+            nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
+            yield at, tile
 
     # Computing
 
@@ -511,6 +553,11 @@ def _evacuated(flipped: Tensor, columns: int, blocks: int) -> Tensor:
         nisa.tensor_copy(dst=weights[:, whole], src=flipped[:, whole])
         nisa.tensor_copy(dst=weights[:rest, last], src=flipped[:rest, last])
     return weights
+
+
+def _lies_in_rows(placed: Placed, width: int) -> bool:
+    """Whether a head's rows lie in HBM, each in one run."""
+    return not placed.is_on_chip and (width == 1 or placed.steps[1] == (1,))
 
 
 def _follows(out: Placed, first: tuple[int, ...], other: tuple[int, ...], rows: int) -> bool:
