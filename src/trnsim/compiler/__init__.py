@@ -1,11 +1,14 @@
 """The graph compiler: what stands in for neuronx-cc between a graph and a program of instructions.
 
-A graph comes with AWS's flags (`Flags`). `casts` changes its data types as the flags say, and
-`refusals` finds what neuronx-cc documents that it refuses, each under its code (`ncc_errors`).
+`compile` gives a graph's time as one program for each NeuronCore; `program` has its instructions
+and its values, `emit` what each operation issues. A graph comes with AWS's flags (`Flags`): `casts`
+changes its data types as they say, and `ncc` finds what neuronx-cc documents that it refuses, each
+under its code.
 """
 
 from __future__ import annotations
 
+from trnsim.compiler.compile import CompiledProgram, compile  # noqa: A004  the name that compilers have
 from trnsim.compiler.flags import Flags
 
-__all__ = ["Flags"]
+__all__ = ["CompiledProgram", "Flags", "compile"]

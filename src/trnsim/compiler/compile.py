@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -18,9 +18,10 @@ from trnsim.compiler.casts import apply_casts
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.layers import Layers, layers_of, shortened
 from trnsim.compiler.program import Traced, legal, trace
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind, verify
-from trnsim.lower import Bound, bound, cache, costs
+from trnsim.isa import Engine
+from trnsim.lower import Bound, Cost, bound, cache, costs, without_exchanges
 from trnsim.timing import Timeline
 
 _BY_LAYERS: Final = 4000
@@ -59,6 +60,7 @@ class CompiledProgram:
         layers: equal layers of which a few were compiled; 0 if all operations were.
         work: what each kind of operation takes, the dearest first.
         bound: the time below which no program can be.
+        said: why parts of it are kernels one after another.
     """
 
     target: str
@@ -71,6 +73,29 @@ class CompiledProgram:
     layers: int
     work: tuple[Work, ...]
     bound: Bound
+    said: tuple[str, ...] = ()
+
+    def costs(self) -> tuple[Cost, ...]:
+        """The program by its operations, each with a share of its time, launched once.
+
+        An operation's share is that of its busiest engine: engines work at once, so no operation
+        has a time of its own.
+        """
+        most = {one.name: max(one.busy_s.values(), default=0.0) for one in self.work}
+        whole = sum(most.values()) or 1.0
+        products = {one.name: one.busy_s.get(Engine.tensor.name, 0.0) for one in self.work}
+        multiplied = sum(products.values()) or 1.0
+        return tuple(
+            Cost(
+                one.name,
+                self.device_time_s * most[one.name] / whole,
+                self.launch_s,
+                one.instructions,
+                self.bound.flop * products[one.name] / multiplied,
+                round(self.bound.hbm_bytes * most[one.name] / whole),
+            )
+            for one in self.work
+        )
 
     @property
     def over_bound(self) -> float:
@@ -86,6 +111,7 @@ class _Figures:
     launch_s: float
     instructions: int
     work: dict[str, tuple[int, dict[str, float]]]
+    said: tuple[str, ...] = ()
 
     def plus(self, other: _Figures, times: float = 1) -> _Figures:
         """With another's added so many times; one launch."""
@@ -100,6 +126,7 @@ class _Figures:
             self.launch_s or other.launch_s,
             round(self.instructions + times * other.instructions),
             work,
+            tuple(dict.fromkeys((*self.said, *other.said))),
         )
 
 
@@ -152,6 +179,7 @@ def compile(  # noqa: A001  the name that compilers have
         layers,
         tuple(Work(name, count, busy_s) for name, (count, busy_s) in work),
         bound(graph, target, weights=weights, is_cast=asked.auto_cast != "none"),
+        found.said,
     )
 
 
@@ -186,7 +214,7 @@ def _priced(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figure
     if stored is not None:
         layers = stored.pop("layers")
         work = {name: (count, busy) for name, (count, busy) in stored.pop("work").items()}
-        return _Figures(work=work, **stored), layers
+        return _Figures(work=work, said=tuple(stored.pop("said")), **stored), layers
     figures, layers = _compiled(graph, own, target)
     cache.write(key, {**asdict(figures), "layers": layers})
     return figures, layers
@@ -239,9 +267,16 @@ def _difference(more: _Figures, fewer: _Figures) -> _Figures:
 
 
 def _figures(graph: Graph, weights: frozenset[int], target: str) -> _Figures:
-    """The figures of a graph's program, all of it compiled."""
+    """The figures of a graph's program, all of it compiled.
+
+    A graph that this compiler cannot place on the chip is priced as kernels one after another.
+    """
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
-    found = trace(graph, inputs, target, weights, numerics=False)
+    try:
+        found = trace(graph, inputs, target, weights, numerics=False)
+    except (OutOfMemory, IllegalInstruction, InternalError) as error:
+        alone, _ = without_exchanges(graph)
+        return replace(_apart(alone, target), said=(f"not one program: {error.reason}",))
     timeline = found.run.timeline
     return _Figures(
         timeline.device_time_s, timeline.launch_s, len(timeline), _work(timeline, found)

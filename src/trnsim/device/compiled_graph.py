@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trnsim import compiler
 from trnsim.compiler import Flags
 from trnsim.compiler.ncc.limits import memory_refused
 from trnsim.device.call_time import CallTime, TensorSpec, spec_text
@@ -12,7 +13,7 @@ from trnsim.device.hbm import device_memory
 from trnsim.device.program_line import program_line
 from trnsim.errors import OutOfMemory
 from trnsim.graph import Graph
-from trnsim.lower import MemoryPlan, costs
+from trnsim.lower import MemoryPlan
 from trnsim.profile.units import bytes_text
 
 
@@ -29,6 +30,7 @@ class CompiledGraph:
         missing: operators without a lowering, which the host computes, each with the reason.
         reason: why it was compiled.
         flags: AWS's flags, which it was compiled with.
+        weights: the graph's inputs that do not change from call to call, by number.
     """
 
     name: str
@@ -39,6 +41,7 @@ class CompiledGraph:
     missing: tuple[str, ...]
     reason: str
     flags: Flags = field(default_factory=Flags)
+    weights: frozenset[int] = frozenset()
 
     @property
     def operation(self) -> str:
@@ -46,12 +49,13 @@ class CompiledGraph:
         return self.name
 
     def time(self, target: str) -> CallTime:
-        """The time of its kernels on a chip, with one launch.
+        """The time of its program on a chip, by operations, with one launch.
 
         Raises:
-            NotModelled: for an operation without a kernel.
+            NotModelled: for an operation without instructions.
         """
-        return CallTime(costs(self.graph, target), "; ".join(self.missing), is_one_launch=True)
+        program = compiler.compile(self.graph, target, weights=self.weights)
+        return CallTime(program.costs(), "; ".join(self.missing), is_one_launch=True)
 
 
 _graphs: list[CompiledGraph] = []
@@ -70,11 +74,13 @@ def compiled(
     operators: tuple[str, ...],
     missing: tuple[str, ...],
     flags: Flags = Flags(),  # noqa: B008  frozen
+    weights: frozenset[int] = frozenset(),
 ) -> CompiledGraph:
     """A new compiled graph of a kind ("forward"), numbered, with the reason for compiling it."""
     number = sum(one.name.startswith(kind) for one in _graphs)
     reason = _reason(kind, inputs, operators)
-    made = CompiledGraph(f"{kind}-{number}", inputs, graph, plan, operators, missing, reason, flags)
+    name = f"{kind}-{number}"
+    made = CompiledGraph(name, inputs, graph, plan, operators, missing, reason, flags, weights)
     _graphs.append(made)
     return made
 

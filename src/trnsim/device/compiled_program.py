@@ -33,7 +33,7 @@ class CompiledProgram:
         operators: the operators of the framework's program, in order.
         missing: operators without a lowering, each with the reason.
         plan: the placement of its tensors in HBM over time.
-        kernels: the cost of each kernel, in order.
+        kernels: what each operation takes of the program, the dearest first.
         said: what AWS's compiler refuses of it, and flags that have no effect.
     """
 
@@ -47,7 +47,7 @@ class CompiledProgram:
 
     @property
     def device_time_s(self) -> float:
-        """All kernels one after the other; a compiled graph is launched once."""
+        """The whole program; a compiled graph is launched once."""
         return sum(kernel.device_time_s for kernel in self.kernels)
 
     def text(self) -> str:
@@ -85,7 +85,7 @@ class CompiledProgram:
             [name, str(number[name]), time_text(time_s), f"{100 * time_s / total:.1f}"]
             for name, time_s in longest[:_ROWS]
         ]
-        return text_table(["operations of a kernel", "kernels", "time", "%"], rows)
+        return text_table(["operations", "parts", "time", "%"], rows)
 
     def write(self, folder: Path) -> list[Path]:
         """Write `compile-<chip>.txt`, `.json` and a trace; their paths."""
@@ -125,10 +125,12 @@ class CompiledProgram:
         }
 
     def _trace(self) -> Iterator[TraceEvent]:
-        """The kernels one after another, and the planned HBM as a counter."""
+        """Operations one after another by their shares of the time, and HBM in steps of the plan."""
         now_us = 0.0
-        for kernel, in_use in zip(self.kernels, self.plan.in_use_bytes, strict=True):
+        for kernel in self.kernels:
             took_us = kernel.device_time_s * 1e6
-            yield span(kernel.name, Point(0, "kernels", now_us), took_us)
-            yield counter("HBM", 0, now_us, "bytes", in_use)
+            yield span(kernel.name, Point(0, "operations", now_us), took_us)
             now_us += took_us
+        in_use = self.plan.in_use_bytes
+        for place, nbytes in enumerate(in_use):
+            yield counter("HBM", 0, now_us * place / len(in_use), "bytes", nbytes)

@@ -298,6 +298,15 @@ def while_traced() -> AbstractContextManager[None]:
     return found
 
 
+def constant_inputs() -> tuple[int, ...]:
+    """The places of a forward graph's parameters and buffers, while PyTorch compiles it."""
+    from torch._guards import TracingContext  # noqa: PLC0415  as above
+
+    context: Any = TracingContext.try_get()
+    known = None if context is None else context.fw_metadata
+    return () if known is None else tuple(known.static_input_indices)
+
+
 def with_sizes_of(module: Any, args: Sequence[Any]) -> Any:
     """`module` with the results of its nodes for arguments of these sizes."""
     from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415  takes a second

@@ -66,7 +66,7 @@ def test_a_compiled_step_has_one_time_a_graph_and_fewer_launches():
     times = [step_time(one, "trn2") for one in (eager, found)]
     assert not times[1].missing
     assert times[1].launch_s < times[0].launch_s
-    assert times[1].flop == times[0].flop
+    assert times[1].flop == pytest.approx(times[0].flop)
 
 
 def test_a_new_shape_is_compiled_anew_and_the_report_says_why():

@@ -38,8 +38,9 @@ def test_a_program_has_its_time_and_its_memory(program, target):
     assert found.device_time_s > 0
     weights = 4 * (32 * 64 + 64 + 64 * 8 + 8)
     assert found.plan.input_bytes == weights + 4 * 16 * 32
-    assert len(found.kernels) == len(found.plan.kernels)
-    assert sum(kernel.flop for kernel in found.kernels) == 2 * 16 * (32 * 64 + 64 * 8)
+    assert len({kernel.name for kernel in found.kernels}) == len(found.kernels)
+    flop = sum(kernel.flop for kernel in found.kernels)
+    assert flop == pytest.approx(2 * 16 * (32 * 64 + 64 * 8))
 
 
 def test_the_text_says_where_time_and_memory_go(program):

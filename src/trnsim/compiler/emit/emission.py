@@ -88,7 +88,8 @@ class Emission:
             if node.kind is not Kind.ELEMENTWISE and not is_free(node):
                 with self.named(node.name):
                     EMITTERS.get(type(node.operation), Emission.by_kernel)(self, node)
-        return tuple(self._returned(value) for value in self.graph.outputs)
+        with self.named("results to HBM"):
+            return tuple(self._returned(value) for value in self.graph.outputs)
 
     def _returned(self, value: Value) -> Tensor:
         tensor = self.dense(value)
@@ -116,8 +117,7 @@ class Emission:
         if is_view(node):
             self.settled(node.values[0])
             return self.places(value)
-        with self.named(node.name):
-            self.placed[value.number] = [Evaluation(self, value, placed).run()]
+        self.placed[value.number] = [Evaluation(self, value, placed).run()]
         return self.placed[value.number]
 
     @contextmanager
@@ -257,8 +257,7 @@ class Emission:
             elif is_view(node):
                 self.placed[value.number] = self._views(node)
             else:
-                with self.named(node.name):
-                    self.placed[value.number] = [Evaluation(self, value).run()]
+                self.placed[value.number] = [Evaluation(self, value).run()]
         return self.placed[value.number]
 
     def _views(self, node: Node) -> list[Placed]:

@@ -69,8 +69,27 @@ class Evaluation:
             self.leaves[value.number, ()] = pending
         self.frame = self._framed()
 
+    @property
+    def name(self) -> str:
+        """The operations that it computes, in words."""
+        found: list[str] = [one.storage.name for one in self.leaves.values() if one.is_pending]
+        waiting = [self.value]
+        while waiting:
+            value = waiting.pop()
+            node = self.emission.maker.get(value.number)
+            if node is None or any(number == value.number for number, _ in self.leaves):
+                continue
+            if node.kind is Kind.ELEMENTWISE:
+                found.append(node.name)
+            waiting += node.values
+        return "+".join(dict.fromkeys(sorted(found, key=_is_convert))) or "copy"
+
     def run(self) -> Placed:
         """The value's place, with all of it computed."""
+        with self.emission.named(self.name):
+            return self._run()
+
+    def _run(self) -> Placed:
         result = self.emission.room(self.frame, self.value)
         for span in self.spans():
             if result.is_on_chip:
@@ -345,6 +364,10 @@ class Evaluation:
         if is_row:
             self._columns[short] = made
         return made
+
+
+def _is_convert(name: str) -> bool:
+    return name == "convert"
 
 
 def _are_floats(node: Node) -> bool:

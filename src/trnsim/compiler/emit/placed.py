@@ -48,8 +48,10 @@ class Pending:
         block: partitions of a block.
         is_replicated: whether every partition holds the same row.
         frame: how its dimensions form a matrix.
+        name: the operation's.
     """
 
+    name: str = ""
     block: int = P
     is_replicated: bool = False
     frame: Any

@@ -63,6 +63,7 @@ class Product(Pending):
     def __init__(self, emission: Emission, node: Node, *, stays: int = 1) -> None:
         operation: Any = node.operation
         self.emission, self.node = emission, node
+        self.name = node.name
         rank = len(node.result.shape)
         self.batch = tuple(range(rank - 2))
         self._stays = _Side(emission, node.values[stays], operation.contracting[stays])

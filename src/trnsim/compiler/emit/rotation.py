@@ -76,6 +76,8 @@ def _fits(placed: Placed, frame: Frame, last: int) -> bool:
 class Rotation(Pending):
     """The product of each block with the matrix that exchanges halves."""
 
+    name = "rotate"
+
     def __init__(self, emission: Emission, source: Placed, frame: Frame) -> None:
         self.emission, self.source, self.frame = emission, source, frame
         self.block = frame.block

@@ -97,7 +97,8 @@ def _compiled(
     """The function that runs a graph; with symbolic sizes, the graph is compiled when called."""
     seen = pytorch.results_seen() if kind == "forward" else None
     if all(isinstance(value, Tensor) for value in inputs):
-        one = _made(import_graph(module), kind, flags)
+        constant = pytorch.constant_inputs() if kind == "forward" else ()
+        one = _made(import_graph(module), kind, flags, constant)
         return pytorch.boxed(_runner(module, lambda _: one, seen))
     if kind == "forward":
         settle(refused_as_dynamic(module)[:1])
@@ -135,8 +136,13 @@ def _runner(
     return run
 
 
-def _made(imported: Imported, kind: str, flags: Flags) -> CompiledGraph:
+def _made(
+    imported: Imported, kind: str, flags: Flags, constant: Sequence[int] = ()
+) -> CompiledGraph:
     settle(refused(imported, target().name, flags))
     graph = apply_casts(imported.graph, flags)
     plan = memory_plan(graph, imported.names)
-    return compiled(kind, imported.inputs, graph, plan, imported.operators, imported.missing, flags)
+    numbers = list(imported.names)
+    weights = frozenset(numbers[place] for place in constant if place < len(numbers))
+    operators, missing = imported.operators, imported.missing
+    return compiled(kind, imported.inputs, graph, plan, operators, missing, flags, weights)

@@ -16,7 +16,7 @@ from zipfile import is_zipfile
 
 import torch
 
-from trnsim import arch
+from trnsim import arch, compiler
 from trnsim.compiler import Flags
 from trnsim.compiler.casts import apply_casts
 from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
@@ -25,7 +25,7 @@ from trnsim.device.compiled_program import CompiledProgram
 from trnsim.device.device_core import device_core
 from trnsim.errors import BadInput
 from trnsim.files import check_readable
-from trnsim.lower import costs, memory_plan
+from trnsim.lower import memory_plan
 from trnsim.profile.units import bytes_text
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
@@ -46,7 +46,8 @@ def compile_program(path: Path, target: str, flags: Flags = Flags()) -> Compiled
             dimensions without a size under either.
         OutOfDeviceMemory: for a program that does not fit in the HBM of a NeuronCore.
     """
-    module = _loaded(path).graph_module
+    program = _loaded(path)
+    module = program.graph_module
     for dynamic in refused_as_dynamic(module):
         raise dynamic.error()
     imported = import_graph(module)
@@ -62,13 +63,25 @@ def compile_program(path: Path, target: str, flags: Flags = Flags()) -> Compiled
             fix="shard the model, or export it for a smaller batch",
             source=device.source,
         )
-    kernels = costs(graph, target)
+    weights = {n for n, name in imported.names.items() if name in weight_names(program)}
+    made = compiler.compile(graph, target, weights=weights)
+    kernels = made.costs()
     total = sum(kernel.instructions for kernel in kernels)
     many = [Refusal(code, what) for code, what in instructions_refused(total)]
     require_accepted(many)
     operators, missing = imported.operators, imported.missing
-    said = (*flags.said, *map(str, (*found, *many)))
+    said = (*flags.said, *made.said, *map(str, (*found, *many)))
     return CompiledProgram(path.name, target, operators, missing, plan, kernels, said)
+
+
+def weight_names(program: torch.export.ExportedProgram) -> set[str]:
+    """The names of a program's inputs that do not change from call to call."""
+    signature = program.graph_signature
+    return {
+        *signature.inputs_to_parameters,
+        *signature.inputs_to_buffers,
+        *signature.inputs_to_lifted_tensor_constants,
+    }
 
 
 def _loaded(path: Path) -> torch.export.ExportedProgram:

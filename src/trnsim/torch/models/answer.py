@@ -1,6 +1,6 @@
 """What a model takes on a chip, in ten lines: time, bound, exchanges, memory.
 
-The time is that of the graph's kernels, one after another, as everywhere in `trnsim compile`.
+The time is that of the graph's program, and of the exchanges, which do not overlap with it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trnsim import arch
+from trnsim import arch, compiler
 from trnsim.device.device_core import device_core
 from trnsim.lower import (
     Bound,
@@ -19,7 +19,6 @@ from trnsim.lower import (
     Exchange,
     MemoryPlan,
     bound,
-    costs,
     memory_plan,
     without_exchanges,
 )
@@ -205,4 +204,5 @@ def _answer(
     timed = tuple((one, time_s) for one, (time_s, _) in zip(exchanged, times, strict=True))
     links_s = sum(on_links for _, on_links in times)
     least = bound(made.graph, target, weights=made.weights, links_s=links_s)
-    return Answer(title, target, made, costs(alone, target), timed, least, plan, items)
+    kernels = compiler.compile(made.graph, target, weights=made.weights).costs()
+    return Answer(title, target, made, kernels, timed, least, plan, items)
