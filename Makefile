@@ -66,8 +66,9 @@ golden: docs ## put what is printed today into README, the tutorial and the page
 peaks: .venv/.test ## documented peaks, reached by running kernels
 	$(BIN)/python bench/peaks.py
 
-accuracy: .venv-upstream/.made ## compare estimates with published times, from clones: make accuracy UPSTREAM=folder
+accuracy: .venv-upstream/.made .venv-clients/.made ## compare estimates with published times of kernels, from clones, and models: make accuracy UPSTREAM=folder
 	.venv-upstream/bin/python bench/accuracy/run.py $(UPSTREAM)
+	.venv-clients/bin/python bench/accuracy/models/model_run.py
 
 # An hour on two cores. SUITES="D1 D5-trn2" runs those; SWEEPS=200 samples the longest; a stopped run goes on.
 upstream: .venv-upstream/.made ## run public suites from clones: make upstream UPSTREAM=folder [SUITES= SWEEPS=]

@@ -62,16 +62,16 @@ def model_graph(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mine = rank.rank_config(config, shape.ranks, is_padded=shape.is_padded)
-        model = _built(mine, shape, dtype)
+        model = build(mine, shape, dtype)
         if shape.ranks > 1:
-            whole = _built(config, shape, dtype)
+            whole = build(config, shape, dtype)
             rank.join(model, whole, shape.ranks, is_trained=shape.phase == "train")
         if weights == "int8":
             with_whole_numbers(model)
         return _traced(model, shape, DTYPES[dtype])
 
 
-def _built(config: Any, shape: ModelShape, dtype: str) -> Any:
+def build(config: Any, shape: ModelShape, dtype: str) -> Any:
     """A model without weights."""
     kind = _class(config, shape)
     config.use_cache = False
