@@ -223,11 +223,11 @@ def test_a_model_of_inputs_that_are_not_known_is_refused():
 def test_an_unknown_architecture_is_named():
     with pytest.raises(
         BadInput,
-        match=r"it is of architecture 'lama', which transformers .* does not have; it has \d{3}",
+        match=r"it is of architecture 'lamma', which transformers .* does not have; it has \d{3}",
     ) as error:
-        config_of({"model_type": "lama"}, "it")
+        config_of({"model_type": "lamma"}, "it")
     assert "trnsim compile model.pt2" in error.value.fix
-    assert "lama" not in transformers.CONFIG_MAPPING
+    assert "lamma" not in transformers.CONFIG_MAPPING
 
 
 def test_values_that_a_configuration_refuses_are_named():
