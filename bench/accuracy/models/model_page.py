@@ -62,7 +62,7 @@ def page(cases, found):
         why = case.left_out or _refusal(parts)
         if why:
             left.append((case, why))
-        elif parts is not None:
+        else:
             rows.append(Row(case, parts))
     results = leave_one_out(rows)
     chosen = latency(rows)
@@ -83,6 +83,8 @@ def page(cases, found):
 
 
 def _refusal(parts):
+    if parts is None:
+        return "not priced in this run"
     refusals = [part["refusal"] for part in parts or () if isinstance(part, dict)]
     return f"refused: {refusals[0]}" if refusals else ""
 

@@ -18,6 +18,7 @@ from trnsim.lower import (
     Cost,
     Exchange,
     MemoryPlan,
+    between_exchanges,
     bound,
     costs,
     memory_plan,
@@ -201,8 +202,10 @@ def _answer(
             fix="split it over more ranks (--tp), or ask for a smaller batch or a shorter sequence",
             source=device.source,
         )
+    parts = between_exchanges(made.graph)
+    kernels = tuple(kernel for part in parts for kernel in costs(part, target))
     times = [exchange_s(one, target) for one in exchanged]
     timed = tuple((one, time_s) for one, (time_s, _) in zip(exchanged, times, strict=True))
     links_s = sum(on_links for _, on_links in times)
     least = bound(made.graph, target, weights=made.weights, links_s=links_s)
-    return Answer(title, target, made, costs(alone, target), timed, least, plan, items)
+    return Answer(title, target, made, kernels, timed, least, plan, items)
