@@ -263,3 +263,19 @@ def test_the_command_finds_the_phase(tmp_path):
     assert ", prefill, batch 1, 8 tokens" in run(path, "--sequence", "8").output
     path.write_text(json.dumps(BERT))
     assert ", encode, batch 1, 8 tokens" in run(path, "--sequence", "8").output
+
+
+def test_a_length_beyond_a_models_positions_is_refused():
+    config = config_of({**BERT, "max_position_embeddings": 16})
+    assert model_graph(config, ModelShape("encode", sequence=16)).graph.nodes
+    with pytest.raises(
+        BadInput, match="bert has no graph in phase encode of batch 1, sequence 17, past 0: "
+    ):
+        model_graph(config, ModelShape("encode", sequence=17))
+
+
+def test_the_given_configuration_stays_as_it_was():
+    config = config_of(LLAMA)
+    before = config.to_dict()
+    model_graph(config, ModelShape("decode", past=7, ranks=2))
+    assert config.to_dict() == before
