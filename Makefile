@@ -67,8 +67,9 @@ golden: docs ## put what is printed today into README, the tutorial and the page
 peaks: .venv/.test ## documented peaks, reached by running kernels
 	$(BIN)/python bench/peaks.py
 
-accuracy: .venv-upstream/.made ## compare estimates with published times, from clones: make accuracy UPSTREAM=folder
+accuracy: .venv-upstream/.made .venv-clients/.made ## compare estimates with published times of kernels, from clones, and models: make accuracy UPSTREAM=folder
 	.venv-upstream/bin/python bench/accuracy/run.py $(UPSTREAM)
+	.venv-clients/bin/python bench/accuracy/models/model_run.py
 
 estimating: .venv-upstream/.made ## what an estimate costs, kernels of nki-library included: make estimating UPSTREAM=folder
 	.venv-upstream/bin/python bench/estimating.py $(UPSTREAM)

@@ -5,7 +5,9 @@ from typer.testing import CliRunner
 
 from trnsim.cli import app
 from trnsim.cli import compile as command
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, NotModelled
+from trnsim.lower import Exchange
+from trnsim.system.collective_time import collective_time
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
@@ -72,3 +74,38 @@ def test_without_pytorch_the_command_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(BadInput, match="needs PyTorch"):
         command._room()
+
+
+def test_a_python_file_is_answered_in_ten_lines(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text("import torch\nmodel = torch.nn.Linear(3, 2)\nargs = (torch.zeros(4, 3),)\n")
+    done = run(path, "--on", "trn1,trn2", "--report", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    first, second = done.output.strip().split("\n\n")
+    assert (len(first.splitlines()), second.splitlines()[0]) == (10, "net.py on trn2")
+    assert (tmp_path / "out" / "compile-trn1.txt").read_text().strip() == first
+
+
+def test_a_configuration_without_transformers_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "llama"}')
+    error = run(path).exception
+    assert isinstance(error, BadInput)
+    assert error.fix == "pip install 'trnsim[models]'"
+
+
+def test_an_exchange_takes_the_closed_form_of_the_ring():
+    exchange = Exchange("all_reduce", 1 << 20, 4)
+    time_s, links_s = command._exchange_s(exchange, "trn2")
+    assert time_s == collective_time("allreduce", 1 << 20, 4, "trn2").time_s
+    assert 0 < links_s < time_s
+    assert command._exchange_s(Exchange("all_reduce", 1 << 20, 1), "trn2") == (0.0, 0.0)
+
+
+def test_an_exchange_without_a_closed_form_is_named():
+    with pytest.raises(
+        NotModelled,
+        match="collective_permute has no closed form of its time; there is one of all_reduce",
+    ):
+        command._exchange_s(Exchange("collective_permute", 8, 2), "trn2")

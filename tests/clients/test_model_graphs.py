@@ -223,11 +223,11 @@ def test_a_model_of_inputs_that_are_not_known_is_refused():
 def test_an_unknown_architecture_is_named():
     with pytest.raises(
         BadInput,
-        match=r"it is of architecture 'lama', which transformers .* does not have; it has \d{3}",
+        match=r"it is of architecture 'lamma', which transformers .* does not have; it has \d{3}",
     ) as error:
-        config_of({"model_type": "lama"}, "it")
+        config_of({"model_type": "lamma"}, "it")
     assert "trnsim compile model.pt2" in error.value.fix
-    assert "lama" not in transformers.CONFIG_MAPPING
+    assert "lamma" not in transformers.CONFIG_MAPPING
 
 
 def test_values_that_a_configuration_refuses_are_named():
@@ -263,3 +263,19 @@ def test_the_command_finds_the_phase(tmp_path):
     assert ", prefill, batch 1, 8 tokens" in run(path, "--sequence", "8").output
     path.write_text(json.dumps(BERT))
     assert ", encode, batch 1, 8 tokens" in run(path, "--sequence", "8").output
+
+
+def test_a_length_beyond_a_models_positions_is_refused():
+    config = config_of({**BERT, "max_position_embeddings": 16})
+    assert model_graph(config, ModelShape("encode", sequence=16)).graph.nodes
+    with pytest.raises(
+        BadInput, match="bert has no graph in phase encode of batch 1, sequence 17, past 0: "
+    ):
+        model_graph(config, ModelShape("encode", sequence=17))
+
+
+def test_the_given_configuration_stays_as_it_was():
+    config = config_of(LLAMA)
+    before = config.to_dict()
+    model_graph(config, ModelShape("decode", past=7, ranks=2))
+    assert config.to_dict() == before

@@ -1,6 +1,6 @@
 from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import AllGather, AllReduce
-from trnsim.lower import Exchange, costs, without_exchanges
+from trnsim.lower import Exchange, between_exchanges, costs, without_exchanges
 
 GROUP = ((0, 1, 2, 3),)
 
@@ -33,3 +33,46 @@ def test_an_input_may_be_exchanged_as_it_is():
     graph.outputs = [received]
     alone, exchanges = without_exchanges(graph)
     assert (alone.nodes, len(exchanges)) == ([], 1)
+
+
+def residual(layers):
+    """Each layer adds the sum over ranks of its product to what it was given."""
+    graph = Graph()
+    value = graph.input((2, 8), "float32")
+    for _ in range(layers):
+        weight = graph.input((8, 8), "float32")
+        product = graph.dot_general(value, weight, (1, 0), "float32")
+        value = graph.elementwise("add", value, graph.apply(AllReduce(GROUP), product))
+    graph.outputs = [value]
+    return graph
+
+
+def test_kernels_do_not_reach_across_an_exchange():
+    parts = between_exchanges(residual(3))
+    names = [[node.name for node in part.nodes] for part in parts]
+    assert names == [["dot_general"], ["add", "dot_general"], ["add", "dot_general"], ["add"]]
+    kernels = [kernel.name for part in parts for kernel in costs(part, "trn1")]
+    assert kernels == ["dot_general", "add", "dot_general", "add", "dot_general", "add"]
+
+
+def test_a_part_takes_and_gives_what_others_make_and_read():
+    graph = residual(2)
+    first, second, last = between_exchanges(graph)
+    assert [value.number for value in first.outputs] == [first.nodes[0].result.number]
+    # The sum of the first layer is read by its own product, and by the last part.
+    assert {value.number for value in second.outputs} == {
+        node.result.number for node in second.nodes
+    }
+    assert last.outputs == graph.outputs
+    made = {value.number for part in (first, second, last) for value in part.outputs}
+    received = {node.result.number for node in graph.nodes if node.name == "all_reduce"}
+    given = {value.number for value in graph.inputs}
+    for part in (first, second, last):
+        assert {value.number for value in part.inputs} <= made | received | given
+
+
+def test_a_graph_without_exchanges_is_one_part():
+    graph = Graph()
+    graph.outputs = [graph.elementwise("abs", graph.input((4, 8), "float32"))]
+    (part,) = between_exchanges(graph)
+    assert (part.nodes, part.outputs) == (graph.nodes, graph.outputs)

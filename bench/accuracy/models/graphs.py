@@ -3,8 +3,8 @@
 Each is a dictionary: the graph, the numbers of its inputs that are weights, their names, and what
 it is of. Run it with the environment of `make clients`:
 
-    .venv-clients/bin/python bench/accuracy/models/graphs.py --model Llama-3-8B --layers 1 \\
-        --phase decode --past 2047 --batch 1 --out graph.pkl
+    .venv-clients/bin/python bench/accuracy/models/graphs.py --model Llama-3-8B
+        --layers 1 --phase decode --past 2047 --batch 1 --out graph.pkl
 """
 
 import argparse
@@ -22,10 +22,10 @@ def graph_of(name, *, layers=0, dtype="bfloat16", weights="", loss="", **sizes):
     `layers` is how many of its layers, `loss` the class whose loss is trained; 0 and "" leave the
     architecture as it is. `sizes` are those of `ModelShape`, or of `parts.part`.
     """
-    import parts
+    import parts  # noqa: PLC0415  rows are read where there is no PyTorch
 
-    from trnsim.torch.models import ModelShape, model_graph, module_graph
-    from trnsim.torch.models.config import config_of
+    from trnsim.torch.models import ModelShape, model_graph, module_graph  # noqa: PLC0415  likewise
+    from trnsim.torch.models.config import config_of  # noqa: PLC0415  likewise
 
     facts = FACTS[name]
     if "phase" not in sizes or "texts" in sizes:

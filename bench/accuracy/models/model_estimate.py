@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
-from trnsim.lower import bound, costs, without_exchanges
+from trnsim.lower import between_exchanges, bound, costs, without_exchanges
 from trnsim.system.collective_time import FORMS, collective_time
 
 CLOSED_FORMS = {
@@ -51,15 +51,15 @@ def estimate(graph, target, *, weights=frozenset(), lnc=1, cast="none"):
     Of kernels one after another: `weights`, `lnc` and `cast` are for a compiler of whole graphs.
     """
     del weights, lnc, cast
-    kernels = costs(graph, target)
+    kernels = [kernel for part in between_exchanges(graph) for kernel in costs(part, target)]
     return sum(one.device_time_s for one in kernels), kernels[0].launch_s if kernels else 0.0
 
 
 def whole(made, target, lnc, cast):
     """What a `ModelGraph` takes, and its bound."""
-    alone, exchanges = without_exchanges(made.graph)
+    _, exchanges = without_exchanges(made.graph)
     options = {"weights": made.weights, "lnc": lnc}
-    seconds, launch_s = estimate(alone, target, cast=cast, **options)
+    seconds, launch_s = estimate(made.graph, target, cast=cast, **options)
     least = bound(made.graph, target, is_cast=cast != "none", **options)
     return Estimate(
         seconds,

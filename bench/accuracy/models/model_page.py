@@ -62,7 +62,7 @@ def page(cases, found):
         why = case.left_out or _refusal(parts)
         if why:
             left.append((case, why))
-        elif parts is not None:
+        else:
             rows.append(Row(case, parts))
     results = leave_one_out(rows)
     chosen = latency(rows)
@@ -83,8 +83,20 @@ def page(cases, found):
 
 
 def _refusal(parts):
+    if parts is None:
+        return "not priced in this run"
     refusals = [part["refusal"] for part in parts or () if isinstance(part, dict)]
     return f"refused: {refusals[0]}" if refusals else ""
+
+
+NUMBERS = ("rows", "median %", "P90 %", "signed median %")
+COVERAGE = ("inside P10 to P90 %", "width %")
+
+
+def _heads(*names):
+    """The first two lines of a table."""
+    yield f"| {' | '.join(names)} |"
+    yield "|---" * len(names) + "|"
 
 
 def _of(results, kind):
@@ -93,8 +105,7 @@ def _of(results, kind):
 
 def _classes(results):
     """Errors by class beside the bar and the target."""
-    yield "| class | rows | median % | P90 % | signed median % | few constants % | target % | inside P10 to P90 % | width % |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield from _heads("class", *NUMBERS, "few constants %", "target %", *COVERAGE)
     for kind in CLASSES:
         bar, target = BARS[kind]
         cells = [_pair(bar), _pair(target)]
@@ -111,26 +122,29 @@ def _pair(numbers):
 
 def _line(name, results, cells):
     if not results:
-        return f"| {name} | 0 | | | | {' | '.join(cells)} | | |"
+        return _cells(name, 0, "", "", "", *cells, "", "")
     errors = np.array([result.error for result in results])
     sizes = 100 * np.abs(errors)
     inside = 100 * np.mean([result.is_inside for result in results])
     width = 100 * np.median([result.width for result in results])
-    numbers = (
-        f"{np.median(sizes):.1f} | {np.quantile(sizes, 0.9):.1f} | {100 * np.median(errors):+.1f}"
-    )
-    return f"| {name} | {len(results)} | {numbers} | {' | '.join(cells)} | {inside:.0f} | {width:.0f} |"
+    figures = (f"{np.median(sizes):.1f}", f"{np.quantile(sizes, 0.9):.1f}")
+    signed = f"{100 * np.median(errors):+.1f}"
+    return _cells(name, len(results), *figures, signed, *cells, f"{inside:.0f}", f"{width:.0f}")
+
+
+def _cells(*cells):
+    """A line of a table."""
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _by_model(results):
     """Errors by what is left out together."""
     yield "## By model\n"
-    yield "| width x depth, or model, left out | rows | median % | P90 % | signed median % | inside P10 to P90 % | width % |"
-    yield "|---|---|---|---|---|---|---|"
+    yield from _heads("width x depth, or model, left out", *NUMBERS, *COVERAGE)
     judged = [result for result in results if result.row.case.kind in CLASSES]
     for model in dict.fromkeys(result.row.case.model for result in judged):
         mine = [result for result in judged if result.row.case.model == model]
-        yield _line(model, mine, []).replace("|  |", "|")
+        yield _line(model, mine, [])
     yield ""
 
 
@@ -141,11 +155,10 @@ def _every_row(results):
         mine = _of(results, kind)
         if mine:
             yield f"### {kind[0].upper()}{kind[1:]}\n"
-            yield (
-                "| row | model | chip | bound ms | by | published ms | estimate ms | P10 | P90 | "
-                "error % | latency % | says |"
+            yield from _heads(
+                *("row", "model", "chip", "bound ms", "by", "published ms", "estimate ms"),
+                *("P10", "P90", "error %", "latency %", "says"),
             )
-            yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
             yield from map(_row, mine)
             yield ""
 
@@ -169,7 +182,6 @@ def _row(result):
 def _left_out(left):
     """Rows that are not run, and why."""
     yield "## Not run\n"
-    yield "| row | model | why |"
-    yield "|---|---|---|"
+    yield from _heads("row", "model", "why")
     for case, why in left:
         yield f"| {case.row['id']} | {case.row['kernel_or_model']} | {why} |"

@@ -1,10 +1,11 @@
 """`make accuracy`: published times of whole models against estimates; writes a page.
 
-usage: model_run.py [--only WORD] [--graphs]
+usage: model_run.py [--only WORD] [--graphs | --kept]
 
 Each graph is made once and priced once; what was found lies in build/accuracy/models, a file a
 graph, so that a stopped run goes on where it was. `--only` takes rows whose id, class or model has
-the word, `--graphs` makes graphs alone.
+the word, `--graphs` makes graphs alone, `--kept` prints the page of what is known already. The page
+is written to docs/accuracy-models.md by a run of all rows.
 """
 
 from __future__ import annotations
@@ -71,6 +72,12 @@ class Known:
         found = json.loads(path.read_text())
         return found if "refusal" in found else Estimate(**found)
 
+    def is_known(self, case):
+        """Whether all parts of a row are priced."""
+        options = (case.target, case.lnc, case.cast)
+        keys = [_key([part.spec, *options], self.times) for part in case.parts]
+        return all((KEPT / f"{key}.json").exists() for key in keys)
+
     def _found(self, spec, target, lnc, cast):
         made = self.graph(spec)
         try:
@@ -89,16 +96,21 @@ def asked():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
     parser.add_argument("--graphs", action="store_true")
+    parser.add_argument("--kept", action="store_true")
     return parser.parse_args()
+
+
+def _words(case):
+    return f"{case.row['id']} {case.kind} {case.row['kernel_or_model']}"
 
 
 def main():
     """Price every row and write the page."""
     given, known = asked(), Known()
     cases = model_rows.cases()
-    chosen = [
-        c for c in cases if given.only in f"{c.row['id']} {c.kind} {c.row['kernel_or_model']}"
-    ]
+    chosen = [case for case in cases if given.only in _words(case)]
+    if given.kept:
+        chosen = [case for case in chosen if known.is_known(case)]
     found = {}
     for number, case in enumerate(chosen, 1):
         started = time.monotonic()
@@ -113,7 +125,7 @@ def main():
         print(f"{number}/{len(chosen)} {case.row['id']} {spent:.1f} s", file=sys.stderr)
     if not given.graphs:
         text = model_page.page(cases, found)
-        if not given.only:
+        if not (given.only or given.kept):
             write(ROOT / "docs" / "accuracy-models.md", text)
         print(text)
 

@@ -7,7 +7,9 @@ import torch
 import vision
 from torch import nn
 
-from trnsim.torch.models import phases
+from trnsim.torch.models import ModelShape, phases
+from trnsim.torch.models.config import config_of
+from trnsim.torch.models.model_graph import build
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 
@@ -34,13 +36,12 @@ def _maker(name, facts):
     return {"clip": pairs, "perceiver": multimodal}[facts["config"]["model_type"]]
 
 
-def network(name, facts, given, sizes):
+def network(_, facts, given, sizes):
     """A convolutional network."""
-    del name
     return vision.network(facts), (given(sizes["batch"], 3, 224, 224),)
 
 
-def autoencoder(name, facts, given, sizes):
+def autoencoder(_, facts, given, sizes):
     """Either half of the autoencoder of latents."""
     model, (high, wide) = _diffusers(facts), (sizes["height"], sizes["width"])
     if sizes["way"] == "decode":
@@ -58,38 +59,28 @@ def denoiser(name, facts, given, sizes):
 
 
 def _diffusers(facts):
-    import diffusers
+    import diffusers  # noqa: PLC0415  takes seconds, and few parts need it
 
     return getattr(diffusers, facts["diffusers"])(**facts["config"])
 
 
 def _transformers(facts):
-    import transformers
-
-    from trnsim.torch.models import attending
-    from trnsim.torch.models.config import config_of
-
-    attending.register()
     config = config_of(facts["config"])
-    kind = getattr(transformers, config.architectures[0])
-    config._attn_implementation = attending.NAME if kind._supports_sdpa else "eager"
-    return kind._from_config(config)
+    return build(config, ModelShape("encode"), "float32")
 
 
-def pairs(name, facts, given, sizes):
+def pairs(_, facts, given, sizes):
     """CLIP: images beside texts, as many as there are of each."""
-    del name
     words = torch.empty(sizes["texts"], sizes["sequence"], dtype=torch.int64, device="meta")
     named = {"input_ids": words, "pixel_values": given(sizes["batch"], 3, 224, 224)}
     return phases.Encode(_transformers(facts)), (named,)
 
 
-def multimodal(name, facts, given, sizes):
+def multimodal(_, facts, given, sizes):
     """Perceiver's encoder of a video, or the decoder of one of its 128 pieces.
 
     Queries of a piece: 6,272 points of the image, 15 of the sound, and the label.
     """
-    del name
     model, batch = _transformers(facts).perceiver, sizes["batch"]
     hidden = given(batch, 784, 512)
     if sizes["way"] == "encode":

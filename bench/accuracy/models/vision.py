@@ -5,7 +5,7 @@ from torch import nn
 
 
 def vgg(layers):
-    """Simonyan and Zisserman's: convolutions of 3 x 3, a 0 for each pooling, three layers on top."""
+    """Simonyan and Zisserman's: convolutions of 3 x 3, a 0 for a pooling, three layers on top."""
     parts, channels = [], 3
     for wide in layers:
         if wide:

@@ -53,7 +53,7 @@ def compile_model(
         str, typer.Option(help="Of weights and activations: bfloat16, float16 or float32.")
     ] = "bfloat16",
 ) -> None:
-    """Lower a PyTorch program to a NeuronCore: its time, its physical bound, and its memory.
+    """Lower a PyTorch program to a NeuronCore: its time by operator, and its memory.
 
     Of an exported program: how long the graph takes and which kernels take it, the most HBM it
     needs and what holds it then, and which operators have no lowering. Of a config.json, as it lies

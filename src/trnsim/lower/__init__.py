@@ -7,7 +7,7 @@ kernels: they are plain, each readable on its own, and not what AWS's compiler w
 """
 
 from trnsim.lower.bound import Bound, bound
-from trnsim.lower.exchanges import Exchange, without_exchanges
+from trnsim.lower.exchanges import Exchange, between_exchanges, without_exchanges
 from trnsim.lower.fusion import Group, groups
 from trnsim.lower.lowering import Cost, costs, evaluate, launch
 from trnsim.lower.memory_plan import MemoryPlan, memory_plan
@@ -18,6 +18,7 @@ __all__ = [
     "Exchange",
     "Group",
     "MemoryPlan",
+    "between_exchanges",
     "bound",
     "costs",
     "evaluate",

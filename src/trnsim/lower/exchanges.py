@@ -6,7 +6,10 @@ operand leaves the graph, the result comes into it, and the time between them is
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.collectives import Collective
@@ -45,6 +48,42 @@ def without_exchanges(graph: Graph) -> tuple[Graph, tuple[Exchange, ...]]:
     outputs: list[Value] = [value for value in passed_on.values() if value.number in inside]
     alone = Graph([*graph.inputs, *received], nodes, outputs)
     return alone, tuple(_exchange(node) for node in apart)
+
+
+def between_exchanges(graph: Graph) -> tuple[Graph, ...]:
+    """What one rank computes from one exchange to the next, each part a graph.
+
+    Kernels do not reach across: what is added to the result of an exchange waits for it.
+    """
+    parts: list[list[Node]] = [[]]
+    for node in graph.nodes:
+        if node.kind is Kind.COLLECTIVE:
+            parts.append([])
+        else:
+            parts[-1].append(node)
+    readers: defaultdict[int, set[int]] = defaultdict(set)
+    place = 0
+    for node in graph.nodes:
+        is_exchange = node.kind is Kind.COLLECTIVE
+        for value in node.values:
+            readers[value.number].add(_OUTSIDE if is_exchange else place)
+        place += is_exchange
+    for value in graph.outputs:
+        readers[value.number].add(_OUTSIDE)
+    return tuple(_part(nodes, n, readers) for n, nodes in enumerate(parts) if nodes)
+
+
+_OUTSIDE: Final = -1
+"""The place of who reads a value and is in no part: an exchange, or the caller."""
+
+
+def _part(nodes: list[Node], place: int, readers: Mapping[int, set[int]]) -> Graph:
+    """Nodes as a graph: what they read of others comes in, what others read goes out."""
+    made = {value.number: value for node in nodes for value in node.results}
+    read = {value.number: value for node in nodes for value in node.values}
+    inputs = [value for number, value in read.items() if number not in made]
+    outputs = [value for number, value in made.items() if readers[number] - {place}]
+    return Graph(inputs, nodes, outputs)
 
 
 def _exchange(node: Node) -> Exchange:

@@ -4,6 +4,9 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import torch.nn.functional as F  # noqa: N812  its usual name
 
+from trnsim.torch import pytorch
+from trnsim.torch.compile.fx_import import import_graph, is_lowered
+
 torch.manual_seed(0)
 HOW = {
     "plain": {},
@@ -37,3 +40,37 @@ def test_attention_and_its_gradients(agree, how):
 def test_low_precision(agree):
     q, k, v = (torch.randn(1, 2, 140, 16).bfloat16() for _ in range(3))
     agree(both({"is_causal": True}), q, k, v, tolerance=2.0**-5)
+
+
+CALLS = {
+    "plain": ({}, [(2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 4)]),
+    "causal": ({"is_causal": True}, [(2, 3, 5, 8)] * 3),
+    "scaled": ({"scale": 0.3}, [(2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 4)]),
+    "seen": (
+        {"attn_mask": torch.ones(5, 7, dtype=torch.bool).tril(2)},
+        [(2, 3, 5, 8), *[(2, 3, 7, 8)] * 2],
+    ),
+    "biased": ({"attn_mask": torch.randn(2, 1, 1, 7)}, [(2, 3, 5, 8), *[(2, 3, 7, 8)] * 2]),
+    "shared": ({"enable_gqa": True}, [(2, 6, 5, 8), *[(2, 2, 7, 8)] * 2]),
+    "one head": ({}, [(5, 8), (7, 8), (7, 4)]),
+    "broadcast": ({}, [(1, 3, 5, 8), (2, 3, 7, 8), (2, 1, 7, 8)]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec")
+@pytest.mark.parametrize("call", CALLS)
+def test_attention_of_an_exported_program_is_one_operation(call):
+    options, shapes = CALLS[call]
+    given = tuple(torch.randn(shape) for shape in shapes)
+
+    class Model(torch.nn.Module):
+        def forward(self, *given):
+            return F.scaled_dot_product_attention(*given, **options)
+
+    program = torch.export.export(Model(), given)
+    lowered = program.run_decompositions(pytorch.decompositions(is_lowered))
+    graph = import_graph(lowered.graph_module).graph
+    assert [node.name for node in graph.nodes].count("attention") == 1
+    constants = [tensor.numpy() for tensor in program.constants.values()]
+    (found,) = graph.reference([*constants, *(tensor.numpy() for tensor in given)])
+    torch.testing.assert_close(torch.from_numpy(found.copy()), Model()(*given))

@@ -3,6 +3,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.lower import evaluate, groups
+from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
 
 # PyTorch's own export copies a class that it has deprecated.
@@ -65,3 +66,32 @@ def test_an_operator_with_a_lowering_need_not_be_decomposed():
     assert is_lowered("aten::gelu")
     assert is_lowered("aten::add_.Tensor")
     assert not is_lowered("aten::linalg_eig")
+
+
+def exchanging(x):
+    total = torch.ops._c10d_functional.all_reduce(x, "sum", "tp")
+    return torch.ops._c10d_functional.wait_tensor(total) + 1
+
+
+def test_a_collective_of_a_group_that_is_known_is_an_operation():
+    module = exported(exchanging, torch.randn(4, 3))
+    found = import_graph(module, {"tp": ((0, 1), (2, 3))})
+    assert not found.missing
+    assert [node.name for node in found.graph.nodes] == ["all_reduce", "add"]
+    assert found.graph.nodes[0].operation.replica_groups == ((0, 1), (2, 3))
+
+
+def test_a_collective_of_another_group_is_missing_by_name():
+    found = import_graph(exported(exchanging, torch.randn(4, 3)))
+    assert found.missing == (
+        "_c10d_functional::all_reduce: a group 'tp' whose ranks are not known",
+    )
+
+
+def test_an_operator_that_gives_one_of_several_results_gives_that():
+    pool = torch.nn.functional.max_pool2d
+    module = torch.export.export(torch.nn.MaxPool2d(2), (torch.randn(1, 2, 4, 4),))
+    lowered = module.run_decompositions(pytorch.decompositions(is_lowered))
+    found = import_graph(lowered.graph_module)
+    x = torch.randn(1, 2, 4, 4)
+    torch.testing.assert_close(torch.from_numpy(found.graph.reference([x.numpy()])[0]), pool(x, 2))

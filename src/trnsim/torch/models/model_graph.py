@@ -61,18 +61,38 @@ def model_graph(
     attending.register()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        mine = rank.rank_config(config, shape.ranks, is_padded=shape.is_padded)
-        model = _built(mine, shape, dtype)
-        if shape.ranks > 1:
-            whole = _built(config, shape, dtype)
-            rank.join(model, whole, shape.ranks, is_trained=shape.phase == "train")
-        if weights == "int8":
-            with_whole_numbers(model)
-        return _traced(model, shape, DTYPES[dtype])
+        try:
+            model = _of_rank(config, shape, dtype)
+            if weights == "int8":
+                with_whole_numbers(model)
+            return _traced(model, shape, DTYPES[dtype])
+        except _OF_MODELS as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            raise BadInput(
+                f"{config.model_type} has no graph in phase {shape.phase} of batch {shape.batch}, "
+                f"sequence {shape.sequence}, past {shape.past}: {why}",
+                fix="ask for a shape that the model has, or export it: trnsim compile model.pt2",
+            ) from error
 
 
-def _built(config: Any, shape: ModelShape, dtype: str) -> Any:
-    """A model without weights."""
+_OF_MODELS: Final = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError),
+    *(RuntimeError, TypeError, ValueError),
+)
+"""What the code of a model may raise at a size that it does not have."""
+
+
+def _of_rank(config: Any, shape: ModelShape, dtype: str) -> Any:
+    """A rank's model, which leaves `config` as it is."""
+    model = build(rank.rank_config(config, shape.ranks, is_padded=shape.is_padded), shape, dtype)
+    if shape.ranks > 1:
+        whole = build(rank.rank_config(config, 1, is_padded=False), shape, dtype)
+        rank.join(model, whole, shape.ranks, is_trained=shape.phase == "train")
+    return model
+
+
+def build(config: Any, shape: ModelShape, dtype: str) -> Any:
+    """A model without weights; its configuration is changed to what a graph needs."""
     kind = _class(config, shape)
     config.use_cache = False
     config._attn_implementation = _attention(config, kind)  # noqa: SLF001  transformers' name

@@ -156,18 +156,18 @@ class _Copy(torch.autograd.Function):
         return given.view_as(given)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
         """An all-reduce."""
         del ctx
-        return all_reduce(grad)
+        return all_reduce(grad_outputs[0])
 
 
-def _within(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _within(module: Any, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Words of the first rank's rows; those of others look up its last row.
 
     The zeros that stand for what other ranks look up are left out: no time worth the name.
     """
-    return (args[0].clamp(max=int(module.num_embeddings) - 1), *args[1:])  # type: ignore[arg-type]
+    return (args[0].clamp(max=module.num_embeddings - 1), *args[1:])
 
 
 def _add_up(module: nn.Module, args: Any, output: Any) -> Any:
@@ -187,10 +187,10 @@ class _Sum(torch.autograd.Function):
         return all_reduce(given)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
         """Nothing to add."""
         del ctx
-        return grad
+        return grad_outputs[0]
 
 
 def shared_loss(logits: Tensor, labels: Tensor, **options: Any) -> Tensor:

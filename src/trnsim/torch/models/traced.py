@@ -56,7 +56,7 @@ class _Flat:
     def step(self, trained: Tensors, kept: Tensors, given: Tensors) -> Tensors:
         """The one number that it gives, and its gradient by each parameter that it depends on."""
         (loss,) = self.results(trained, kept, given)
-        found = torch.autograd.grad(loss, trained, allow_unused=True)
+        found: Any = torch.autograd.grad(loss, trained, allow_unused=True)  # None where unused
         return [loss, *(one for one in found if one is not None)]
 
 

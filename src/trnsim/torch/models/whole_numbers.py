@@ -21,7 +21,7 @@ class WholeNumberLinear(nn.Module):
         self.in_features, self.out_features = columns, rows
         self.register_buffer("weight", torch.empty(rows, columns, dtype=torch.int8, device=meta))
         self.register_buffer("scale", torch.empty(rows, dtype=linear.weight.dtype, device=meta))
-        self.bias = linear.bias
+        self.bias: nn.Parameter | None = linear.bias
 
     def forward(self, given: Tensor) -> Tensor:
         """[*, K] to [*, N]."""
