@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
-from trnsim.lower import between_exchanges, bound, costs, without_exchanges
+from trnsim import compiler
+from trnsim.compiler import Flags
+from trnsim.lower import bound, without_exchanges
 from trnsim.system.collective_time import FORMS, collective_time
 
 CLOSED_FORMS = {
@@ -48,18 +50,19 @@ class Estimate:
 def estimate(graph, target, *, weights=frozenset(), lnc=1, cast="none"):
     """(seconds of the device, of the launch) of a graph of one rank, without exchanges.
 
-    Of kernels one after another: `weights`, `lnc` and `cast` are for a compiler of whole graphs.
+    `lnc` is the caller's: a logical core of two is priced as a rank of each.
     """
-    del weights, lnc, cast
-    kernels = [kernel for part in between_exchanges(graph) for kernel in costs(part, target)]
-    return sum(one.device_time_s for one in kernels), kernels[0].launch_s if kernels else 0.0
+    del lnc
+    flags = Flags(auto_cast=cast)
+    found = compiler.compile(graph, target, flags=flags, weights=weights)
+    return found.device_time_s, found.launch_s
 
 
-def whole(made, target, lnc, cast):
-    """What a `ModelGraph` takes, and its bound."""
+def whole(made, own, target, lnc, cast):
+    """What a `ModelGraph` takes, and its bound; `own` is the graph of one physical core of it."""
     _, exchanges = without_exchanges(made.graph)
     options = {"weights": made.weights, "lnc": lnc}
-    seconds, launch_s = estimate(made.graph, target, cast=cast, **options)
+    seconds, launch_s = estimate(own.graph, target, cast=cast, weights=own.weights, lnc=lnc)
     least = bound(made.graph, target, is_cast=cast != "none", **options)
     return Estimate(
         seconds,

@@ -81,7 +81,9 @@ class Known:
     def _found(self, spec, target, lnc, cast):
         made = self.graph(spec)
         try:
-            return whole(made, target, lnc, cast).as_dict()
+            # Each core of a logical one works as a rank of its own: they share an HBM stack.
+            own = made if lnc == 1 else self.graph({**spec, "ranks": lnc * spec["ranks"]})
+            return whole(made, own, target, lnc, cast).as_dict()
         except EmulatorError as error:
             return {"refusal": str(error).splitlines()[0]}
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from trnsim.compiler.casts import apply_casts
 from trnsim.compiler.flags import Flags
+from trnsim.compiler.hoist import hoisted
 from trnsim.compiler.layers import Layers, layers_of, shortened
 from trnsim.compiler.program import Traced, legal, trace
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory
@@ -163,8 +164,9 @@ def compile(  # noqa: A001  the name that compilers have
     asked = flags or Flags()
     verify(graph)
     made = apply_casts(graph, asked)
+    step = hoisted(made, frozenset(weights))
     found, layers, programs = _NOTHING, 0, 0
-    for piece, own in _pieces(made, frozenset(weights)):
+    for piece, own in _pieces(step.step, step.weights):
         figures, count = _priced(piece, own, target)
         found, layers, programs = found.plus(figures), max(layers, count), programs + 1
     work = sorted(found.work.items(), key=lambda one: -sum(one[1][1].values()))

@@ -15,12 +15,13 @@ from trnsim import arch
 from trnsim.compiler.emit import attention, exchange, product, reduction, rotation
 from trnsim.compiler.emit.emission import Emission
 from trnsim.compiler.emit.walk import Frame
+from trnsim.compiler.hoist import hoisted
 from trnsim.graph import Graph, Kind
 from trnsim.graph.types import BOOL
 from trnsim.lower.fusion import alone
 from trnsim.lower.kernels.tiles import Tensor, dtype_of
 from trnsim.lower.legalize import legalize
-from trnsim.lower.lowering import check_has_kernel
+from trnsim.lower.lowering import check_has_kernel, evaluate
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
 from trnsim.runs import Run, run
@@ -163,7 +164,14 @@ def values(
     Raises:
         NotModelled: for an operation without instructions, by name.
     """
-    graph, weights = legal(graph, weights)
+    parts = hoisted(graph, weights)
+    by_number = {v.number: one for v, one in zip(graph.inputs, inputs, strict=True)}
+    if parts.ahead.outputs:
+        given = [by_number[value.number] for value in parts.ahead.inputs]
+        made = evaluate(parts.ahead, given, target)
+        by_number |= {v.number: one for v, one in zip(parts.ahead.outputs, made, strict=True)}
+    inputs = [by_number[value.number] for value in parts.step.inputs]
+    graph, weights = legal(parts.step, parts.weights)
     for node in graph.nodes:
         if node.kind is Kind.COLLECTIVE:
             check_has_kernel(alone(node))

@@ -154,6 +154,16 @@ class Emission:
         self._rings[dtype] = ring, at + size
         return ring[:, at : at + size].reshape(shape)
 
+    def stored(self, value: Value) -> list[Placed]:
+        """Where a value lies, or the weight that it is converted from: transfers convert."""
+        node = self.maker.get(value.number)
+        if value.number not in self.placed and node is not None:
+            if isinstance(node.operation, Convert) and value.type.is_floating:
+                found = self.placed.get(node.values[0].number, [])
+                if any(self.weight_of(one) is not None for one in found):
+                    return found
+        return self.settled(value)
+
     def weight_of(self, placed: Placed) -> int | None:
         """The weight that a place holds all of, in order, if it does."""
         number = None if placed.is_on_chip else self._inputs.get(id(placed.storage))

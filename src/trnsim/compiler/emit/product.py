@@ -162,6 +162,8 @@ class _Side:
 
     def _ready(self) -> Placed | None:
         """A place in SBUF with the contraction along the partitions, if there is one."""
+        if self._weight() is not None:
+            return None
         for one in self.emission.settled(self.value):
             if is_aligned(one, self.frame):
                 return one
@@ -194,7 +196,7 @@ class _Side:
             return None
         number, frame = weight
         source = self.emission.prepare(number, frame, start, columns)
-        tile = new(tuple(source.shape), source.dtype)
+        tile = new(tuple(source.shape), dtype_of(self.value.dtype))
         nisa.dma_copy(dst=tile, src=source)
         return Placed(Matrix(tile, frame.rows), self.frame.shape, self.frame.steps(), (0, 0))
 
@@ -245,8 +247,8 @@ class _Side:
         return self._panel[1], start
 
     def _weight(self) -> tuple[int, Frame] | None:
-        """The weight that this side is, as it is or by a view of all of it."""
-        for one in self.emission.settled(self.value):
+        """The weight that this side is, as it is, converted, or by a view of all of it."""
+        for one in self.emission.stored(self.value):
             number = self.emission.weight_of(one)
             if number is not None:
                 return number, self.frame
@@ -268,7 +270,7 @@ class _Side:
         if weight is not None:
             number_, frame = weight
             source = self.emission.prepare(number_, frame, number * self.length + start, columns)
-            tile = self.emission.streamed(tuple(source.shape), source.dtype)
+            tile = self.emission.streamed(tuple(source.shape), dtype_of(self.value.dtype))
             nisa.dma_copy(dst=tile, src=source)
             return tile
         at = number * self.length + start
