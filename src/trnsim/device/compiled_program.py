@@ -125,7 +125,7 @@ class CompiledProgram:
         }
 
     def _trace(self) -> Iterator[TraceEvent]:
-        """Operations one after another by their shares of the time, and HBM in steps of the plan."""
+        """Operations one after another by their shares of the time, and HBM as it was planned."""
         now_us = 0.0
         for kernel in self.kernels:
             took_us = kernel.device_time_s * 1e6

@@ -157,11 +157,11 @@ class Emission:
     def stored(self, value: Value) -> list[Placed]:
         """Where a value lies, or the weight that it is converted from: transfers convert."""
         node = self.maker.get(value.number)
-        if value.number not in self.placed and node is not None:
-            if isinstance(node.operation, Convert) and value.type.is_floating:
-                found = self.placed.get(node.values[0].number, [])
-                if any(self.weight_of(one) is not None for one in found):
-                    return found
+        is_new = node is not None and value.number not in self.placed
+        if node is not None and is_new and isinstance(node.operation, Convert):
+            found = self.placed.get(node.values[0].number, [])
+            if value.type.is_floating and any(self.weight_of(one) is not None for one in found):
+                return found
         return self.settled(value)
 
     def weight_of(self, placed: Placed) -> int | None:
