@@ -8,7 +8,7 @@ under its code.
 
 from __future__ import annotations
 
-from trnsim.compiler.compile import CompiledProgram, compile  # noqa: A004  the name that compilers have
+from trnsim.compiler.compilation import CompiledProgram, compile  # noqa: A004  the compilers' name
 from trnsim.compiler.flags import Flags
 
 __all__ = ["CompiledProgram", "Flags", "compile"]

@@ -1,0 +1,46 @@
+"""What is done to weights once."""
+
+import numpy as np
+
+from trnsim.compiler.hoist import hoisted
+from trnsim.compiler.program import values
+from trnsim.graph import Graph
+
+
+def graph_of():
+    g = Graph()
+    x, w, s = g.input((4, 8), "bfloat16"), g.input((6, 8), "float32"), g.input((6,), "float32")
+    narrow = g.elementwise("convert", g.transpose(w, (1, 0)), dtype="bfloat16")
+    wide = g.broadcast_in_dim(s, (4, 6), (1,))
+    g.outputs = [g.elementwise("add", g.dot_general(x, narrow, (1, 0)), wide)]
+    return g, frozenset({w.number, s.number})
+
+
+def test_casts_and_transposes_of_weights_are_done_ahead():
+    graph, weights = graph_of()
+    found = hoisted(graph, weights)
+    assert [node.name for node in found.ahead.nodes] == ["transpose", "convert"]
+    assert [node.name for node in found.step.nodes] == ["broadcast_in_dim", "dot_general", "add"]
+    assert [value.type.shape for value in found.step.inputs] == [(4, 8), (6,), (8, 6)]
+    assert len(found.weights) == 2
+
+
+def test_what_is_larger_than_the_weights_stays():
+    graph, weights = graph_of()
+    assert "broadcast_in_dim" in [node.name for node in hoisted(graph, weights).step.nodes]
+
+
+def test_without_weights_nothing_is_done_ahead():
+    graph, _ = graph_of()
+    found = hoisted(graph, frozenset())
+    assert not found.ahead.nodes
+    assert found.step.nodes == graph.nodes
+
+
+def test_values_are_those_of_the_whole_graph():
+    graph, weights = graph_of()
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal(v.shape).astype(v.type.numpy_dtype()) for v in graph.inputs]
+    (got,) = values(graph, arrays, "trn2", weights)
+    (want,) = graph.reference(arrays)
+    assert np.abs(got.astype(float) - want.astype(float)).max() <= 0.05
