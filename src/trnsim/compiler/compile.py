@@ -132,6 +132,6 @@ def values(
     found = traced(graph, inputs, target, weights, numerics=True).outputs
     arrays = found if isinstance(found, tuple) else (found,)
     return [
-        array.view(np.bool_) if value.dtype == BOOL else array
+        (array.view(np.bool_) if value.dtype == BOOL else array).reshape(value.shape)
         for value, array in zip(graph.outputs, arrays, strict=True)
     ]

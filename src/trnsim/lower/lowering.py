@@ -210,19 +210,8 @@ def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool
     Raises:
         NotModelled: if its operation has none.
     """
+    check_kernel(group)
     function = KERNELS.get(type(group.nodes[0].operation))
-    if group.nodes[0].kind is Kind.COLLECTIVE:
-        raise NotModelled(
-            f"{group.name} has no kernel yet: it exchanges values between cores, and a graph is "
-            "lowered for one",
-            fix="take it out of the graph, and call the framework's collective between graphs",
-        )
-    if function is None and not group.is_fused:
-        raise NotModelled(
-            f"{group.name} has no kernel yet; there are kernels for chains of elementwise "
-            f"operations and reductions, {', '.join(one.name for one in KERNELS)}",
-            fix="run it on the CPU, and send its result to the device",
-        )
 
     def kernel(tensors: tuple[Any, ...]) -> Any:
         if group.is_fused or function is None:
@@ -236,6 +225,26 @@ def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool
     arrays = tuple(_as_bytes(array) for array in inputs)
     # The tiles of these kernels are trnsim's own choice: one that does not fit is to be seen.
     return run(Kernel(kernel, {}), arrays, target=target, numerics=numerics, capacity="raise")
+
+
+def check_kernel(group: Group) -> None:
+    """Refuse operations that have no kernel.
+
+    Raises:
+        NotModelled: if they have none, by name.
+    """
+    if group.nodes[0].kind is Kind.COLLECTIVE:
+        raise NotModelled(
+            f"{group.name} has no kernel yet: it exchanges values between cores, and a graph is "
+            "lowered for one",
+            fix="take it out of the graph, and call the framework's collective between graphs",
+        )
+    if type(group.nodes[0].operation) not in KERNELS and not group.is_fused:
+        raise NotModelled(
+            f"{group.name} has no kernel yet; there are kernels for chains of elementwise "
+            f"operations and reductions, {', '.join(one.name for one in KERNELS)}",
+            fix="run it on the CPU, and send its result to the device",
+        )
 
 
 def _as_bytes(array: Array) -> Array:
