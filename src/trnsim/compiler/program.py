@@ -21,7 +21,7 @@ from trnsim.graph.types import BOOL
 from trnsim.lower.fusion import alone
 from trnsim.lower.kernels.tiles import Tensor, dtype_of
 from trnsim.lower.legalize import legalize
-from trnsim.lower.lowering import check_has_kernel, evaluate
+from trnsim.lower.lowering import check_kernel, evaluate
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
 from trnsim.runs import Run, run
@@ -174,10 +174,10 @@ def values(
     graph, weights = legal(parts.step, parts.weights)
     for node in graph.nodes:
         if node.kind is Kind.COLLECTIVE:
-            check_has_kernel(alone(node))
+            check_kernel(alone(node))
     found = traced(graph, inputs, target, weights, numerics=True).outputs
     arrays = found if isinstance(found, tuple) else (found,)
     return [
-        array.view(np.bool_) if value.dtype == BOOL else array
+        (array.view(np.bool_) if value.dtype == BOOL else array).reshape(value.shape)
         for value, array in zip(graph.outputs, arrays, strict=True)
     ]

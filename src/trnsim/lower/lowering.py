@@ -210,7 +210,7 @@ def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool
     Raises:
         NotModelled: if its operation has none.
     """
-    check_has_kernel(group)
+    check_kernel(group)
 
     def kernel(tensors: tuple[Any, ...]) -> Any:
         return issue(group, tensors)
@@ -222,11 +222,11 @@ def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool
     return run(Kernel(kernel, {}), arrays, target=target, numerics=numerics, capacity="raise")
 
 
-def check_has_kernel(group: Group) -> None:
-    """Refuse a group without a kernel.
+def check_kernel(group: Group) -> None:
+    """Refuse operations that have no kernel.
 
     Raises:
-        NotModelled: by name.
+        NotModelled: if they have none, by name.
     """
     if group.nodes[0].kind is Kind.COLLECTIVE:
         raise NotModelled(
@@ -248,7 +248,7 @@ def issue(group: Group, tensors: Sequence[Any]) -> Any:
     Raises:
         NotModelled: if its operation has none.
     """
-    check_has_kernel(group)
+    check_kernel(group)
     if group.is_fused:
         return fused(list(tensors), group)
     (node,) = group.nodes

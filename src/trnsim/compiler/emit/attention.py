@@ -14,7 +14,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.compute import binary, copied
-from trnsim.compiler.emit.placed import Placed
+from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.walk import Frame, Span, filled
 from trnsim.graph import Node, Value
@@ -43,10 +43,20 @@ _HIDDEN: Final = -3.0e38
 @emitter(Attention)
 def attention(emission: Emission, node: Node) -> None:
     """``softmax(scale * Q @ K.T + bias) @ V``; by a kernel where training reads the sums."""
-    if emission.uses.get(node.results[1].number, 0) or node.values[0].shape[-1] > P:
+    if _is_usual(emission, node):
+        _Attending(emission, node).run()
+    else:
         emission.by_kernel(node)
-        return
-    _Attending(emission, node).run()
+
+
+def _is_usual(emission: Emission, node: Node) -> bool:
+    """Whether heads are as wide as tiles hold, and scores larger where products are."""
+    operation: Any = node.operation
+    query, _, value = node.values[:3]
+    is_read = emission.uses.get(node.results[1].number, 0) > 0
+    fits = query.shape[-1] <= P and value.shape[-1] <= BANK
+    is_one = len({one.dtype for one in node.values[:3]}) == 1
+    return fits and is_one and operation.scale > 0 and not is_read
 
 
 @dataclass
@@ -88,12 +98,13 @@ class _Attending:
         self.L, self.S = query.shape[-2], key.shape[-2]
         self.E, self.V = query.shape[-1], value.shape[-1]
         self.dtype = dtype_of(query.dtype)
-        self.query = emission.settled(query)[0]
+        self.query = self._settled(query)
         self.parts = self._parts(key, value)
-        self.bias = emission.settled(node.values[3])[0] if len(node.values) > 3 else None  # noqa: PLR2004  a fourth
+        self.bias = self._settled(node.values[3]) if len(node.values) > 3 else None  # noqa: PLR2004  a fourth
         self._loaded: dict[Any, list[_Keys]] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
+        self._together_masks: dict[Any, Tensor] = {}
 
     def run(self) -> None:
         """Every group of heads that share keys, 128 queries at a time."""
@@ -101,7 +112,7 @@ class _Attending:
         frame = self._result_frame(rank)
         out = self.emission.room(frame, self.node.result)
         groups = self._groups()
-        beside = min(BANK // self.S, BANK // self.V) if self.S <= _SHORT and self.L <= P else 1
+        beside = self._beside()
         if beside > 1 and all(len(heads) == 1 for heads in groups):
             for at, count in tiles.pieces(len(groups), beside):
                 self._together([heads[0] for heads in groups[at : at + count]], out)
@@ -112,13 +123,29 @@ class _Attending:
                     self._store(rows, out)
         self.emission.placed[self.node.result.number] = [out]
 
+    def _beside(self) -> int:
+        """Heads whose scores, transposed weights and results each fit in one bank."""
+        if self.S > _SHORT or self.L > P:
+            return 1
+        return min(BANK // self.S, BANK // self.V, BANK // (-(-self.S // P) * self.L))
+
     # Where operands lie
+
+    def _settled(self, value: Value) -> Placed:
+        """Where a value lies so that rows or columns of a head lie along columns."""
+        *_, rows, width = range(len(value.shape))
+        for one in self.emission.settled(value):
+            if not one.is_on_chip or not one.steps[width][0]:
+                return one
+            if one.steps[width] == (1, 0) and not one.steps[rows][0]:
+                return one
+        return in_hbm(self.emission.dense(value), value.shape)
 
     def _parts(self, key: Value, value: Value) -> list[tuple[Placed, Placed, int]]:
         """Keys and values as they lie: a new one beside a cache stays beside it."""
         sides = [self._joined(one) for one in (key, value)]
         if [n for _, n in sides[0]] != [n for _, n in sides[1]]:
-            sides = [[(self.emission.settled(one)[0], self.S)] for one in (key, value)]
+            sides = [[(self._settled(one), self.S)] for one in (key, value)]
         return [(k, v, n) for (k, n), (v, _) in zip(*sides, strict=True)]
 
     def _joined(self, value: Value) -> list[tuple[Placed, int]]:
@@ -128,12 +155,12 @@ class _Attending:
         if maker is not None and isinstance(maker.operation, BroadcastInDim):
             view, maker = maker, self.emission.maker.get(maker.values[0].number)
         if maker is None or not isinstance(maker.operation, Concatenate):
-            return [(self.emission.settled(value)[0], self.S)]
+            return [(self._settled(value), self.S)]
         if maker.operation.dim != len(maker.result.shape) - 2:
-            return [(self.emission.settled(value)[0], self.S)]
+            return [(self._settled(value), self.S)]
         found: list[tuple[Placed, int]] = []
         for one in maker.values:
-            placed, length = self.emission.settled(one)[0], one.shape[-2]
+            placed, length = self._settled(one), one.shape[-2]
             if view is not None:
                 shape = (*value.shape[:-2], length, value.shape[-1])
                 operation: Any = view.operation
@@ -324,13 +351,8 @@ class _Attending:
         if not self.is_causal or all(first + columns - 1 <= at for _, at, _ in rows.places):
             return sums
         seen = new(sums.shape)
-        row = 0
-        for _, at, count in rows.places:
-            mask = self._mask(at - first, count, columns)
-            nisa.tensor_tensor(
-                dst=seen[row : row + count], data1=sums[row : row + count], data2=mask, op=nl.add
-            )
-            row += count
+        mask = self._masks_of(tuple((at - first, n) for _, at, n in rows.places), columns)
+        nisa.tensor_tensor(dst=seen, data1=sums, data2=mask, op=nl.add)
         return seen
 
     def _add_bias(self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int) -> None:
@@ -380,6 +402,20 @@ class _Attending:
 
         tile = self.emission.constant(("unit", dtype, self.scale, is_row), make)
         return tile[:, :count] if is_row else tile[:count, :count]
+
+    def _masks_of(self, places: tuple[tuple[int, int], ...], columns: int) -> Tensor:
+        """The masks of stretches of rows, (offset, rows) each, one below the other."""
+        if len(places) == 1:
+            return self._mask(*places[0], columns)
+        if (places, columns) not in self._together_masks:
+            whole, row = new((sum(count for _, count in places), columns)), 0
+            for offset, count in places:
+                # Engines begin at few partitions, transfers at any.
+                part = self._mask(offset, count, columns)
+                nisa.dma_copy(dst=whole[row : row + count], src=part)
+                row += count
+            self._together_masks[places, columns] = whole
+        return self._together_masks[places, columns]
 
     def _mask(self, offset: int, count: int, columns: int) -> Tensor:
         """Zeros where row i sees column j, which is up to ``i + offset``, else a hidden score."""
@@ -534,7 +570,10 @@ class _Attending:
             step = here.steps[0][1]
             end = f + (part.shape[1] - 1) * step + 1
             dst = matrix.tile[first : first + part.shape[0], p // matrix.block, f : end : step or 1]
-            nisa.tensor_copy(dst=dst, src=part)
+            if _may_begin(first, part.shape[0]):
+                nisa.tensor_copy(dst=dst, src=part)
+            else:
+                nisa.dma_copy(dst=dst, src=copied(part, self.dtype, new(part.shape, self.dtype)))
             return
         tile = copied(part, self.dtype, new(part.shape, self.dtype))
         pattern = [(here.steps[1][0], part.shape[0]), (here.steps[0][0], part.shape[1])]
@@ -586,8 +625,14 @@ def _partition(placed: Placed, width: int) -> int:
     if not placed.is_on_chip or placed.steps[1] != (1, 0) or placed.steps[0][0]:
         return 0
     first = placed.offset[0] % placed.storage.block
-    fits = first + width <= placed.storage.block and first % 32 == 0
+    fits = first + width <= placed.storage.block and _may_begin(first, width)
     return first if fits else 0
+
+
+def _may_begin(first: int, partitions: int) -> bool:
+    """Whether engines take so many partitions from there on."""
+    spans = next(one for one in (32, 64, P) if partitions <= one)
+    return first % spans == 0
 
 
 def _matrix(

@@ -98,11 +98,11 @@ def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | No
         for op, operand, is_reversed in steps[:-1]:
             data = _apart(data, op, operand, is_reversed)
         op, operand, is_reversed = steps[-1]
-        made = _into(node, data, dst)
+        made, data = _into(node, data, dst)
         left, right = (operand, data) if is_reversed else (data, operand)
         binary(made, op, left, right)
         return made
-    made = _into(node, data, dst)
+    made, data = _into(node, data, dst)
     (op0, one, first), (op1, other, second) = steps
     nisa.tensor_scalar(
         dst=made,
@@ -131,7 +131,7 @@ def compute_with(
         made = new(shape_of([data, other]), dtype_of(node.result.dtype)) if dst is None else dst
         binary(made, op1, other if is_reversed else data, data if is_reversed else other)
         return made
-    made = _into(node, data, dst)
+    made, data = _into(node, data, dst)
     nisa.scalar_tensor_tensor(
         dst=made,
         data=data,
@@ -139,7 +139,7 @@ def compute_with(
         operand0=_column(operand),
         reverse0=first,
         op1=op1,
-        operand1=other,
+        operand1=widened(other, tuple(made.shape)),
         reverse1=is_reversed,
     )
     return made
@@ -151,14 +151,16 @@ def compute_shifted(node: Node, data: Tensor, shift: Operand, dst: Tensor | None
     if not _suits([shift]):
         data = _apart(data, nl.add, shift, False)
         return _plain(node, [data], dst)
-    made = _into(node, data, dst)
+    made, data = _into(node, data, dst)
     function = getattr(nl, operation.activation)
     nisa.activation(dst=made, op=function, data=data, bias=_column(shift))
     return made
 
 
-def _into(node: Node, data: Tensor, dst: Tensor | None) -> Tensor:
-    return new(data.shape, dtype_of(node.result.dtype)) if dst is None else dst
+def _into(node: Node, data: Tensor, dst: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Where a result goes, and the data as wide as that."""
+    made = new(data.shape, dtype_of(node.result.dtype)) if dst is None else dst
+    return made, widened(data, tuple(made.shape))
 
 
 def _apart(data: Tensor, op: Any, operand: Operand, is_reversed: bool) -> Tensor:
@@ -228,13 +230,14 @@ def _plain(node: Node, operands: list[Operand], dst: Tensor | None) -> Tensor:
         return tile if dst is None else copied(tile, dst.dtype, dst)
     made = new(shape_of(operands), dtype) if dst is None else dst
     if isinstance(operation, arithmetic.Reciprocal):
-        nisa.reciprocal(dst=made, data=operands[0])
+        nisa.reciprocal(dst=made, data=widened(operands[0], tuple(made.shape)))
     elif isinstance(operation, arithmetic.Square):
-        nisa.activation(dst=made, op=nl.square, data=operands[0])
+        nisa.activation(dst=made, op=nl.square, data=widened(operands[0], tuple(made.shape)))
     elif isinstance(operation, arithmetic.Divide):
         _divide(made, *operands)
     elif operation.activation:
-        nisa.activation(dst=made, op=getattr(nl, operation.activation), data=operands[0])
+        data = widened(operands[0], tuple(made.shape))
+        nisa.activation(dst=made, op=getattr(nl, operation.activation), data=data)
     else:
         other = operands[1] if operation.number is None else operation.number
         binary(made, getattr(nl, operation.alu), operands[0], other)
@@ -244,11 +247,14 @@ def _plain(node: Node, operands: list[Operand], dst: Tensor | None) -> Tensor:
 def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
     """``left <op> right``; a number or a column on either side is repeated."""
     for data, other, is_reversed in ((left, right, False), (right, left, True)):
-        if _is_number(data) or tuple(data.shape) != tuple(dst.shape):
+        if _is_number(data):
             continue
         if _is_number(other):
-            nisa.tensor_scalar(dst=dst, data=data, op0=op, operand0=other, reverse0=is_reversed)
+            whole = widened(data, tuple(dst.shape))
+            nisa.tensor_scalar(dst=dst, data=whole, op0=op, operand0=other, reverse0=is_reversed)
             return
+        if tuple(data.shape) != tuple(dst.shape):
+            continue
         if tuple(other.shape[1:]) == (1, 1) and dst.shape[2] > 1:
             nisa.tensor_scalar(
                 dst=dst, data=data, op0=op, operand0=_column(other), reverse0=is_reversed

@@ -20,14 +20,14 @@ from trnsim.compiler.emit.rules import EMITTERS
 from trnsim.compiler.emit.walk import Frame, filled, is_aligned, spans, write
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Attention, DotGeneral
-from trnsim.graph.ops.layout import BroadcastInDim, Reshape, Slice, Transpose
+from trnsim.graph.ops.layout import BroadcastInDim, Reinterpret, Reshape, Slice, Transpose
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.fusion import alone
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
-from trnsim.lower.lowering import issue
+from trnsim.lower.lowering import check_kernel, issue
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.program import current_core
@@ -93,7 +93,9 @@ class Emission:
 
     def _returned(self, value: Value) -> Tensor:
         tensor = self.dense(value)
-        if id(tensor) not in self._inputs and tuple(tensor.shape) == value.shape:
+        maker = self.maker.get(value.number)
+        is_made = maker is not None and not isinstance(maker.operation, Reinterpret)
+        if is_made and id(tensor) not in self._inputs and tuple(tensor.shape) == value.shape:
             return tensor
         out = tiles.output(value.shape, value.dtype)
         tiles.copy_run(out, 0, tensor, 0, value.type.elements)
@@ -171,21 +173,15 @@ class Emission:
 
     def column(self, number: int, placed: Placed, frame: Frame) -> Tensor:
         """One number to a partition of a frame, [128, blocks, 1], loaded once."""
-        key = (number, frame.rows, frame.block)
+        dims = frame.p_dims
+        shape = tuple(placed.shape[dim] for dim in dims)
+        steps = tuple(placed.steps[dim] for dim in dims)
+        key = (number, shape, steps, frame.block, frame.is_replicated)
         if key not in self._columns:
-            thin = Frame(
-                tuple(placed.shape[dim] for dim in frame.p_dims),
-                tuple(range(len(frame.p_dims))),
-                (),
-                frame.block,
-            )
-            flat = Placed(
-                placed.storage,
-                thin.shape,
-                tuple(placed.steps[dim] for dim in frame.p_dims),
-                placed.offset,
-            )
-            weight = self.weight_of(flat)
+            order = tuple(range(len(dims)))
+            thin = Frame(shape, order, (), frame.block, frame.is_replicated)
+            flat = Placed(placed.storage, shape, steps, placed.offset)
+            weight = None if thin.is_replicated else self.weight_of(flat)
             if weight is not None:
                 source = self.prepare(weight, thin)
                 tile = new(source.shape, source.dtype)
@@ -293,8 +289,19 @@ class Emission:
         return made
 
     def by_kernel(self, node: Node) -> None:
-        """Run an operation by its own kernel, from HBM to HBM."""
+        """Run an operation by its own kernel, from HBM to HBM.
+
+        Raises:
+            NotModelled: if it has none.
+        """
+        if isinstance(node.operation, Reinterpret):
+            (value,) = node.values
+            whole = self.dense(value).reshape(value.shape)
+            made = whole.view(dtype_of(node.operation.to))
+            self.placed[node.result.number] = [in_hbm(made, node.result.shape)]
+            return
         group = alone(node)
+        check_kernel(group)
         group.outputs = list(node.results)
         given = [self.dense(value) for value in group.inputs]
         made = issue(group, given)

@@ -26,6 +26,8 @@ from trnsim.compiler.emit.walk import (
     frame_in_hbm,
     frame_of,
     is_aligned,
+    is_all,
+    is_movable,
     natural,
     slice_of,
     spans,
@@ -68,6 +70,8 @@ class Evaluation:
         else:
             self.leaves[value.number, ()] = pending
         self.frame = self._framed()
+        if pending is None:
+            self._settle_others()
 
     @property
     def name(self) -> str:
@@ -188,19 +192,33 @@ class Evaluation:
         """Where a leaf lies, in the shape that is computed."""
         emission = self.emission
         found = emission.places(value)
-        if found[0].is_pending and emission.uses.get(value.number, 0) > 1:
-            found = emission.settled(value)
-        for one in sorted(found, key=lambda one: not one.is_on_chip):
-            placed: Placed | None = one
-            for node in path:
-                placed = None if placed is None else placed.reshaped(node.result.shape)
+        if found[0].is_pending:
+            placed = _along(path, found[0])
+            is_once = emission.uses.get(value.number, 0) <= 1
+            if is_once and placed is not None and is_all(placed):
+                return placed
+        for one in emission.settled(value):
+            placed = _along(path, one)
             if placed is not None:
                 return placed
+        return self._in_order(value.number, path)
+
+    def _in_order(self, number: int, path: Path) -> Placed:
+        """A leaf in HBM, in row-major order."""
+        value = path[0].values[0] if path else self._values[number]
         shape = path[-1].result.shape if path else value.shape
-        placed = in_hbm(emission.dense(value), value.shape).reshaped(shape)
+        placed = in_hbm(self.emission.dense(value), value.shape).reshaped(shape)
         if placed is None:
             raise InternalError(f"a dense tensor of {value.type} is no tensor of {shape}")
         return placed
+
+    def _settle_others(self) -> None:
+        """Compute what is pending in another frame, as its tiles are those of its own."""
+        for (number, path), placed in list(self.leaves.items()):
+            if placed.is_pending and frame_of(placed, self.value.shape) != self.frame:
+                value = path[0].values[0] if path else self._values[number]
+                self.emission.settled(value)
+                self.leaves[number, path] = self._leaf(value, path)
 
     def _framed(self) -> Frame:
         """The frame of the leaf that decides: a product, what is on the chip, else HBM's order."""
@@ -323,17 +341,21 @@ class Evaluation:
             return period[: span.partitions, :, min(span.start, end - 1) : end]
         if not any(any(placed.steps[dim]) for dim in self.frame.f_dims):
             return self._column(key, placed, span)
-        is_across = (
-            is_aligned(placed, self.frame.flipped())
-            if placed.is_on_chip
-            else not is_straight(placed, self.frame)
-        )
-        if _covers(placed) and is_across:
-            here = self.emission.reframed(placed, self.frame)
-            self.leaves[key] = here
-            self._reused(key, here)
-            return self._fetched(key, span)
-        return self._filled(key, placed, span)
+        here = self._nearer(key, placed)
+        if here is placed:
+            return self._filled(key, placed, span)
+        self.leaves[key] = here
+        return self._fetched(key, span)
+
+    def _nearer(self, key: tuple[int, Path], placed: Placed) -> Placed:
+        """A leaf where transfers find it in the frame: in order in HBM, or turned."""
+        if not is_movable(placed, self.frame) and not is_movable(placed, self.frame.flipped()):
+            return self._in_order(*key)
+        if not _covers(placed) or is_straight(placed, self.frame):
+            return placed
+        here = self.emission.reframed(placed, self.frame)
+        self._reused(key, here)
+        return here
 
     def _reused(self, key: tuple[int, Path], placed: Placed) -> None:
         """Note where a leaf now lies too."""
@@ -355,7 +377,7 @@ class Evaluation:
     def _filled(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
         """A leaf's elements moved by transfers; once where many spans read them."""
         is_row = not any(any(placed.steps[dim]) for dim in self.frame.p_dims)
-        blocks = None if is_row else (span.block, span.blocks)
+        blocks = span.blocks if is_row else (span.block, span.blocks)
         short = (*key, blocks, span.partitions, span.start, span.columns)
         if short in self._columns:
             return self._columns[short]
@@ -368,6 +390,14 @@ class Evaluation:
 
 def _is_convert(name: str) -> bool:
     return name == "convert"
+
+
+def _along(path: Path, placed: Placed) -> Placed | None:
+    """A place in the shape that reshapes lead to, if steps can say it."""
+    found: Placed | None = placed
+    for node in path:
+        found = None if found is None else found.reshaped(node.result.shape)
+    return found
 
 
 def _are_floats(node: Node) -> bool:

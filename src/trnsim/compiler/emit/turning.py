@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.compiler.emit.compute import copied
+from trnsim.compiler.emit.compute import copied, widened
 from trnsim.compiler.emit.placed import Matrix, Placed, in_hbm
 from trnsim.compiler.emit.walk import (
     Frame,
@@ -17,6 +17,7 @@ from trnsim.compiler.emit.walk import (
     frame_in_hbm,
     frame_of,
     is_aligned,
+    is_movable,
     slice_of,
     spans,
     write,
@@ -42,6 +43,8 @@ def turned(
     """A value in SBUF in a frame; or some of the frame's columns, as a matrix of their own."""
     places = emission.settled(value)
     source = next((one for one in places if is_aligned(one, frame.flipped())), places[0])
+    if not is_movable(source, frame) and not is_movable(source, frame.flipped()):
+        source = in_hbm(emission.dense(value), value.shape)
     return framed(source, frame, start, columns)
 
 
@@ -56,7 +59,8 @@ def framed(source: Placed, frame: Frame, start: int = 0, columns: int = 0) -> Pl
     elif is_straight(source, frame):
         for span in spans(frame, start, count, 1, count):
             part = filled(source, frame, span, dtype)
-            nisa.tensor_copy(dst=tile[: span.partitions, span.block], src=part[:, 0])
+            here = tile[: span.partitions, span.block : span.block + 1]
+            nisa.tensor_copy(dst=here, src=widened(part, tuple(here.shape)))
     else:
         _turn(source, frame, tile, start)
     return Placed(Matrix(tile, frame.rows, frame.block), frame.shape, frame.steps(), (0, 0))
@@ -84,9 +88,9 @@ def _stand(source: Placed, frame: Frame, tile: Tensor) -> None:
 
 
 def is_straight(source: Placed, frame: Frame) -> bool:
-    """Whether transfers from HBM find runs along the frame's columns."""
+    """Whether transfers find runs along the frame's columns."""
     if source.is_on_chip:
-        return False
+        return is_movable(source, frame)
     if frame.columns == 1 and _is_line(source, frame):
         return False
     inner = frame.f_dims[-1:]
@@ -121,7 +125,10 @@ def _lines(source: Placed, across: Frame, start: int, count: int) -> Tensor:
         if found is not None and found.shape[2] == across.columns:
             return found
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
-    return filled(source, across, span, dtype, start)
+    lines = filled(source, across, span, dtype, start)
+    if lines.shape[2] == across.columns:
+        return lines
+    return copied(lines, dtype, new((count, 1, across.columns), dtype))
 
 
 def written(placed: Placed, value: Value) -> Tensor:
@@ -203,10 +210,11 @@ def _columns(
     source: Placed, across: Frame, block: int, partitions: int, start: int, columns: int
 ) -> Tensor:
     """Columns of a block of a matrix in SBUF."""
-    if source.storage.columns == columns:
-        return source.storage.tile[:partitions, block]
     span = Span(block, 1, partitions, start, columns)
     found = slice_of(source, across, span) if is_aligned(source, across) else None
     if found is None or found.shape[2] != columns:
-        found = filled(source, across, span, source.storage.tile.dtype)
+        dtype = source.storage.tile.dtype
+        found = filled(source, across, span, dtype)
+        if found.shape[2] != columns:
+            found = copied(found, dtype, new((partitions, 1, columns), dtype))
     return found[:, 0]

@@ -92,6 +92,19 @@ def frame_of(placed: Placed, shape: Shape) -> Frame:
     return Frame(shape, tuple(p_dims), tuple(f_dims), matrix.block, matrix.is_replicated)
 
 
+def is_all(pending: Placed) -> bool:
+    """Whether it is all of what is pending, row by row and column by column as that lies."""
+    own, frame = pending.storage.frame, frame_of(pending, pending.shape)
+    columns = axes(pending, frame.f_dims)
+    return (
+        not any(pending.offset)
+        and (frame.rows, frame.columns) == (own.rows, own.columns)
+        and all(step[0] == 1 for _, step in axes(pending, frame.p_dims)[-1:])
+        and len(axes(pending, frame.p_dims)) <= 1
+        and (not columns or (len(columns) == 1 and columns[0][1][1] == 1))
+    )
+
+
 def frame_in_hbm(placed: Placed, shape: Shape) -> Frame:
     """The frame in which a tensor lies in HBM: a matrix's, or the last dimension as columns."""
     storage = placed.storage
@@ -164,6 +177,13 @@ def is_aligned(placed: Placed, frame: Frame) -> bool:
     if frame.is_replicated or matrix.block != frame.block or placed.offset[0] % frame.block:
         return False
     return (not found and frame.rows == 1) or (len(found) == 1 and found[0][1][0] == 1)
+
+
+def is_movable(placed: Placed, frame: Frame) -> bool:
+    """Whether transfers find the frame's columns along the columns of SBUF, or in HBM."""
+    return not placed.is_on_chip or not any(
+        placed.steps[dim][0] for dim in frame.f_dims if placed.shape[dim] > 1
+    )
 
 
 def slice_of(placed: Placed, frame: Frame, span: Span) -> Tensor | None:

@@ -90,8 +90,15 @@ def _pieces(length: int) -> list[tuple[int, int]]:
 
 
 def _product(stationary: list[Tensor], moving: list[Tensor]) -> Tensor:
-    """The sum of ``a.T @ b`` in PSUM."""
-    sums = new((stationary[0].shape[1], moving[0].shape[1]), nl.float32, nl.psum)
+    """The sum of ``a.T @ b`` in PSUM; in SBUF where it is longer than a bank."""
+    shape = stationary[0].shape[1], moving[0].shape[1]
+    if shape[1] > BANK:
+        result = new(shape)
+        for at, count in tiles.pieces(shape[1], BANK):
+            part = _product(stationary, [one[:, at : at + count] for one in moving])
+            nisa.tensor_copy(dst=result[:, at : at + count], src=part)
+        return result
+    sums = new(shape, nl.float32, nl.psum)
     for left, right in zip(stationary, moving, strict=True):
         nisa.nc_matmul(dst=sums, stationary=left, moving=right)
     return sums
@@ -178,11 +185,17 @@ def _attend(
         higher = binary(nl.maximum, largest, _column(nl.maximum, scores))
         powers, shrunk = _exponential(scores, higher), _exponential(largest, higher)
         total = binary(nl.add, binary(nl.multiply, total, shrunk), _column(nl.add, powers))
-        sums = new((rows, n.V), nl.float32, nl.psum)
+        sums = [new((rows, width), nl.float32, nl.psum) for _, width in tiles.pieces(n.V, BANK)]
         for at, count in _pieces(columns):
             weights = transposed(_as(powers[:, at : at + count], value.tensor.dtype))
-            nisa.nc_matmul(dst=sums, stationary=weights, moving=value.load(first + at, count))
-        result = binary(nl.add, binary(nl.multiply, result, shrunk), sums)
+            values = value.load(first + at, count)
+            for dst, (column, width) in zip(sums, tiles.pieces(n.V, BANK), strict=True):
+                moving = values[:, column : column + width]
+                nisa.nc_matmul(dst=dst, stationary=weights, moving=moving)
+        scaled, result = binary(nl.multiply, result, shrunk), new((rows, n.V))
+        for part, (column, width) in zip(sums, tiles.pieces(n.V, BANK), strict=True):
+            here = slice(column, column + width)
+            nisa.tensor_tensor(dst=result[:, here], data1=scaled[:, here], data2=part, op=nl.add)
         largest = higher
     inverse, log = new((rows, 1)), new((rows, 1))
     nisa.reciprocal(dst=inverse, data=total)
