@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from trnsim import arch
+from trnsim.compiler.common import once
 from trnsim.compiler.emit import attention, exchange, product, reduction, rotation
 from trnsim.compiler.emit.emission import Emission
 from trnsim.compiler.emit.walk import Frame
@@ -164,7 +165,7 @@ def values(
     Raises:
         NotModelled: for an operation without instructions, by name.
     """
-    parts = hoisted(graph, weights)
+    parts = hoisted(once(graph), weights)
     by_number = {v.number: one for v, one in zip(graph.inputs, inputs, strict=True)}
     if parts.ahead.outputs:
         given = [by_number[value.number] for value in parts.ahead.inputs]

@@ -33,12 +33,12 @@ from trnsim.compiler.emit.walk import (
     spans,
     write,
 )
-from trnsim.errors import InternalError
 from trnsim.graph import Kind, Node, Value
-from trnsim.graph.ops.layout import BroadcastInDim, Reshape
+from trnsim.graph.ops.layout import BroadcastInDim, Reshape, Transpose
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
-from trnsim.lower.kernels.tiles import BANK, Tensor, new
+from trnsim.graph.types import ITEM_BYTES
+from trnsim.lower.kernels.tiles import BANK, Tensor, dtype_of, new
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission
@@ -52,7 +52,7 @@ _REPEATED: Final = 3
 """Readers up to which an operation of one instruction is repeated rather than kept."""
 
 Path = tuple[Node, ...]
-"""Reshapes between a value and the shape in which it is computed, the innermost first."""
+"""Reshapes and transposes from a value to the shape that is computed, the first one first."""
 
 
 class Evaluation:
@@ -137,7 +137,7 @@ class Evaluation:
             self.leaves[key] = self._leaf(value, path)
         elif isinstance(node.operation, Constant):
             return
-        elif isinstance(node.operation, Reshape) and self._inlined(node.values[0]):
+        elif _is_passed(node) and self._inlined(node.values[0]):
             self._collect(node.values[0], (node, *path))
         elif node.kind is Kind.ELEMENTWISE and (is_root or self._inlined(value)):
             for operand in node.values:
@@ -151,7 +151,7 @@ class Evaluation:
         node = emission.maker.get(value.number)
         if node is None or value.number in emission.placed:
             return False
-        if isinstance(node.operation, Reshape):
+        if _is_passed(node):
             return self._inlined(node.values[0])
         if node.kind is not Kind.ELEMENTWISE:
             return False
@@ -204,12 +204,12 @@ class Evaluation:
         return self._in_order(value.number, path)
 
     def _in_order(self, number: int, path: Path) -> Placed:
-        """A leaf in HBM, in row-major order."""
+        """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
         value = path[0].values[0] if path else self._values[number]
-        shape = path[-1].result.shape if path else value.shape
-        placed = in_hbm(self.emission.dense(value), value.shape).reshaped(shape)
+        placed = _along(path, in_hbm(self.emission.dense(value), value.shape))
         if placed is None:
-            raise InternalError(f"a dense tensor of {value.type} is no tensor of {shape}")
+            last = path[-1].result
+            placed = in_hbm(self.emission.dense(last), last.shape)
         return placed
 
     def _settle_others(self) -> None:
@@ -249,7 +249,7 @@ class Evaluation:
                 found = copied(found, dst.dtype, dst)
         else:
             node = self.emission.maker[value.number]
-            if isinstance(node.operation, Reshape):
+            if _is_passed(node):
                 return self._made(node.values[0], (node, *path), span, dst)
             if dst is not None and isinstance(node.operation, Convert) and _are_floats(node):
                 return self._made(node.values[0], path, span, dst)
@@ -286,7 +286,19 @@ class Evaluation:
                 data = self._operand(before.data, at, span)
                 return compute_shifted(node, data, self._operand(before.other, at, span), dst)
         operands = [self._operand(one, path, span) for one in node.operands]
+        if isinstance(node.operation, Convert) and _are_floats(node) and not self._is_elided(node):
+            return copied(operands[0], dtype_of(node.result.dtype))
         return compute(node, operands, dst)
+
+    def _is_elided(self, node: Node) -> bool:
+        """Whether a conversion needs no instruction: to a wider format, or on the way to as narrow.
+
+        A number that is rounded before it becomes wider again stays rounded.
+        """
+        if not _are_floats(node):
+            return False
+        size = ITEM_BYTES[node.result.dtype]
+        return size >= min(ITEM_BYTES[node.values[0].dtype], ITEM_BYTES[self.value.dtype])
 
     def _below(self, value: Value, path: Path) -> tuple[Node | None, Path]:
         """The operation that computes a value here and for one reader alone, past conversions."""
@@ -294,9 +306,9 @@ class Evaluation:
             node = self.emission.maker.get(value.number)
             if node is None or self.emission.uses.get(value.number, 0) > 1:
                 break
-            if isinstance(node.operation, Reshape):
+            if _is_passed(node):
                 value, path = node.values[0], (node, *path)
-            elif isinstance(node.operation, Convert) and _are_floats(node):
+            elif isinstance(node.operation, Convert) and self._is_elided(node):
                 value = node.values[0]
             else:
                 return node, path
@@ -362,7 +374,7 @@ class Evaluation:
         number, path = key
         value = path[0].values[0] if path else self._values[number]
         for node in reversed(path):
-            before = placed.reshaped(node.values[0].shape)
+            before = _back(node, placed)
             if before is None:
                 return
             placed = before
@@ -392,12 +404,28 @@ def _is_convert(name: str) -> bool:
     return name == "convert"
 
 
+def _is_passed(node: Node) -> bool:
+    """Whether operations below a view are computed in the shape above it."""
+    return isinstance(node.operation, Reshape | Transpose)
+
+
 def _along(path: Path, placed: Placed) -> Placed | None:
-    """A place in the shape that reshapes lead to, if steps can say it."""
+    """A place in the shape that views lead to, if steps can say it."""
     found: Placed | None = placed
     for node in path:
-        found = None if found is None else found.reshaped(node.result.shape)
+        if found is not None and isinstance(node.operation, Transpose):
+            found = found.transposed(node.operation.permutation)
+        elif found is not None:
+            found = found.reshaped(node.result.shape)
     return found
+
+
+def _back(node: Node, placed: Placed) -> Placed | None:
+    """A place of a view's result as a place of its operand."""
+    if isinstance(node.operation, Transpose):
+        order = node.operation.permutation
+        return placed.transposed([order.index(dim) for dim in range(len(order))])
+    return placed.reshaped(node.values[0].shape)
 
 
 def _are_floats(node: Node) -> bool:

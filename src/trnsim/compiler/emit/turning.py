@@ -56,7 +56,7 @@ def framed(source: Placed, frame: Frame, start: int = 0, columns: int = 0) -> Pl
     tile = new((rows, frame.blocks, count), dtype)
     if count == 1 and _is_line(source, frame):
         _stand(source, frame, tile)
-    elif is_straight(source, frame):
+    elif is_straight(source, frame) and not is_aligned(source, frame.flipped()):
         for span in spans(frame, start, count, 1, count):
             part = filled(source, frame, span, dtype)
             here = tile[: span.partitions, span.block : span.block + 1]
