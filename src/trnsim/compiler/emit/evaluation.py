@@ -251,7 +251,7 @@ class Evaluation:
             node = self.emission.maker[value.number]
             if _is_passed(node):
                 return self._made(node.values[0], (node, *path), span, dst)
-            if dst is not None and isinstance(node.operation, Convert) and _are_floats(node):
+            if dst is not None and isinstance(node.operation, Convert) and self._is_elided(node):
                 return self._made(node.values[0], path, span, dst)
             found = self._joined(node, path, span, dst)
         self._memo[key] = found
@@ -287,7 +287,8 @@ class Evaluation:
                 return compute_shifted(node, data, self._operand(before.other, at, span), dst)
         operands = [self._operand(one, path, span) for one in node.operands]
         if isinstance(node.operation, Convert) and _are_floats(node) and not self._is_elided(node):
-            return copied(operands[0], dtype_of(node.result.dtype))
+            rounded = copied(operands[0], dtype_of(node.result.dtype))
+            return rounded if dst is None else copied(rounded, dst.dtype, dst)
         return compute(node, operands, dst)
 
     def _is_elided(self, node: Node) -> bool:
