@@ -14,12 +14,13 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.compute import binary, copied
+from trnsim.compiler.emit.decoding import Decoding, packs
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.walk import Frame, Span, filled
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import Attention
-from trnsim.graph.ops.layout import BroadcastInDim, Concatenate
+from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
@@ -44,7 +45,7 @@ _HIDDEN: Final = -3.0e38
 def attention(emission: Emission, node: Node) -> None:
     """``softmax(scale * Q @ K.T + bias) @ V``; by a kernel where training reads the sums."""
     if _is_usual(emission, node):
-        _Attending(emission, node).run()
+        Attending(emission, node).run()
     else:
         emission.by_kernel(node)
 
@@ -60,7 +61,7 @@ def _is_usual(emission: Emission, node: Node) -> bool:
 
 
 @dataclass
-class _Keys:
+class Keys:
     """A stretch of keys and values: [E, keys] and tiles of [up to 128 keys, V]."""
 
     start: int
@@ -86,7 +87,7 @@ class _Rows:
     rows: int = field(default=0)
 
 
-class _Attending:
+class Attending:
     """One attention."""
 
     def __init__(self, emission: Emission, node: Node) -> None:
@@ -101,7 +102,7 @@ class _Attending:
         self.query = self._settled(query)
         self.parts = self._parts(key, value)
         self.bias = self._settled(node.values[3]) if len(node.values) > 3 else None  # noqa: PLR2004  a fourth
-        self._loaded: dict[Any, list[_Keys]] = {}
+        self._loaded: dict[Any, list[Keys]] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
         self._together_masks: dict[Any, Tensor] = {}
@@ -113,19 +114,25 @@ class _Attending:
         out = self.emission.room(frame, self.node.result)
         groups = self._groups()
         beside = self._beside()
-        if beside > 1 and all(len(heads) == 1 for heads in groups):
+        together = None
+        if self.bias is None and not self.is_causal and self.V <= P:
+            together = packs(groups, self.L)
+        if together is not None:
+            for pack in together:
+                Decoding(self, pack).run(out)
+        elif beside > 1 and all(len(heads) == 1 for heads in groups):
             for at, count in tiles.pieces(len(groups), beside):
                 self._together([heads[0] for heads in groups[at : at + count]], out)
         else:
             for heads in groups:
                 for rows in self._tiles(heads):
-                    self._attend(rows, self._keys(heads))
+                    self._attend(rows, self.keys_of(heads))
                     self._store(rows, out)
         self.emission.placed[self.node.result.number] = [out]
 
     def _beside(self) -> int:
         """Heads whose scores, transposed weights and results each fit in one bank."""
-        if self.S > _SHORT or self.L > P:
+        if self.S > _SHORT or self.L > P or len(self.parts) > 1:
             return 1
         return min(BANK // self.S, BANK // self.V, BANK // (-(-self.S // P) * self.L))
 
@@ -149,24 +156,35 @@ class _Attending:
         return [(k, v, n) for (k, n), (v, _) in zip(*sides, strict=True)]
 
     def _joined(self, value: Value) -> list[tuple[Placed, int]]:
-        """The tensors that a value is the concatenation of along its keys."""
-        maker = self.emission.maker.get(value.number)
-        view = None
-        if maker is not None and isinstance(maker.operation, BroadcastInDim):
-            view, maker = maker, self.emission.maker.get(maker.values[0].number)
-        if maker is None or not isinstance(maker.operation, Concatenate):
-            return [(self._settled(value), self.S)]
-        if maker.operation.dim != len(maker.result.shape) - 2:
+        """The tensors that a value is the concatenation of along its keys, seen as it is."""
+        views, maker = self._views_of(value)
+        if maker is None or maker.operation.dim != len(maker.result.shape) - 2:
             return [(self._settled(value), self.S)]
         found: list[tuple[Placed, int]] = []
         for one in maker.values:
-            placed, length = self._settled(one), one.shape[-2]
-            if view is not None:
-                shape = (*value.shape[:-2], length, value.shape[-1])
-                operation: Any = view.operation
-                placed = placed.repeated(shape, operation.dims)
-            found.append((placed, length))
+            placed: Placed | None = self._settled(one)
+            for view in views:
+                shape = (*view.result.shape[:-2], one.shape[-2], view.result.shape[-1])
+                if placed is not None and isinstance(view.operation, BroadcastInDim):
+                    placed = placed.repeated(shape, view.operation.dims)
+                elif placed is not None:
+                    placed = placed.reshaped(shape)
+            if placed is None:
+                return [(self._settled(value), self.S)]
+            found.append((placed, one.shape[-2]))
         return found
+
+    def _views_of(self, value: Value) -> tuple[list[Node], Any]:
+        """The views of a concatenation that keep its keys, the first one first, and its node."""
+        views: list[Node] = []
+        node = self.emission.maker.get(value.number)
+        while node is not None and isinstance(node.operation, BroadcastInDim | Reshape):
+            if node.values[0].shape[-2:] != node.result.shape[-2:]:
+                return [], None
+            views.insert(0, node)
+            node = self.emission.maker.get(node.values[0].number)
+        is_joined = node is not None and isinstance(node.operation, Concatenate)
+        return (views, node) if is_joined else ([], None)
 
     def _groups(self) -> list[list[tuple[int, ...]]]:
         """Heads that read the same keys."""
@@ -222,28 +240,36 @@ class _Attending:
             found.append(_Rows(mine, queries, rows=rows))
         return found
 
+    def queries_of(self, head: tuple[int, ...]) -> Tensor:
+        """The queries of a head, [E, L]."""
+        return _matrix(_head(self.query, head), self.E, 0, self.L, self.dtype)
+
+    def put(self, out: Placed, head: tuple[int, ...], part: Tensor) -> None:
+        """The result of a head, [V, L], in its place."""
+        self._put(_head(out, head).sliced((self.L, self.V), (0, 0), (1, 1)), part)
+
     def _from(self, index: tuple[int, ...]) -> int:
         """The partition at which a head's queries and keys both begin."""
         query = _partition(_head(self.query, index), self.E)
         keys = [_partition(_head(key, index), self.E) for key, _, _ in self.parts]
         return query if all(one == query for one in keys) else 0
 
-    def _keys(self, heads: list[tuple[int, ...]]) -> list[_Keys]:
+    def keys_of(self, heads: list[tuple[int, ...]]) -> list[Keys]:
         """The stretches of keys and values that some heads read, loaded once."""
         index = heads[0]
         name = self._key_of(index)
         if name in self._loaded:
             return self._loaded[name]
-        if len(self._loaded) >= BANK // P:
+        if len(self._loaded) >= P:
             self._loaded.clear()
-        found: list[_Keys] = []
+        found: list[Keys] = []
         first, partition = 0, self._from(index) if len(heads) == 1 else 0
         for key, value, length in self.parts:
             for start, count in tiles.pieces(length, _STRETCH):
                 keys, values = self._brought(
                     _head(key, index), _head(value, index), start, count, partition
                 )
-                found.append(_Keys(first + start, count, keys, values))
+                found.append(Keys(first + start, count, keys, values))
             first += length
         self._loaded[name] = found
         return found
@@ -296,7 +322,7 @@ class _Attending:
 
     # Computing
 
-    def _attend(self, rows: _Rows, stretches: list[_Keys]) -> None:
+    def _attend(self, rows: _Rows, stretches: list[Keys]) -> None:
         """The result of some queries, not yet divided by their totals."""
         last = max(at + n for _, at, n in rows.places) - 1
         for keys in stretches:
@@ -304,7 +330,7 @@ class _Attending:
                 break
             self._stretch(rows, keys)
 
-    def _stretch(self, rows: _Rows, keys: _Keys) -> None:
+    def _stretch(self, rows: _Rows, keys: Keys) -> None:
         scores, largest = self._scores(rows, keys)
         if rows.largest is not None:
             higher = new((rows.rows, 1))
@@ -316,7 +342,7 @@ class _Attending:
         result = new((rows.rows, self.V), nl.float32, nl.psum)
         for number, (start, part) in enumerate(scores):
             powers = new(part.shape, self.dtype)
-            self._powers(powers, part, shift, totals[:, number : number + 1])
+            self.powers(powers, part, shift, totals[:, number : number + 1])
             self._weighted(powers, keys, start, result)
         total = totals
         if len(scores) > 1:
@@ -324,7 +350,7 @@ class _Attending:
             nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
         self._gathered(rows, largest, total, result)
 
-    def _scores(self, rows: _Rows, keys: _Keys) -> tuple[list[tuple[int, Tensor]], Tensor]:
+    def _scores(self, rows: _Rows, keys: Keys) -> tuple[list[tuple[int, Tensor]], Tensor]:
         """Products of queries and keys that are seen, a bank each, and the largest of each row."""
         last = max(at + n for _, at, n in rows.places) - 1
         found: list[tuple[int, Tensor]] = []
@@ -435,7 +461,7 @@ class _Attending:
             self._masks[key] = mask
         return self._masks[key]
 
-    def _weighted(self, powers: Tensor, keys: _Keys, start: int, result: Tensor) -> None:
+    def _weighted(self, powers: Tensor, keys: Keys, start: int, result: Tensor) -> None:
         """Add the values, weighted, to the result."""
         rows, columns = powers.shape
         blocks = -(-columns // P)
@@ -471,7 +497,7 @@ class _Attending:
     def _together(self, heads: list[tuple[int, ...]], out: Placed) -> None:
         """Heads of few queries and keys, their scores side by side in one bank."""
         number, L, S = len(heads), self.L, self.S
-        loaded = [self._keys([index])[0] for index in heads]
+        loaded = [self.keys_of([index])[0] for index in heads]
         scores = new((L, number, S), nl.float32, nl.psum)
         for at, (index, keys) in enumerate(zip(heads, loaded, strict=True)):
             query = _matrix(_head(self.query, index), self.E, 0, L, self.dtype, self._from(index))
@@ -484,7 +510,7 @@ class _Attending:
         powers = new((L, number, S), self.dtype)
         for at in range(number):
             one = slice(at, at + 1)
-            self._powers(powers[:, at], scores[:, at], shift[:, one], totals[:, one])
+            self.powers(powers[:, at], scores[:, at], shift[:, one], totals[:, one])
         blocks = -(-S // P)
         flipped = new((min(P, S), number * blocks, L), self.dtype, nl.psum)
         sums = new((L, number, self.V), nl.float32, nl.psum)
@@ -513,7 +539,7 @@ class _Attending:
         nisa.tensor_tensor(dst=seen, data1=scores, data2=mask, op=nl.add)
         return seen
 
-    def _powers(self, dst: Tensor, scores: Tensor, shift: Tensor, total: Tensor) -> None:
+    def powers(self, dst: Tensor, scores: Tensor, shift: Tensor, total: Tensor) -> None:
         """``exp(scale * scores + shift)``, and the sum of each row."""
         nisa.activation_reduce(
             dst=dst,

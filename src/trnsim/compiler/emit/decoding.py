@@ -1,0 +1,208 @@
+"""Attention of few queries with keys of their own, as decoding has it.
+
+Queries of up to 128 rows stand together on the partitions though each reads its own keys: the
+others' columns of what stays in the array are zero, and products with all keys add up in one tile
+of PSUM. The result comes with its values along the partitions, a column for each query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.compiler.emit.compute import copied
+from trnsim.compiler.emit.placed import Placed
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.compiler.emit.attention import Attending, Keys
+
+_FEW: Final = 32
+"""Queries of a group of heads up to which groups stand together."""
+_BANKS: Final = 4
+"""Banks of PSUM for scores; a last short stretch takes one more."""
+
+Head = tuple[int, ...]
+
+
+@dataclass
+class _Member:
+    """Heads that share keys, and their rows among all.
+
+    Attributes:
+        heads: their indices.
+        start: the first row.
+        rows: how many.
+        queries: [E, all rows], zero but for these.
+        stretches: their keys and values.
+    """
+
+    heads: list[Head]
+    start: int
+    rows: int
+    queries: Tensor
+    stretches: list[Keys]
+
+
+def packs(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
+    """Groups of heads by packs of up to 128 queries; None where one group has many."""
+    if len(groups) == 1 or any(len(heads) * L > _FEW for heads in groups):
+        return None
+    found: list[list[list[Head]]] = [[]]
+    rows = 0
+    for heads in groups:
+        if rows + len(heads) * L > P:
+            found.append([])
+            rows = 0
+        found[-1].append(heads)
+        rows += len(heads) * L
+    return found
+
+
+class Decoding:
+    """The attention of one pack."""
+
+    def __init__(self, attending: Attending, groups: list[list[Head]]) -> None:
+        self.attending = attending
+        self.n = sum(len(heads) * attending.L for heads in groups)
+        self.members = list(self._members(groups))
+        self.largest: Any = None
+        self.total: Any = None
+        self.result: Any = None
+
+    def _members(self, groups: list[list[Head]]) -> Iterator[_Member]:
+        one, start = self.attending, 0
+        whole = new((one.E, len(groups), self.n), one.dtype)
+        nisa.memset(dst=whole, value=0.0)
+        for number, heads in enumerate(groups):
+            rows = len(heads) * one.L
+            for place, head in enumerate(heads):
+                at = start + place * one.L
+                nisa.tensor_copy(dst=whole[:, number, at : at + one.L], src=one.queries_of(head))
+            yield _Member(heads, start, rows, whole[:, number], one.keys_of(heads))
+            start += rows
+
+    def run(self, out: Placed) -> None:
+        """Compute, and put each head in its place."""
+        for chunks in self._passes():
+            self._pass(chunks)
+        inverse = new((self.n, 1))
+        nisa.reciprocal(dst=inverse, data=self.total)
+        done = new((self.attending.V, self.n), self.attending.dtype)
+        nisa.tensor_tensor(dst=done, data1=self.result, data2=self._across(inverse), op=nl.multiply)
+        for member in self.members:
+            for place, head in enumerate(member.heads):
+                at = member.start + place * self.attending.L
+                self.attending.put(out, head, done[:, at : at + self.attending.L])
+
+    def _passes(self) -> Iterator[list[tuple[int, int, int]]]:
+        """(stretch, first key, keys) of the chunks whose scores are in PSUM at once."""
+        chunks = [
+            (number, start, count)
+            for number, keys in enumerate(self.members[0].stretches)
+            for start, count in tiles.pieces(keys.length, BANK)
+        ]
+        while chunks:
+            many = _BANKS + 1 if len(chunks) == _BANKS + 1 else _BANKS
+            yield chunks[:many]
+            chunks = chunks[many:]
+
+    def _pass(self, chunks: list[tuple[int, int, int]]) -> None:
+        scale, n = self.attending.scale, self.n
+        scores = [self._scores(*chunk) for chunk in chunks]
+        each = new((n, len(chunks) + 1))
+        nisa.memset(dst=each, value=-3.0e38)
+        for number, part in enumerate(scores):
+            nisa.tensor_reduce(dst=each[:, number : number + 1], op=nl.maximum, data=part, axis=1)
+        if self.largest is not None:
+            nisa.tensor_copy(dst=each[:, len(chunks) :], src=self.largest)
+        largest, shift = new((n, 1)), new((n, 1))
+        nisa.tensor_reduce(dst=largest, op=nl.maximum, data=each, axis=1)
+        nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-scale)
+        totals = new((n, len(chunks)))
+        sums = new((self.attending.V, n), nl.float32, nl.psum)
+        for number, ((stretch, start, _), part) in enumerate(zip(chunks, scores, strict=True)):
+            powers = new(part.shape, self.attending.dtype)
+            self.attending.powers(powers, part, shift, totals[:, number : number + 1])
+            self._weigh(powers, stretch, start, sums)
+        total = new((n, 1))
+        nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
+        self._gather(largest, total, sums)
+
+    def _scores(self, stretch: int, start: int, columns: int) -> Tensor:
+        """The products of all queries with their own keys, [queries, keys]."""
+        sums = new((self.n, columns), nl.float32, nl.psum)
+        for member in self.members:
+            keys = member.stretches[stretch].keys
+            nisa.nc_matmul(
+                dst=sums, stationary=member.queries, moving=keys[:, start : start + columns]
+            )
+        return sums
+
+    def _weigh(self, powers: Tensor, stretch: int, start: int, sums: Tensor) -> None:
+        """Add values, weighted, a column for each query."""
+        columns = powers.shape[1]
+        for at, count in tiles.pieces(columns, P):
+            flipped = new((count, self.n), powers.dtype, nl.psum)
+            nisa.nc_transpose(dst=flipped, data=powers[:, at : at + count])
+            weights = copied(flipped, powers.dtype, new(flipped.shape, powers.dtype))
+            for member in self.members:
+                values = member.stretches[stretch].values[(start + at) // P]
+                rows = slice(member.start, member.start + member.rows)
+                nisa.nc_matmul(dst=sums[:, rows], stationary=values, moving=weights[:, rows])
+
+    def _gather(self, largest: Tensor, total: Tensor, sums: Tensor) -> None:
+        """Add what came before, rescaled to the new maximum."""
+        if self.largest is not None:
+            less, shrunk, whole = (new((self.n, 1)) for _ in range(3))
+            nisa.tensor_tensor(dst=less, data1=self.largest, data2=largest, op=nl.subtract)
+            nisa.activation(dst=shrunk, op=nl.exp, data=less, scale=self.attending.scale)
+            nisa.scalar_tensor_tensor(
+                dst=whole,
+                data=self.total,
+                op0=nl.multiply,
+                operand0=shrunk,
+                op1=nl.add,
+                operand1=total,
+            )
+            before, added = new(sums.shape), new(sums.shape)
+            result = self.result
+            if result.buffer is nl.psum:
+                result = copied(result, nl.float32, new(result.shape))
+            nisa.tensor_tensor(dst=before, data1=result, data2=self._across(shrunk), op=nl.multiply)
+            nisa.tensor_tensor(dst=added, data1=before, data2=sums, op=nl.add)
+            total, sums = whole, added
+        elif len(self.members[0].stretches) > 1:
+            sums = copied(sums, nl.float32, new(sums.shape))
+        self.largest, self.total, self.result = largest, total, sums
+
+    def _across(self, column: Tensor) -> Tensor:
+        """A number to a query, [queries, 1], on every partition: [V, queries]."""
+        diagonal = new((self.n, self.n))
+        unit = self.attending.emission.constant(("identity",), _identity)
+        nisa.tensor_scalar(
+            dst=diagonal, data=unit[: self.n, : self.n], op0=nl.multiply, operand0=column
+        )
+        ones = self.attending.emission.ones(nl.float32)
+        sums = new((self.attending.V, self.n), nl.float32, nl.psum)
+        nisa.nc_matmul(dst=sums, stationary=ones[: self.n, : self.attending.V], moving=diagonal)
+        return copied(sums, nl.float32, new(sums.shape))
+
+
+def _identity() -> Tensor:
+    ones, diagonal = new((P, P)), new((P, P))
+    nisa.memset(dst=ones, value=1.0)
+    nisa.affine_select(
+        dst=diagonal,
+        pattern=[[-1, P]],
+        offset=0,
+        channel_multiplier=1,
+        on_true_tile=ones,
+        on_false_value=0.0,
+        cmp_op=nl.equal,
+    )
+    return diagonal
