@@ -20,6 +20,7 @@ from trnsim.compiler.emit.compute import (
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
 from trnsim.compiler.emit.turning import framed, is_straight
 from trnsim.compiler.emit.walk import (
+    MANY,
     Frame,
     Span,
     filled,
@@ -31,6 +32,7 @@ from trnsim.compiler.emit.walk import (
     natural,
     slice_of,
     spans,
+    transfers,
     write,
 )
 from trnsim.errors import InternalError
@@ -182,7 +184,7 @@ class Evaluation:
 
     def _in_order(self, number: int, path: Path) -> Placed:
         """A leaf in HBM, in row-major order."""
-        value = path[0].values[0] if path else self._values[number]
+        value = self._values[number]
         shape = path[-1].result.shape if path else value.shape
         placed = in_hbm(self.emission.dense(value), value.shape).reshaped(shape)
         if placed is None:
@@ -193,7 +195,7 @@ class Evaluation:
         """Compute what is pending in another frame, as its tiles are those of its own."""
         for (number, path), placed in list(self.leaves.items()):
             if placed.is_pending and frame_of(placed, self.value.shape) != self.frame:
-                value = path[0].values[0] if path else self._values[number]
+                value = self._values[number]
                 self.emission.settled(value)
                 self.leaves[number, path] = self._leaf(value, path)
 
@@ -316,7 +318,7 @@ class Evaluation:
             if period is not None:
                 return period[: span.partitions, :, span.start : span.start + span.columns]
         here = self._nearer(key, placed)
-        if here is placed:
+        if here == placed:
             return self._filled(key, placed, span)
         self.leaves[key] = here
         return self._fetched(key, span)
@@ -324,6 +326,8 @@ class Evaluation:
     def _nearer(self, key: tuple[int, Path], placed: Placed) -> Placed:
         """A leaf where transfers find it in the frame: in order in HBM, or turned."""
         if not is_movable(placed, self.frame) and not is_movable(placed, self.frame.flipped()):
+            return self._in_order(*key)
+        if transfers(placed, self.frame) > MANY:
             return self._in_order(*key)
         if not _covers(placed) or is_straight(placed, self.frame):
             return placed
@@ -334,7 +338,7 @@ class Evaluation:
     def _reused(self, key: tuple[int, Path], placed: Placed) -> None:
         """Note where a leaf now lies too."""
         number, path = key
-        value = path[0].values[0] if path else self._values[number]
+        value = self._values[number]
         for node in reversed(path):
             before = placed.reshaped(node.values[0].shape)
             if before is None:
