@@ -7,7 +7,7 @@ from trnsim.compiler.layers import Layers, layers_of, shortened
 from trnsim.graph import Graph
 
 
-def stack(count, width=256, rows=64, *, collects=False, skips=False):
+def stack(count, width=1024, rows=64, *, collects=False, skips=False):
     """Layers ``x = x + gelu(x @ W)`` with a weight each."""
     graph = Graph()
     weights = [graph.input((width, width), "bfloat16") for _ in range(count)]

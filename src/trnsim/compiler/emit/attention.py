@@ -142,6 +142,8 @@ class Attending:
         """Where a value lies so that rows or columns of a head lie along columns."""
         *_, rows, width = range(len(value.shape))
         for one in self.emission.settled(value):
+            if one.is_on_chip and one.storage.tile.dtype != dtype_of(value.dtype):
+                continue
             if not one.is_on_chip or not one.steps[width][0]:
                 return one
             if one.steps[width] == (1, 0) and not one.steps[rows][0]:

@@ -284,9 +284,24 @@ class Emission:
         for one in self.settled(value):
             if not one.is_on_chip and one == in_hbm(one.storage, value.shape):
                 return one.storage
-        made = turning.written(self.settled(value)[0], value)
+        (first, *_), node = self.settled(value), self.maker.get(value.number)
+        if node is not None and is_view(node) and turning.is_scattered(first, value):
+            return self._in_order(node)
+        made = turning.written(first, value)
         self.placed[value.number].append(in_hbm(made, value.shape))
         return made
+
+    def _in_order(self, node: Node) -> Tensor:
+        """A view in row-major order, of its operand in row-major order, by a kernel."""
+        number = node.result.number
+        places = self.placed[number]
+        if isinstance(node.operation, Reshape):
+            self.placed[number] = [in_hbm(self.dense(node.values[0]), node.result.shape)]
+        else:
+            self.by_kernel(node)
+        (made,) = self.placed[number]
+        self.placed[number] = [*places, made]
+        return made.storage
 
     def by_kernel(self, node: Node) -> None:
         """Run an operation by its own kernel, from HBM to HBM.

@@ -20,6 +20,7 @@ from trnsim.compiler.emit.compute import (
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
 from trnsim.compiler.emit.turning import is_straight
 from trnsim.compiler.emit.walk import (
+    MANY,
     Frame,
     Span,
     filled,
@@ -31,6 +32,7 @@ from trnsim.compiler.emit.walk import (
     natural,
     slice_of,
     spans,
+    transfers,
     write,
 )
 from trnsim.graph import Kind, Node, Value
@@ -205,7 +207,7 @@ class Evaluation:
 
     def _in_order(self, number: int, path: Path) -> Placed:
         """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
-        value = path[0].values[0] if path else self._values[number]
+        value = self._values[number]
         placed = _along(path, in_hbm(self.emission.dense(value), value.shape))
         if placed is None:
             last = path[-1].result
@@ -216,7 +218,7 @@ class Evaluation:
         """Compute what is pending in another frame, as its tiles are those of its own."""
         for (number, path), placed in list(self.leaves.items()):
             if placed.is_pending and frame_of(placed, self.value.shape) != self.frame:
-                value = path[0].values[0] if path else self._values[number]
+                value = self._values[number]
                 self.emission.settled(value)
                 self.leaves[number, path] = self._leaf(value, path)
 
@@ -355,7 +357,7 @@ class Evaluation:
         if not any(any(placed.steps[dim]) for dim in self.frame.f_dims):
             return self._column(key, placed, span)
         here = self._nearer(key, placed)
-        if here is placed:
+        if here == placed:
             return self._filled(key, placed, span)
         self.leaves[key] = here
         return self._fetched(key, span)
@@ -363,6 +365,8 @@ class Evaluation:
     def _nearer(self, key: tuple[int, Path], placed: Placed) -> Placed:
         """A leaf where transfers find it in the frame: in order in HBM, or turned."""
         if not is_movable(placed, self.frame) and not is_movable(placed, self.frame.flipped()):
+            return self._in_order(*key)
+        if transfers(placed, self.frame) > MANY:
             return self._in_order(*key)
         if not _covers(placed) or is_straight(placed, self.frame):
             return placed
@@ -373,7 +377,7 @@ class Evaluation:
     def _reused(self, key: tuple[int, Path], placed: Placed) -> None:
         """Note where a leaf now lies too."""
         number, path = key
-        value = path[0].values[0] if path else self._values[number]
+        value = self._values[number]
         for node in reversed(path):
             before = _back(node, placed)
             if before is None:

@@ -164,8 +164,10 @@ class _Side:
         """A place in SBUF with the contraction along the partitions, if there is one."""
         if self._weight() is not None:
             return None
+        dtype, free = dtype_of(self.value.dtype), self.frame.f_dims[-1]
         for one in self.emission.settled(self.value):
-            if is_aligned(one, self.frame):
+            moves = self.length == 1 or any(one.steps[free])
+            if moves and is_aligned(one, self.frame) and one.storage.tile.dtype == dtype:
                 return one
         return None
 

@@ -5,11 +5,12 @@ Blocks of 128 by 128 are transposed by the Tensor Engine, as many at once as a b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.compute import copied, widened
 from trnsim.compiler.emit.placed import Matrix, Placed, in_hbm
 from trnsim.compiler.emit.walk import (
+    MANY,
     Frame,
     Span,
     axes,
@@ -20,9 +21,11 @@ from trnsim.compiler.emit.walk import (
     is_movable,
     slice_of,
     spans,
+    transfers,
     write,
 )
 from trnsim.graph import Value
+from trnsim.graph.types import dense
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
@@ -45,15 +48,17 @@ def turned(
     source = next((one for one in places if is_aligned(one, frame.flipped())), places[0])
     if not is_movable(source, frame) and not is_movable(source, frame.flipped()):
         source = in_hbm(emission.dense(value), value.shape)
-    return framed(source, frame, start, columns)
+    return framed(source, frame, start, columns, dtype_of(value.dtype))
 
 
-def framed(source: Placed, frame: Frame, start: int = 0, columns: int = 0) -> Placed:
+def framed(
+    source: Placed, frame: Frame, start: int = 0, columns: int = 0, wanted: Any = None
+) -> Placed:
     """What lies elsewhere, in SBUF in a frame; or some of the frame's columns."""
     count = columns or frame.columns
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
     rows = min(frame.block, frame.rows)
-    tile = new((rows, frame.blocks, count), dtype)
+    tile = new((rows, frame.blocks, count), wanted or dtype)
     if count == 1 and _is_line(source, frame):
         _stand(source, frame, tile)
     elif is_straight(source, frame) and not is_aligned(source, frame.flipped()):
@@ -129,6 +134,13 @@ def _lines(source: Placed, across: Frame, start: int, count: int) -> Tensor:
     if lines.shape[2] == across.columns:
         return lines
     return copied(lines, dtype, new((count, 1, across.columns), dtype))
+
+
+def is_scattered(placed: Placed, value: Value) -> bool:
+    """Whether a value lies in so many pieces that a kernel writes it sooner."""
+    frame = (frame_of if placed.is_on_chip else frame_in_hbm)(placed, value.shape)
+    target = Placed(None, value.shape, tuple((step,) for step in dense(value.shape)), (0,))
+    return max(transfers(placed, frame), transfers(target, frame)) > MANY
 
 
 def written(placed: Placed, value: Value) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from trnsim.compiler.emit.placed import Matrix, Placed, Step, merged
 from trnsim.graph.types import Shape
@@ -160,6 +160,18 @@ def runs(
             rest //= outer
         yield at - start, length, begin, step
         at += length
+
+
+MANY: Final = 1024
+"""Transfers beyond which a kernel that puts a tensor in order is the shorter way."""
+
+
+def transfers(placed: Placed, frame: Frame) -> int:
+    """How many evenly spaced pieces a frame's elements are, as they lie."""
+    found = frame.blocks
+    for dims in (frame.p_dims, frame.f_dims):
+        found *= prod(length for length, _ in axes(placed, dims)[:-1])
+    return found
 
 
 def is_aligned(placed: Placed, frame: Frame) -> bool:

@@ -1,0 +1,126 @@
+"""Attention on the chip, for widths of heads that fit partitions and those that do not."""
+
+import numpy as np
+import pytest
+from graphs import CHIPS, Made
+
+from trnsim.graph.ops.contraction import Attention
+
+WIDTHS = [1, 32, 64, 80, 96, 128, 130]
+
+
+def projected(made, x, heads, width):
+    return made.heads(made.linear(x, heads * width), heads)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_heads_of_projections_attend(width, dtype):
+    made = Made(dtype)
+    x = made.given(2, 43, 96)
+    query, key, value = (projected(made, x, 3, width) for _ in range(3))
+    found = made.joined(made.attention(query, key, value))
+    made.check(made.of("add", x, made.linear(found, 96)), chip=CHIPS[width % 4])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("tokens", [1, 5, 129])
+def test_groups_of_heads_share_keys_under_a_causal_mask(width, tokens):
+    made = Made("bfloat16")
+    x = made.given(1, tokens, 64)
+    query = projected(made, x, 4, width)
+    key, value = (repeated_heads(made, projected(made, x, 2, width), 2) for _ in range(2))
+    found = made.joined(made.attention(query, key, value, is_causal=True))
+    made.check(found, chip=CHIPS[tokens % 4])
+
+
+def repeated_heads(made, x, times):
+    """[B, G, S, E] as [B, G * times, S, E], each head `times` times."""
+    batch, groups, rows, width = x.shape
+    wide = made.graph.broadcast_in_dim(x, (batch, groups, times, rows, width), (0, 1, 3, 4))
+    return made.graph.reshape(wide, (batch, groups * times, rows, width))
+
+
+@pytest.mark.parametrize(("rows", "keys"), [(1, 1), (127, 128), (128, 129), (129, 513), (3, 2050)])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_queries_and_keys_of_any_number(rows, keys, is_causal):
+    made = Made()
+    query = made.given(2, rows, 32)
+    key, value = made.given(2, keys, 32), made.given(2, keys, 40)
+    made.check(made.attention(query, key, value, is_causal=is_causal), chip=CHIPS[rows % 4])
+
+
+@pytest.mark.parametrize("width", [16, 48, 64])
+def test_few_heads_of_any_width_lie_at_any_partition(width):
+    # Engines begin at partitions 0, 32, 64 and 96 alone.
+    made = Made()
+    parts = [made.given(2, 3, 9, width) for _ in range(3)]
+    biased = made.given(2, 3, 9, 9)
+    made.check(made.attention(*parts), made.attention(*parts, biased))
+
+
+def test_a_bias_hides_keys():
+    made = Made()
+    query, key, value = (made.given(1, 2, 5, 32) for _ in range(3))
+    numbers = np.where(made.random.random((1, 2, 5, 5)) < 0.5, -np.inf, 0.0)
+    numbers[..., 0] = 0.0
+    bias = made.given(1, 2, 5, 5, array=numbers)
+    lowest = made.given(1, 2, 5, 5, array=np.maximum(numbers, np.finfo(np.float32).min))
+    hidden, low = (made.attention(query, key, value, one) for one in (bias, lowest))
+    found = made.check(hidden, low)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("past", [1, 130, 512])
+def test_new_keys_beside_a_cache_are_not_copied(past):
+    made = Made("bfloat16")
+    x = made.given(2, 1, 64)
+    query = projected(made, x, 4, 32)
+    sides = []
+    for _ in range(2):
+        cache = made.given(2, 2, past, 32)
+        both = made.graph.concatenate([cache, projected(made, x, 2, 32)], 2)
+        sides.append(made.graph.broadcast_in_dim(
+            made.graph.reshape(both, (2, 2, 1, past + 1, 32)), (2, 2, 2, past + 1, 32),
+            (0, 1, 2, 3, 4)))  # fmt: skip
+    wide = made.graph.reshape(query, (2, 2, 2, 1, 32))
+    found = made.attention(wide, *sides)
+    made.check(found)
+    made.graph.outputs = [found]
+    moved = [
+        span.operands for span in made.run(found).timeline.spans() if span.opcode == "dma_copy"
+    ]
+    # The whole cache with the new key, [2, 2, past + 1, 32], is nowhere in HBM.
+    assert not any(f"[2, 2, {past + 1}, 32]" in operands for operands in moved)
+
+
+@pytest.mark.parametrize(
+    ("scale", "width", "values"), [(0.0, 32, 32), (-0.5, 32, 32), (0.2, 130, 32), (0.2, 32, 513)]
+)
+def test_other_scales_and_widths_go_by_a_kernel(scale, width, values):
+    made = Made()
+    query, key = made.given(2, 5, width), made.given(2, 7, width)
+    given = [query, key, made.given(2, 7, values), made.given(2, 5, 7)]
+    made.check(made.graph.apply_to_all(Attention(scale, False), given)[0])
+
+
+def test_the_logarithms_of_sums_come_from_a_kernel():
+    made = Made()
+    given = [made.given(2, 5, 32) for _ in range(3)]
+    made.check(*made.graph.apply_to_all(Attention(0.2, True), given))
+
+
+def test_many_short_heads_stay_within_a_bank():
+    made = Made()
+    given = [made.given(200, rows, 2) for rows in (128, 3, 3)]
+    made.check(made.attention(*given), chip="trn1")
+
+
+def test_operands_in_any_order_of_dimensions():
+    made = Made()
+    query, key, value = (
+        made.graph.transpose(made.of("negate", made.given(2, 32, 3, 5)), (0, 2, 3, 1))
+        for _ in range(3)
+    )
+    flipped = [made.graph.transpose(made.given(3, 5, 2, 32), (2, 0, 1, 3)) for _ in range(3)]
+    made.check(made.attention(query, key, value), made.attention(*flipped, is_causal=True))

@@ -1,0 +1,156 @@
+"""Programs of whole graphs: their values beside the reference, on every chip."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path[:0] = [str(Path(__file__).parents[1] / part) for part in ("lower", "graph")]
+
+from chance import Chance
+from graphs import CHIPS, Made, assert_near
+from test_registry import EXAMPLES, arrays_of, assert_uniform, finite, graph_of
+from test_registry import assert_near as assert_nearly_equal
+
+from trnsim.compiler.emit.walk import Frame
+from trnsim.compiler.program import Prepared, traced, values
+from trnsim.errors import IllegalInstruction, NotModelled
+from trnsim.graph import Graph, Kind
+from trnsim.graph.ops.layout import Reinterpret, Transpose
+from trnsim.graph.ops.leaves import Rng
+from trnsim.graph.ops.reductions import Reduce
+
+NEAR = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 6e-2}
+MANY = int(os.environ.get("TRNSIM_GRAPHS", "30"))
+"""Graphs by chance: TRNSIM_GRAPHS=200 for a longer look."""
+
+
+@settings(max_examples=MANY)
+@given(st.randoms(use_true_random=False), st.sampled_from(CHIPS), st.integers(1, 10))
+def test_a_graph_by_chance_gives_what_its_reference_says(random, chip, operations):
+    made = Chance(random)
+    graph = made.made(operations)
+    found = values(graph, made.arrays, chip, frozenset(made.weights))
+    with np.errstate(all="ignore"):
+        wanted = graph.reference(made.arrays)
+    results = {one.dtype for node in graph.nodes for one in node.results}
+    near = 0 if made.is_whole else max(NEAR.get(dtype, 0) for dtype in results | {"float32"})
+    assert_near(found, wanted, near)
+
+
+@pytest.mark.parametrize(
+    ("example", "chip"),
+    [
+        pytest.param(*one.values, ("trn1", "trn2", "trn3")[place % 3], id=one.id)
+        for place, one in enumerate(EXAMPLES)
+    ],
+)
+def test_a_program_of_one_operation_gives_what_the_reference_says(example, chip):
+    if chip == "trn1" and isinstance(example.operation, Transpose | Reduce):
+        example = finite(example)  # its transposes are products
+    graph, arrays = graph_of(example), arrays_of(example)
+    types = [*example.given, *(value.type for value in graph.outputs)]
+    if example.operation.kind in (Kind.COLLECTIVE, Kind.CONTROL):
+        with pytest.raises(NotModelled, match=f"^{example.operation.name} has no kernel yet"):
+            values(graph, arrays, chip)
+        return
+    if chip != "trn3" and any(one.dtype == "float8_e4m3fn" for one in types):
+        with pytest.raises(IllegalInstruction, match="float8_e4m3fn on NeuronCore"):
+            values(graph, arrays, chip)
+        return
+    found = values(graph, arrays, chip)
+    if isinstance(example.operation, Rng):  # no values are promised
+        assert_uniform(found[0])
+        return
+    with np.errstate(all="ignore"):
+        wanted = graph.reference(arrays)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert_nearly_equal(ours, theirs, example.operation.near, example.operation.unit)
+
+
+def test_a_part_of_a_weight_lies_in_blocks_and_is_zero_beyond_its_rows():
+    array = np.arange(150 * 7, dtype=np.float32).reshape(150, 7)
+    part = Prepared(0, Frame((150, 7), (0,), (1,)), 2, 4)
+    assert part.shape == (128, 2, 4)
+    found = part.of(array)
+    np.testing.assert_array_equal(found[:, 0], array[:128, 2:6])
+    np.testing.assert_array_equal(found[:22, 1], array[128:, 2:6])
+    assert not found[22:, 1].any()
+
+
+def test_a_part_of_a_weight_may_be_turned():
+    array = np.arange(6 * 5 * 4, dtype=np.float32).reshape(6, 5, 4)
+    part = Prepared(0, Frame((6, 5, 4), (2,), (0, 1)), 5, 10)
+    assert part.shape == (4, 1, 10)
+    np.testing.assert_array_equal(part.of(array)[:, 0], array.reshape(30, 4).T[:, 5:15])
+
+
+def test_without_values_a_program_has_the_same_instructions():
+    made = Made("bfloat16")
+    x = made.given(2, 20, 192)
+    made.graph.outputs = [made.linear(made.layer_norm(x), 320)]
+    runs = [
+        traced(made.graph, made.arrays, "trn2", frozenset(made.weights), numerics=numerics)
+        for numerics in (True, False)
+    ]
+    names = [[span.opcode for span in run.timeline.spans()] for run in runs]
+    assert names[0] == names[1]
+    assert runs[0].timeline.device_time_s == runs[1].timeline.device_time_s > 0
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_result_without_dimensions_has_none(chip):
+    made = Made()
+    x = made.given(3, 40)
+    total = made.graph.reduce("add", x, [0, 1])
+    (found,) = made.check(total, chip=chip)
+    assert found.shape == ()
+
+
+def test_one_tensor_may_be_several_results_and_an_input_one():
+    made = Made()
+    x = made.given(3, 40)
+    twice = made.of("add", x, x)
+    made.check(twice, twice, x, made.graph.reshape(twice, (120,)), made.graph.reshape(x, (40, 3)))
+
+
+@pytest.mark.parametrize(("given", "to"), [("float32", "int32"), ("bfloat16", "int32")])
+def test_bytes_are_read_as_another_type_where_they_lie(given, to):
+    made = Made(given)
+    x = made.given(3, 40)
+    bits = made.graph.apply(Reinterpret(to), made.of("negate", x))
+    own = made.graph.apply(Reinterpret(to), x)
+    made.check(bits, own, made.of("and", bits, own))
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3", "float8_e5m2", "int8", "uint8", "int32", "bool"])
+def test_every_type_passes_through_views(dtype):
+    for chip in CHIPS:
+        graph, rng = Graph(), np.random.default_rng(0)
+        x = graph.input((3, 130, 5), dtype)
+        array = rng.integers(0, 2, x.shape).astype(x.type.numpy_dtype())
+        turned = graph.apply(Transpose((2, 0, 1)), x)
+        every = graph.slice(turned, (1, 0, 3), (2, 3, 43), (2, 1, 3))
+        wide = graph.broadcast_in_dim(every, (2, 4, 3, 43), (0, 2, 3))
+        both = graph.elementwise("maximum" if dtype != "bool" else "or", wide, wide)
+        across = graph.apply(Transpose((3, 2, 1, 0)), both)
+        graph.outputs = [turned, every, wide, both, across, graph.concatenate([x, x], 1)]
+        found = values(graph, [array], chip)
+        for ours, theirs in zip(found, graph.reference([array]), strict=True):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3", "float8_e5m2", "float16", "bfloat16"])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_products_of_short_formats_are_those_of_their_numbers(dtype, chip):
+    made = Made(dtype)
+    x, w = (made.given(n, 130, array=made.random.integers(-1, 2, (n, 130))) for n in (20, 140))
+    found = made.graph.dot_general(x, w, (1, 1), dtype="float32")
+    flipped = made.graph.dot_general(w, x, (1, 1), dtype="float32")
+    made.dtype = ""
+    made.check(found, made.of("add", flipped, 1.0), chip=chip)
