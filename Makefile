@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench docs fuzz peaks accuracy estimating golden upstream digest clients models opinfo mutants size clean
+.PHONY: help run test check tiny bench compiled docs fuzz peaks accuracy estimating golden upstream digest clients models opinfo mutants size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets

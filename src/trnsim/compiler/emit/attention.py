@@ -33,6 +33,8 @@ _STRETCH: Final = 2048
 """Keys whose scores are in PSUM at once: half of its banks."""
 _BLOCKS: Final = 4
 """Blocks of 128 keys that are turned in one bank of PSUM, in any format."""
+_RUN: Final = 16
+"""Neighbouring keys of a partition that one transfer brings."""
 _BIASES: Final = 8
 """Stretches of a bias that are kept for the next head."""
 _SHORT: Final = 256
@@ -101,7 +103,12 @@ class Attending:
         self.dtype = dtype_of(query.dtype)
         self.query = self._settled(query)
         self.parts = self._parts(key, value)
-        self.bias = self._settled(node.values[3]) if len(node.values) > 3 else None  # noqa: PLR2004  a fourth
+        self.bias: Placed | None = None
+        if len(node.values) > 3:  # noqa: PLR2004  a fourth operand
+            self.bias = self._settled(node.values[3])
+            if self.bias.is_on_chip and self.bias.steps[-1][0]:
+                dense = emission.dense(node.values[3])
+                self.bias = in_hbm(dense, node.values[3].shape)
         self._loaded: dict[Any, list[Keys]] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
@@ -283,12 +290,14 @@ class Attending:
         if _lies_in_rows(key, self.E):
             keys = new((self.E, count), self.dtype)
             for at, parts in self._lines(key, self.E, start, count):
-                rows, blocks, _ = parts.shape
-                flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
-                for block in range(blocks):
-                    nisa.nc_transpose(dst=flipped[:, block], data=parts[:, block])
-                dst = keys[:, at : at + blocks * rows].reshape((self.E, blocks, rows))
-                nisa.tensor_copy(dst=dst, src=flipped)
+                rows, whole, _ = parts.shape
+                for first, blocks in tiles.pieces(whole, _BLOCKS):
+                    flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
+                    for block in range(blocks):
+                        nisa.nc_transpose(dst=flipped[:, block], data=parts[:, first + block])
+                    column = at + first * rows
+                    dst = keys[:, column : column + blocks * rows]
+                    nisa.tensor_copy(dst=dst.reshape((self.E, blocks, rows)), src=flipped)
         else:
             keys = _matrix(key, self.E, start, count, self.dtype, partition)
         if _lies_in_rows(value, self.V):
@@ -306,10 +315,18 @@ class Attending:
     def _lines(
         self, placed: Placed, width: int, start: int, count: int
     ) -> Iterator[tuple[int, Tensor]]:
-        """Rows of a head in HBM, as many blocks of 128 at once as turn in one bank of PSUM."""
+        """Rows of a head in HBM, [rows of a block, blocks, width], from each place on.
+
+        Where the order of keys does not matter, a partition has neighbours, in one long run.
+        """
         step = placed.steps[0][0]
-        for at, many in tiles.pieces(count // P * P, _BLOCKS * P):
-            view = [(step, P), (P * step, many // P), (1, width)]
+        is_free = self.bias is None and not self.is_causal
+        for at, many in tiles.pieces(count // P * P, (_RUN if is_free else _BLOCKS) * P):
+            blocks = many // P
+            view = (
+                [(step * blocks, P), (step, blocks)] if is_free else [(step, P), (P * step, blocks)]
+            )
+            view.append((1, width))
             tile = new((P, many // P, width), self.dtype)
             place = placed.offset[0] + (start + at) * step
             nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
@@ -396,7 +413,8 @@ class Attending:
         here = bias.sliced((1 if is_row else count, columns), (0 if is_row else at, first), (1, 1))
         key = ("bias", here.offset, here.shape)
         if key not in self._constants:
-            given = _rows(here, columns, 0, here.shape[0], None)
+            own = self.bias.storage.tile if self.bias.is_on_chip else self.bias.storage
+            given = _rows(here, columns, 0, here.shape[0], own.dtype)
             tile = new(given.shape, given.dtype)
             lowest = _HIDDEN * self.scale
             nisa.tensor_scalar(dst=tile, data=given, op0=nl.maximum, operand0=lowest)
@@ -613,7 +631,11 @@ def _evacuated(flipped: Tensor, columns: int, blocks: int) -> Tensor:
     weights = new(flipped.shape, flipped.dtype)
     rest = columns % P
     if columns <= P or not rest:
-        nisa.tensor_copy(dst=weights, src=flipped)
+        # Half by the Scalar Engine, as the Vector Engine has the maxima too.
+        half = flipped.shape[1] // 2
+        if half:
+            nisa.activation(dst=weights[:, :half], op=nl.copy, data=flipped[:, :half])
+        nisa.tensor_copy(dst=weights[:, half:], src=flipped[:, half:])
         return weights
     for first in range(0, flipped.shape[1], blocks):
         whole, last = slice(first, first + blocks - 1), first + blocks - 1

@@ -24,7 +24,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Reinterpret, Reshape, Slice,
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
-from trnsim.lower.fusion import alone
+from trnsim.lower.fusion import Group, alone
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.lower.lowering import check_kernel, issue
@@ -323,6 +323,11 @@ class Emission:
         results = made if isinstance(made, tuple) else (made,)
         for value, tensor in zip(node.results, results, strict=True):
             self.placed[value.number] = [in_hbm(tensor, value.shape)]
+
+    def by_group(self, group: Group) -> Placed:
+        """Operations together by a kernel from HBM to HBM; the place of the one result."""
+        (made,) = issue(group, [self.dense(value) for value in group.inputs])
+        return in_hbm(made, group.outputs[0].shape)
 
     def room(self, frame: Frame, value: Value) -> Placed:
         """Room for a value: in SBUF while there is some, else in HBM in the frame's order."""

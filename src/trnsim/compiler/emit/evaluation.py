@@ -40,6 +40,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Reshape, Transpose
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
+from trnsim.lower.fusion import Group
 from trnsim.lower.kernels.tiles import BANK, Tensor, dtype_of, new
 
 if TYPE_CHECKING:
@@ -48,8 +49,14 @@ if TYPE_CHECKING:
 PIECE: Final = 2048
 """Elements of a partition in one instruction: long enough to hide its fixed cost."""
 
+_TOGETHER: Final = 24
+"""Operations of one kernel of a long line."""
 _FEW_ROWS: Final = 32
 """Partitions below which a repeated operand does not decide the layout."""
+_MANY_FEATURES: Final = 256
+"""Elements of the last dimension from which on few rows are turned, to fill the partitions."""
+_LONG: Final = 1 << 15
+"""Elements of a line from which on it is cut into rows by a kernel of its own."""
 _REPEATED: Final = 3
 """Readers up to which an operation of one instruction is repeated rather than kept."""
 
@@ -93,7 +100,34 @@ class Evaluation:
     def run(self) -> Placed:
         """The value's place, with all of it computed."""
         with self.emission.named(self.name):
-            return self._run()
+            return self._as_line() or self._run()
+
+    def _as_line(self) -> Placed | None:
+        """The value by a kernel that cuts a long line into rows, if it is one.
+
+        A dimension runs along partitions or columns, not along both.
+        """
+        shape = self.value.shape
+        is_long = len(shape) == 1 and shape[0] >= _LONG
+        if not is_long or any(not self._is_in_order(one) for one in self.leaves.values()):
+            return None
+        numbers = {number for number, _ in self.leaves}
+        nodes: dict[int, Node] = {}
+        waiting = [self.value]
+        while waiting:
+            value = waiting.pop()
+            if value.number not in numbers and value.number in self.emission.maker:
+                nodes[value.number] = self.emission.maker[value.number]
+                waiting += nodes[value.number].values
+        kinds = {node.kind for node in nodes.values()}
+        if kinds != {Kind.ELEMENTWISE} or len(nodes) > _TOGETHER:
+            return None
+        order = [nodes[number] for number in sorted(nodes)]
+        return self.emission.by_group(Group(order, shape, outputs=[self.value], is_fused=True))
+
+    def _is_in_order(self, placed: Placed) -> bool:
+        dense = not placed.is_pending and not placed.is_on_chip
+        return dense and placed == in_hbm(placed.storage, placed.shape)
 
     def _run(self) -> Placed:
         result = self.emission.room(self.frame, self.value)
@@ -238,7 +272,12 @@ class Evaluation:
         # What lies across in HBM was computed so: it stays so.
         frames = [frame_in_hbm(one, shape) for one in whole]
         across = [one for one in frames if len(shape) - 1 in one.p_dims]
-        return (across or frames or [natural(shape)])[0]
+        found = (across or frames or [natural(shape)])[0]
+        if found.rows < _FEW_ROWS and self.value.type.is_floating and shape:
+            last = len(shape) - 1
+            if shape[last] >= _MANY_FEATURES and found.f_dims[-1:] == (last,):
+                return Frame(shape, (last,), tuple(range(last)))
+        return found
 
     def _made(self, value: Value, path: Path, span: Span, dst: Tensor | None = None) -> Tensor:
         """The tile of a value in a span."""
