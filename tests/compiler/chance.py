@@ -51,7 +51,8 @@ class Chance:
         """Take a step, and take it back where its numbers are out of bounds."""
         count, arrays, pool = len(self.graph.nodes), len(self.graph.inputs), len(self.pool)
         found = step()
-        if found is None or prod(found.shape) > MOST or not self.suits(found, count):
+        is_small = found is not None and len(found.shape) <= 4 and prod(found.shape) <= MOST
+        if not is_small or not self.suits(found, count):
             self.graph.forget(count)
             del self.graph.inputs[arrays:], self.arrays[arrays:], self.pool[pool:]
             return
@@ -186,7 +187,10 @@ class Chance:
             return None
         dims = [dim for dim in range(len(value.shape)) if self.random.choice([True, False])]
         op = self.random.choice(["add", "add", "maximum", "minimum", "multiply"])
-        return self.graph.reduce(op, value, dims or [len(value.shape) - 1])
+        dims = dims or [len(value.shape) - 1]
+        if prod(value.shape[dim] for dim in dims) > 64 and op == "multiply":
+            op = "add"  # infinity times zero, in one order of the factors
+        return self.graph.reduce(op, value, dims)
 
     a_second_reduction = a_reduction
 

@@ -87,7 +87,9 @@ def test_new_keys_beside_a_cache_are_not_copied(past):
     found = made.attention(wide, *sides)
     made.check(found)
     made.graph.outputs = [found]
-    moved = [span.operands for span in made.run(found).timeline.spans() if span.opcode == "dma_copy"]
+    moved = [
+        span.operands for span in made.run(found).timeline.spans() if span.opcode == "dma_copy"
+    ]
     # The whole cache with the new key, [2, 2, past + 1, 32], is nowhere in HBM.
     assert not any(f"[2, 2, {past + 1}, 32]" in operands for operands in moved)
 

@@ -91,10 +91,11 @@ def test_what_does_not_fit_goes_to_hbm_in_its_frames_order(chip):
     made = Made("bfloat16")
     x = made.given(1100, 128)
     wide = [made.of("relu", made.linear(x, 2560)) for _ in range(4)]
-    joined = wide[0]
-    for one in wide[1:]:
-        joined = made.of("maximum", made.of("add", joined, 1.0), one)
-    found = made.linear(made.of("add", joined, wide[0]), 64)
+    once = [made.linear(one, 64) for one in wide]
+    again = [made.linear(one, 64) for one in wide]
+    found = once[0]
+    for one in (*once[1:], *again):
+        found = made.of("add", found, one)
     run = made.run(found, chip=chip)
     written = [u for u in run.timeline.program.uses.values() if u.memory.name == "HBM"]
     assert max(use.written_bytes for use in written) == 1100 * 2560 * 2

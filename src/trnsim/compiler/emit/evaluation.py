@@ -58,15 +58,26 @@ Path = tuple[Node, ...]
 class Evaluation:
     """The operations that compute a value, from the leaves that lie somewhere."""
 
-    def __init__(self, emission: Emission, value: Value, pending: Placed | None = None) -> None:
-        """The computation of a value, or of what is `pending` alone."""
+    def __init__(
+        self,
+        emission: Emission,
+        value: Value,
+        pending: Placed | None = None,
+        *,
+        is_kept: bool = True,
+    ) -> None:
+        """The computation of a value, or of what is `pending` alone.
+
+        One that is not kept is read by another operation and forgotten: what several read is
+        computed and kept before.
+        """
         self.emission, self.value = emission, value
         self.leaves: dict[tuple[int, Path], Placed] = {}
         self._values: dict[int, Value] = {value.number: value}
         self._memo: dict[tuple[int, Path], Tensor] = {}
         self._columns: dict[Any, Tensor] = {}
         if pending is None:
-            self._collect(value, (), is_root=True)
+            self._collect(value, (), is_root=is_kept)
         else:
             self.leaves[value.number, ()] = pending
         self.frame = self._framed()
@@ -142,15 +153,11 @@ class Evaluation:
         """Whether a value is one operation on what lies somewhere: each reader repeats it."""
         emission = self.emission
         node = emission.maker[value.number]
-        if emission.uses[value.number] > _REPEATED or not is_binary(node):
-            return (
-                isinstance(node.operation, Convert)
-                and _are_floats(node)
-                and all(
-                    one.number in emission.placed and not emission.placed[one.number][0].is_pending
-                    for one in node.values
-                )
-            )
+        if not _is_short(node, emission.uses[value.number]):
+            return False
+        if isinstance(node.operation, Convert):
+            places = [emission.placed.get(one.number) for one in node.values]
+            return all(one is not None and not one[0].is_pending for one in places)
         return all(self._is_at_hand(one) for one in node.values)
 
     def _is_at_hand(self, value: Value) -> bool:
@@ -325,7 +332,8 @@ class Evaluation:
 
     def _nearer(self, key: tuple[int, Path], placed: Placed) -> Placed:
         """A leaf where transfers find it in the frame: in order in HBM, or turned."""
-        if not is_movable(placed, self.frame) and not is_movable(placed, self.frame.flipped()):
+        is_movable_across = _covers(placed) and is_movable(placed, self.frame.flipped())
+        if not is_movable(placed, self.frame) and not is_movable_across:
             return self._in_order(*key)
         if transfers(placed, self.frame) > MANY:
             return self._in_order(*key)
@@ -372,6 +380,13 @@ def _along(path: Path, placed: Placed) -> Placed | None:
     for node in path:
         found = None if found is None else found.reshaped(node.result.shape)
     return found
+
+
+def _is_short(node: Node, readers: int) -> bool:
+    """Whether an operation is so short that its readers may each compute it."""
+    if isinstance(node.operation, Convert):
+        return _are_floats(node)
+    return readers <= _REPEATED and is_binary(node)
 
 
 def _are_floats(node: Node) -> bool:
