@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from trnsim.graph import Graph
+from trnsim.graph.graph import reference_of
 from trnsim.graph.ops.contraction import Attention
 from trnsim.graph.ops.layout import Transpose
 
@@ -60,8 +61,6 @@ class Chance:
 
     def suits(self, value, first):
         """Whether the numbers of all new operations are finite, exact and no larger than suits."""
-        from trnsim.graph.graph import reference_of
-
         for node in self.graph.nodes[first:]:
             given = [self.known.get(getattr(o, "number", None), o) for o in node.operands]
             with np.errstate(all="ignore"):
@@ -263,7 +262,7 @@ class Chance:
         shape[dim] = self.random.choice(SIZES[:8])
         parts = [value, self.input(shape, value.dtype, 0, 1) if value.dtype != "bool" else value]
         if self.random.choice([True, False]):
-            parts = parts[::-1]
+            parts.reverse()
         return self.graph.concatenate(parts, dim)
 
     def a_rotation(self):

@@ -40,7 +40,8 @@ from trnsim.graph import Kind, Node, Value
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
-from trnsim.lower.kernels.tiles import BANK, Tensor, new
+from trnsim.lower.kernels.tiles import BANK, Tensor, dtype_of, new
+from trnsim.nki import isa as nisa
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission
@@ -269,6 +270,8 @@ class Evaluation:
                 data = self._operand(before.data, at, span)
                 return compute_shifted(node, data, self._operand(before.other, at, span), dst)
         operands = [self._operand(one, path, span) for one in node.operands]
+        if all(isinstance(one, int | float) for one in operands):
+            operands[0] = _filled_with(operands[0], node.values[0].dtype, span)
         return compute(node, operands, dst)
 
     def _below(self, value: Value, path: Path) -> tuple[Node | None, Path]:
@@ -372,6 +375,13 @@ class Evaluation:
         if is_row:
             self._columns[short] = made
         return made
+
+
+def _filled_with(number: float, dtype: str, span: Span) -> Tensor:
+    """A number on each partition of a span, [partitions, 1, 1]."""
+    tile = new((span.partitions, 1, 1), dtype_of(dtype))
+    nisa.memset(dst=tile, value=number if "float" in dtype else int(number))
+    return tile
 
 
 def _along(path: Path, placed: Placed) -> Placed | None:
