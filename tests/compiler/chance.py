@@ -140,7 +140,9 @@ class Chance:
             return None
         other = self.like(value)
         sides = [value, other] if self.random.choice([True, False]) else [other, value]
-        return self.graph.elementwise(self.random.choice(BETWEEN), *sides)
+        # Of two that are nearly equal the difference is rounding alone.
+        names = [one for one in BETWEEN if self.is_whole or one != "subtract"]
+        return self.graph.elementwise(self.random.choice(names), *sides)
 
     a_second_pair = a_third_pair = a_pair
 
