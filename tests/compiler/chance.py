@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from trnsim.graph import Graph
+from trnsim.graph.graph import reference_of
 from trnsim.graph.ops.contraction import Attention
 from trnsim.graph.ops.layout import Transpose
 
@@ -51,7 +52,8 @@ class Chance:
         """Take a step, and take it back where its numbers are out of bounds."""
         count, arrays, pool = len(self.graph.nodes), len(self.graph.inputs), len(self.pool)
         found = step()
-        if found is None or prod(found.shape) > MOST or not self.suits(found, count):
+        is_small = found is not None and len(found.shape) <= 4 and prod(found.shape) <= MOST
+        if not is_small or not self.suits(found, count):
             self.graph.forget(count)
             del self.graph.inputs[arrays:], self.arrays[arrays:], self.pool[pool:]
             return
@@ -59,8 +61,6 @@ class Chance:
 
     def suits(self, value, first):
         """Whether the numbers of all new operations are finite, exact and no larger than suits."""
-        from trnsim.graph.graph import reference_of
-
         for node in self.graph.nodes[first:]:
             given = [self.known.get(getattr(o, "number", None), o) for o in node.operands]
             with np.errstate(all="ignore"):
@@ -140,7 +140,9 @@ class Chance:
             return None
         other = self.like(value)
         sides = [value, other] if self.random.choice([True, False]) else [other, value]
-        return self.graph.elementwise(self.random.choice(BETWEEN), *sides)
+        # Of two that are nearly equal the difference is rounding alone.
+        names = [one for one in BETWEEN if self.is_whole or one != "subtract"]
+        return self.graph.elementwise(self.random.choice(names), *sides)
 
     a_second_pair = a_third_pair = a_pair
 
@@ -186,7 +188,10 @@ class Chance:
             return None
         dims = [dim for dim in range(len(value.shape)) if self.random.choice([True, False])]
         op = self.random.choice(["add", "add", "maximum", "minimum", "multiply"])
-        return self.graph.reduce(op, value, dims or [len(value.shape) - 1])
+        dims = dims or [len(value.shape) - 1]
+        if prod(value.shape[dim] for dim in dims) > 64 and op == "multiply":
+            op = "add"  # infinity times zero, in one order of the factors
+        return self.graph.reduce(op, value, dims)
 
     a_second_reduction = a_reduction
 
@@ -259,7 +264,7 @@ class Chance:
         shape[dim] = self.random.choice(SIZES[:8])
         parts = [value, self.input(shape, value.dtype, 0, 1) if value.dtype != "bool" else value]
         if self.random.choice([True, False]):
-            parts = parts[::-1]
+            parts.reverse()
         return self.graph.concatenate(parts, dim)
 
     def a_rotation(self):

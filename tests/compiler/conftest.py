@@ -1,6 +1,7 @@
-"""The folder's helpers by their names: graphs.py and chance.py."""
+"""Helpers by their names: graphs.py and chance.py here, the examples of operations elsewhere."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / part) for part in ("compiler", "lower", "graph")]

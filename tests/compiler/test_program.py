@@ -1,18 +1,13 @@
 """Programs of whole graphs: their values beside the reference, on every chip."""
 
 import os
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-sys.path[:0] = [str(Path(__file__).parents[1] / part) for part in ("lower", "graph")]
-
 from chance import Chance
 from graphs import CHIPS, Made, assert_near
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_registry import EXAMPLES, arrays_of, assert_uniform, finite, graph_of
 from test_registry import assert_near as assert_nearly_equal
 

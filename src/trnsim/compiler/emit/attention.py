@@ -15,9 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.compute import binary, copied
 from trnsim.compiler.emit.decoding import Decoding, packs
+from trnsim.compiler.emit.heads import (
+    columns_of,
+    cube,
+    evacuated,
+    first_partition,
+    follows,
+    head,
+    put,
+    rows_of,
+)
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import emitter
-from trnsim.compiler.emit.walk import Frame, Span, filled
+from trnsim.compiler.emit.walk import Frame
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import Attention
 from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape
@@ -203,7 +213,7 @@ class Attending:
         return list(found.values())
 
     def _key_of(self, index: tuple[int, ...]) -> Any:
-        return tuple(tuple(_head(one, index).offset for one in part[:2]) for part in self.parts)
+        return tuple(tuple(head(one, index).offset for one in part[:2]) for part in self.parts)
 
     def _result_frame(self, rank: int) -> Frame:
         """The result's dimension of values along the partitions, and heads as the queries' are."""
@@ -235,7 +245,8 @@ class Attending:
                 mine.append(places.pop(0))
             from_ = self._from(mine[0][0]) if len(mine) == 1 else 0
             parts = [
-                _matrix(_head(self.query, h), self.E, at, n, self.dtype, from_) for h, at, n in mine
+                columns_of(head(self.query, h), self.E, at, n, self.dtype, from_)
+                for h, at, n in mine
             ]
             if len(parts) == 1:
                 queries = parts[0]
@@ -249,18 +260,18 @@ class Attending:
             found.append(_Rows(mine, queries, rows=rows))
         return found
 
-    def queries_of(self, head: tuple[int, ...]) -> Tensor:
+    def queries_of(self, index: tuple[int, ...]) -> Tensor:
         """The queries of a head, [E, L]."""
-        return _matrix(_head(self.query, head), self.E, 0, self.L, self.dtype)
+        return columns_of(head(self.query, index), self.E, 0, self.L, self.dtype)
 
-    def put(self, out: Placed, head: tuple[int, ...], part: Tensor) -> None:
+    def put(self, out: Placed, index: tuple[int, ...], part: Tensor) -> None:
         """The result of a head, [V, L], in its place."""
-        self._put(_head(out, head).sliced((self.L, self.V), (0, 0), (1, 1)), part)
+        put(head(out, index).sliced((self.L, self.V), (0, 0), (1, 1)), part, self.dtype)
 
     def _from(self, index: tuple[int, ...]) -> int:
         """The partition at which a head's queries and keys both begin."""
-        query = _partition(_head(self.query, index), self.E)
-        keys = [_partition(_head(key, index), self.E) for key, _, _ in self.parts]
+        query = first_partition(head(self.query, index), self.E)
+        keys = [first_partition(head(key, index), self.E) for key, _, _ in self.parts]
         return query if all(one == query for one in keys) else 0
 
     def keys_of(self, heads: list[tuple[int, ...]]) -> list[Keys]:
@@ -276,7 +287,7 @@ class Attending:
         for key, value, length in self.parts:
             for start, count in tiles.pieces(length, _STRETCH):
                 keys, values = self._brought(
-                    _head(key, index), _head(value, index), start, count, partition
+                    head(key, index), head(value, index), start, count, partition
                 )
                 found.append(Keys(first + start, count, keys, values))
             first += length
@@ -299,7 +310,7 @@ class Attending:
                     dst = keys[:, column : column + blocks * rows]
                     nisa.tensor_copy(dst=dst.reshape((self.E, blocks, rows)), src=flipped)
         else:
-            keys = _matrix(key, self.E, start, count, self.dtype, partition)
+            keys = columns_of(key, self.E, start, count, self.dtype, partition)
         if _lies_in_rows(value, self.V):
             values = [
                 parts[:, block]
@@ -308,7 +319,8 @@ class Attending:
             ]
         else:
             values = [
-                _rows(value, self.V, start + at, n, self.dtype) for at, n in tiles.pieces(count, P)
+                rows_of(value, self.V, start + at, n, self.dtype)
+                for at, n in tiles.pieces(count, P)
             ]
         return keys, values
 
@@ -353,7 +365,7 @@ class Attending:
         scores, largest = self._scores(rows, keys)
         if rows.largest is not None:
             higher = new((rows.rows, 1))
-            binary(_cube(higher), nl.maximum, _cube(rows.largest), _cube(largest))
+            binary(cube(higher), nl.maximum, cube(rows.largest), cube(largest))
             largest = higher
         shift = new((rows.rows, 1))
         nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-self.scale)
@@ -408,13 +420,13 @@ class Attending:
         if self.bias is None:
             return
         (index, at, count), columns = place, sums.shape[1]
-        bias = _head(self.bias, index)
+        bias = head(self.bias, index)
         is_row = not any(bias.steps[0])
         here = bias.sliced((1 if is_row else count, columns), (0 if is_row else at, first), (1, 1))
         key = ("bias", here.offset, here.shape)
         if key not in self._constants:
             own = self.bias.storage.tile if self.bias.is_on_chip else self.bias.storage
-            given = _rows(here, columns, 0, here.shape[0], own.dtype)
+            given = rows_of(here, columns, 0, here.shape[0], own.dtype)
             tile = new(given.shape, given.dtype)
             lowest = _HIDDEN * self.scale
             nisa.tensor_scalar(dst=tile, data=given, op0=nl.maximum, operand0=lowest)
@@ -488,7 +500,7 @@ class Attending:
         flipped = new((min(P, columns), blocks, rows), powers.dtype, nl.psum)
         for number, (at, count) in enumerate(tiles.pieces(columns, P)):
             nisa.nc_transpose(dst=flipped[:count, number], data=powers[:, at : at + count])
-        weights = _evacuated(flipped, columns, blocks)
+        weights = evacuated(flipped, columns, blocks)
         for number, (at, count) in enumerate(tiles.pieces(columns, P)):
             values = keys.values[(start + at) // P]
             nisa.nc_matmul(dst=result, stationary=weights[:count, number], moving=values)
@@ -497,7 +509,7 @@ class Attending:
         """What this stretch adds to those before, rescaled to the new maximum."""
         if rows.largest is not None:
             shrunk, less = new((rows.rows, 1)), new((rows.rows, 1))
-            binary(_cube(less), nl.subtract, _cube(rows.largest), _cube(largest))
+            binary(cube(less), nl.subtract, cube(rows.largest), cube(largest))
             nisa.activation(dst=shrunk, op=nl.exp, data=less, scale=self.scale)
             added, whole = new(result.shape), new((rows.rows, 1))
             if rows.result.buffer is nl.psum:
@@ -520,7 +532,7 @@ class Attending:
         loaded = [self.keys_of([index])[0] for index in heads]
         scores = new((L, number, S), nl.float32, nl.psum)
         for at, (index, keys) in enumerate(zip(heads, loaded, strict=True)):
-            query = _matrix(_head(self.query, index), self.E, 0, L, self.dtype, self._from(index))
+            query = columns_of(head(self.query, index), self.E, 0, L, self.dtype, self._from(index))
             nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=keys.keys)
             self._add_bias(scores[:, at], (index, 0, L), 0)
         scores = self._causal(scores)
@@ -538,7 +550,7 @@ class Attending:
             for block, (key, count) in enumerate(tiles.pieces(S, P)):
                 dst = flipped[:count, at * blocks + block]
                 nisa.nc_transpose(dst=dst, data=powers[:, at, key : key + count])
-        weights = _evacuated(flipped, S, blocks)
+        weights = evacuated(flipped, S, blocks)
         for at, keys in enumerate(loaded):
             for block, (_, count) in enumerate(tiles.pieces(S, P)):
                 stationary = weights[:count, at * blocks + block]
@@ -587,8 +599,8 @@ class Attending:
         nisa.nc_transpose(dst=flipped, data=result)
         column = 0
         for index, start, queries in rows.places:
-            here = _head(out, index).sliced((queries, self.V), (start, 0), (1, 1))
-            self._put(here, flipped[:, column : column + queries])
+            here = head(out, index).sliced((queries, self.V), (start, 0), (1, 1))
+            put(here, flipped[:, column : column + queries], self.dtype)
             column += queries
 
     def _turned_out(
@@ -597,139 +609,18 @@ class Attending:
         """Results [queries, heads of V] turned, as many heads at once as lie in one block."""
         queries, column = result.shape[0], 0
         while heads:
-            here = _head(out, heads[0]).sliced((queries, self.V), (start, 0), (1, 1))
+            here = head(out, heads[0]).sliced((queries, self.V), (start, 0), (1, 1))
             many = 1
-            while many < len(heads) and _follows(out, heads[0], heads[many], many * self.V):
+            while many < len(heads) and follows(out, heads[0], heads[many], many * self.V):
                 many += 1
             width = many * self.V
             for at, count in tiles.pieces(width, P):
                 flipped = new((count, queries), self.dtype, nl.psum)
                 nisa.nc_transpose(dst=flipped, data=result[:, column + at : column + at + count])
-                self._put(here.sliced((queries, count), (0, at), (1, 1)), flipped)
+                put(here.sliced((queries, count), (0, at), (1, 1)), flipped, self.dtype)
             heads, column = heads[many:], column + width
-
-    def _put(self, here: Placed, part: Tensor) -> None:
-        """[V, queries] to where they belong."""
-        if here.is_on_chip:
-            matrix, (p, f) = here.storage, here.offset
-            first = p % matrix.block
-            step = here.steps[0][1]
-            end = f + (part.shape[1] - 1) * step + 1
-            dst = matrix.tile[first : first + part.shape[0], p // matrix.block, f : end : step or 1]
-            if _may_begin(first, part.shape[0]):
-                nisa.tensor_copy(dst=dst, src=part)
-            else:
-                nisa.dma_copy(dst=dst, src=copied(part, self.dtype, new(part.shape, self.dtype)))
-            return
-        tile = copied(part, self.dtype, new(part.shape, self.dtype))
-        pattern = [(here.steps[1][0], part.shape[0]), (here.steps[0][0], part.shape[1])]
-        nisa.dma_copy(dst=tiles.strided(here.storage, pattern, here.offset[0]), src=tile)
-
-
-def _evacuated(flipped: Tensor, columns: int, blocks: int) -> Tensor:
-    """What was turned into PSUM, in SBUF; the last of every `blocks` may have fewer rows."""
-    weights = new(flipped.shape, flipped.dtype)
-    rest = columns % P
-    if columns <= P or not rest:
-        # Half by the Scalar Engine, as the Vector Engine has the maxima too.
-        half = flipped.shape[1] // 2
-        if half:
-            nisa.activation(dst=weights[:, :half], op=nl.copy, data=flipped[:, :half])
-        nisa.tensor_copy(dst=weights[:, half:], src=flipped[:, half:])
-        return weights
-    for first in range(0, flipped.shape[1], blocks):
-        whole, last = slice(first, first + blocks - 1), first + blocks - 1
-        nisa.tensor_copy(dst=weights[:, whole], src=flipped[:, whole])
-        nisa.tensor_copy(dst=weights[:rest, last], src=flipped[:rest, last])
-    return weights
 
 
 def _lies_in_rows(placed: Placed, width: int) -> bool:
     """Whether a head's rows lie in HBM, each in one run."""
     return not placed.is_on_chip and (width == 1 or placed.steps[1] == (1,))
-
-
-def _follows(out: Placed, first: tuple[int, ...], other: tuple[int, ...], rows: int) -> bool:
-    """Whether another head lies so many partitions after the first, in the same block."""
-    if not out.is_on_chip:
-        return False
-    (p, f), (q, g) = _head(out, first).offset, _head(out, other).offset
-    block = out.storage.block
-    return q == p + rows and g == f and q // block == p // block
-
-
-def _head(placed: Placed, index: tuple[int, ...]) -> Placed:
-    """One head's matrix [rows, width]."""
-    rank = len(placed.shape)
-    starts = (*index, 0, 0)
-    found = placed.sliced((*(1,) * (rank - 2), *placed.shape[-2:]), starts, (1,) * rank)
-    return Placed(found.storage, found.shape[-2:], found.steps[-2:], found.offset)
-
-
-def _cube(tile: Tensor) -> Tensor:
-    return tile.reshape((tile.shape[0], 1, tile.shape[1]))
-
-
-def _partition(placed: Placed, width: int) -> int:
-    """The partition at which a head [rows, width] begins that lies with its width along them."""
-    if not placed.is_on_chip or placed.steps[1] != (1, 0) or placed.steps[0][0]:
-        return 0
-    first = placed.offset[0] % placed.storage.block
-    fits = first + width <= placed.storage.block and _may_begin(first, width)
-    return first if fits else 0
-
-
-def _may_begin(first: int, partitions: int) -> bool:
-    """Whether engines take so many partitions from there on."""
-    spans = next(one for one in (32, 64, P) if partitions <= one)
-    return first % spans == 0
-
-
-def _matrix(
-    placed: Placed, width: int, start: int, count: int, dtype: Any, partition: int = 0
-) -> Tensor:
-    """Rows of a head [rows, width] as [width, rows]: where they lie, moved, or turned.
-
-    What lies from another partition on than that is moved.
-    """
-    here = placed.sliced((count, width), (start, 0), (1, 1))
-    if here.is_on_chip:
-        matrix, (p, f) = here.storage, here.offset
-        first = p % matrix.block
-        is_across = here.steps[1] == (1, 0) and not here.steps[0][0]
-        if is_across and first == partition and first + width <= matrix.block:
-            end = f + (count - 1) * here.steps[0][1] + 1
-            step = here.steps[0][1] or 1
-            return matrix.tile[first : first + width, p // matrix.block, f:end:step]
-        if is_across:
-            frame = Frame((count, width), (1,), (0,))
-            return filled(here, frame, Span(0, 1, width, 0, count), dtype)[:, 0]
-    result = new((width, count), dtype)
-    for at, rows in tiles.pieces(count, P):
-        lines = _rows(placed, width, start + at, rows, dtype)
-        flipped = new((width, rows), dtype, nl.psum)
-        nisa.nc_transpose(dst=flipped, data=lines)
-        nisa.tensor_copy(dst=result[:, at : at + rows], src=flipped)
-    return result
-
-
-def _rows(
-    placed: Placed, width: int, start: int, count: int, dtype: Any, column: int = 0
-) -> Tensor:
-    """Rows of a head as [rows, width]: where they lie, moved, or turned."""
-    here = placed.sliced((count, width), (start, column), (1, 1))
-    if here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]:
-        turned = new((count, width), dtype or here.storage.tile.dtype, nl.psum)
-        nisa.nc_transpose(dst=turned, data=_matrix(placed, width, start, count, dtype))
-        return copied(turned, turned.dtype, new((count, width), turned.dtype))
-    if here.is_on_chip and here.steps == ((1, 0), (0, 1)):
-        matrix, (p, f) = here.storage, here.offset
-        first = p % matrix.block
-        if not first and first + count <= matrix.block:
-            return matrix.tile[:count, p // matrix.block, f : f + width]
-    own = here.storage.tile.dtype if here.is_on_chip else here.storage.dtype
-    frame = Frame((count, width), (0,), (1,))
-    tile = filled(here, frame, Span(0, 1, count, 0, width), own)
-    if tile.shape[2] != width:
-        tile = copied(tile, own, new((count, 1, width), own))
-    return tile[:, 0]

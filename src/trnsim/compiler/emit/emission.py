@@ -20,7 +20,13 @@ from trnsim.compiler.emit.rules import EMITTERS
 from trnsim.compiler.emit.walk import Frame, filled, is_aligned, spans, write
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Attention, DotGeneral
-from trnsim.graph.ops.layout import BroadcastInDim, Reinterpret, Reshape, Slice, Transpose
+from trnsim.graph.ops.layout import (
+    BroadcastInDim,
+    Reinterpret,
+    Reshape,
+    Slice,
+    Transpose,
+)
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
@@ -72,9 +78,8 @@ class Emission:
         self._constants: dict[Any, Tensor] = {}
         self.later: set[int] = set()
         self.names: list[tuple[int, str]] = []
-        self._death = deaths(self)
-        self._live: dict[int, tuple[int, int]] = {}
-        self._now = 0
+        self._returns = {value.number for value in self.graph.outputs}
+        self._held: list[tuple[Value, int]] = []
         self._columns: dict[Any, Tensor] = {}
         self._inputs: dict[int, int] = {}
 
@@ -83,8 +88,7 @@ class Emission:
         for value, tensor in zip(self.graph.inputs, inputs, strict=True):
             self.placed[value.number] = [in_hbm(tensor, value.shape)]
             self._inputs[id(tensor)] = value.number
-        for place, node in enumerate(self.graph.nodes):
-            self._now = place
+        for node in self.graph.nodes:
             if node.kind is not Kind.ELEMENTWISE and not is_free(node):
                 with self.named(node.name):
                     EMITTERS.get(type(node.operation), Emission.by_kernel)(self, node)
@@ -135,6 +139,7 @@ class Emission:
     def add_place(self, value: Value, placed: Placed) -> None:
         """Another place of a value, and of what it is a reshape of."""
         self.placed.setdefault(value.number, []).append(placed)
+        self.hold(value, placed)
         maker = self.maker.get(value.number)
         if maker is not None and isinstance(maker.operation, Reshape):
             before = placed.reshaped(maker.values[0].shape)
@@ -332,21 +337,17 @@ class Emission:
     def room(self, frame: Frame, value: Value) -> Placed:
         """Room for a value: in SBUF while there is some, else in HBM in the frame's order."""
         nbytes = frame.blocks * frame.columns * ITEM_BYTES[value.dtype]
-        if self._free_bytes() >= nbytes or frame.is_replicated:
-            self._live[value.number] = nbytes, self._death.get(value.number, len(self.graph.nodes))
-            return frame.matrix(dtype_of(value.dtype))
+        if frame.is_replicated or self._free_bytes() >= nbytes:
+            placed = frame.matrix(dtype_of(value.dtype))
+            self.hold(value, placed)
+            return placed
         return self.in_order(frame, dtype_of(value.dtype))
 
     def in_order(self, frame: Frame, dtype: Any) -> Placed:
-        """A tensor in HBM in a frame's order; few columns lie along each partition's blocks."""
+        """A tensor in HBM in a frame's order."""
         tensor = nl.ndarray((frame.rows, frame.columns), dtype=dtype, buffer=nl.shared_hbm)
         steps = tuple((p * frame.columns + f,) for p, f in frame.steps())
         return Placed(tensor, frame.shape, steps, (0,))
-
-    def _free_bytes(self) -> int:
-        """Bytes of a partition that results may still take."""
-        self._live = {n: one for n, one in self._live.items() if one[1] >= self._now}
-        return self.resident_bytes - sum(size for size, _ in self._live.values())
 
     def reframed(self, placed: Placed, frame: Frame) -> Placed:
         """What lies across a frame, turned into it: in SBUF if there is room, else in HBM."""
@@ -363,6 +364,34 @@ class Emission:
                 here = part[: span.partitions, span.block : span.block + span.blocks]
                 write(result, frame, span, here)
         return result
+
+    def hold(self, value: Value, placed: Placed) -> None:
+        """Note that a value lies in SBUF, by a tile of its own."""
+        if placed.is_on_chip:
+            tile = placed.storage.tile
+            self._held.append((value, prod(tile.shape[1:]) * tile.dtype.itemsize))
+
+    def _free_bytes(self) -> int:
+        """Bytes of a partition that results may still take."""
+        known: dict[int, bool] = {}
+        self._held = [one for one in self._held if self._is_wanted(one[0], known)]
+        return self.resident_bytes - sum(nbytes for _, nbytes in self._held)
+
+    def _is_wanted(self, value: Value, known: dict[int, bool]) -> bool:
+        """Whether an operation that is yet to be computed reads a value, or the caller does."""
+        if value.number not in known:
+            known[value.number] = value.number in self._returns or any(
+                self._reads_later(node, known) for node in self.readers(value)
+            )
+        return known[value.number]
+
+    def _reads_later(self, node: Node, known: dict[int, bool]) -> bool:
+        """Whether an operation is yet to read its operands: itself, or for who reads it."""
+        places = self.placed.get(node.result.number)
+        is_lazy = node.kind is Kind.ELEMENTWISE and places is None
+        if is_view(node) or is_lazy or (places is not None and places[0].is_pending):
+            return self._is_wanted(node.result, known)
+        return places is None
 
 
 def view(node: Node, source: Placed) -> Placed | None:
@@ -456,21 +485,4 @@ def standing(emission: Emission) -> set[int]:
             node.kind is Kind.ELEMENTWISE and emission.uses.get(value.number, 0) <= 1
         ):
             waiting += node.values
-    return found
-
-
-def deaths(emission: Emission) -> dict[int, int]:
-    """The place of the last operation that reads each value, when it is computed or before."""
-    nodes = emission.graph.nodes
-    end = len(nodes)
-    when: dict[int, int] = {}
-    found: dict[int, int] = {value.number: end for value in emission.graph.outputs}
-    for place in range(end - 1, -1, -1):
-        node = nodes[place]
-        readers = [when[id(one)] for value in node.results for one in emission.readers(value)]
-        is_waiting = node.kind is Kind.ELEMENTWISE or is_view(node)
-        when[id(node)] = min(readers, default=end) if is_waiting else place
-        last = found.get(node.result.number, place) if is_view(node) else when[id(node)]
-        for value in node.values:
-            found[value.number] = max(found.get(value.number, 0), last)
     return found

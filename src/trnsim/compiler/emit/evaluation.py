@@ -42,6 +42,7 @@ from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.fusion import Group
 from trnsim.lower.kernels.tiles import BANK, Tensor, dtype_of, new
+from trnsim.nki import isa as nisa
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission
@@ -67,15 +68,26 @@ Path = tuple[Node, ...]
 class Evaluation:
     """The operations that compute a value, from the leaves that lie somewhere."""
 
-    def __init__(self, emission: Emission, value: Value, pending: Placed | None = None) -> None:
-        """The computation of a value, or of what is `pending` alone."""
+    def __init__(
+        self,
+        emission: Emission,
+        value: Value,
+        pending: Placed | None = None,
+        *,
+        is_kept: bool = True,
+    ) -> None:
+        """The computation of a value, or of what is `pending` alone.
+
+        One that is not kept is read by another operation and forgotten: what several read is
+        computed and kept before.
+        """
         self.emission, self.value = emission, value
         self.leaves: dict[tuple[int, Path], Placed] = {}
         self._values: dict[int, Value] = {value.number: value}
         self._memo: dict[tuple[int, Path], Tensor] = {}
         self._columns: dict[Any, Tensor] = {}
         if pending is None:
-            self._collect(value, (), is_root=True)
+            self._collect(value, (), is_root=is_kept)
         else:
             self.leaves[value.number, ()] = pending
         self.frame = self._framed()
@@ -199,15 +211,11 @@ class Evaluation:
         """Whether a value is one operation on what lies somewhere: each reader repeats it."""
         emission = self.emission
         node = emission.maker[value.number]
-        if emission.uses[value.number] > _REPEATED or not is_binary(node):
-            return (
-                isinstance(node.operation, Convert)
-                and _are_floats(node)
-                and all(
-                    one.number in emission.placed and not emission.placed[one.number][0].is_pending
-                    for one in node.values
-                )
-            )
+        if not _is_short(node, emission.uses[value.number]):
+            return False
+        if isinstance(node.operation, Convert):
+            places = [emission.placed.get(one.number) for one in node.values]
+            return all(one is not None and not one[0].is_pending for one in places)
         return all(self._is_at_hand(one) for one in node.values)
 
     def _is_at_hand(self, value: Value) -> bool:
@@ -327,6 +335,8 @@ class Evaluation:
                 data = self._operand(before.data, at, span)
                 return compute_shifted(node, data, self._operand(before.other, at, span), dst)
         operands = [self._operand(one, path, span) for one in node.operands]
+        if all(isinstance(one, int | float) for one in operands):
+            operands[0] = _filled_with(operands[0], node.values[0].dtype, span)
         if isinstance(node.operation, Convert) and _are_floats(node) and not self._is_elided(node):
             rounded = copied(operands[0], dtype_of(node.result.dtype))
             return rounded if dst is None else copied(rounded, dst.dtype, dst)
@@ -403,7 +413,8 @@ class Evaluation:
 
     def _nearer(self, key: tuple[int, Path], placed: Placed) -> Placed:
         """A leaf where transfers find it in the frame: in order in HBM, or turned."""
-        if not is_movable(placed, self.frame) and not is_movable(placed, self.frame.flipped()):
+        is_movable_across = _covers(placed) and is_movable(placed, self.frame.flipped())
+        if not is_movable(placed, self.frame) and not is_movable_across:
             return self._in_order(*key)
         if transfers(placed, self.frame) > MANY:
             return self._in_order(*key)
@@ -453,6 +464,13 @@ def _is_passed(node: Node) -> bool:
     return isinstance(node.operation, Reshape | Transpose)
 
 
+def _filled_with(number: float, dtype: str, span: Span) -> Tensor:
+    """A number on each partition of a span, [partitions, 1, 1]."""
+    tile = new((span.partitions, 1, 1), dtype_of(dtype))
+    nisa.memset(dst=tile, value=number if "float" in dtype else int(number))
+    return tile
+
+
 def _along(path: Path, placed: Placed) -> Placed | None:
     """A place in the shape that views lead to, if steps can say it."""
     found: Placed | None = placed
@@ -470,6 +488,13 @@ def _back(node: Node, placed: Placed) -> Placed | None:
         order = node.operation.permutation
         return placed.transposed([order.index(dim) for dim in range(len(order))])
     return placed.reshaped(node.values[0].shape)
+
+
+def _is_short(node: Node, readers: int) -> bool:
+    """Whether an operation is so short that its readers may each compute it."""
+    if isinstance(node.operation, Convert):
+        return _are_floats(node)
+    return readers <= _REPEATED and is_binary(node)
 
 
 def _are_floats(node: Node) -> bool:

@@ -32,7 +32,7 @@ def reduce(emission: Emission, node: Node) -> None:
     operation: Any = node.operation
     (value,) = node.values
     if value.type.is_floating and node.result.type.is_floating:
-        evaluation = Evaluation(emission, value)
+        evaluation = Evaluation(emission, value, is_kept=False)
         frame = evaluation.frame
         dims = {dim for dim in operation.dims if value.shape[dim] > 1}
         is_across = bool(dims) and dims == set(frame.p_dims) and not frame.is_replicated
@@ -74,6 +74,7 @@ def _across(emission: Emission, node: Node, evaluation: Evaluation) -> None:
                 nisa.nc_matmul(dst=sums, stationary=ones[: span.partitions], moving=tile[:, number])
         nisa.tensor_copy(dst=placed.storage.tile[:, 0, start : start + columns], src=sums)
     emission.placed[node.result.number] = [placed]
+    emission.hold(node.result, placed)
 
 
 def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> bool:
@@ -103,4 +104,5 @@ def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int
             view = tile[:, number].reshape((span.partitions, groups, inner))
             nisa.tensor_reduce(dst=dst[:, number], op=_OPERATORS[operation.op], data=view, axis=2)
     emission.placed[node.result.number] = [placed]
+    emission.hold(node.result, placed)
     return True

@@ -59,6 +59,7 @@ def rotated(emission: Emission, node: Node) -> Value | None:
         and isinstance(one, Slice)
         and isinstance(other, Slice)
         and not any(one.starts)
+        and {*one.strides, *other.strides} == {1}
         and tuple(other.starts) == starts
         and one.shape[last] == half == other.shape[last]
     )

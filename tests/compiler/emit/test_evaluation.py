@@ -1,0 +1,95 @@
+"""Trees of elementwise operations over leaves that lie anywhere."""
+
+import pytest
+from graphs import CHIPS, Made
+
+SHAPES = [(1,), (130,), (3, 1), (129, 40), (2, 3, 130), (4, 1, 33, 2)]
+
+
+def leaves(made, shape):
+    """Tensors of a shape that lie in HBM, on the chip, across, pending, and repeated."""
+    rank = len(shape)
+    x = made.given(*shape)
+    yield x
+    kept = made.of("tanh", x)
+    yield made.of("add", kept, made.of("exponential", kept))
+    flipped = made.given(*shape[::-1])
+    yield made.graph.transpose(made.of("tanh", flipped), tuple(range(rank))[::-1])
+    rows = made.given(*shape[:-1], 20)
+    if rank > 1:
+        yield made.linear(rows, shape[-1])
+        yield made.row(made.given(shape[-1]), x)
+        column = made.graph.reduce("maximum", x, [rank - 1])
+        yield made.repeated(column, x, range(rank - 1))
+    yield made.graph.broadcast_in_dim(made.graph.reduce("add", x, range(rank)), shape, ())
+    yield made.graph.reshape(made.of("negate", made.given(*shape[::-1])), shape)
+    half = made.graph.constant(0.5, x.type)
+    yield half
+    yield made.of("add", half, made.of("exponential", half))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_each_pair_of_leaves_meets(shape, dtype):
+    chip = CHIPS[len(shape) % 4]
+    made = Made(dtype)
+    every = list(leaves(made, shape))
+    pairs = [
+        made.of("multiply", one, made.of("logistic", other))
+        for number, one in enumerate(every)
+        for other in (every[number - 1], every[number - 3])
+    ]
+    made.check(*pairs, chip=chip)
+
+
+@pytest.mark.parametrize("lengths", [(130, 6), (2, 3, 130), (780,), (1, 780, 1), (13, 10, 6)])
+def test_operations_go_on_through_reshapes(lengths):
+    made = Made()
+    x, row = made.given(130, 6), made.given(6)
+    y = made.of("divide", made.repeated(row, x, [1]), made.of("exponential", x))
+    other = made.given(*lengths)
+    product = made.graph.reshape(made.linear(x, 6), lengths)
+    wide = made.graph.reshape(made.repeated(row, x, [1]), lengths)
+    made.check(
+        made.of("minimum", other, made.graph.reshape(y, lengths)),
+        made.of("add", made.of("relu", product), wide),
+    )
+
+
+def test_a_repeated_row_of_what_lies_on_partitions():
+    # The same tensor lies along and across once a product has read it.
+    made = Made()
+    x = made.given(20, 33)
+    scores = made.graph.dot_general(x, x, (1, 1))
+    made.check(made.softmax(x), made.softmax(scores), made.softmax(scores, 0))
+
+
+def test_a_product_with_several_readers_is_computed_once():
+    made = Made("bfloat16")
+    x = made.given(40, 128)
+    product = made.linear(x, 128)
+    outputs = [made.of(name, product) for name in ("tanh", "exponential")]
+    names = made.opcodes(*outputs)
+    assert names.count("nc_matmul") == 1
+    norm = made.rms_norm(product)
+    # Beside the product, one with ones for the sum of squares.
+    assert made.opcodes(norm, *outputs).count("nc_matmul") == 2
+    made.check(norm, *outputs)
+
+
+def test_pending_products_in_chunks():
+    made = Made()
+    x, y = made.given(600, 2100), made.given(600, 130)
+    one, other = made.linear(x, 130), made.linear(y, 130)
+    made.check(made.of("add", made.of("relu", one), made.of("relu", other)))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_chains_of_residuals(chip):
+    made = Made("bfloat16")
+    x = made.given(2, 43, 130)
+    for _ in range(3):
+        hidden = made.linear(made.rms_norm(x), 96, has_bias=False)
+        gate = made.of("silu", made.linear(made.rms_norm(x), 96, has_bias=False))
+        x = made.of("add", x, made.linear(made.of("multiply", gate, hidden), 130))
+    made.check(x, chip=chip)

@@ -1,0 +1,93 @@
+"""Reductions over every choice of dimensions, by every operator, wherever the operand lies."""
+
+from itertools import combinations
+
+import pytest
+from graphs import CHIPS, Made
+
+DIMS = [dims for count in (1, 2, 3) for dims in combinations(range(3), count)]
+OPERATORS = ["add", "maximum", "minimum", "multiply"]
+
+
+@pytest.mark.parametrize("dims", DIMS)
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_of_what_is_in_hbm_computed_or_a_product(dims, op, dtype):
+    made = Made(dtype)
+    shape = (3, 5, 130) if op != "multiply" else (2, 3, 5)
+    x = made.given(*shape, array=made.random.uniform(0.5, 1.5, shape))
+    product = made.of("abs", made.linear(x, 129 if op != "multiply" else 6))
+    parts = [x, made.of("tanh", x), product, made.graph.transpose(made.of("tanh", x), (2, 0, 1))]
+    chip = CHIPS[(len(op) + len(dims)) % 4]
+    made.check(*(made.graph.reduce(op, one, dims) for one in parts), chip=chip)
+
+
+@pytest.mark.parametrize("width", [1, 127, 128, 129, 512, 513])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_norms_of_any_width(width, dtype):
+    made = Made(dtype)
+    x = made.given(2, 43, width)
+    y = made.of("add", x, made.linear(x, width))
+    near = 0.1 if dtype == "bfloat16" else None
+    first, second = made.layer_norm(y), made.rms_norm(y)
+    outputs = [second, made.linear(second, 33)]
+    if width > 1:  # of one number less its mean nothing is left but rounding
+        outputs += [first, made.linear(first, 33)]
+    made.check(*outputs, chip=CHIPS[width % 4], near=near)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, 3])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_softmax_over_any_dimension(dim, chip):
+    made = Made()
+    x = made.given(2, 3, 20, 33)
+    scores = made.graph.dot_general(x, x, (3, 3))
+    made.check(made.softmax(x, dim), made.softmax(scores, dim), chip=chip)
+
+
+def test_sums_along_partitions_are_products_with_ones():
+    made = Made("bfloat16")
+    x = made.given(40, 128)
+    y = made.of("relu", made.linear(x, 256))
+    total = made.graph.reduce("add", y, [1])
+    wide = made.repeated(total, y, [0])
+    found = made.of("multiply", y, made.of("rsqrt", made.of("add", wide, 1.0)))
+    names = made.opcodes(found)
+    # Two products of the layer, and two blocks with ones; the sum is on every partition then.
+    assert names.count("nc_matmul") == 4
+    assert "tensor_reduce" not in names
+    made.check(found)
+
+
+def test_rows_are_reduced_along_columns():
+    made = Made()
+    x = made.given(300, 40)
+    names = made.opcodes(made.graph.reduce("maximum", made.of("negate", x), [1]))
+    assert "tensor_reduce" in names
+    assert not {"nc_matmul", "nc_transpose"} & set(names)
+
+
+@pytest.mark.parametrize("width", [8191, 8192, 8193, 20000])
+def test_rows_longer_than_a_tile(width):
+    made = Made()
+    x = made.given(3, width)
+    made.check(*(made.graph.reduce(op, made.of("negate", x), [1]) for op in ("add", "minimum")))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])
+def test_integers_are_reduced_exactly(dtype):
+    made = Made(dtype)
+    x = made.given(3, 130, 5, array=made.random.integers(0, 3, (3, 130, 5)))
+    y = made.of("add", x, x)
+    made.check(*(made.graph.reduce(op, y, dims) for op in ("add", "maximum") for dims in DIMS))
+
+
+def test_one_element_and_dimensions_of_one():
+    made = Made()
+    x = made.given(1, 130, 1)
+    made.check(*(made.graph.reduce("add", x, dims) for dims in DIMS))
+    one = Made()
+    y = one.given(1, 1, 1)
+    one.check(
+        *(one.graph.reduce(op, one.of("negate", y), dims) for op in OPERATORS for dims in DIMS)
+    )
