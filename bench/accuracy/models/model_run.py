@@ -1,11 +1,11 @@
 """`make accuracy`: published times of whole models against estimates; writes a page.
 
-usage: model_run.py [--only WORD] [--graphs | --kept]
+usage: model_run.py [--only WORD] [--patience SECONDS] [--graphs | --kept]
 
 Each graph is made once and priced once; what was found lies in build/accuracy/models, a file a
 graph, so that a stopped run goes on where it was. `--only` takes rows whose id, class or model has
-the word, `--graphs` makes graphs alone, `--kept` prints the page of what is known already. The page
-is written to docs/accuracy-models.md by a run of all rows.
+the word, `--graphs` makes graphs alone, `--kept` takes what is known already, `--patience` leaves
+out what takes longer to compile. The page is written to docs/accuracy-models.md without `--only`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import pickle
+import signal
 import sys
 import time
 from pathlib import Path
@@ -37,6 +38,9 @@ OF_TIMES = (
 )
 
 
+_LATE = "not compiled within"
+
+
 def digest(places, files):
     """Of the sources in rooms of the emulator and of files beside this one."""
     found = hashlib.sha256()
@@ -52,7 +56,9 @@ def digest(places, files):
 class Known:
     """What was found already, by what it is of and by the sources that decide it."""
 
-    def __init__(self):
+    def __init__(self, patience_s=0):
+        self.patience_s = patience_s
+        signal.signal(signal.SIGALRM, _out_of_time)
         files = ("graphs.py", "parts.py", "vision.py", "architectures.json")
         self.graphs = digest(OF_GRAPHS, files)
         self.times = digest(OF_TIMES, ("model_estimate.py",)) + self.graphs
@@ -68,7 +74,10 @@ class Known:
         """What a part takes; what it cannot be priced for is kept as well."""
         path = KEPT / f"{_key([spec, target, lnc, cast], self.times)}.json"
         if not path.exists():
-            write(path, json.dumps(self._found(spec, target, lnc, cast)), parents=True)
+            made = self._found(spec, target, lnc, cast)
+            if made.get("refusal", "").startswith(_LATE):
+                return made
+            write(path, json.dumps(made), parents=True)
         found = json.loads(path.read_text())
         return found if "refusal" in found else Estimate(**found)
 
@@ -80,12 +89,21 @@ class Known:
 
     def _found(self, spec, target, lnc, cast):
         made = self.graph(spec)
+        signal.alarm(self.patience_s)
         try:
             # Each core of a logical one works as a rank of its own: they share an HBM stack.
             own = made if lnc == 1 else self.graph({**spec, "ranks": lnc * spec["ranks"]})
             return whole(made, own, target, lnc, cast).as_dict()
         except EmulatorError as error:
             return {"refusal": str(error).splitlines()[0]}
+        except TimeoutError:
+            return {"refusal": f"{_LATE} {self.patience_s} s"}
+        finally:
+            signal.alarm(0)
+
+
+def _out_of_time(*_):
+    raise TimeoutError
 
 
 def _key(what, decided):
@@ -97,6 +115,7 @@ def asked():
     """What the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
+    parser.add_argument("--patience", type=int, default=0, help="seconds for a graph; 0: any")
     parser.add_argument("--graphs", action="store_true")
     parser.add_argument("--kept", action="store_true")
     return parser.parse_args()
@@ -108,7 +127,8 @@ def _words(case):
 
 def main():
     """Price every row and write the page."""
-    given, known = asked(), Known()
+    given = asked()
+    known = Known(given.patience)
     cases = model_rows.cases()
     chosen = [case for case in cases if given.only in _words(case)]
     if given.kept:
@@ -127,7 +147,7 @@ def main():
         print(f"{number}/{len(chosen)} {case.row['id']} {spent:.1f} s", file=sys.stderr)
     if not given.graphs:
         text = model_page.page(cases, found)
-        if not (given.only or given.kept):
+        if not given.only:
             write(ROOT / "docs" / "accuracy-models.md", text)
         print(text)
 

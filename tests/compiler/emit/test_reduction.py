@@ -64,7 +64,7 @@ def test_rows_are_reduced_along_columns():
     x = made.given(300, 40)
     names = made.opcodes(made.graph.reduce("maximum", made.of("negate", x), [1]))
     assert "tensor_reduce" in names
-    assert not {"nc_matmul", "nc_transpose"} & set(names)
+    assert "nc_matmul" not in names
 
 
 @pytest.mark.parametrize("width", [8191, 8192, 8193, 20000])

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from graphs import CHIPS, Made
-from trnsim.compiler.compile import values
+from trnsim.compiler.program import values
 
 from trnsim.compiler.emit.turning import is_straight
 from trnsim.compiler.emit.walk import Frame
