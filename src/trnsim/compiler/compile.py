@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trnsim import arch
-from trnsim.compiler.emit import attention, product, reduction, rotation
+from trnsim.compiler.emit import attention, convolution, product, reduction, rotation
 from trnsim.compiler.emit.emission import Emission
 from trnsim.compiler.emit.walk import Frame
 from trnsim.graph import Graph
@@ -23,7 +23,7 @@ from trnsim.runs import Run, run
 Array = np.ndarray[Any, Any]
 _PASSING_BYTES = 72 * 1024
 """Bytes of a partition for weights on their way and for tiles of one instruction."""
-_RULES = (attention, product, reduction, rotation)
+_RULES = (attention, convolution, product, reduction, rotation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,7 @@ class Prepared:
     def of(self, array: Array) -> Array:
         """The part of the array; rows beyond the last one are zero."""
         frame = self.frame
-        matrix = array.reshape(frame.shape).transpose((*frame.p_dims, *frame.f_dims))
-        part = matrix.reshape(frame.rows, -1)[:, self.start : self.start + self.columns]
+        part = frame.matrix_of(array)[:, self.start : self.start + self.columns]
         rows, blocks, _ = self.shape
         whole = np.zeros((blocks * rows, self.columns), array.dtype)
         whole[: len(part)] = part
@@ -112,7 +111,7 @@ def traced(
 
 def _legal(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]:
     """The graph of operations that have instructions, and its weights by their numbers there."""
-    legal = legalize(graph)
+    legal = legalize(graph, lambda node: convolution.is_emitted(node, weights))
     places = [place for place, value in enumerate(graph.inputs) if value.number in weights]
     return legal, frozenset(legal.inputs[place].number for place in places)
 

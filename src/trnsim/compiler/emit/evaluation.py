@@ -36,7 +36,7 @@ from trnsim.graph import Kind, Node, Value
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
-from trnsim.lower.kernels.tiles import BANK, Tensor, new
+from trnsim.lower.kernels.tiles import Tensor, new
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission
@@ -87,7 +87,8 @@ class Evaluation:
     def spans(self, start: int = 0, columns: int = 0) -> Iterator[Span]:
         """Spans of some columns, or all: of one bank where sums come from PSUM."""
         pending, end = self.pending(), start + (columns or self.frame.columns)
-        longest, most = (1, BANK) if pending else (PIECE, PIECE)
+        longest = 1 if pending else PIECE
+        most = min((one.span_columns() for one in pending), default=PIECE)
         chunk = min((one.chunk() for one in pending), default=end - start)
         for first in range(start, end, chunk):
             count = min(chunk, end - first)

@@ -63,6 +63,12 @@ class Frame:
         matrix = Matrix(tile, self.rows, self.block, self.is_replicated)
         return Placed(matrix, self.shape, self.steps(), (0, 0))
 
+    def matrix_of(self, array: Any) -> Any:
+        """An array of this shape as a matrix, [rows, columns]."""
+        return (
+            array.reshape(self.shape).transpose((*self.p_dims, *self.f_dims)).reshape(self.rows, -1)
+        )
+
     def flipped(self) -> Frame:
         """The frame with what ran along the free dimension along the partitions."""
         return Frame(self.shape, self.f_dims, self.p_dims)

@@ -61,13 +61,12 @@ class Windows:
             )
         )
 
-    def padded(self, b: Build, x: Value, places: Sizes, number: float = 0.0) -> Value:
-        """`x` with what the windows reach beyond it."""
-        outer = [0] * (len(x.shape) - self.rank)
-        high = [
+    def beyond(self, lengths: Sizes, places: Sizes) -> tuple[int, ...]:
+        """How far the last windows reach beyond the end of each dimension."""
+        return tuple(
             (count - 1) * step + (size - 1) * gap + 1 - pad - n
             for n, count, size, step, pad, gap in zip(
-                x.shape[len(outer) :],
+                lengths,
                 places,
                 self.kernel,
                 self.stride,
@@ -75,7 +74,12 @@ class Windows:
                 self.dilation,
                 strict=True,
             )
-        ]
+        )
+
+    def padded(self, b: Build, x: Value, places: Sizes, number: float = 0.0) -> Value:
+        """`x` with what the windows reach beyond it."""
+        outer = [0] * (len(x.shape) - self.rank)
+        high = self.beyond(x.shape[len(outer) :], places)
         return b.graph.pad(x, [*outer, *self.padding], [*outer, *high], number=number)
 
     def taps(self, b: Build, x: Value, places: Sizes) -> list[Value]:
