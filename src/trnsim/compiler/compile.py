@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from trnsim import arch
-from trnsim.compiler.emit import attention, convolution, product, reduction, rotation
+from trnsim.compiler.emit import attention, convolution, pooling, product, reduction, rotation
 from trnsim.compiler.emit.emission import Emission
 from trnsim.compiler.emit.walk import Frame
-from trnsim.graph import Graph
+from trnsim.graph import Graph, Node
 from trnsim.graph.types import BOOL
 from trnsim.lower.kernels.tiles import Tensor, dtype_of
 from trnsim.lower.legalize import legalize
@@ -23,7 +23,7 @@ from trnsim.runs import Run, run
 Array = np.ndarray[Any, Any]
 _PASSING_BYTES = 72 * 1024
 """Bytes of a partition for weights on their way and for tiles of one instruction."""
-_RULES = (attention, convolution, product, reduction, rotation)
+_RULES = (attention, convolution, pooling, product, reduction, rotation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,11 @@ def traced(
 
 def _legal(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]:
     """The graph of operations that have instructions, and its weights by their numbers there."""
-    legal = legalize(graph, lambda node: convolution.is_emitted(node, weights))
+
+    def is_kept(node: Node) -> bool:
+        return convolution.is_emitted(node, weights) or pooling.is_emitted(node)
+
+    legal = legalize(graph, is_kept)
     places = [place for place, value in enumerate(graph.inputs) if value.number in weights]
     return legal, frozenset(legal.inputs[place].number for place in places)
 

@@ -57,6 +57,7 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
 @emitter(Convolution)
 def convolution(emission: Emission, node: Node) -> None:
     """A convolution that is computed where it is read."""
+    emission.settled(node.values[0])
     emission.placed[node.result.number] = [Convolved(emission, node).placed()]
 
 

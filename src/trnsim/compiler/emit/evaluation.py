@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.compute import (
     compute,
+    compute_activated,
     compute_scaled,
     compute_shifted,
     compute_with,
@@ -16,6 +18,7 @@ from trnsim.compiler.emit.compute import (
     is_binary,
     scaled,
     sides,
+    suits,
 )
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
 from trnsim.compiler.emit.turning import framed, is_straight
@@ -26,6 +29,7 @@ from trnsim.compiler.emit.walk import (
     frame_in_hbm,
     frame_of,
     is_aligned,
+    is_scattered,
     natural,
     slice_of,
     spans,
@@ -33,10 +37,14 @@ from trnsim.compiler.emit.walk import (
 )
 from trnsim.errors import InternalError
 from trnsim.graph import Kind, Node, Value
+from trnsim.graph.ops.arithmetic import Add, Multiply, Relu
+from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.leaves import Constant
+from trnsim.graph.ops.reductions import ReduceWindow
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.kernels.tiles import Tensor, new
+from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission
@@ -174,8 +182,12 @@ class Evaluation:
                 placed = None if placed is None else placed.reshaped(node.result.shape)
             if placed is not None:
                 return placed
+        return self._in_hbm(value, path)
+
+    def _in_hbm(self, value: Value, path: Path) -> Placed:
+        """A leaf in HBM, in order, in the shape that is computed."""
         shape = path[-1].result.shape if path else value.shape
-        placed = in_hbm(emission.dense(value), value.shape).reshaped(shape)
+        placed = in_hbm(self.emission.dense(value), value.shape).reshaped(shape)
         if placed is None:
             raise InternalError(f"a dense tensor of {value.type} is no tensor of {shape}")
         return placed
@@ -190,6 +202,14 @@ class Evaluation:
             first = [one for one in leaves if one.is_on_chip]
         if first:
             return frame_of(first[0], shape)
+        if any(is_by_channels(node, self.value) for node in self.emission.readers(self.value)):
+            return Frame(shape, (1,), (0, *range(2, len(shape))))
+        if is_of_channels(self.emission, self.value):
+            return Frame(shape, tuple(range(len(shape))), ())
+        channels = [dim for dim in map(_channels_of, leaves) if dim is not None]
+        if channels and len(shape) > 2:  # noqa: PLR2004  a matrix
+            dim = channels[0]
+            return Frame(shape, (dim,), tuple(one for one in range(len(shape)) if one != dim))
         # What lies across in HBM was computed so: it stays so.
         frames = [frame_in_hbm(one, shape) for one in whole]
         across = [one for one in frames if len(shape) - 1 in one.p_dims]
@@ -210,7 +230,9 @@ class Evaluation:
                 return self._made(node.values[0], (node, *path), span, dst)
             if dst is not None and isinstance(node.operation, Convert) and _are_floats(node):
                 return self._made(node.values[0], path, span, dst)
-            found = self._joined(node, path, span, dst)
+            found = self._activated(node, path, span, dst)
+            if found is None:
+                found = self._joined(node, path, span, dst)
         self._memo[key] = found
         return found
 
@@ -244,6 +266,52 @@ class Evaluation:
                 return compute_shifted(node, data, self._operand(before.other, at, span), dst)
         operands = [self._operand(one, path, span) for one in node.operands]
         return compute(node, operands, dst)
+
+    def _activated(self, node: Node, path: Path, span: Span, dst: Tensor | None) -> Tensor | None:
+        """``f(data * scale + shift)`` or ``f(data * scale + shift + other)``, if it is one."""
+        if not (is_activation(node) or isinstance(node.operation, Relu)):
+            return None
+        inner, at = self._below(node.values[0], path)
+        found = self._scale_and_shift(inner, at)
+        if found is None:
+            return self._activated_sum(node, inner, at, span, dst)
+        data, scale, shift = (self._operand(one, at, span) for one, at in found)
+        if not suits([scale, shift]):
+            return None
+        return compute_activated(node, data, scale, shift, dst)
+
+    def _scale_and_shift(self, node: Node | None, path: Path) -> list[tuple[Any, Path]] | None:
+        """Data, scale and shift of ``data * scale + shift``, each with its path."""
+        found: list[tuple[Any, Path]] = []
+        for operation in (Add, Multiply):
+            step = None if node is None else scaled(node, partial(self._is_column, path=path))
+            if node is None or step is None or not isinstance(node.operation, operation):
+                return None
+            found.append((step.other, path))
+            data, at = step.data, path
+            node, path = self._below(data, path)
+        return [(data, at), *found[::-1]]
+
+    def _activated_sum(
+        self, node: Node, sum_: Node | None, path: Path, span: Span, dst: Tensor | None
+    ) -> Tensor | None:
+        """``f((data * scale + other) + shift)`` of ``f((data * scale + shift) + other)``.
+
+        So the Vector Engine has one instruction and the Scalar Engine another.
+        """
+        if sum_ is None or not isinstance(sum_.operation, Add) or not is_binary(sum_):
+            return None
+        for value, other, _ in sides(sum_):
+            found = self._scale_and_shift(*self._below(value, path))
+            if found is None or not isinstance(other, Value) or self._is_column(other, path):
+                continue
+            data, scale, shift = (self._operand(one, at, span) for one, at in found)
+            second = self._operand(other, path, span)
+            if suits([scale, shift]) and tuple(second.shape) == tuple(data.shape):
+                whole = new(data.shape)
+                compute_with(sum_, data, (nl.multiply, scale, False), second, whole)
+                return compute_activated(node, whole, 1.0, shift, dst)
+        return None
 
     def _below(self, value: Value, path: Path) -> tuple[Node | None, Path]:
         """The operation that computes a value here and for one reader alone, past conversions."""
@@ -288,32 +356,38 @@ class Evaluation:
         placed = self.leaves[key]
         if placed.is_pending:
             return placed.storage.tile(span)
-        if is_aligned(placed, self.frame):
-            found = slice_of(placed, self.frame, span)
-            if found is not None:
-                return found
+        found = slice_of(placed, self.frame, span) if is_aligned(placed, self.frame) else None
+        if found is not None:
+            return found
         if not any(any(placed.steps[dim]) for dim in self.frame.f_dims):
             return self._column(key, placed, span)
         if not placed.is_on_chip:
             period = self.emission.periodic(key[0], placed, self.frame)
             if period is not None:
                 return period[: span.partitions, :, span.start : span.start + span.columns]
+        if is_scattered(placed, self.frame):
+            self.leaves[key] = placed = self._in_hbm(self._read(key), key[1])
         is_across = (
             is_aligned(placed, self.frame.flipped())
             if placed.is_on_chip
             else not is_straight(placed, self.frame)
         )
-        if _covers(placed) and is_across:
-            here = framed(placed, self.frame)
-            self.leaves[key] = here
-            self._reused(key, here)
-            return self._fetched(key, span)
-        return self._filled(key, placed, span)
+        if not (_covers(placed) and is_across):
+            return self._filled(key, placed, span)
+        here = framed(placed, self.frame)
+        self.leaves[key] = here
+        self._reused(key, here)
+        return self._fetched(key, span)
+
+    def _read(self, key: tuple[int, Path]) -> Value:
+        """The value that a leaf is."""
+        number, path = key
+        return path[0].values[0] if path else self._values[number]
 
     def _reused(self, key: tuple[int, Path], placed: Placed) -> None:
         """Note where a leaf now lies too."""
-        number, path = key
-        value = path[0].values[0] if path else self._values[number]
+        _, path = key
+        value = self._read(key)
         for node in reversed(path):
             before = placed.reshaped(node.values[0].shape)
             if before is None:
@@ -339,6 +413,32 @@ class Evaluation:
         if is_row:
             self._columns[short] = made
         return made
+
+
+def is_by_channels(node: Node, value: Value) -> bool:
+    """Whether an operation reads a value as images, with channels along the partitions."""
+    return isinstance(node.operation, Convolution | ReduceWindow) and node.values[0] is value
+
+
+def _channels_of(placed: Placed) -> int | None:
+    """The dimension, before the last one, along which alone a leaf's numbers differ."""
+    moves = [dim for dim, step in enumerate(placed.steps) if any(step)]
+    long = [dim for dim, length in enumerate(placed.shape) if length > 1]
+    is_one = len(moves) == 1 and len(long) > 1 and moves[0] < long[-1]
+    return moves[0] if is_one else None
+
+
+def is_of_channels(emission: Emission, value: Value) -> bool:
+    """Whether a vector is repeated over what lies along columns: numbers to a channel."""
+    if prod(value.shape) != max(value.shape, default=0):
+        return False
+    for node in emission.readers(value):
+        shape = node.result.shape
+        if isinstance(node.operation, BroadcastInDim):
+            return bool(node.operation.dims) and node.operation.dims[-1] != len(shape) - 1
+        if node.kind is Kind.ELEMENTWISE and is_of_channels(emission, node.result):
+            return True
+    return False
 
 
 def _are_floats(node: Node) -> bool:

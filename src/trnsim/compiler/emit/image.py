@@ -8,12 +8,12 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from trnsim.compiler.emit.kernels import Taps
-from trnsim.compiler.emit.placed import Placed
+from trnsim.compiler.emit.placed import Matrix, Placed
 from trnsim.compiler.emit.turning import is_straight, turned
 from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned
 from trnsim.graph import Value
 from trnsim.lower.kernels import tiles
-from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
+from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _LINE: Final = 3
 """Dimensions of images that are lines."""
+_PIECE: Final = 1024
+"""Elements of a partition that are moved at once, so that products begin before all are there."""
+_COPIES: Final = 32
+"""Transfers for all copies of a band, as each takes its queue some time."""
 _FEW: Final = 16
 """Channels up to which an engine is slower than transfers, as few of its lanes work."""
 
@@ -68,6 +72,11 @@ class Sight:
         first = max(ceil((start - low) / step), 0)
         end = min(ceil((start + count - low) / step), self.size[axis])
         return first, max(end - first, 0), low + first * step - start
+
+    @property
+    def windows(self) -> int:
+        """Windows of an image."""
+        return self.places[0] * self.places[1]
 
     @property
     def is_bare(self) -> bool:
@@ -164,7 +173,7 @@ class Image:
     """The images that windows move over, wherever they lie."""
 
     def __init__(
-        self, emission: Emission, value: Value, sight: Sight, block: int, number: float = 0.0
+        self, emission: Emission, value: Value, sight: Sight, block: int = P, number: float = 0.0
     ) -> None:
         """Images in blocks of channels, with a number around them and between their elements."""
         self.emission, self.value, self.sight, self.number = emission, value, sight, number
@@ -202,10 +211,21 @@ class Image:
         tile = new(shape, dtype_of(self.value.dtype))
         band = Band(tile, part.image, part.images, start, rows, self.width, part.row, part.rows)
         self._fill(band, tile[:channels], length)
+        if sight.is_bare and part.count == sight.images * sight.windows and taps.box == (1, 1):
+            self._keep(tile)
         for place, shift in list(enumerate(shifts))[1:]:
-            target = tile[place * channels : (place + 1) * channels, :, :length]
-            nisa.dma_copy(dst=target, src=tile[:channels, :, shift : shift + length])
+            target = tile[place * channels : (place + 1) * channels]
+            together = max(_PIECE, length * len(shifts) // _COPIES)
+            for at, count in tiles.pieces(length, together):
+                source = tile[:channels, :, at + shift : at + shift + count]
+                nisa.dma_copy(dst=target[:, :, at : at + count], src=source)
         return band
+
+    def _keep(self, tile: Tensor) -> None:
+        """Note that all images lie in SBUF now, as they are."""
+        matrix = Matrix(tile, self.frame.rows, self.frame.block)
+        placed = Placed(matrix, self.frame.shape, self.frame.steps(), (0, 0))
+        self.emission.add_place(self.value, placed)
 
     def _placed(self) -> Placed:
         """Where the images lie, as [N, C, H, W]: on chip by channels, or in HBM."""
@@ -253,8 +273,10 @@ class Image:
             length, start = self.sight.images * high * wide, placed.offset[1]
             flat = placed.storage.tile[:channels, at, start : start + length]
             whole = flat.reshape((channels, self.sight.images, high, wide))
-            images = slice(box.image, box.image + box.images)
-            nisa.tensor_copy(dst=target, src=whole[:, images, rows, columns])
+            source = whole[:, box.image : box.image + box.images, rows, columns]
+            for first, count in tiles.pieces(box.rows, max(_PIECE // (box.images * wide), 1)):
+                piece = slice(first, first + count)
+                nisa.tensor_copy(dst=target[:, :, piece], src=source[:, :, piece])
             return
         is_whole = box.columns == wide == self.width
         for image in range(box.images):

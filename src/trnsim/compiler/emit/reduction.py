@@ -33,6 +33,9 @@ def reduce(emission: Emission, node: Node) -> None:
     (value,) = node.values
     if value.type.is_floating and node.result.type.is_floating:
         evaluation = Evaluation(emission, value)
+        if evaluation.pending() and not set(evaluation.frame.p_dims) <= set(operation.dims):
+            emission.settled(value)
+            evaluation = Evaluation(emission, value)
         frame = evaluation.frame
         dims = {dim for dim in operation.dims if value.shape[dim] > 1}
         is_across = bool(dims) and dims == set(frame.p_dims) and not frame.is_replicated

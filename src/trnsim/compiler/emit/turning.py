@@ -16,6 +16,7 @@ from trnsim.compiler.emit.walk import (
     frame_in_hbm,
     frame_of,
     is_aligned,
+    is_scattered,
     slice_of,
     spans,
     write,
@@ -41,6 +42,8 @@ def turned(
     """A value in SBUF in a frame; or some of the frame's columns, as a matrix of their own."""
     places = emission.settled(value)
     source = next((one for one in places if is_aligned(one, frame.flipped())), places[0])
+    if is_scattered(source, frame):
+        source = in_hbm(emission.dense(value), value.shape)
     return framed(source, frame, start, columns)
 
 

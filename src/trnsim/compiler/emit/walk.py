@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from trnsim.compiler.emit.placed import Matrix, Placed, Step, merged
+from trnsim.errors import InternalError
 from trnsim.graph.types import Shape
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, new
@@ -172,6 +173,13 @@ def is_aligned(placed: Placed, frame: Frame) -> bool:
     return (not found and frame.rows == 1) or (len(found) == 1 and found[0][1][0] == 1)
 
 
+def is_scattered(placed: Placed, frame: Frame) -> bool:
+    """Whether it lies in SBUF neither in the frame nor across it, so that no block turns."""
+    if not placed.is_on_chip or is_aligned(placed, frame.flipped()):
+        return False
+    return any(placed.steps[dim][0] for dim in frame.f_dims if placed.shape[dim] > 1)
+
+
 def slice_of(placed: Placed, frame: Frame, span: Span) -> Tensor | None:
     """A span of an aligned tensor, [partitions, blocks or 1, columns or 1].
 
@@ -223,6 +231,8 @@ def _sources(
         pattern = [(p_step[0], rows), (f_step[0] if length > 1 else 1, length)]
         yield tiles.strided(placed.storage, pattern, begin[0]), slice(0, rows)
         return
+    if f_step[0] and length > 1:
+        raise InternalError("columns that lie along partitions are read as columns")
     block, tile = placed.storage.block, placed.storage.tile
     row = 0
     while row < rows:

@@ -199,14 +199,33 @@ def batch_norm(
     elif running_mean is None or running_var is None:
         raise Unlowered("batch normalization without running moments")
     else:
-        mean, variance = running_mean, running_var
+        return (b.result(_of_running(b, x, weight, bias, running_mean, running_var, eps)),)
     rstd = b.ew("rsqrt", b.ew("add", variance, float(eps)))
     y = b.ew("multiply", b.ew("subtract", x, _of_channel(b, mean, x)), _of_channel(b, rstd, x))
     for name, part in (("multiply", weight), ("add", bias)):
         if part is not None:
             y = b.ew(name, y, _of_channel(b, part, x))
-    # In evaluation the moments that PyTorch returns are empty.
-    return (b.result(y), mean, rstd) if training else (b.result(y),)
+    return b.result(y), mean, rstd
+
+
+def _of_running(
+    b: Build,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    mean: Value,
+    variance: Value,
+    eps: float,
+) -> Value:
+    """Normalized by moments that are known: each channel has a scale and a shift, in float32."""
+    scale = b.ew("rsqrt", b.ew("add", b.convert(variance, "float32"), float(eps)))
+    if weight is not None:
+        scale = b.ew("multiply", scale, weight, dtype="float32")
+    shift = b.ew("multiply", b.ew("multiply", mean, scale, dtype="float32"), -1.0)
+    if bias is not None:
+        shift = b.ew("add", shift, bias, dtype="float32")
+    y = b.ew("multiply", x, _of_channel(b, scale, x), dtype="float32")
+    return b.ew("add", y, _of_channel(b, shift, x))
 
 
 def batch_norm_of_batch(

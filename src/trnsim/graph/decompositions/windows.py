@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.ops.reductions import ReduceWindow
 
 Sizes = Sequence[int]
 
@@ -82,6 +83,19 @@ class Windows:
         high = self.beyond(x.shape[len(outer) :], places)
         return b.graph.pad(x, [*outer, *self.padding], [*outer, *high], number=number)
 
+    def reduction(self, op: str, shape: Sizes, places: Sizes) -> ReduceWindow:
+        """The reduction of each of so many windows over a tensor of that shape."""
+        outer = len(shape) - self.rank
+        ones, zeros = (1,) * outer, (0,) * outer
+        return ReduceWindow(
+            lengths=(*ones, *self.kernel),
+            strides=(*ones, *self.stride),
+            low=(*zeros, *self.padding),
+            high=(*zeros, *self.beyond(shape[outer:], places)),
+            op=op,
+            dilations=(*ones, *self.dilation),
+        )
+
     def taps(self, b: Build, x: Value, places: Sizes) -> list[Value]:
         """For each tap, the elements of a padded input under it."""
         outer = x.shape[: -self.rank]
@@ -143,6 +157,8 @@ def _max_pool(rank: int) -> Decomposition:
     def build(b: Build, x: Value, *given: Any) -> tuple[Value, ...]:
         windows = _windows(rank, *given[:4])
         places, lengths = b.results[0].shape[-rank:], x.shape[-rank:]
+        if len(b.results) == 1:
+            return (b.result(b.graph.apply(windows.reduction("maximum", x.shape, places), x)),)
         taps = windows.taps(b, windows.padded(b, x, places, _LOWEST), places)
         best, where = taps[0], _within(windows, lengths)
         at: Value = b.filled(where[0], TensorType(best.shape, "float32"))
@@ -150,8 +166,6 @@ def _max_pool(rank: int) -> Decomposition:
             is_better = b.ew("compare", tap, best, dtype="bool", direction="GT")
             at = b.ew("select", is_better, offset, at, dtype="float32")
             best = b.ew("maximum", best, tap)
-        if len(b.results) == 1:
-            return (b.result(best),)
         origins = _origins(b, windows, best.shape, lengths)
         found = b.ew("add", origins, b.convert(at, "int32"), dtype="int32")
         return b.result(best), b.result(found, 1)
