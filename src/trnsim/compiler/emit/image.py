@@ -283,11 +283,13 @@ class Image:
             if is_whole or self.frame.rows <= _FEW:
                 nisa.dma_copy(dst=target[:, image], src=self._in_hbm(placed, block, image, box))
                 continue
-            start = ((box.image + image) * high + box.row) * wide
-            span = Span(block, 1, channels, start, box.rows * wide)
-            part = filled(placed, _of_four_dims(self.frame), span, target.dtype)
-            whole = part[:, 0].reshape((channels, box.rows, wide))
-            nisa.tensor_copy(dst=target[:, image], src=whole[:, :, columns])
+            for first, count in tiles.pieces(box.rows, max(_PIECE // wide, 1)):
+                start = ((box.image + image) * high + box.row + first) * wide
+                span = Span(block, 1, channels, start, count * wide)
+                part = filled(placed, _of_four_dims(self.frame), span, target.dtype)
+                whole = part[:, 0].reshape((channels, count, wide))
+                piece = target[:, image, first : first + count]
+                nisa.tensor_copy(dst=piece, src=whole[:, :, columns])
 
     def _in_hbm(self, placed: Placed, block: int, image: int, box: Part) -> Tensor:
         """[channels, rows, columns] of an image in HBM."""

@@ -16,8 +16,8 @@ from trnsim.lower.kernels.tiles import P
 _LINE: Final = 3
 """Dimensions of the kernels of a convolution along a line."""
 Array = np.ndarray[Any, Any]
-_MOVED_BYTES: Final = 194
-"""Bytes that transfers move while one column passes the array: 272 GB/s at 1.4 GHz.
+_MOVED_BYTES: Final = 97
+"""Bytes that transfers move while one column passes the array: 272 GB/s at 2.8 GHz.
 
 Source: nki-dma-overview.rst; trainium_inferentia2_arch.rst, of NeuronCore-v2.
 """
