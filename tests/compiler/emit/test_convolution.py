@@ -285,3 +285,21 @@ def test_what_is_computed_for_a_convolution_is_computed_with_channels_along_the_
     run = traced(graph, arrays_of(graph), "trn1", frozenset({w.number}), numerics=False)
     stored = [one for one in run.timeline.spans() if one.operands.startswith("dst=HBM")]
     assert {one.operands.split(",")[0] for one in stored} == {"dst=HBM [5"}  # the result alone
+
+
+@pytest.mark.parametrize("image", [(1, 20, 5, 7), (2, 20, 5, 7)])
+def test_a_softmax_over_channels_turns_once_and_stays_so(image):
+    def follow(graph, found, weights):
+        del weights
+        shape, kept = found.shape, (0, 2, 3)
+        largest = graph.broadcast_in_dim(graph.reduce("maximum", found, (1,)), shape, kept)
+        powers = graph.elementwise("exponential", graph.elementwise("subtract", found, largest))
+        total = graph.broadcast_in_dim(graph.reduce("add", powers, (1,)), shape, kept)
+        return graph.elementwise("divide", powers, total)
+
+    graph, weights = graph_of(attributes(2), image, (140, 20, 1, 1), "float32", follow=follow)
+    arrays = [array / 4 for array in arrays_of(graph)]
+    (found,) = values(graph, arrays, "trn1", weights)
+    scores = convolved(*arrays, attributes(2))
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    np.testing.assert_allclose(found, powers / powers.sum(1, keepdims=True), atol=1e-6)

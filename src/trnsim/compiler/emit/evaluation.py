@@ -334,7 +334,7 @@ class Evaluation:
         placed = self.leaves.get((value.number, path))
         if placed is None or placed.is_pending or "float" not in value.dtype:
             return False
-        return not any(any(placed.steps[dim]) for dim in self.frame.f_dims)
+        return not _moves(placed, self.frame.f_dims)
 
     def _operand(self, value: Value | float, path: Path, span: Span) -> Any:
         if not isinstance(value, Value):
@@ -359,7 +359,7 @@ class Evaluation:
         found = slice_of(placed, self.frame, span) if is_aligned(placed, self.frame) else None
         if found is not None:
             return found
-        if not any(any(placed.steps[dim]) for dim in self.frame.f_dims):
+        if not _moves(placed, self.frame.f_dims):
             return self._column(key, placed, span)
         if not placed.is_on_chip:
             period = self.emission.periodic(key[0], placed, self.frame)
@@ -443,6 +443,11 @@ def is_of_channels(emission: Emission, value: Value) -> bool:
 
 def _are_floats(node: Node) -> bool:
     return node.values[0].type.is_floating and node.result.type.is_floating
+
+
+def _moves(placed: Placed, dims: tuple[int, ...]) -> bool:
+    """Whether a leaf's elements differ along some dimensions."""
+    return any(any(placed.steps[dim]) for dim in dims if placed.shape[dim] > 1)
 
 
 def _covers(placed: Placed) -> bool:

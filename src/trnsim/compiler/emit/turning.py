@@ -156,8 +156,6 @@ def _columns(
     source: Placed, across: Frame, block: int, partitions: int, start: int, columns: int
 ) -> Tensor:
     """Columns of a block of a matrix in SBUF."""
-    if source.storage.columns == columns:
-        return source.storage.tile[:partitions, block]
     span = Span(block, 1, partitions, start, columns)
     found = slice_of(source, across, span) if is_aligned(source, across) else None
     if found is None or found.shape[2] != columns:
