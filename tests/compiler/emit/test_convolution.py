@@ -303,3 +303,38 @@ def test_a_softmax_over_channels_turns_once_and_stays_so(image):
     scores = convolved(*arrays, attributes(2))
     powers = np.exp(scores - scores.max(1, keepdims=True))
     np.testing.assert_allclose(found, powers / powers.sum(1, keepdims=True), atol=1e-6)
+
+
+def copied(graph, image, times):
+    """Each row and column so many times."""
+    images, channels, rows, columns = image.shape
+    high, wide = times
+    spread = graph.broadcast_in_dim(
+        image, (images, channels, rows, high, columns, wide), (0, 1, 2, 4)
+    )
+    return graph.reshape(spread, (images, channels, rows * high, columns * wide))
+
+
+@pytest.mark.parametrize("times", [(1, 1), (2, 2), (3, 1), (1, 2)])
+@pytest.mark.parametrize("shape", [(2, 20, 3, 5), (1, 140, 40, 50)])
+def test_images_of_which_each_element_is_copied_are_copied_on_the_chip(shape, times):
+    graph = Graph()
+    x, w = graph.input(shape, "float32"), graph.input((4, shape[1], 3, 3), "float32")
+    graph.outputs = [graph.apply(attributes(2, low=1), copied(graph, x, times), w)]
+    arrays = [np.rint(4 * one).astype(np.float32) for one in arrays_of(graph)]
+    (found,) = values(graph, arrays, "trn1", frozenset({w.number}))
+    wide = arrays[0].repeat(times[0], 2).repeat(times[1], 3)
+    other = Graph()
+    y, v = other.input(wide.shape, "float32"), other.input(w.shape, "float32")
+    other.outputs = [other.apply(attributes(2, low=1), y, v)]
+    assert np.array_equal(found, other.reference([wide, arrays[1]])[0])
+
+
+def test_copies_that_are_returned_are_written():
+    graph = Graph()
+    x, w = graph.input((1, 20, 3, 5), "float32"), graph.input((4, 20, 1, 1), "float32")
+    graph.outputs = [copied(graph, graph.apply(attributes(2), x, w), (2, 2))]
+    arrays = arrays_of(graph)
+    (found,) = values(graph, arrays, "trn1", frozenset({w.number}))
+    wanted = convolved(*arrays, attributes(2)).repeat(2, 2).repeat(2, 3)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)

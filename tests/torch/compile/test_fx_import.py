@@ -106,3 +106,12 @@ def test_a_convolution_is_one_operation():
     assert names_of(lambda x, w: torch.nn.functional.conv2d(x, w, padding=1), x, w) == [
         "convolution"
     ]
+
+
+def test_elements_that_are_copied_a_whole_number_of_times_are_repeated():
+    x = torch.randn(1, 2, 3, 4)
+    grow = torch.nn.functional.interpolate
+    assert names_of(lambda x: grow(x, scale_factor=2.0), x) == ["broadcast_in_dim", "reshape"]
+    assert names_of(lambda x: grow(x, size=(6, 4)), x) == ["broadcast_in_dim", "reshape"]
+    assert "dot_general" in names_of(lambda x: grow(x, scale_factor=1.5), x)
+    assert "dot_general" in names_of(lambda x: grow(x, size=(7, 4)), x)

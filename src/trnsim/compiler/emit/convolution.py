@@ -57,8 +57,9 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
 @emitter(Convolution)
 def convolution(emission: Emission, node: Node) -> None:
     """A convolution that is computed where it is read."""
-    emission.settled(node.values[0])
-    emission.placed[node.result.number] = [Convolved(emission, node).placed()]
+    made = Convolved(emission, node)
+    emission.settled(made.image.value)
+    emission.placed[node.result.number] = [made.placed()]
 
 
 def sight_of(node: Node) -> Sight:

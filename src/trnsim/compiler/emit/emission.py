@@ -252,6 +252,10 @@ class Emission:
         for one in self.settled(value):
             if not one.is_on_chip and one == in_hbm(one.storage, value.shape):
                 return one.storage
+        maker = self.maker.get(value.number)
+        if maker is not None and isinstance(maker.operation, BroadcastInDim):
+            self.by_kernel(maker)  # by runs, where steps of 0 would be element by element
+            return self.placed[value.number][0].storage
         made = turning.written(self.settled(value)[0], value)
         self.placed[value.number].append(in_hbm(made, value.shape))
         return made

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
+from itertools import product
+from math import ceil, prod
 from typing import TYPE_CHECKING, Final
 
 from trnsim.compiler.emit.kernels import Taps
@@ -12,6 +13,7 @@ from trnsim.compiler.emit.placed import Matrix, Placed
 from trnsim.compiler.emit.turning import is_straight, turned
 from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned
 from trnsim.graph import Value
+from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 _LINE: Final = 3
 """Dimensions of images that are lines."""
+_REPEATED: Final = 6
+"""Dimensions of images with a dimension of copies beside rows, and beside columns."""
 _PIECE: Final = 1024
 """Elements of a partition that are moved at once, so that products begin before all are there."""
 _COPIES: Final = 32
@@ -176,9 +180,10 @@ class Image:
         self, emission: Emission, value: Value, sight: Sight, block: int = P, number: float = 0.0
     ) -> None:
         """Images in blocks of channels, with a number around them and between their elements."""
-        self.emission, self.value, self.sight, self.number = emission, value, sight, number
-        spots = tuple(range(2, len(value.shape)))
-        self.frame = Frame(value.shape, (1,), (0, *spots), block)
+        self.emission, self.sight, self.number = emission, sight, number
+        self.value, self.times = _copied(emission, value)
+        shape = self.value.shape
+        self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), block)
         self.width = sight.size[1] if sight.is_bare else sight.width
 
     @property
@@ -190,7 +195,9 @@ class Image:
         """All images where they lie, if windows may see them so."""
         sight = self.sight
         placed = self._placed()
-        if not (sight.is_bare and _is_even(placed, _of_four_dims(self.frame))):
+        if self.times != (1, 1) or not (
+            sight.is_bare and _is_even(placed, _of_four_dims(self.frame))
+        ):
             return None
         rows, columns = sight.size
         first = placed.offset[0] // placed.storage.block
@@ -211,7 +218,8 @@ class Image:
         tile = new(shape, dtype_of(self.value.dtype))
         band = Band(tile, part.image, part.images, start, rows, self.width, part.row, part.rows)
         self._fill(band, tile[:channels], length)
-        if sight.is_bare and part.count == sight.images * sight.windows and taps.box == (1, 1):
+        is_all = sight.is_bare and self.times == (1, 1)
+        if is_all and part.count == sight.images * sight.windows and taps.box == (1, 1):
             self._keep(tile)
         for place, shift in list(enumerate(shifts))[1:]:
             target = tile[place * channels : (place + 1) * channels]
@@ -234,7 +242,7 @@ class Image:
             if is_aligned(one, self.frame) and _is_even(_of_four(one), _of_four_dims(self.frame)):
                 return _of_four(one)
         for one in places:
-            if is_straight(one, self.frame):
+            if is_straight(one, self.frame) and self.times == (1, 1):
                 return _of_four(one)
         placed = turned(self.emission, self.value, self.frame)
         self.emission.add_place(self.value, placed)
@@ -266,17 +274,9 @@ class Image:
         """Elements of a block of channels: rows and columns of some images."""
         high, wide = self.sight.size
         channels = target.shape[0]
-        rows = slice(box.row, box.row + box.rows)
         columns = slice(box.column, box.column + box.columns)
         if placed.is_on_chip:
-            at = placed.offset[0] // placed.storage.block + block
-            length, start = self.sight.images * high * wide, placed.offset[1]
-            flat = placed.storage.tile[:channels, at, start : start + length]
-            whole = flat.reshape((channels, self.sight.images, high, wide))
-            source = whole[:, box.image : box.image + box.images, rows, columns]
-            for first, count in tiles.pieces(box.rows, max(_PIECE // (box.images * wide), 1)):
-                piece = slice(first, first + count)
-                nisa.tensor_copy(dst=target[:, :, piece], src=source[:, :, piece])
+            self._copy_on_chip(placed, block, target, box)
             return
         is_whole = box.columns == wide == self.width
         for image in range(box.images):
@@ -291,6 +291,31 @@ class Image:
                 piece = target[:, image, first : first + count]
                 nisa.tensor_copy(dst=piece, src=whole[:, :, columns])
 
+    def _copy_on_chip(self, placed: Placed, block: int, target: Tensor, box: Part) -> None:
+        """What lies in SBUF, each element as often as it is copied."""
+        high, wide = (n // k for n, k in zip(self.sight.size, self.times, strict=True))
+        at = placed.offset[0] // placed.storage.block + block
+        start = placed.offset[1]
+        flat = placed.storage.tile[: target.shape[0], at, start : start + self._elements]
+        whole = flat.reshape((target.shape[0], self.sight.images, high, wide))
+        images = whole[:, box.image : box.image + box.images]
+        most = max(_PIECE // (box.images * wide), 1)
+        for down, across in product(*map(range, self.times)):
+            rows = _every(box.row, box.rows, self.times[0], down)
+            columns = _every(box.column, box.columns, self.times[1], across)
+            if not rows.count or not columns.count:
+                continue
+            for first, count in tiles.pieces(rows.count, most):
+                to_rows, from_rows = rows.piece(first, count)
+                to_columns, from_columns = columns.piece(0, columns.count)
+                source = images[:, :, from_rows, from_columns]
+                nisa.tensor_copy(dst=target[:, :, to_rows, to_columns], src=source)
+
+    @property
+    def _elements(self) -> int:
+        """Elements of a channel."""
+        return prod(self.frame.shape) // self.frame.rows
+
     def _in_hbm(self, placed: Placed, block: int, image: int, box: Part) -> Tensor:
         """[channels, rows, columns] of an image in HBM."""
         first = block * self.frame.block
@@ -301,6 +326,52 @@ class Image:
         counts = (count, box.rows, box.columns)
         pattern = [(step or 1, n) for step, n in zip(steps[1:], counts, strict=True)]
         return tiles.strided(placed.storage, pattern, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """Elements of a range that are the same copy of their source.
+
+    Attributes:
+        first: the first one's place in the range.
+        step: from one to the next.
+        source: the first one's source.
+        count: how many.
+    """
+
+    first: int
+    step: int
+    source: int
+    count: int
+
+    def piece(self, start: int, count: int) -> tuple[slice, slice]:
+        """Some of them: where they go, and where they come from."""
+        at = self.first + start * self.step
+        end = at + (count - 1) * self.step + 1
+        return slice(at, end, self.step), slice(self.source + start, self.source + start + count)
+
+
+def _every(start: int, count: int, times: int, number: int) -> _Copies:
+    """The copies of one number in a range of elements, each of which is there so many times."""
+    first = (number - start) % times
+    return _Copies(first, times, (start + first) // times, max(ceil((count - first) / times), 0))
+
+
+def _copied(emission: Emission, value: Value) -> tuple[Value, tuple[int, int]]:
+    """What images are copies of, and how often each row and column is there."""
+    maker = emission.maker.get(value.number)
+    if maker is None or not isinstance(maker.operation, Reshape) or len(value.shape) != _LINE + 1:
+        return value, (1, 1)
+    below = emission.maker.get(maker.values[0].number)
+    if below is None or not isinstance(below.operation, BroadcastInDim):
+        return value, (1, 1)
+    source, wide = below.values[0], below.result.shape
+    if len(wide) != _REPEATED or tuple(below.operation.dims) != (0, 1, 2, 4):
+        return value, (1, 1)
+    times = (wide[3], wide[5])
+    pairs = zip(source.shape[2:], times, value.shape[2:], strict=True)
+    is_same = source.shape == (*wide[:3], wide[4]) and all(n * k == m for n, k, m in pairs)
+    return (source, times) if is_same else (value, (1, 1))
 
 
 def _surround(

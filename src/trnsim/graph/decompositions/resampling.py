@@ -267,6 +267,28 @@ def _upsample(rank: int, sampler: Sampler, how: str = "") -> Decomposition:
     return build
 
 
+def _upsample_nearest(rank: int, sampler: Sampler) -> Decomposition:
+    """Each element as often as it is copied, where that is a whole number; else by a matrix."""
+    by_matrix = _upsample(rank, sampler)
+
+    def build(b: Build, x: Value, size: Any, *given: Any) -> Value:
+        lengths = b.results[0].shape[-rank:]
+        outer, inner = x.shape[:-rank], x.shape[-rank:]
+        times = [after // before for before, after in zip(inner, lengths, strict=True)]
+        scales = zip(_scales(given, rank), times, strict=True)
+        is_whole = all(n * k == after for n, k, after in zip(inner, times, lengths, strict=True))
+        if not is_whole or any(scale not in (None, count) for scale, count in scales):
+            found: Value = by_matrix(b, x, size, *given)
+            return found
+        shape = [*outer, *(n for pair in zip(inner, times, strict=True) for n in pair)]
+        dims = [*range(len(outer)), *range(len(outer), len(shape), 2)]
+        return b.result(
+            b.graph.reshape(b.graph.broadcast_in_dim(x, shape, dims), (*outer, *lengths))
+        )
+
+    return build
+
+
 def _upsample_backward(rank: int, sampler: Sampler, how: str = "") -> Decomposition:
     def build(b: Build, grad: Value, size: Any, before: Sizes, *given: Any) -> Value:
         del size
@@ -334,7 +356,7 @@ def _of_rank(rank: int) -> dict[str, Decomposition]:
         (f"upsample_nearest{rank}d", _nearest_below),
         (f"_upsample_nearest_exact{rank}d", _nearest_exact),
     ):
-        found[name] = _upsample(rank, sampler)
+        found[name] = _upsample_nearest(rank, sampler)
         found[f"{name}_backward"] = _upsample_backward(rank, sampler)
     for name, is_mirrored in (("reflection", True), ("replication", False)):
         found[f"{name}_pad{rank}d"] = _copying_pad(rank, is_mirrored=is_mirrored)
