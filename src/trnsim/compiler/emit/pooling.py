@@ -147,10 +147,10 @@ def _reduced(op: str, sight: Sight, band: Band, part: Part, block: int, dst: Ten
 
 def _combined(function: Any, views: list[Tensor], dst: Tensor | None) -> Tensor:
     """One element of those at the same place of several views; float32 until the last."""
-    found = views[0]
+    found: Tensor = views[0]
     for number, view in enumerate(views[1:], start=2):
-        is_last = number == len(views) and dst is not None
-        made = dst if is_last else new(found.shape)
+        is_last = number == len(views)
+        made: Tensor = dst if is_last and dst is not None else new(found.shape)
         nisa.tensor_tensor(dst=made, data1=found, data2=view, op=function)
         found = made
     return found
