@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil, prod
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from trnsim.compiler.emit.kernels import Taps
@@ -242,7 +242,7 @@ class Image:
             if is_aligned(one, self.frame) and _is_even(_of_four(one), _of_four_dims(self.frame)):
                 return _of_four(one)
         for one in places:
-            if is_straight(one, self.frame) and self.times == (1, 1):
+            if is_straight(one, self.frame):
                 return _of_four(one)
         placed = turned(self.emission, self.value, self.frame)
         self.emission.add_place(self.value, placed)
@@ -272,34 +272,37 @@ class Image:
 
     def _copy(self, placed: Placed, block: int, target: Tensor, box: Part) -> None:
         """Elements of a block of channels: rows and columns of some images."""
-        high, wide = self.sight.size
-        channels = target.shape[0]
-        columns = slice(box.column, box.column + box.columns)
         if placed.is_on_chip:
-            self._copy_on_chip(placed, block, target, box)
+            images = self._on_chip(placed, block, target.shape[0])
+            self._spread(images[:, box.image : box.image + box.images], target, box, 0)
             return
-        is_whole = box.columns == wide == self.width
+        is_whole = box.columns == self.sight.size[1] == self.width
+        is_direct = self.times == (1, 1) and (is_whole or self.frame.rows <= _FEW)
         for image in range(box.images):
-            if is_whole or self.frame.rows <= _FEW:
+            if is_direct:
                 nisa.dma_copy(dst=target[:, image], src=self._in_hbm(placed, block, image, box))
-                continue
-            for first, count in tiles.pieces(box.rows, max(_PIECE // wide, 1)):
-                start = ((box.image + image) * high + box.row + first) * wide
-                span = Span(block, 1, channels, start, count * wide)
-                part = filled(placed, _of_four_dims(self.frame), span, target.dtype)
-                whole = part[:, 0].reshape((channels, count, wide))
-                piece = target[:, image, first : first + count]
-                nisa.tensor_copy(dst=piece, src=whole[:, :, columns])
+            else:
+                one = replace(box, image=box.image + image, images=1)
+                self._copy_loaded(placed, block, target[:, image : image + 1], one)
 
-    def _copy_on_chip(self, placed: Placed, block: int, target: Tensor, box: Part) -> None:
-        """What lies in SBUF, each element as often as it is copied."""
-        high, wide = (n // k for n, k in zip(self.sight.size, self.times, strict=True))
-        at = placed.offset[0] // placed.storage.block + block
-        start = placed.offset[1]
-        flat = placed.storage.tile[: target.shape[0], at, start : start + self._elements]
-        whole = flat.reshape((target.shape[0], self.sight.images, high, wide))
-        images = whole[:, box.image : box.image + box.images]
-        most = max(_PIECE // (box.images * wide), 1)
+    def _copy_loaded(self, placed: Placed, block: int, target: Tensor, box: Part) -> None:
+        """Rows of one image, which transfers bring whole."""
+        down = self.times[0]
+        high, wide = self._size
+        most = max(_PIECE // wide, 1) * down
+        for at, count in tiles.pieces(box.rows, most):
+            first = (box.row + at) // down
+            rows = ceil((box.row + at + count) / down) - first
+            start = (box.image * high + first) * wide
+            span = Span(block, 1, target.shape[0], start, rows * wide)
+            part = filled(placed, _of_four_dims(self.frame), span, target.dtype)
+            whole = part[:, 0].reshape((target.shape[0], 1, rows, wide))
+            piece = target[:, :, at : at + count]
+            self._spread(whole, piece, replace(box, row=box.row + at, rows=count), first)
+
+    def _spread(self, images: Tensor, target: Tensor, box: Part, start: int) -> None:
+        """Rows from `start` on, each element as often as it is copied."""
+        most = max(_PIECE // (box.images * images.shape[3]), 1)
         for down, across in product(*map(range, self.times)):
             rows = _every(box.row, box.rows, self.times[0], down)
             columns = _every(box.column, box.columns, self.times[1], across)
@@ -308,13 +311,23 @@ class Image:
             for first, count in tiles.pieces(rows.count, most):
                 to_rows, from_rows = rows.piece(first, count)
                 to_columns, from_columns = columns.piece(0, columns.count)
+                from_rows = slice(from_rows.start - start, from_rows.stop - start)
                 source = images[:, :, from_rows, from_columns]
                 nisa.tensor_copy(dst=target[:, :, to_rows, to_columns], src=source)
 
     @property
-    def _elements(self) -> int:
-        """Elements of a channel."""
-        return prod(self.frame.shape) // self.frame.rows
+    def _size(self) -> tuple[int, int]:
+        """Rows and columns of what is copied."""
+        high, wide = (n // k for n, k in zip(self.sight.size, self.times, strict=True))
+        return high, wide
+
+    def _on_chip(self, placed: Placed, block: int, channels: int) -> Tensor:
+        """[channels, images, rows, columns] of a block in SBUF."""
+        high, wide = self._size
+        at, start = placed.offset[0] // placed.storage.block + block, placed.offset[1]
+        count = self.sight.images * high * wide
+        flat = placed.storage.tile[:channels, at, start : start + count]
+        return flat.reshape((channels, self.sight.images, high, wide))
 
     def _in_hbm(self, placed: Placed, block: int, image: int, box: Part) -> Tensor:
         """[channels, rows, columns] of an image in HBM."""
