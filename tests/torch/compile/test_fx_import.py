@@ -115,3 +115,13 @@ def test_elements_that_are_copied_a_whole_number_of_times_are_repeated():
     assert names_of(lambda x: grow(x, size=(6, 4)), x) == ["broadcast_in_dim", "reshape"]
     assert "dot_general" in names_of(lambda x: grow(x, scale_factor=1.5), x)
     assert "dot_general" in names_of(lambda x: grow(x, size=(7, 4)), x)
+
+
+def test_the_padding_of_maxima_is_finite_in_every_format():
+    x = torch.randn(1, 1, 4, 4, dtype=torch.bfloat16)
+    pool = torch.nn.functional.max_pool2d
+    found = import_graph(exported(lambda x: pool(x, 3, 2, 1, return_indices=True)[1], x))
+    (pad,) = [node for node in found.graph.nodes if node.name == "pad"]
+    number = torch.tensor(pad.operation.number)
+    assert number.to(torch.bfloat16).isfinite()
+    assert number.to(torch.bfloat16) == torch.finfo(torch.bfloat16).min

@@ -18,7 +18,8 @@ from trnsim.graph.ops.reductions import ReduceWindow
 
 Sizes = Sequence[int]
 
-_LOWEST: Final = -3.4028235e38  # float32's
+_LOWEST: Final = {"float32": -3.4028235e38, "bfloat16": -3.3895314e38, "float16": -65504.0}
+"""The last finite number of a format: beyond it an infinity would stand in the padding."""
 
 
 def spread(sizes: int | Sizes, rank: int) -> tuple[int, ...]:
@@ -159,7 +160,9 @@ def _max_pool(rank: int) -> Decomposition:
         places, lengths = b.results[0].shape[-rank:], x.shape[-rank:]
         if len(b.results) == 1:
             return (b.result(b.graph.apply(windows.reduction("maximum", x.shape, places), x)),)
-        taps = windows.taps(b, windows.padded(b, x, places, _LOWEST), places)
+        taps = windows.taps(
+            b, windows.padded(b, x, places, _LOWEST.get(x.dtype, _LOWEST["float32"])), places
+        )
         best, where = taps[0], _within(windows, lengths)
         at: Value = b.filled(where[0], TensorType(best.shape, "float32"))
         for tap, offset in zip(taps[1:], where[1:], strict=True):
