@@ -105,3 +105,15 @@ def test_a_legal_form_of_another_type_is_refused(monkeypatch):
     message = "the legal form of reduce_window gives tensor<4x4xbfloat16>"
     with pytest.raises(InternalError, match=message):
         legalize(graph)
+
+
+def test_what_is_kept_stays_among_what_is_replaced():
+    graph = Graph()
+    x = graph.input((3, 8), "float32")
+    graph.outputs = [graph.apply(CUMULATIVE, graph.apply(CUMULATIVE, x))]
+    first = graph.nodes[0]
+    rebuilt = legalize(graph, lambda node: node is first)
+    names = [node.name for node in rebuilt.nodes]
+    assert names.count("reduce_window") == 1
+    assert len(names) > 2
+    assert legalize(graph, lambda _: True) is graph

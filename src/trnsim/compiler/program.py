@@ -13,11 +13,19 @@ import numpy as np
 
 from trnsim import arch
 from trnsim.compiler.common import once
-from trnsim.compiler.emit import attention, exchange, product, reduction, rotation
+from trnsim.compiler.emit import (
+    attention,
+    convolution,
+    exchange,
+    pooling,
+    product,
+    reduction,
+    rotation,
+)
 from trnsim.compiler.emit.emission import Emission
 from trnsim.compiler.emit.walk import Frame
 from trnsim.compiler.hoist import hoisted
-from trnsim.graph import Graph, Kind
+from trnsim.graph import Graph, Kind, Node
 from trnsim.graph.types import BOOL
 from trnsim.lower.fusion import alone
 from trnsim.lower.kernels.tiles import Tensor, dtype_of
@@ -30,7 +38,7 @@ from trnsim.runs import Run, run
 Array = np.ndarray[Any, Any]
 _PASSING_BYTES = 72 * 1024
 """Bytes of a partition for weights on their way and for tiles of one instruction."""
-_RULES = (attention, exchange, product, reduction, rotation)
+_RULES = (attention, convolution, exchange, pooling, product, reduction, rotation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +65,7 @@ class Prepared:
     def of(self, array: Array) -> Array:
         """The part of the array; rows beyond the last one are zero."""
         frame = self.frame
-        matrix = array.reshape(frame.shape).transpose((*frame.p_dims, *frame.f_dims))
-        part = matrix.reshape(frame.rows, -1)[:, self.start : self.start + self.columns]
+        part = frame.matrix_of(array)[:, self.start : self.start + self.columns]
         rows, blocks, _ = self.shape
         whole = np.zeros((blocks * rows, self.columns), array.dtype)
         whole[: len(part)] = part
@@ -149,7 +156,11 @@ def _resident_bytes(chip: arch.Target) -> int:
 
 def legal(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]:
     """The graph of operations that have instructions, and its weights by their numbers there."""
-    found = legalize(graph)
+
+    def is_kept(node: Node) -> bool:
+        return convolution.is_emitted(node, weights) or pooling.is_emitted(node)
+
+    found = legalize(graph, is_kept)
     places = [place for place, value in enumerate(graph.inputs) if value.number in weights]
     return found, frozenset(found.inputs[place].number for place in places)
 

@@ -6,6 +6,7 @@ file for each family.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from trnsim.errors import InternalError
@@ -18,18 +19,20 @@ _RULES: Final = (comparison, indexing, random_bits, reductions, sorting, windows
 """Importing them fills the table of legal forms."""
 
 
-def legalize(graph: Graph) -> Graph:
+def legalize(graph: Graph, is_kept: Callable[[Node], bool] = lambda _: False) -> Graph:
     """A graph of operations that have kernels and give what those of `graph` give.
 
     The graph itself where there is nothing to replace. Inputs and outputs keep their order. Graphs
-    that are attributes, such as branches, stay as they are: they are lowered when they run.
+    that are attributes, such as branches, stay as they are: they are lowered when they run. What is
+    kept stays too: whoever asks for that has instructions for it.
     """
-    if not any(_is_replaced(node) for node in graph.nodes):
+    replaced = {id(node) for node in graph.nodes if _is_replaced(node) and not is_kept(node)}
+    if not replaced:
         return graph
     b = Build()
     known = {value.number: b.graph.input(value.shape, value.dtype) for value in graph.inputs}
     for node in graph.nodes:
-        found = _replaced(b, node, known) if _is_replaced(node) else _copied(b, node, known)
+        found = _replaced(b, node, known) if id(node) in replaced else _copied(b, node, known)
         known.update(zip((value.number for value in node.results), found, strict=True))
     b.graph.outputs = [known[value.number] for value in graph.outputs]
     verify(b.graph)

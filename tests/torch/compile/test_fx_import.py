@@ -95,3 +95,63 @@ def test_an_operator_that_gives_one_of_several_results_gives_that():
     found = import_graph(lowered.graph_module)
     x = torch.randn(1, 2, 4, 4)
     torch.testing.assert_close(torch.from_numpy(found.graph.reference([x.numpy()])[0]), pool(x, 2))
+
+
+def names_of(function, *args):
+    """The operations that a function becomes, and whether they give what PyTorch gives."""
+    found = import_graph(exported(function, *args))
+    assert not found.missing
+    (result,) = evaluate(found.graph, [one.numpy() for one in args])
+    torch.testing.assert_close(torch.from_numpy(result), function(*args), check_dtype=False)
+    return [node.name for node in found.graph.nodes]
+
+
+def test_maxima_whose_places_nobody_reads_are_one_operation():
+    x = torch.randn(2, 3, 7, 9)
+    pool = torch.nn.functional.max_pool2d
+    assert names_of(lambda x: pool(x, 3, 2, 1) * 2, x) == ["reduce_window", "multiply"]
+    places = names_of(lambda x: pool(x, 3, 2, 1, return_indices=True)[1], x)
+    assert "reduce_window" not in places
+
+
+def test_averages_over_windows_of_as_many_elements_are_one_operation():
+    x = torch.randn(2, 3, 7, 9)
+    pool = torch.nn.functional.avg_pool2d
+    assert names_of(lambda x: pool(x, 2), x) == ["reduce_window", "multiply"]
+    assert names_of(lambda x: pool(x, 3, 2, 1), x) == ["reduce_window", "multiply"]
+    assert names_of(lambda x: pool(x, 3, 1, divisor_override=2), x).count("reduce_window") == 1
+    uneven = names_of(lambda x: pool(x, 3, 2, 1, count_include_pad=False), x)
+    assert "reduce_window" not in uneven
+    assert "reduce_window" not in names_of(lambda x: pool(x, 2, ceil_mode=True), x)
+
+
+def test_averages_over_all_places_are_a_sum():
+    x = torch.randn(2, 3, 4, 5)
+    names = names_of(lambda x: torch.nn.functional.adaptive_avg_pool2d(x, 1), x)
+    assert "dot_general" not in names
+
+
+def test_a_convolution_is_one_operation():
+    x, w = torch.randn(2, 3, 7, 9), torch.randn(4, 3, 3, 3)
+    assert names_of(lambda x, w: torch.nn.functional.conv2d(x, w, padding=1), x, w) == [
+        "convolution"
+    ]
+
+
+def test_elements_that_are_copied_a_whole_number_of_times_are_repeated():
+    x = torch.randn(1, 2, 3, 4)
+    grow = torch.nn.functional.interpolate
+    assert names_of(lambda x: grow(x, scale_factor=2.0), x) == ["broadcast_in_dim", "reshape"]
+    assert names_of(lambda x: grow(x, size=(6, 4)), x) == ["broadcast_in_dim", "reshape"]
+    assert "dot_general" in names_of(lambda x: grow(x, scale_factor=1.5), x)
+    assert "dot_general" in names_of(lambda x: grow(x, size=(7, 4)), x)
+
+
+def test_the_padding_of_maxima_is_finite_in_every_format():
+    x = torch.randn(1, 1, 4, 4, dtype=torch.bfloat16)
+    pool = torch.nn.functional.max_pool2d
+    found = import_graph(exported(lambda x: pool(x, 3, 2, 1, return_indices=True)[1], x))
+    (pad,) = [node for node in found.graph.nodes if node.name == "pad"]
+    number = torch.tensor(pad.operation.number)
+    assert number.to(torch.bfloat16).isfinite()
+    assert number.to(torch.bfloat16) == torch.finfo(torch.bfloat16).min

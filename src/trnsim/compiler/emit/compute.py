@@ -94,7 +94,7 @@ Step = tuple[Any, Operand, bool]
 
 def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | None) -> Tensor:
     """Two operations with numbers or columns, in one instruction."""
-    if not _suits([operand for _, operand, _ in steps]):
+    if not suits([operand for _, operand, _ in steps]):
         for op, operand, is_reversed in steps[:-1]:
             data = _apart(data, op, operand, is_reversed)
         op, operand, is_reversed = steps[-1]
@@ -118,13 +118,19 @@ def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | No
 
 
 def compute_with(
-    node: Node, data: Tensor, step: Step, other: Operand, dst: Tensor | None, *, is_reversed: bool
+    node: Node,
+    data: Tensor,
+    step: Step,
+    other: Operand,
+    dst: Tensor | None,
+    *,
+    is_reversed: bool = False,
 ) -> Tensor:
     """``(data <op0> column) <op1> other`` in one instruction."""
     op0, operand, first = step
     operation: Any = node.operation
     op1 = getattr(nl, operation.alu)
-    is_one = _suits([operand]) and not _is_number(other)
+    is_one = suits([operand]) and not _is_number(other)
     both = is_one and data.buffer is nl.psum and other.buffer is nl.psum
     if not is_one or both or tuple(other.shape) != tuple(data.shape):
         data = _apart(data, op0, operand, first)
@@ -148,12 +154,33 @@ def compute_with(
 def compute_shifted(node: Node, data: Tensor, shift: Operand, dst: Tensor | None) -> Tensor:
     """``f(data + column)`` in one instruction of the Scalar Engine."""
     operation: Any = node.operation
-    if not _suits([shift]):
+    if not suits([shift]):
         data = _apart(data, nl.add, shift, False)
         return _plain(node, [data], dst)
     made, data = _into(node, data, dst)
     function = getattr(nl, operation.activation)
     nisa.activation(dst=made, op=function, data=data, bias=_column(shift))
+    return made
+
+
+def compute_activated(
+    node: Node, data: Tensor, scale: Operand, shift: Operand, dst: Tensor | None
+) -> Tensor:
+    """``f(data * scale + shift)`` in one instruction of the Scalar Engine."""
+    operation: Any = node.operation
+    made, data = _into(node, data, dst)
+    function = nl.relu if isinstance(operation, arithmetic.Relu) else None
+    bias = shift
+    if _is_number(shift):
+        bias = new((data.shape[0], 1))
+        nisa.memset(dst=bias, value=shift)
+    nisa.activation(
+        dst=made,
+        op=function or getattr(nl, operation.activation),
+        data=data,
+        scale=_column(scale),
+        bias=bias if _is_number(shift) else _column(shift),
+    )
     return made
 
 
@@ -169,7 +196,7 @@ def _apart(data: Tensor, op: Any, operand: Operand, is_reversed: bool) -> Tensor
     return made
 
 
-def _suits(operands: list[Operand]) -> bool:
+def suits(operands: list[Operand]) -> bool:
     """Whether operands are numbers or columns of one block."""
     columns = [one for one in operands if not _is_number(one)]
     return all(tuple(one.shape[1:]) == (1, 1) for one in columns)

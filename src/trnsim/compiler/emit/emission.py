@@ -290,6 +290,9 @@ class Emission:
             if not one.is_on_chip and one == in_hbm(one.storage, value.shape):
                 return one.storage
         (first, *_), node = self.settled(value), self.maker.get(value.number)
+        if node is not None and isinstance(node.operation, BroadcastInDim):
+            self.by_kernel(node)  # by runs, where steps of 0 would be element by element
+            return self.placed[value.number][0].storage
         if node is not None and is_view(node) and turning.is_scattered(first, value):
             return self._in_order(node)
         made = turning.written(first, value)

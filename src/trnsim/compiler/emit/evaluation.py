@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.compute import (
     compute,
+    compute_activated,
     compute_scaled,
     compute_shifted,
     compute_with,
@@ -16,6 +18,7 @@ from trnsim.compiler.emit.compute import (
     is_binary,
     scaled,
     sides,
+    suits,
 )
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
 from trnsim.compiler.emit.turning import is_straight
@@ -29,6 +32,7 @@ from trnsim.compiler.emit.walk import (
     is_aligned,
     is_all,
     is_movable,
+    is_scattered,
     natural,
     slice_of,
     spans,
@@ -36,13 +40,17 @@ from trnsim.compiler.emit.walk import (
     write,
 )
 from trnsim.graph import Kind, Node, Value
+from trnsim.graph.ops.arithmetic import Add, Multiply, Relu
+from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape, Transpose
 from trnsim.graph.ops.leaves import Constant
+from trnsim.graph.ops.reductions import ReduceWindow
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.fusion import Group
-from trnsim.lower.kernels.tiles import BANK, Tensor, dtype_of, new
+from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission
@@ -160,7 +168,8 @@ class Evaluation:
     def spans(self, start: int = 0, columns: int = 0) -> Iterator[Span]:
         """Spans of some columns, or all: of one bank where sums come from PSUM."""
         pending, end = self.pending(), start + (columns or self.frame.columns)
-        longest, most = (1, BANK) if pending else (PIECE, PIECE)
+        longest = 1 if pending else PIECE
+        most = min((one.span_columns() for one in pending), default=PIECE)
         chunk = min((one.chunk() for one in pending), default=end - start)
         for first in range(start, end, chunk):
             count = min(chunk, end - first)
@@ -274,6 +283,14 @@ class Evaluation:
             first = [one for one in leaves if one.is_on_chip and one.storage.rows >= _FEW_ROWS]
         if first:
             return frame_of(first[0], shape)
+        if any(is_by_channels(node, self.value) for node in self.emission.readers(self.value)):
+            return Frame(shape, (1,), (0, *range(2, len(shape))))
+        if is_of_channels(self.emission, self.value):
+            return Frame(shape, tuple(range(len(shape))), ())
+        channels = [dim for dim in map(_channels_of, leaves) if dim is not None]
+        if channels and len(shape) > 2:  # noqa: PLR2004  a matrix
+            dim = channels[0]
+            return Frame(shape, (dim,), tuple(one for one in range(len(shape)) if one != dim))
         if shape and any(number in self.emission.features for number, _ in self.leaves):
             last = len(shape) - 1
             return Frame(shape, (last,), tuple(range(last)))
@@ -302,7 +319,9 @@ class Evaluation:
                 return self._made(node.values[0], (node, *path), span, dst)
             if dst is not None and isinstance(node.operation, Convert) and self._is_elided(node):
                 return self._made(node.values[0], path, span, dst)
-            found = self._joined(node, path, span, dst)
+            found = self._activated(node, path, span, dst)
+            if found is None:
+                found = self._joined(node, path, span, dst)
         self._memo[key] = found
         return found
 
@@ -352,6 +371,52 @@ class Evaluation:
         size = ITEM_BYTES[node.result.dtype]
         return size >= min(ITEM_BYTES[node.values[0].dtype], ITEM_BYTES[self.value.dtype])
 
+    def _activated(self, node: Node, path: Path, span: Span, dst: Tensor | None) -> Tensor | None:
+        """``f(data * scale + shift)`` or ``f(data * scale + shift + other)``, if it is one."""
+        if not (is_activation(node) or isinstance(node.operation, Relu)):
+            return None
+        inner, at = self._below(node.values[0], path)
+        found = self._scale_and_shift(inner, at)
+        if found is None:
+            return self._activated_sum(node, inner, at, span, dst)
+        data, scale, shift = (self._operand(one, at, span) for one, at in found)
+        if not suits([scale, shift]):
+            return None
+        return compute_activated(node, data, scale, shift, dst)
+
+    def _scale_and_shift(self, node: Node | None, path: Path) -> list[tuple[Any, Path]] | None:
+        """Data, scale and shift of ``data * scale + shift``, each with its path."""
+        found: list[tuple[Any, Path]] = []
+        for operation in (Add, Multiply):
+            step = None if node is None else scaled(node, partial(self._is_column, path=path))
+            if node is None or step is None or not isinstance(node.operation, operation):
+                return None
+            found.append((step.other, path))
+            data, at = step.data, path
+            node, path = self._below(data, path)
+        return [(data, at), *found[::-1]]
+
+    def _activated_sum(
+        self, node: Node, sum_: Node | None, path: Path, span: Span, dst: Tensor | None
+    ) -> Tensor | None:
+        """``f((data * scale + other) + shift)`` of ``f((data * scale + shift) + other)``.
+
+        So the Vector Engine has one instruction and the Scalar Engine another.
+        """
+        if sum_ is None or not isinstance(sum_.operation, Add) or not is_binary(sum_):
+            return None
+        for value, other, _ in sides(sum_):
+            found = self._scale_and_shift(*self._below(value, path))
+            if found is None or not isinstance(other, Value) or self._is_column(other, path):
+                continue
+            data, scale, shift = (self._operand(one, at, span) for one, at in found)
+            second = self._operand(other, path, span)
+            if suits([scale, shift]) and tuple(second.shape) == tuple(data.shape):
+                whole = new(data.shape)
+                compute_with(sum_, data, (nl.multiply, scale, False), second, whole)
+                return compute_activated(node, whole, 1.0, shift, dst)
+        return None
+
     def _below(self, value: Value, path: Path) -> tuple[Node | None, Path]:
         """The operation that computes a value here and for one reader alone, past conversions."""
         while (value.number, path) not in self.leaves and (value.number, path) not in self._memo:
@@ -373,7 +438,7 @@ class Evaluation:
         placed = self.leaves.get((value.number, path))
         if placed is None or placed.is_pending or "float" not in value.dtype:
             return False
-        return not any(any(placed.steps[dim]) for dim in self.frame.f_dims)
+        return not _moves(placed, self.frame.f_dims)
 
     def _operand(self, value: Value | float, path: Path, span: Span) -> Any:
         if not isinstance(value, Value):
@@ -403,7 +468,7 @@ class Evaluation:
         if period is not None:
             end = span.start + span.columns if period.shape[2] > 1 else 1
             return period[: span.partitions, :, min(span.start, end - 1) : end]
-        if not any(any(placed.steps[dim]) for dim in self.frame.f_dims):
+        if not _moves(placed, self.frame.f_dims):
             return self._column(key, placed, span)
         here = self._nearer(key, placed)
         if here == placed:
@@ -416,7 +481,7 @@ class Evaluation:
         is_movable_across = _covers(placed) and is_movable(placed, self.frame.flipped())
         if not is_movable(placed, self.frame) and not is_movable_across:
             return self._in_order(*key)
-        if transfers(placed, self.frame) > MANY:
+        if is_scattered(placed, self.frame) or transfers(placed, self.frame) > MANY:
             return self._in_order(*key)
         if not _covers(placed) or is_straight(placed, self.frame):
             return placed
@@ -497,8 +562,39 @@ def _is_short(node: Node, readers: int) -> bool:
     return readers <= _REPEATED and is_binary(node)
 
 
+def is_by_channels(node: Node, value: Value) -> bool:
+    """Whether an operation reads a value as images, with channels along the partitions."""
+    return isinstance(node.operation, Convolution | ReduceWindow) and node.values[0] is value
+
+
+def _channels_of(placed: Placed) -> int | None:
+    """The dimension, before the last one, along which alone a leaf's numbers differ."""
+    moves = [dim for dim, step in enumerate(placed.steps) if any(step)]
+    long = [dim for dim, length in enumerate(placed.shape) if length > 1]
+    is_one = len(moves) == 1 and len(long) > 1 and moves[0] < long[-1]
+    return moves[0] if is_one else None
+
+
+def is_of_channels(emission: Emission, value: Value) -> bool:
+    """Whether a vector is repeated over what lies along columns: numbers to a channel."""
+    if prod(value.shape) != max(value.shape, default=0):
+        return False
+    for node in emission.readers(value):
+        shape = node.result.shape
+        if isinstance(node.operation, BroadcastInDim):
+            return bool(node.operation.dims) and node.operation.dims[-1] != len(shape) - 1
+        if node.kind is Kind.ELEMENTWISE and is_of_channels(emission, node.result):
+            return True
+    return False
+
+
 def _are_floats(node: Node) -> bool:
     return node.values[0].type.is_floating and node.result.type.is_floating
+
+
+def _moves(placed: Placed, dims: tuple[int, ...]) -> bool:
+    """Whether a leaf's elements differ along some dimensions."""
+    return any(any(placed.steps[dim]) for dim in dims if placed.shape[dim] > 1)
 
 
 def _covers(placed: Placed) -> bool:

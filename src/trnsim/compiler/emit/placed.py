@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trnsim.graph.types import Shape, dense
-from trnsim.lower.kernels.tiles import P, Tensor
+from trnsim.lower.kernels.tiles import BANK, P, Tensor
 
 Step = tuple[int, ...]
 """What one step along a dimension moves: (partitions, columns), or (elements,)."""
@@ -55,6 +55,10 @@ class Pending:
     block: int = P
     is_replicated: bool = False
     frame: Any
+
+    def span_columns(self) -> int:
+        """Columns of a span that suit it: at most a bank of PSUM."""
+        return BANK
 
     def chunk(self) -> int:
         """Columns for which what it reads is in SBUF at once."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.evaluation import Evaluation
+from trnsim.compiler.emit.groups import sums_by_group
 from trnsim.compiler.emit.rules import emitter
+from trnsim.compiler.emit.turning import turned
 from trnsim.compiler.emit.walk import Frame, spans
-from trnsim.graph import Node
+from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import Reduce
+from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.kernels.tiles import BANK, P, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 8192
 """Elements of a partition that are reduced at once."""
+_TURNED_BYTES: Final = 24 * 1024
+"""Bytes of a partition for what is turned to be reduced along the columns."""
 _OPERATORS: Final = {
     "add": nl.add,
     "multiply": nl.multiply,
@@ -33,17 +38,40 @@ def reduce(emission: Emission, node: Node) -> None:
     (value,) = node.values
     if value.type.is_floating and node.result.type.is_floating:
         evaluation = Evaluation(emission, value, is_kept=False)
+        if evaluation.pending() and not set(evaluation.frame.p_dims) <= set(operation.dims):
+            emission.settled(value)
+            evaluation = Evaluation(emission, value, is_kept=False)
         frame = evaluation.frame
         dims = {dim for dim in operation.dims if value.shape[dim] > 1}
         is_across = bool(dims) and dims == set(frame.p_dims) and not frame.is_replicated
         if is_across and operation.op == "add":
             _across(emission, node, evaluation)
             return
+        if is_across and _turns(emission, value, frame):
+            evaluation = Evaluation(emission, value)
+            frame = evaluation.frame
+        is_part = 0 < len(dims) < len(frame.p_dims) and dims == set(frame.p_dims[-len(dims) :])
+        if is_part and operation.op == "add" and frame.columns <= BANK:
+            sums_by_group(emission, node, evaluation, dims)
+            return
         long = [dim for dim in frame.f_dims if value.shape[dim] > 1]
         is_inner = dims == set(long[len(long) - len(dims) :])
         if is_inner and _along(emission, node, evaluation, dims):
             return
     emission.by_kernel(node)
+
+
+def _turns(emission: Emission, value: Value, frame: Frame) -> bool:
+    """Have what runs along the partitions along the columns, where that fits in SBUF.
+
+    It stays so for those that read it next, as the rest of a softmax.
+    """
+    across = Frame(frame.shape, frame.f_dims, frame.p_dims)
+    if across.blocks * across.columns * ITEM_BYTES[value.dtype] > _TURNED_BYTES:
+        return False
+    emission.settled(value)
+    emission.placed[value.number].insert(0, turned(emission, value, across))
+    return True
 
 
 def _kept(frame: Frame, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:

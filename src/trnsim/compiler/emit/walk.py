@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.compiler.emit.placed import Matrix, Placed, Step, merged
+from trnsim.errors import InternalError
 from trnsim.graph.types import Shape
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, new
@@ -62,6 +63,12 @@ class Frame:
         tile = new((min(self.block, self.rows), self.blocks, self.columns), dtype)
         matrix = Matrix(tile, self.rows, self.block, self.is_replicated)
         return Placed(matrix, self.shape, self.steps(), (0, 0))
+
+    def matrix_of(self, array: Any) -> Any:
+        """An array of this shape as a matrix, [rows, columns]."""
+        return (
+            array.reshape(self.shape).transpose((*self.p_dims, *self.f_dims)).reshape(self.rows, -1)
+        )
 
     def flipped(self) -> Frame:
         """The frame with what ran along the free dimension along the partitions."""
@@ -198,6 +205,11 @@ def is_movable(placed: Placed, frame: Frame) -> bool:
     )
 
 
+def is_scattered(placed: Placed, frame: Frame) -> bool:
+    """Whether it lies in SBUF neither in the frame nor across it, so that no block turns."""
+    return not is_movable(placed, frame) and not is_aligned(placed, frame.flipped())
+
+
 def slice_of(placed: Placed, frame: Frame, span: Span) -> Tensor | None:
     """A span of an aligned tensor, [partitions, blocks or 1, columns or 1].
 
@@ -249,6 +261,8 @@ def _sources(
         pattern = [(p_step[0], rows), (f_step[0] if length > 1 else 1, length)]
         yield tiles.strided(placed.storage, pattern, begin[0]), slice(0, rows)
         return
+    if f_step[0] and length > 1:
+        raise InternalError("columns that lie along partitions are read as columns")
     block, tile = placed.storage.block, placed.storage.tile
     row = 0
     while row < rows:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition
 from trnsim.graph.decompositions.windows import Windows, spread
+from trnsim.graph.ops.contraction import Convolution
 
 Sizes = Sequence[int]
 
@@ -56,9 +57,19 @@ def _forward(
     b: Build, x: Value, weight: Value, windows: Windows, groups: int, places: Sizes
 ) -> Value:
     """The products of a weight with the windows of an input."""
-    if groups == 1 and windows.stride == windows.kernel and set(windows.dilation) == {1}:
+    is_apart = windows.stride == windows.kernel and set(windows.dilation) == {1}
+    if groups == 1 and is_apart and set(windows.kernel) != {1}:
         return _side_by_side(b, windows.padded(b, x, places), weight, places)
-    return products(b, windows.taps(b, windows.padded(b, x, places), places), weight, groups)
+    zeros = (0,) * windows.rank
+    operation = Convolution(
+        strides=windows.stride,
+        low=windows.padding,
+        high=windows.beyond(x.shape[2:], places),
+        gaps=zeros,
+        dilations=windows.dilation,
+        groups=groups,
+    )
+    return b.graph.apply(operation, x, weight, dtype="float32")
 
 
 def _side_by_side(b: Build, x: Value, weight: Value, places: Sizes) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
 
-from trnsim.graph import TensorType, Value
+from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
 
 
@@ -163,17 +163,36 @@ def group_norm(
     groups: int,
     eps: float,
 ) -> tuple[Value, ...]:
-    """Each group of channels of each sample normalized, then a weight and a bias a channel."""
-    wanted = b.results
-    rows = b.graph.reshape(x, (batch * groups, channels // groups * places))
-    b.results = [TensorType(rows.shape, "float32"), *wanted[1:]]
-    y, *moments = layer_norm(b, rows, rows.shape[1:], None, None, eps)
-    b.results = wanted
-    y = b.graph.reshape(y, x.shape)
-    for name, part in (("multiply", weight), ("add", bias)):
-        if part is not None:
-            y = b.ew(name, y, _of_channel(b, part, x))
-    return b.result(y), *moments
+    """Each group of channels of each sample normalized, then a weight and a bias a channel.
+
+    Sums are taken channel by channel, so that a channel's elements stay where they lie.
+    """
+    shape, share = (batch, groups, channels // groups), groups / (channels * places)
+
+    def of_groups(value: Value) -> tuple[Value, Value]:
+        """Means over each group: of each channel, [N, C], and of each group, [N, groups]."""
+        own = b.ew("multiply", b.graph.reduce("add", value, (2,)), share)
+        total = b.graph.reduce("add", b.graph.reshape(own, shape), (2,))
+        spread = b.graph.broadcast_in_dim(total, shape, (0, 1))
+        return b.graph.reshape(spread, (batch, channels)), total
+
+    wide = b.convert(b.graph.reshape(x, (batch, channels, places)), "float32")
+    mean, of_group = of_groups(wide)
+    apart = b.ew("subtract", wide, b.graph.broadcast_in_dim(mean, wide.shape, (0, 1)))
+    variance, spread = of_groups(b.ew("square", apart))
+    scale = b.ew("rsqrt", b.ew("add", variance, float(eps)))
+    if weight is not None:
+        scale = b.ew("multiply", scale, _of_channel(b, weight, scale), dtype="float32")
+    shift = b.ew("multiply", b.ew("multiply", mean, scale), -1.0)
+    if bias is not None:
+        shift = b.ew("add", shift, _of_channel(b, bias, shift), dtype="float32")
+    y = b.ew("multiply", wide, b.graph.broadcast_in_dim(scale, wide.shape, (0, 1)))
+    y = b.ew("add", y, b.graph.broadcast_in_dim(shift, wide.shape, (0, 1)))
+    moments = (of_group, b.ew("rsqrt", b.ew("add", spread, float(eps))))
+    return b.convert(b.graph.reshape(y, x.shape), b.results[0].dtype), *(
+        b.convert(b.graph.reshape(part, wanted.shape), wanted.dtype)
+        for part, wanted in zip(moments, b.results[1:], strict=False)
+    )
 
 
 def batch_norm(
@@ -199,14 +218,33 @@ def batch_norm(
     elif running_mean is None or running_var is None:
         raise Unlowered("batch normalization without running moments")
     else:
-        mean, variance = running_mean, running_var
+        return (b.result(_of_running(b, x, weight, bias, running_mean, running_var, eps)),)
     rstd = b.ew("rsqrt", b.ew("add", variance, float(eps)))
     y = b.ew("multiply", b.ew("subtract", x, _of_channel(b, mean, x)), _of_channel(b, rstd, x))
     for name, part in (("multiply", weight), ("add", bias)):
         if part is not None:
             y = b.ew(name, y, _of_channel(b, part, x))
-    # In evaluation the moments that PyTorch returns are empty.
-    return (b.result(y), mean, rstd) if training else (b.result(y),)
+    return b.result(y), mean, rstd
+
+
+def _of_running(
+    b: Build,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    mean: Value,
+    variance: Value,
+    eps: float,
+) -> Value:
+    """Normalized by moments that are known: each channel has a scale and a shift, in float32."""
+    scale = b.ew("rsqrt", b.ew("add", b.convert(variance, "float32"), float(eps)))
+    if weight is not None:
+        scale = b.ew("multiply", scale, weight, dtype="float32")
+    shift = b.ew("multiply", b.ew("multiply", mean, scale, dtype="float32"), -1.0)
+    if bias is not None:
+        shift = b.ew("add", shift, bias, dtype="float32")
+    y = b.ew("multiply", x, _of_channel(b, scale, x), dtype="float32")
+    return b.ew("add", y, _of_channel(b, shift, x))
 
 
 def batch_norm_of_batch(

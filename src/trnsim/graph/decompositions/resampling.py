@@ -8,12 +8,13 @@ gradient is the product with the transpose of W.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.decompositions.build import Build, Decomposition
 from trnsim.graph.decompositions.indexing import moved
-from trnsim.graph.decompositions.windows import spread
+from trnsim.graph.decompositions.windows import Windows, spread
 
 Sizes = Sequence[int]
 Matrix = Callable[[Build, int, int, int], Value]
@@ -129,14 +130,39 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
             x = b.ew("multiply", b.convert(x, "float32"), 1.0 / divisor)
         if is_backward:
             return _resampled_back(b, x, source.shape[-rank:], matrix)
+        windows = Windows(kernel, stride, padding, (1,) * rank)
+        if _is_uniform(windows, x.shape, b.results[0].shape, is_padding_counted=counted):
+            return _averaged(b, x, windows, 1.0 if divisor else 1.0 / prod(kernel))
         return _resampled(b, x, b.results[0].shape[-rank:], matrix)
 
     return build
 
 
+def _is_uniform(windows: Windows, shape: Sizes, result: Sizes, *, is_padding_counted: bool) -> bool:
+    """Whether all windows count as many elements."""
+    rank = windows.rank
+    beyond = windows.beyond(shape[-rank:], result[-rank:])
+    if not is_padding_counted:
+        return not any(windows.padding) and max(beyond) <= 0
+    return all(after <= pad for after, pad in zip(beyond, windows.padding, strict=True))
+
+
+def _averaged(b: Build, x: Value, windows: Windows, share: float) -> Value:
+    """The sum of each window times a number."""
+    places = b.results[0].shape[-windows.rank :]
+    wide = b.convert(x, "float32")
+    found = b.graph.apply(windows.reduction("add", wide.shape, places), wide)
+    return b.result(b.ew("multiply", found, share))
+
+
 def _adaptive_pool(rank: int) -> Decomposition:
     def build(b: Build, x: Value, size: Any) -> Value:
         del size
+        lengths = x.shape[-rank:]
+        if prod(b.results[0].shape[-rank:]) == 1:
+            dims = range(len(x.shape) - rank, len(x.shape))
+            total = b.reduce("add", b.convert(x, "float32"), dims, is_kept=True)
+            return b.result(b.ew("multiply", total, 1.0 / prod(lengths)))
         return _resampled(b, x, b.results[0].shape[-rank:], _adaptive)
 
     return build
@@ -241,6 +267,28 @@ def _upsample(rank: int, sampler: Sampler, how: str = "") -> Decomposition:
     return build
 
 
+def _upsample_nearest(rank: int, sampler: Sampler) -> Decomposition:
+    """Each element as often as it is copied, where that is a whole number; else by a matrix."""
+    by_matrix = _upsample(rank, sampler)
+
+    def build(b: Build, x: Value, size: Any, *given: Any) -> Value:
+        lengths = b.results[0].shape[-rank:]
+        outer, inner = x.shape[:-rank], x.shape[-rank:]
+        times = [after // before for before, after in zip(inner, lengths, strict=True)]
+        scales = zip(_scales(given, rank), times, strict=True)
+        is_whole = all(n * k == after for n, k, after in zip(inner, times, lengths, strict=True))
+        if not is_whole or any(scale not in (None, count) for scale, count in scales):
+            found: Value = by_matrix(b, x, size, *given)
+            return found
+        shape = [*outer, *(n for pair in zip(inner, times, strict=True) for n in pair)]
+        dims = [*range(len(outer)), *range(len(outer), len(shape), 2)]
+        return b.result(
+            b.graph.reshape(b.graph.broadcast_in_dim(x, shape, dims), (*outer, *lengths))
+        )
+
+    return build
+
+
 def _upsample_backward(rank: int, sampler: Sampler, how: str = "") -> Decomposition:
     def build(b: Build, grad: Value, size: Any, before: Sizes, *given: Any) -> Value:
         del size
@@ -308,7 +356,7 @@ def _of_rank(rank: int) -> dict[str, Decomposition]:
         (f"upsample_nearest{rank}d", _nearest_below),
         (f"_upsample_nearest_exact{rank}d", _nearest_exact),
     ):
-        found[name] = _upsample(rank, sampler)
+        found[name] = _upsample_nearest(rank, sampler)
         found[f"{name}_backward"] = _upsample_backward(rank, sampler)
     for name, is_mirrored in (("reflection", True), ("replication", False)):
         found[f"{name}_pad{rank}d"] = _copying_pad(rank, is_mirrored=is_mirrored)

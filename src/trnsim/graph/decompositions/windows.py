@@ -14,10 +14,12 @@ from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
+from trnsim.graph.ops.reductions import ReduceWindow
 
 Sizes = Sequence[int]
 
-_LOWEST: Final = -3.4028235e38  # float32's
+_LOWEST: Final = {"float32": -3.4028235e38, "bfloat16": -3.3895314e38, "float16": -65504.0}
+"""The last finite number of a format: beyond it an infinity would stand in the padding."""
 
 
 def spread(sizes: int | Sizes, rank: int) -> tuple[int, ...]:
@@ -61,13 +63,12 @@ class Windows:
             )
         )
 
-    def padded(self, b: Build, x: Value, places: Sizes, number: float = 0.0) -> Value:
-        """`x` with what the windows reach beyond it."""
-        outer = [0] * (len(x.shape) - self.rank)
-        high = [
+    def beyond(self, lengths: Sizes, places: Sizes) -> tuple[int, ...]:
+        """How far the last windows reach beyond the end of each dimension."""
+        return tuple(
             (count - 1) * step + (size - 1) * gap + 1 - pad - n
             for n, count, size, step, pad, gap in zip(
-                x.shape[len(outer) :],
+                lengths,
                 places,
                 self.kernel,
                 self.stride,
@@ -75,8 +76,26 @@ class Windows:
                 self.dilation,
                 strict=True,
             )
-        ]
+        )
+
+    def padded(self, b: Build, x: Value, places: Sizes, number: float = 0.0) -> Value:
+        """`x` with what the windows reach beyond it."""
+        outer = [0] * (len(x.shape) - self.rank)
+        high = self.beyond(x.shape[len(outer) :], places)
         return b.graph.pad(x, [*outer, *self.padding], [*outer, *high], number=number)
+
+    def reduction(self, op: str, shape: Sizes, places: Sizes) -> ReduceWindow:
+        """The reduction of each of so many windows over a tensor of that shape."""
+        outer = len(shape) - self.rank
+        ones, zeros = (1,) * outer, (0,) * outer
+        return ReduceWindow(
+            lengths=(*ones, *self.kernel),
+            strides=(*ones, *self.stride),
+            low=(*zeros, *self.padding),
+            high=(*zeros, *self.beyond(shape[outer:], places)),
+            op=op,
+            dilations=(*ones, *self.dilation),
+        )
 
     def taps(self, b: Build, x: Value, places: Sizes) -> list[Value]:
         """For each tap, the elements of a padded input under it."""
@@ -139,15 +158,17 @@ def _max_pool(rank: int) -> Decomposition:
     def build(b: Build, x: Value, *given: Any) -> tuple[Value, ...]:
         windows = _windows(rank, *given[:4])
         places, lengths = b.results[0].shape[-rank:], x.shape[-rank:]
-        taps = windows.taps(b, windows.padded(b, x, places, _LOWEST), places)
+        if len(b.results) == 1:
+            return (b.result(b.graph.apply(windows.reduction("maximum", x.shape, places), x)),)
+        taps = windows.taps(
+            b, windows.padded(b, x, places, _LOWEST.get(x.dtype, _LOWEST["float32"])), places
+        )
         best, where = taps[0], _within(windows, lengths)
         at: Value = b.filled(where[0], TensorType(best.shape, "float32"))
         for tap, offset in zip(taps[1:], where[1:], strict=True):
             is_better = b.ew("compare", tap, best, dtype="bool", direction="GT")
             at = b.ew("select", is_better, offset, at, dtype="float32")
             best = b.ew("maximum", best, tap)
-        if len(b.results) == 1:
-            return (b.result(best),)
         origins = _origins(b, windows, best.shape, lengths)
         found = b.ew("add", origins, b.convert(at, "int32"), dtype="int32")
         return b.result(best), b.result(found, 1)

@@ -31,6 +31,8 @@ _MADE_EMPTY: Final = frozenset(
 )
 # These check facts that are known here already, and run nothing.
 _CHECKS: Final = frozenset({"_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range"})
+# These say where each maximum was too, which few ask for.
+_MAXIMA: Final = frozenset({"max_pool2d_with_indices", "max_pool3d_with_indices"})
 _FUNCTIONALIZED: Final = "auto_functionalized"
 
 
@@ -136,6 +138,8 @@ class _Import:
         call = call_of(node, name)
         self.calls.append(call)
         before, tensors = len(self.b.graph.nodes), tensors_in(results)
+        if plain_name(name) in _MAXIMA and not _reads_places(node):
+            tensors = tensors[:1]
         if tensors and not any(tensor.numel() for tensor in tensors):
             made = self._fresh(node)
             self.empty |= {value.number for value in values_in(made)}
@@ -214,6 +218,11 @@ class _Import:
         if isinstance(argument, list | tuple):
             return [self._value(part) for part in argument]
         return int(argument) if isinstance(argument, torch.SymInt) else argument
+
+
+def _reads_places(node: fx.Node) -> bool:
+    """Whether anything but the first result is read."""
+    return any(user.target is not operator.getitem or user.args[1] for user in node.users)
 
 
 def _kernel(node: fx.Node, name: str) -> tuple[KernelCall | None, list[Any], bool]:
