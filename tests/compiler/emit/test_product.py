@@ -22,8 +22,9 @@ def test_either_dimension_of_either_side_is_contracted(contracting, sizes, is_we
     made.check(found, chip=CHIPS[(rows + left) % 4])
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("size", "dtype"), [*((size, "bfloat16") for size in SIZES), (129, "float32")]
+)
 def test_linear_layers_of_any_size(size, dtype):
     made = Made(dtype)
     x = made.given(3, 43, size)
@@ -155,7 +156,7 @@ def test_operands_with_batches_along_partitions():
 
 
 def test_rows_of_products_are_each_others_neighbours():
-    for before, after in pairwise(SIZES):
+    for before, after in pairwise(SIZES[::2]):
         made = Made("bfloat16")
         x = made.given(2, before, 40)
         made.check(made.linear(made.linear(x, after), before), chip=CHIPS[before % 4])

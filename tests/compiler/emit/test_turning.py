@@ -27,8 +27,10 @@ def check_exactly(made, *outputs, chip="trn2"):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("shape", SIZES)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [*((shape, "float32") for shape in SIZES), *((SIZES[-1], dtype) for dtype in DTYPES[1:])],
+)
 def test_a_matrix_turned_is_its_transpose(shape, dtype):
     made = Made(dtype)
     x = made.given(*shape, array=made.random.integers(0, 8, shape))
@@ -38,10 +40,10 @@ def test_a_matrix_turned_is_its_transpose(shape, dtype):
     check_exactly(made, turned, made.of("minimum", turned, computed(made, flipped)), chip=chip)
 
 
-@pytest.mark.parametrize("order", list(permutations(range(4))))
+@pytest.mark.parametrize("order", list(permutations(range(4)))[1::2])
 def test_every_order_of_dimensions(order):
     made = Made("bfloat16")
-    x = made.given(3, 5, 33, 8)
+    x = made.given(3, 2, 33, 8)
     y = made.given(2, 3, 40)
     moved = made.graph.transpose(computed(made, x), order)
     product = made.graph.reshape(made.linear(y, 48), (2, 3, 8, 6))

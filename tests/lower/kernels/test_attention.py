@@ -89,3 +89,15 @@ def test_gradients_of_more_queries_than_fit_are_refused():
     g.outputs = list(g.apply_to_all(AttentionBackward(1.0, is_causal=True), values))
     with pytest.raises(NotModelled, match="262144 queries of 64; their sums do not fit"):
         costs(g)
+
+
+def test_values_wider_than_a_bank_are_summed_in_parts():
+    g, rng = Graph(), np.random.default_rng(0)
+    shapes = (1, 5, 520), (1, 7, 520), (1, 7, 513)
+    q, k, v = (g.input(shape, "float32") for shape in shapes)
+    result, logs = g.apply_to_all(Attention(0.05), (q, k, v))
+    slopes = g.apply_to_all(AttentionBackward(0.05), (q, k, v, result, result, logs))
+    g.outputs = [result, logs, *slopes]
+    given = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    for found, wanted in zip(evaluate(g, given), g.reference(given), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-3 * np.abs(wanted).max())
