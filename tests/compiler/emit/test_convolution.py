@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from trnsim import arch
-from trnsim.compiler.compile import traced, values
 from trnsim.compiler.emit.convolution import is_emitted, sight_of
+from trnsim.compiler.program import traced, values
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.layout import BroadcastInDim

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from trnsim.compiler.compile import traced, values
 from trnsim.compiler.emit.groups import ones_by_group
+from trnsim.compiler.program import traced, values
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.lower.kernels.tiles import new

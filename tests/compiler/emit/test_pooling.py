@@ -2,8 +2,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from trnsim.compiler.compile import traced, values
 from trnsim.compiler.emit.pooling import is_emitted
+from trnsim.compiler.program import traced, values
 from trnsim.graph import Graph
 from trnsim.graph.ops.reductions import ReduceWindow
 from trnsim.graph.ops.rounding import Convert

@@ -5,10 +5,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 from graphs import CHIPS, Made
-from trnsim.compiler.program import values
 
 from trnsim.compiler.emit.turning import is_straight
 from trnsim.compiler.emit.walk import Frame
+from trnsim.compiler.program import values
 
 SIZES = [(1, 1), (1, 513), (127, 128), (128, 127), (129, 512), (130, 3), (513, 129)]
 DTYPES = ["float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2", "int32", "int8", "uint8"]

@@ -309,3 +309,10 @@ def _flat(tile: Tensor, shape: tuple[int, ...]) -> Tensor:
         shape = tuple(tile.shape)
     whole = copied(widened(tile, shape), tile.dtype, new(shape, tile.dtype))
     return whole.reshape((shape[0], prod(shape[1:])))
+
+
+def filled_with(number: float, dtype: str, partitions: int) -> Tensor:
+    """A number on each of so many partitions, [partitions, 1, 1]."""
+    tile = new((partitions, 1, 1), dtype_of(dtype))
+    nisa.memset(dst=tile, value=number if "float" in dtype else int(number))
+    return tile

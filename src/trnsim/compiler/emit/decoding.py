@@ -19,7 +19,8 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
-    from trnsim.compiler.emit.attention import Attending, Keys
+    from trnsim.compiler.emit.attention import Attending
+    from trnsim.compiler.emit.operands import Keys
 
 _FEW: Final = 32
 """Queries of a group of heads up to which groups stand together."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.compute import (
@@ -14,26 +13,26 @@ from trnsim.compiler.emit.compute import (
     compute_shifted,
     compute_with,
     copied,
+    filled_with,
     is_activation,
     is_binary,
     scaled,
     sides,
     suits,
 )
+from trnsim.compiler.emit.framing import covers, framed
+from trnsim.compiler.emit.paths import Path, along, back, is_passed
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
 from trnsim.compiler.emit.turning import is_straight
 from trnsim.compiler.emit.walk import (
     MANY,
-    Frame,
     Span,
     filled,
-    frame_in_hbm,
     frame_of,
     is_aligned,
     is_all,
     is_movable,
     is_scattered,
-    natural,
     slice_of,
     spans,
     transfers,
@@ -41,15 +40,12 @@ from trnsim.compiler.emit.walk import (
 )
 from trnsim.graph import Kind, Node, Value
 from trnsim.graph.ops.arithmetic import Add, Multiply, Relu
-from trnsim.graph.ops.contraction import Convolution
-from trnsim.graph.ops.layout import BroadcastInDim, Reshape, Transpose
+from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.leaves import Constant
-from trnsim.graph.ops.reductions import ReduceWindow
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.fusion import Group
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
-from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
@@ -60,17 +56,10 @@ PIECE: Final = 2048
 
 _TOGETHER: Final = 24
 """Operations of one kernel of a long line."""
-_FEW_ROWS: Final = 32
-"""Partitions below which a repeated operand does not decide the layout."""
-_MANY_FEATURES: Final = 256
-"""Elements of the last dimension from which on few rows are turned, to fill the partitions."""
 _LONG: Final = 1 << 15
 """Elements of a line from which on it is cut into rows by a kernel of its own."""
 _REPEATED: Final = 3
 """Readers up to which an operation of one instruction is repeated rather than kept."""
-
-Path = tuple[Node, ...]
-"""Reshapes and transposes from a value to the shape that is computed, the first one first."""
 
 
 class Evaluation:
@@ -98,7 +87,8 @@ class Evaluation:
             self._collect(value, (), is_root=is_kept)
         else:
             self.leaves[value.number, ()] = pending
-        self.frame = self._framed()
+        numbers = {number for number, _ in self.leaves}
+        self.frame = framed(emission, value, self.leaves.values(), numbers)
         if pending is None:
             self._settle_others()
 
@@ -194,7 +184,7 @@ class Evaluation:
             self.leaves[key] = self._leaf(value, path)
         elif isinstance(node.operation, Constant):
             return
-        elif _is_passed(node) and self._inlined(node.values[0]):
+        elif is_passed(node) and self._inlined(node.values[0]):
             self._collect(node.values[0], (node, *path))
         elif node.kind is Kind.ELEMENTWISE and (is_root or self._inlined(value)):
             for operand in node.values:
@@ -208,7 +198,7 @@ class Evaluation:
         node = emission.maker.get(value.number)
         if node is None or value.number in emission.placed:
             return False
-        if _is_passed(node):
+        if is_passed(node):
             return self._inlined(node.values[0])
         if node.kind is not Kind.ELEMENTWISE:
             return False
@@ -246,12 +236,12 @@ class Evaluation:
         emission = self.emission
         found = emission.places(value)
         if found[0].is_pending:
-            placed = _along(path, found[0])
+            placed = along(path, found[0])
             is_once = emission.uses.get(value.number, 0) <= 1
             if is_once and placed is not None and is_all(placed):
                 return placed
         for one in emission.settled(value):
-            placed = _along(path, one)
+            placed = along(path, one)
             if placed is not None:
                 return placed
         return self._in_order(value.number, path)
@@ -259,7 +249,7 @@ class Evaluation:
     def _in_order(self, number: int, path: Path) -> Placed:
         """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
         value = self._values[number]
-        placed = _along(path, in_hbm(self.emission.dense(value), value.shape))
+        placed = along(path, in_hbm(self.emission.dense(value), value.shape))
         if placed is None:
             last = path[-1].result
             placed = in_hbm(self.emission.dense(last), last.shape)
@@ -273,37 +263,6 @@ class Evaluation:
                 self.emission.settled(value)
                 self.leaves[number, path] = self._leaf(value, path)
 
-    def _framed(self) -> Frame:
-        """The frame of the leaf that decides: a product, what is on the chip, else HBM's order."""
-        shape = self.value.shape
-        leaves = list(self.leaves.values())
-        whole = [one for one in leaves if _covers(one)]
-        first = [one for one in whole if one.is_pending] + [one for one in whole if one.is_on_chip]
-        if not whole:
-            first = [one for one in leaves if one.is_on_chip and one.storage.rows >= _FEW_ROWS]
-        if first:
-            return frame_of(first[0], shape)
-        if any(is_by_channels(node, self.value) for node in self.emission.readers(self.value)):
-            return Frame(shape, (1,), (0, *range(2, len(shape))))
-        if is_of_channels(self.emission, self.value):
-            return Frame(shape, tuple(range(len(shape))), ())
-        channels = [dim for dim in map(_channels_of, leaves) if dim is not None]
-        if channels and len(shape) > 2:  # noqa: PLR2004  a matrix
-            dim = channels[0]
-            return Frame(shape, (dim,), tuple(one for one in range(len(shape)) if one != dim))
-        if shape and any(number in self.emission.features for number, _ in self.leaves):
-            last = len(shape) - 1
-            return Frame(shape, (last,), tuple(range(last)))
-        # What lies across in HBM was computed so: it stays so.
-        frames = [frame_in_hbm(one, shape) for one in whole]
-        across = [one for one in frames if len(shape) - 1 in one.p_dims]
-        found = (across or frames or [natural(shape)])[0]
-        if found.rows < _FEW_ROWS and self.value.type.is_floating and shape:
-            last = len(shape) - 1
-            if shape[last] >= _MANY_FEATURES and found.f_dims[-1:] == (last,):
-                return Frame(shape, (last,), tuple(range(last)))
-        return found
-
     def _made(self, value: Value, path: Path, span: Span, dst: Tensor | None = None) -> Tensor:
         """The tile of a value in a span."""
         key = (value.number, path)
@@ -315,7 +274,7 @@ class Evaluation:
                 found = copied(found, dst.dtype, dst)
         else:
             node = self.emission.maker[value.number]
-            if _is_passed(node):
+            if is_passed(node):
                 return self._made(node.values[0], (node, *path), span, dst)
             if dst is not None and isinstance(node.operation, Convert) and self._is_elided(node):
                 return self._made(node.values[0], path, span, dst)
@@ -355,7 +314,7 @@ class Evaluation:
                 return compute_shifted(node, data, self._operand(before.other, at, span), dst)
         operands = [self._operand(one, path, span) for one in node.operands]
         if all(isinstance(one, int | float) for one in operands):
-            operands[0] = _filled_with(operands[0], node.values[0].dtype, span)
+            operands[0] = filled_with(operands[0], node.values[0].dtype, span.partitions)
         if isinstance(node.operation, Convert) and _are_floats(node) and not self._is_elided(node):
             rounded = copied(operands[0], dtype_of(node.result.dtype))
             return rounded if dst is None else copied(rounded, dst.dtype, dst)
@@ -423,7 +382,7 @@ class Evaluation:
             node = self.emission.maker.get(value.number)
             if node is None or self.emission.uses.get(value.number, 0) > 1:
                 break
-            if _is_passed(node):
+            if is_passed(node):
                 value, path = node.values[0], (node, *path)
             elif isinstance(node.operation, Convert) and self._is_elided(node):
                 value = node.values[0]
@@ -478,12 +437,12 @@ class Evaluation:
 
     def _nearer(self, key: tuple[int, Path], placed: Placed) -> Placed:
         """A leaf where transfers find it in the frame: in order in HBM, or turned."""
-        is_movable_across = _covers(placed) and is_movable(placed, self.frame.flipped())
+        is_movable_across = covers(placed) and is_movable(placed, self.frame.flipped())
         if not is_movable(placed, self.frame) and not is_movable_across:
             return self._in_order(*key)
         if is_scattered(placed, self.frame) or transfers(placed, self.frame) > MANY:
             return self._in_order(*key)
-        if not _covers(placed) or is_straight(placed, self.frame):
+        if not covers(placed) or is_straight(placed, self.frame):
             return placed
         here = self.emission.reframed(placed, self.frame)
         self._reused(key, here)
@@ -494,7 +453,7 @@ class Evaluation:
         number, path = key
         value = self._values[number]
         for node in reversed(path):
-            before = _back(node, placed)
+            before = back(node, placed)
             if before is None:
                 return
             placed = before
@@ -524,68 +483,11 @@ def _is_convert(name: str) -> bool:
     return name == "convert"
 
 
-def _is_passed(node: Node) -> bool:
-    """Whether operations below a view are computed in the shape above it."""
-    return isinstance(node.operation, Reshape | Transpose)
-
-
-def _filled_with(number: float, dtype: str, span: Span) -> Tensor:
-    """A number on each partition of a span, [partitions, 1, 1]."""
-    tile = new((span.partitions, 1, 1), dtype_of(dtype))
-    nisa.memset(dst=tile, value=number if "float" in dtype else int(number))
-    return tile
-
-
-def _along(path: Path, placed: Placed) -> Placed | None:
-    """A place in the shape that views lead to, if steps can say it."""
-    found: Placed | None = placed
-    for node in path:
-        if found is not None and isinstance(node.operation, Transpose):
-            found = found.transposed(node.operation.permutation)
-        elif found is not None:
-            found = found.reshaped(node.result.shape)
-    return found
-
-
-def _back(node: Node, placed: Placed) -> Placed | None:
-    """A place of a view's result as a place of its operand."""
-    if isinstance(node.operation, Transpose):
-        order = node.operation.permutation
-        return placed.transposed([order.index(dim) for dim in range(len(order))])
-    return placed.reshaped(node.values[0].shape)
-
-
 def _is_short(node: Node, readers: int) -> bool:
     """Whether an operation is so short that its readers may each compute it."""
     if isinstance(node.operation, Convert):
         return _are_floats(node)
     return readers <= _REPEATED and is_binary(node)
-
-
-def is_by_channels(node: Node, value: Value) -> bool:
-    """Whether an operation reads a value as images, with channels along the partitions."""
-    return isinstance(node.operation, Convolution | ReduceWindow) and node.values[0] is value
-
-
-def _channels_of(placed: Placed) -> int | None:
-    """The dimension, before the last one, along which alone a leaf's numbers differ."""
-    moves = [dim for dim, step in enumerate(placed.steps) if any(step)]
-    long = [dim for dim, length in enumerate(placed.shape) if length > 1]
-    is_one = len(moves) == 1 and len(long) > 1 and moves[0] < long[-1]
-    return moves[0] if is_one else None
-
-
-def is_of_channels(emission: Emission, value: Value) -> bool:
-    """Whether a vector is repeated over what lies along columns: numbers to a channel."""
-    if prod(value.shape) != max(value.shape, default=0):
-        return False
-    for node in emission.readers(value):
-        shape = node.result.shape
-        if isinstance(node.operation, BroadcastInDim):
-            return bool(node.operation.dims) and node.operation.dims[-1] != len(shape) - 1
-        if node.kind is Kind.ELEMENTWISE and is_of_channels(emission, node.result):
-            return True
-    return False
 
 
 def _are_floats(node: Node) -> bool:
@@ -595,8 +497,3 @@ def _are_floats(node: Node) -> bool:
 def _moves(placed: Placed, dims: tuple[int, ...]) -> bool:
     """Whether a leaf's elements differ along some dimensions."""
     return any(any(placed.steps[dim]) for dim in dims if placed.shape[dim] > 1)
-
-
-def _covers(placed: Placed) -> bool:
-    """Whether every dimension of a leaf moves."""
-    return all(any(step) for step, n in zip(placed.steps, placed.shape, strict=True) if n > 1)

@@ -1,0 +1,265 @@
+"""What attention reads: queries, keys and values, where they lie and as tiles."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.compiler.emit.heads import (
+    columns_of,
+    first_partition,
+    head,
+    rows_of,
+)
+from trnsim.compiler.emit.placed import Placed, in_hbm
+from trnsim.graph import Node, Value
+from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.compiler.emit.emission import Emission
+
+_STRETCH: Final = 2048
+"""Keys whose scores are in PSUM at once: half of its banks."""
+_BLOCKS: Final = 4
+"""Blocks of 128 keys that are turned in one bank of PSUM, in any format."""
+_RUN: Final = 16
+"""Neighbouring keys of a partition that one transfer brings."""
+
+
+@dataclass
+class Keys:
+    """A stretch of keys and values: [E, keys] and tiles of [up to 128 keys, V]."""
+
+    start: int
+    length: int
+    keys: Tensor
+    values: list[Tensor]
+
+
+@dataclass
+class Rows:
+    """Queries that share keys, and what is known of them.
+
+    Attributes:
+        places: (index of the head, first query, queries) of each stretch of rows.
+        queries: [E, rows].
+    """
+
+    places: list[tuple[tuple[int, ...], int, int]]
+    queries: Tensor
+    largest: Any = None
+    total: Any = None
+    result: Any = None
+    rows: int = field(default=0)
+
+
+class Operands:
+    """Queries, keys, values and a bias of one attention."""
+
+    def __init__(self, emission: Emission, node: Node) -> None:
+        self.emission, self.node = emission, node
+        operation: Any = node.operation
+        self.scale, self.is_causal = float(operation.scale), operation.is_causal
+        query, key, value = node.values[:3]
+        self.heads = query.shape[:-2]
+        self.L, self.S = query.shape[-2], key.shape[-2]
+        self.E, self.V = query.shape[-1], value.shape[-1]
+        self.dtype = dtype_of(query.dtype)
+        self.query = self._settled(query)
+        self.parts = self._parts(key, value)
+        self.bias: Placed | None = None
+        if len(node.values) > 3:  # noqa: PLR2004  a fourth operand
+            self.bias = self._settled(node.values[3])
+            if self.bias.is_on_chip and self.bias.steps[-1][0]:
+                dense = emission.dense(node.values[3])
+                self.bias = in_hbm(dense, node.values[3].shape)
+        self._loaded: dict[Any, list[Keys]] = {}
+        self._masks: dict[tuple[int, int, int], Tensor] = {}
+        self._constants: dict[Any, Tensor] = {}
+        self._together_masks: dict[Any, Tensor] = {}
+
+    def _settled(self, value: Value) -> Placed:
+        """Where a value lies so that rows or columns of a head lie along columns."""
+        *_, rows, width = range(len(value.shape))
+        for one in self.emission.settled(value):
+            if one.is_on_chip and one.storage.tile.dtype != dtype_of(value.dtype):
+                continue
+            if not one.is_on_chip or not one.steps[width][0]:
+                return one
+            if one.steps[width] == (1, 0) and not one.steps[rows][0]:
+                return one
+        return in_hbm(self.emission.dense(value), value.shape)
+
+    def _parts(self, key: Value, value: Value) -> list[tuple[Placed, Placed, int]]:
+        """Keys and values as they lie: a new one beside a cache stays beside it."""
+        sides = [self._joined(one) for one in (key, value)]
+        if [n for _, n in sides[0]] != [n for _, n in sides[1]]:
+            sides = [[(self._settled(one), self.S)] for one in (key, value)]
+        return [(k, v, n) for (k, n), (v, _) in zip(*sides, strict=True)]
+
+    def _joined(self, value: Value) -> list[tuple[Placed, int]]:
+        """The tensors that a value is the concatenation of along its keys, seen as it is."""
+        views, maker = self._views_of(value)
+        if maker is None or maker.operation.dim != len(maker.result.shape) - 2:
+            return [(self._settled(value), self.S)]
+        found: list[tuple[Placed, int]] = []
+        for one in maker.values:
+            placed: Placed | None = self._settled(one)
+            for view in views:
+                shape = (*view.result.shape[:-2], one.shape[-2], view.result.shape[-1])
+                if placed is not None and isinstance(view.operation, BroadcastInDim):
+                    placed = placed.repeated(shape, view.operation.dims)
+                elif placed is not None:
+                    placed = placed.reshaped(shape)
+            if placed is None:
+                return [(self._settled(value), self.S)]
+            found.append((placed, one.shape[-2]))
+        return found
+
+    def _views_of(self, value: Value) -> tuple[list[Node], Any]:
+        """The views of a concatenation that keep its keys, the first one first, and its node."""
+        views: list[Node] = []
+        node = self.emission.maker.get(value.number)
+        while node is not None and isinstance(node.operation, BroadcastInDim | Reshape):
+            if node.values[0].shape[-2:] != node.result.shape[-2:]:
+                return [], None
+            views.insert(0, node)
+            node = self.emission.maker.get(node.values[0].number)
+        is_joined = node is not None and isinstance(node.operation, Concatenate)
+        return (views, node) if is_joined else ([], None)
+
+    def _groups(self) -> list[list[tuple[int, ...]]]:
+        """Heads that read the same keys."""
+        found: defaultdict[Any, list[tuple[int, ...]]] = defaultdict(list)
+        for index in product(*map(range, self.heads)):
+            found[self._key_of(index)].append(index)
+        return list(found.values())
+
+    def _key_of(self, index: tuple[int, ...]) -> Any:
+        return tuple(tuple(head(one, index).offset for one in part[:2]) for part in self.parts)
+
+    def _tiles(self, heads: list[tuple[int, ...]]) -> list[Rows]:
+        """The queries of heads that share keys, up to 128 together."""
+        places = [(h, at, n) for h in heads for at, n in tiles.pieces(self.L, P)]
+        found: list[Rows] = []
+        while places:
+            mine: list[tuple[tuple[int, ...], int, int]] = []
+            rows = 0
+            while places and rows + places[0][2] <= P and (not mine or self.bias is None):
+                rows += places[0][2]
+                mine.append(places.pop(0))
+            from_ = self._from(mine[0][0]) if len(mine) == 1 else 0
+            parts = [
+                columns_of(head(self.query, h), self.E, at, n, self.dtype, from_)
+                for h, at, n in mine
+            ]
+            if len(parts) == 1:
+                queries = parts[0]
+            else:
+                queries = new((self.E, rows), self.dtype)
+                column = 0
+                for part in parts:
+                    count = part.shape[1]
+                    nisa.tensor_copy(dst=queries[:, column : column + count], src=part)
+                    column += count
+            found.append(Rows(mine, queries, rows=rows))
+        return found
+
+    def queries_of(self, index: tuple[int, ...]) -> Tensor:
+        """The queries of a head, [E, L]."""
+        return columns_of(head(self.query, index), self.E, 0, self.L, self.dtype)
+
+    def _from(self, index: tuple[int, ...]) -> int:
+        """The partition at which a head's queries and keys both begin."""
+        query = first_partition(head(self.query, index), self.E)
+        keys = [first_partition(head(key, index), self.E) for key, _, _ in self.parts]
+        return query if all(one == query for one in keys) else 0
+
+    def keys_of(self, heads: list[tuple[int, ...]]) -> list[Keys]:
+        """The stretches of keys and values that some heads read, loaded once."""
+        index = heads[0]
+        name = self._key_of(index)
+        if name in self._loaded:
+            return self._loaded[name]
+        if len(self._loaded) >= P:
+            self._loaded.clear()
+        found: list[Keys] = []
+        first, partition = 0, self._from(index) if len(heads) == 1 else 0
+        for key, value, length in self.parts:
+            for start, count in tiles.pieces(length, _STRETCH):
+                keys, values = self._brought(
+                    head(key, index), head(value, index), start, count, partition
+                )
+                found.append(Keys(first + start, count, keys, values))
+            first += length
+        self._loaded[name] = found
+        return found
+
+    def _brought(
+        self, key: Placed, value: Placed, start: int, count: int, partition: int
+    ) -> tuple[Tensor, list[Tensor]]:
+        """A stretch of one head's keys [E, count], and its values by 128 keys."""
+        if _lies_in_rows(key, self.E):
+            keys = new((self.E, count), self.dtype)
+            for at, parts in self._lines(key, self.E, start, count):
+                rows, whole, _ = parts.shape
+                for first, blocks in tiles.pieces(whole, _BLOCKS):
+                    flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
+                    for block in range(blocks):
+                        nisa.nc_transpose(dst=flipped[:, block], data=parts[:, first + block])
+                    column = at + first * rows
+                    dst = keys[:, column : column + blocks * rows]
+                    nisa.tensor_copy(dst=dst.reshape((self.E, blocks, rows)), src=flipped)
+        else:
+            keys = columns_of(key, self.E, start, count, self.dtype, partition)
+        if _lies_in_rows(value, self.V):
+            values = [
+                parts[:, block]
+                for _, parts in self._lines(value, self.V, start, count)
+                for block in range(parts.shape[1])
+            ]
+        else:
+            values = [
+                rows_of(value, self.V, start + at, n, self.dtype)
+                for at, n in tiles.pieces(count, P)
+            ]
+        return keys, values
+
+    def _lines(
+        self, placed: Placed, width: int, start: int, count: int
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Rows of a head in HBM, [rows of a block, blocks, width], from each place on.
+
+        Where the order of keys does not matter, a partition has neighbours, in one long run.
+        """
+        step = placed.steps[0][0]
+        is_free = self.bias is None and not self.is_causal
+        for at, many in tiles.pieces(count // P * P, (_RUN if is_free else _BLOCKS) * P):
+            blocks = many // P
+            view = (
+                [(step * blocks, P), (step, blocks)] if is_free else [(step, P), (P * step, blocks)]
+            )
+            view.append((1, width))
+            tile = new((P, many // P, width), self.dtype)
+            place = placed.offset[0] + (start + at) * step
+            nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
+            yield at, tile
+        at, rest = count // P * P, count % P
+        if rest:
+            tile = new((rest, 1, width), self.dtype)
+            place = placed.offset[0] + (start + at) * step
+            view = [(step, rest), (0, 1), (1, width)]
+            nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
+            yield at, tile
+
+
+def _lies_in_rows(placed: Placed, width: int) -> bool:
+    """Whether a head's rows lie in HBM, each in one run."""
+    return not placed.is_on_chip and (width == 1 or placed.steps[1] == (1,))

@@ -1,0 +1,48 @@
+"""Attention of few queries with keys of their own."""
+
+import pytest
+from graphs import Made
+
+from trnsim.compiler.emit.decoding import packs
+
+
+def test_groups_stand_together_up_to_128_queries():
+    groups = [[(n, h) for h in range(4)] for n in range(20)]
+    found = packs(groups, 2)
+    assert [len(pack) for pack in found] == [16, 4]
+    assert [heads for pack in found for heads in pack] == groups
+
+
+def test_one_group_or_many_queries_stand_alone():
+    assert packs([[(0,)]], 1) is None
+    assert packs([[(0,), (1,)], [(2,), (3,)]], 17) is None
+
+
+@pytest.mark.parametrize(
+    ("batch", "shared", "group", "past", "new", "width"),
+    [
+        (3, 2, 1, 200, 1, 32),  # fewer keys than a bank
+        (2, 2, 4, 2048, 1, 64),  # a bank more than a pass
+        (2, 1, 2, 4300, 3, 128),  # several passes
+        (1, 3, 1, 127, 1, 16),
+    ],
+)
+def test_each_query_reads_its_own_keys(batch, shared, group, past, new, width):
+    made = Made("bfloat16")
+    graph = made.graph
+    query = made.given(batch, shared, group, 1, width)
+    wide = (batch, shared, group, past + new, width)
+    sides = []
+    for _ in "kv":
+        cache, fresh = (made.given(batch, shared, n, width) for n in (past, new))
+        joined = graph.concatenate([cache, fresh], 2)
+        sides.append(graph.broadcast_in_dim(joined, wide, (0, 1, 3, 4)))
+    made.check(made.attention(query, *sides))
+
+
+def test_queries_of_all_heads_are_one_pass_of_the_vector_engine():
+    made = Made("bfloat16")
+    query = made.given(4, 2, 1, 64)
+    keys, values = made.given(4, 2, 300, 64), made.given(4, 2, 300, 64)
+    names = made.opcodes(made.attention(query, keys, values))
+    assert names.count("activation_reduce") == 1
