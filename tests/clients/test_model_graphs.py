@@ -5,9 +5,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import torch
-import transformers
 from typer.testing import CliRunner
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+transformers = pytest.importorskip("transformers", reason="make clients installs transformers")
 
 from trnsim.cli import app
 from trnsim.errors import BadInput

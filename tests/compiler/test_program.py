@@ -4,10 +4,10 @@ import os
 
 import numpy as np
 import pytest
-from chance import Chance
-from graphs import CHIPS, Made, assert_near
+from graphs_by_chance import Chance
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_graphs import CHIPS, Made, assert_near
 from test_registry import EXAMPLES, arrays_of, assert_uniform, finite, graph_of
 from test_registry import assert_near as assert_nearly_equal
 

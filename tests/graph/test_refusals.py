@@ -202,7 +202,7 @@ REFUSALS = [
 )
 def test_an_operation_says_what_it_is_not_defined_on(operation, given, words):
     g = Graph()
-    operands = [g._value(TensorType(shape, dtype)) for shape, dtype in given]
+    operands = [g.fresh(TensorType(shape, dtype)) for shape, dtype in given]
     with pytest.raises(BadInput, match=words) as caught:
         g.apply(operation, *operands)
     assert caught.value.reason.startswith(operation.name)

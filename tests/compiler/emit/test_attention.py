@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from graphs import CHIPS, Made
+from made_graphs import CHIPS, Made
 
 from trnsim.graph.ops.contraction import Attention
 

@@ -1,7 +1,7 @@
 """Attention of few queries with keys of their own."""
 
 import pytest
-from graphs import Made
+from made_graphs import Made
 
 from trnsim.compiler.emit.decoding import packs
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from graphs import CHIPS, Made
+from made_graphs import CHIPS, Made
 
 from trnsim.compiler.emit.emission import Emission, is_dense, uses
 from trnsim.compiler.emit.placed import in_hbm

@@ -1,7 +1,7 @@
 """Trees of elementwise operations over leaves that lie anywhere."""
 
 import pytest
-from graphs import CHIPS, Made
+from made_graphs import CHIPS, Made
 
 SHAPES = [(1,), (130,), (3, 1), (129, 40), (2, 3, 130), (4, 1, 33, 2)]
 

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from graphs import CHIPS, Made
+from made_graphs import CHIPS, Made
 
 SIZES = [1, 127, 128, 129, 512, 513]
 

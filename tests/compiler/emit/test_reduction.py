@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import pytest
-from graphs import CHIPS, Made
+from made_graphs import CHIPS, Made
 
 DIMS = [dims for count in (1, 2, 3) for dims in combinations(range(3), count)]
 OPERATORS = ["add", "maximum", "minimum", "multiply"]

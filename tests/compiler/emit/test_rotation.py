@@ -1,7 +1,7 @@
 """Halves that change places: rotary embeddings, and what only looks like them."""
 
 import pytest
-from graphs import CHIPS, Made
+from made_graphs import CHIPS, Made
 
 from trnsim.compiler.emit.rotation import rotated
 

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from graphs import CHIPS, Made
+from made_graphs import CHIPS, Made
 
 from trnsim.compiler.emit.turning import is_straight
 from trnsim.compiler.emit.walk import Frame
