@@ -148,7 +148,7 @@ def test_no_estimate_is_below_its_bound():
     left, right = graph.input((128, 256), "bfloat16"), graph.input((256, 512), "bfloat16")
     graph.outputs = [graph.dot_general(left, right, (1, 0), "float32")]
     made = type("Made", (), {"graph": graph, "weights": frozenset({1}), "missing": ()})
-    found = model_estimate.whole(made, "trn1", 1, "none")
+    found = model_estimate.whole(made, made, "trn1", 1, "none")
     assert found.seconds > max(found.products_s, found.hbm_s) > 0
     assert found.weight_bytes == 2 * 256 * 512
     assert Estimate(**json.loads(json.dumps(found.as_dict()))).as_dict() == found.as_dict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import cache
 
 from trnsim import compiler
 from trnsim.compiler import Flags
@@ -86,7 +87,11 @@ def links_s(exchange, target):
 
     Its hops are left out, as AWS's library chooses shorter ways for small messages.
     """
-    kind, nbytes, ranks = exchange
+    return _links_s(*exchange, target)
+
+
+@cache
+def _links_s(kind, nbytes, ranks, target):
     name = CLOSED_FORMS[kind]
     link, _ = collective_time(name, nbytes, ranks, target).facts
     return FORMS[name].shares(ranks) * nbytes / ranks / link if ranks > 1 else 0.0
