@@ -119,3 +119,11 @@ def test_rows_that_blocks_repeat_are_loaded_once(period):
     x, table = made.given(6, period, 40), made.given(period, 40)
     wide = made.graph.broadcast_in_dim(table, x.shape, (1, 2))
     made.check(made.of("add", x, wide), made.of("multiply", made.of("tanh", x), wide))
+
+
+def test_a_long_chain_is_computed_in_parts():
+    made = Made()
+    x = y = made.given(4, 32)
+    for _ in range(600):
+        x, y = made.of("multiply", y, 0.5), made.of("multiply", made.of("add", x, y), 0.5)
+    made.check(y)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from trnsim.compiler.emit import turning
 from trnsim.compiler.emit.evaluation import Evaluation
+from trnsim.compiler.emit.paths import is_free, is_view, view, widens
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import EMITTERS
 from trnsim.compiler.emit.walk import Frame, filled, is_aligned, spans, write
@@ -24,8 +25,6 @@ from trnsim.graph.ops.layout import (
     BroadcastInDim,
     Reinterpret,
     Reshape,
-    Slice,
-    Transpose,
 )
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
@@ -42,6 +41,10 @@ _TURNED_BYTES: Final = 64 * 1024
 """Bytes of a partition that are turned at once on their way to HBM."""
 _RING_BYTES: Final = 32 * 1024
 """Bytes of a partition for weights that pass: several panels ahead."""
+
+
+_DEEPEST: Final = 64
+"""Operations that wait for each other's readers; Python's stack is finite."""
 
 
 @dataclass
@@ -77,6 +80,7 @@ class Emission:
         )
         self._constants: dict[Any, Tensor] = {}
         self.later: set[int] = set()
+        self._depths: dict[int, int] = {}
         self.names: list[tuple[int, str]] = []
         self._returns = {value.number for value in self.graph.outputs}
         self._held: list[tuple[Value, int]] = []
@@ -89,11 +93,24 @@ class Emission:
             self.placed[value.number] = [in_hbm(tensor, value.shape)]
             self._inputs[id(tensor)] = value.number
         for node in self.graph.nodes:
-            if node.kind is not Kind.ELEMENTWISE and not is_free(node):
+            if node.kind is Kind.ELEMENTWISE or is_free(node):
+                self._wait(node)
+            else:
                 with self.named(node.name):
                     EMITTERS.get(type(node.operation), Emission.by_kernel)(self, node)
         with self.named("results to HBM"):
             return tuple(self._returned(value) for value in self.graph.outputs)
+
+    def _wait(self, node: Node) -> None:
+        """Leave an operation to its readers, but for one at the end of many that wait."""
+        waiting = [
+            self._depths.get(v.number, 0) for v in node.values if v.number not in self.placed
+        ]
+        depth = 1 + max(waiting, default=0)
+        if depth > _DEEPEST:
+            self.settled(node.result)
+            depth = 0
+        self._depths[node.result.number] = depth
 
     def _returned(self, value: Value) -> Tensor:
         tensor = self.dense(value)
@@ -104,10 +121,6 @@ class Emission:
         out = tiles.output(value.shape, value.dtype)
         tiles.copy_run(out, 0, tensor, 0, value.type.elements)
         return out
-
-    def is_widening(self, node: Node) -> bool:
-        """Whether each reader of a node converts its operand anew."""
-        return widens(node)
 
     def settled(self, value: Value) -> list[Placed]:
         """All places of a value, computed if it was not."""
@@ -382,51 +395,25 @@ class Emission:
 
     def _is_wanted(self, value: Value, known: dict[int, bool]) -> bool:
         """Whether an operation that is yet to be computed reads a value, or the caller does."""
-        if value.number not in known:
-            known[value.number] = value.number in self._returns or any(
-                self._reads_later(node, known) for node in self.readers(value)
-            )
-        return known[value.number]
-
-    def _reads_later(self, node: Node, known: dict[int, bool]) -> bool:
-        """Whether an operation is yet to read its operands: itself, or for who reads it."""
-        places = self.placed.get(node.result.number)
-        is_lazy = node.kind is Kind.ELEMENTWISE and places is None
-        if is_view(node) or is_lazy or (places is not None and places[0].is_pending):
-            return self._is_wanted(node.result, known)
-        return places is None
-
-
-def view(node: Node, source: Placed) -> Placed | None:
-    """A view of what lies somewhere; None where steps cannot say it."""
-    operation = node.operation
-    if isinstance(operation, Reshape):
-        return source.reshaped(operation.shape)
-    if isinstance(operation, Transpose):
-        return source.transposed(operation.permutation)
-    if isinstance(operation, BroadcastInDim):
-        return source.repeated(operation.shape, operation.dims)
-    if isinstance(operation, Slice):
-        return source.sliced(operation.shape, operation.starts, operation.strides)
-    return None
-
-
-def is_view(node: Node) -> bool:
-    """Whether its result is its operand's elements by other steps."""
-    return isinstance(node.operation, Reshape | Transpose | BroadcastInDim | Slice)
-
-
-def widens(node: Node) -> bool:
-    """Whether it is its operand in a wider format of floating point, which every reader can do."""
-    if not isinstance(node.operation, Convert):
+        waiting, seen = [value], set[int]()
+        while waiting:
+            one = waiting.pop()
+            if one.number in seen or known.get(one.number) is False:
+                continue
+            seen.add(one.number)
+            is_read = known.get(one.number, False) or one.number in self._returns
+            for node in self.readers(one):
+                places = self.placed.get(node.result.number)
+                is_lazy = node.kind is Kind.ELEMENTWISE and places is None
+                if is_view(node) or is_lazy or (places is not None and places[0].is_pending):
+                    waiting.append(node.result)  # it reads for who reads it
+                else:
+                    is_read |= places is None
+            if is_read:
+                known[value.number] = True
+                return True
+        known.update(dict.fromkeys(seen, False))
         return False
-    given, made = node.values[0].type, node.result.type
-    return given.is_floating and made.is_floating and made.nbytes > given.nbytes
-
-
-def is_free(node: Node) -> bool:
-    """Whether nothing is issued for it until somebody reads it."""
-    return is_view(node) or isinstance(node.operation, Constant)
 
 
 def uses(graph: Graph) -> dict[int, int]:

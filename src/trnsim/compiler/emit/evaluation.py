@@ -21,7 +21,7 @@ from trnsim.compiler.emit.compute import (
     suits,
 )
 from trnsim.compiler.emit.framing import covers, framed
-from trnsim.compiler.emit.paths import Path, along, back, is_passed
+from trnsim.compiler.emit.paths import Path, along, back, is_passed, widens
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
 from trnsim.compiler.emit.turning import is_straight
 from trnsim.compiler.emit.walk import (
@@ -202,7 +202,7 @@ class Evaluation:
             return self._inlined(node.values[0])
         if node.kind is not Kind.ELEMENTWISE:
             return False
-        if self.emission.is_widening(node):
+        if widens(node):
             return True
         return emission.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
 
