@@ -36,7 +36,7 @@ def reduce(emission: Emission, node: Node) -> None:
     """A reduction in the layout in which its operand is computed, if that suits."""
     operation: Any = node.operation
     (value,) = node.values
-    if value.type.is_floating and node.result.type.is_floating:
+    if value.type.is_floating and node.result.type.is_floating and node.result.shape:
         evaluation = Evaluation(emission, value, is_kept=False)
         if evaluation.pending() and not set(evaluation.frame.p_dims) <= set(operation.dims):
             emission.settled(value)
