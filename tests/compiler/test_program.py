@@ -149,3 +149,12 @@ def test_products_of_short_formats_are_those_of_their_numbers(dtype, chip):
     flipped = made.graph.dot_general(w, x, (1, 1), dtype="float32")
     made.dtype = ""
     made.check(found, made.of("add", flipped, 1.0), chip=chip)
+
+
+@pytest.mark.parametrize("shape", [(8,), (4, 8)])
+def test_what_each_operation_reads_twice_is_looked_at_once(shape):
+    made = Made()
+    found = made.given(*shape, scale=2.0**-100)
+    for _ in range(200):
+        found = made.of("add", found, found)
+    made.check(found)

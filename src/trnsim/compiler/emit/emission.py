@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from trnsim.compiler.emit import turning
 from trnsim.compiler.emit.evaluation import Evaluation
+from trnsim.compiler.emit.framing import vectors_of_channels
 from trnsim.compiler.emit.paths import is_free, is_view, view, widens
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import EMITTERS
@@ -74,6 +75,7 @@ class Emission:
                 self._readers.setdefault(value.number, []).append(node)
         self.standing = standing(self)
         self.features = contracted(self.graph)
+        self.vectors_of_channels = vectors_of_channels(self.graph)
         self._rings: dict[Any, tuple[Tensor, int]] = {}
         self.is_narrow = not any(
             value.dtype == "float32" for value in (*self.graph.inputs, *self.graph.outputs)

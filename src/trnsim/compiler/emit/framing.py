@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from math import prod
 from typing import TYPE_CHECKING, Final
 
 from trnsim.compiler.emit.placed import Placed
 from trnsim.compiler.emit.walk import Frame, frame_in_hbm, frame_of, natural
-from trnsim.graph import Kind, Node, Value
+from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.layout import BroadcastInDim
 from trnsim.graph.ops.reductions import ReduceWindow
@@ -49,7 +50,7 @@ def _of_channels(emission: Emission, value: Value, leaves: list[Placed]) -> Fram
     shape = value.shape
     if any(is_by_channels(node, value) for node in emission.readers(value)):
         return Frame(shape, (1,), (0, *range(2, len(shape))))
-    if is_of_channels(emission, value):
+    if value.number in emission.vectors_of_channels:
         return Frame(shape, tuple(range(len(shape))), ())
     channels = [dim for dim in map(_channels_of, leaves) if dim is not None]
     if channels and len(shape) > 2:  # noqa: PLR2004  a matrix
@@ -90,15 +91,28 @@ def _channels_of(placed: Placed) -> int | None:
     return moves[0] if is_one else None
 
 
-def is_of_channels(emission: Emission, value: Value) -> bool:
-    """Whether a vector is repeated over what lies along columns: numbers to a channel."""
-    if prod(value.shape) != max(value.shape, default=0):
-        return False
-    for node in emission.readers(value):
-        shape = node.result.shape
+def vectors_of_channels(graph: Graph) -> frozenset[int]:
+    """The vectors that are repeated over what lies along columns: numbers to a channel."""
+    readers: defaultdict[int, list[Node]] = defaultdict(list)
+    for node in graph.nodes:
+        for value in node.values:
+            readers[value.number].append(node)
+    found: set[int] = set()
+    results = [value for node in graph.nodes for value in node.results]
+    for value in reversed([*graph.inputs, *results]):
+        is_vector = prod(value.shape) == max(value.shape, default=0)
+        if is_vector and _is_of_channels(readers[value.number], found):
+            found.add(value.number)
+    return frozenset(found)
+
+
+def _is_of_channels(readers: list[Node], found: set[int]) -> bool:
+    """Whether the first reader that repeats a vector, or one computed from it, says so."""
+    for node in readers:
         if isinstance(node.operation, BroadcastInDim):
-            return bool(node.operation.dims) and node.operation.dims[-1] != len(shape) - 1
-        if node.kind is Kind.ELEMENTWISE and is_of_channels(emission, node.result):
+            last = len(node.result.shape) - 1
+            return bool(node.operation.dims) and node.operation.dims[-1] != last
+        if node.kind is Kind.ELEMENTWISE and node.result.number in found:
             return True
     return False
 
