@@ -58,8 +58,9 @@ def columns_of(
             step = here.steps[0][1] or 1
             return matrix.tile[first : first + width, p // matrix.block, f:end:step]
         if is_across:
-            frame = Frame((count, width), (1,), (0,))
-            return filled(here, frame, Span(0, 1, width, 0, count), dtype)[:, 0]
+            return _across(here, dtype)
+    elif _lies_across(here):
+        return _across(here, dtype)
     result = new((width, count), dtype)
     for at, rows in tiles.pieces(count, P):
         lines = rows_of(placed, width, start + at, rows, dtype)
@@ -67,6 +68,18 @@ def columns_of(
         nisa.nc_transpose(dst=flipped, data=lines)
         nisa.tensor_copy(dst=result[:, at : at + rows], src=flipped)
     return result
+
+
+def _lies_across(here: Placed) -> bool:
+    """Whether rows [rows, width] in HBM are neighbours: read along the width, they are elements."""
+    return here.steps[0] == (1,) and here.steps[1] != (1,) and here.shape[0] > 1
+
+
+def _across(here: Placed, dtype: Any) -> Tensor:
+    """Rows [rows, width] as [width, rows], by a transfer."""
+    count, width = here.shape
+    frame = Frame((count, width), (1,), (0,))
+    return filled(here, frame, Span(0, 1, width, 0, count), dtype)[:, 0]
 
 
 def rows_of(
@@ -77,6 +90,10 @@ def rows_of(
     if here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]:
         turned = new((count, width), dtype or here.storage.tile.dtype, nl.psum)
         nisa.nc_transpose(dst=turned, data=columns_of(placed, width, start, count, dtype))
+        return copied(turned, turned.dtype, new((count, width), turned.dtype))
+    if not here.is_on_chip and width > 1 and _lies_across(here):
+        turned = new((count, width), here.storage.dtype, nl.psum)
+        nisa.nc_transpose(dst=turned, data=_across(here, here.storage.dtype))
         return copied(turned, turned.dtype, new((count, width), turned.dtype))
     if here.is_on_chip and here.steps == ((1, 0), (0, 1)):
         matrix, (p, f) = here.storage, here.offset
