@@ -86,3 +86,24 @@ def test_rows_and_columns_of_a_head_are_its_own(width, is_put):
     rows, columns = run(kernel, source).outputs
     np.testing.assert_array_equal(rows, source)
     np.testing.assert_array_equal(columns, source.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("width", [1, 16, 64, 128])
+def test_a_head_that_lies_across_in_hbm_is_read_along_its_rows(width):
+    source = np.random.default_rng(0).standard_normal((9, width)).astype(np.float32)
+
+    @nki.jit
+    def kernel(given):  # [width, rows]
+        place = Placed(given, (9, width), ((1,), (9,)), (0,))
+        rows = nl.ndarray((7, width), dtype=nl.float32, buffer=nl.shared_hbm)
+        columns = nl.ndarray((width, 7), dtype=nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=rows, src=rows_of(place, width, 2, 7, nl.float32))
+        nisa.dma_copy(dst=columns, src=columns_of(place, width, 2, 7, nl.float32))
+        return rows, columns
+
+    found = run(kernel, np.ascontiguousarray(source.T))
+    rows, columns = found.outputs
+    np.testing.assert_array_equal(rows, source[2:9])
+    np.testing.assert_array_equal(columns, source[2:9].T)
+    loads = [span for span in found.timeline.spans() if "src=HBM" in span.operands]
+    assert len(loads) == 2

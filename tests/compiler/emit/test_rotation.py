@@ -75,3 +75,13 @@ def test_halves_with_steps_are_no_rotation():
     high = made.graph.slice(product, (0, 0, 32), (2, 20, 32))
     found = made.graph.concatenate([made.of("negate", high), even], 2)
     made.check(made.of("add", found, product))
+
+
+@pytest.mark.parametrize("width", [32, 64, 128])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_halves_of_what_has_no_room_are_exchanged_on_their_way(width, dtype, monkeypatch):
+    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda chip: 0)
+    made = Made(dtype)
+    query, key, value = (queries(made, width) for _ in range(3))
+    turned, other = made.rotary(query), made.rotary(key)
+    made.check(made.joined(made.attention(turned, other, value)), turned, chip=CHIPS[width % 4])

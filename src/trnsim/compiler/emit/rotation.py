@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trnsim.compiler.emit.placed import Pending, Placed
 from trnsim.compiler.emit.rules import emitter
-from trnsim.compiler.emit.walk import Frame, Span, frame_of, slice_of
+from trnsim.compiler.emit.walk import Frame, Span, filled, frame_in_hbm, frame_of, slice_of
 from trnsim.errors import InternalError
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.arithmetic import Negate
@@ -29,12 +29,12 @@ def concatenate(emission: Emission, node: Node) -> None:
     source = rotated(emission, node)
     if source is not None:
         placed = emission.settled(source)[0]
-        if placed.is_on_chip and not placed.storage.is_replicated:
-            frame = frame_of(placed, source.shape)
-            if _fits(placed, frame, len(source.shape) - 1):
-                made = Rotation(emission, placed, frame)
-                emission.placed[node.result.number] = [made.placed()]
-                return
+        own = frame_of if placed.is_on_chip else frame_in_hbm
+        frame = own(placed, source.shape)
+        if _fits(placed, frame, len(source.shape) - 1):
+            made = Rotation(emission, placed, frame)
+            emission.placed[node.result.number] = [made.placed()]
+            return
     emission.later.add(node.result.number)
 
 
@@ -68,10 +68,13 @@ def rotated(emission: Emission, node: Node) -> Value | None:
 
 def _fits(placed: Placed, frame: Frame, last: int) -> bool:
     """Whether the dimension is the innermost along the partitions, and straddles no block."""
-    is_inner = frame.p_dims[-1:] == (last,) and placed.steps[last] == (1, 0)
     width = frame.shape[last]
+    if frame.p_dims[-1:] != (last,) or frame.block % width or width % 2:
+        return False
+    if not placed.is_on_chip:
+        return placed.steps[last] != (1,)
     is_whole = placed.offset[0] % frame.block == 0 and frame.rows == placed.storage.rows
-    return is_inner and is_whole and frame.block % width == 0 and width % 2 == 0
+    return placed.steps[last] == (1, 0) and is_whole and not placed.storage.is_replicated
 
 
 class Rotation(Pending):
@@ -97,11 +100,10 @@ class Rotation(Pending):
 
     def tile(self, span: Span) -> Tensor:
         """A block with its halves exchanged, in PSUM."""
-        moving = slice_of(self.source, self.frame, span)
-        if moving is None:
-            raise InternalError(f"columns of {self.frame} do not lie evenly")
+        moving = self._moving(span)
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
-        turn = self.emission.constant(("rotation", self.width, moving.dtype), self._matrix)
+        key = ("rotation", self.width, moving.dtype)
+        turn = self.emission.constant(key, lambda: self._matrix(moving.dtype))
         nisa.nc_matmul(
             dst=sums[:, 0],
             stationary=turn[: span.partitions, : span.partitions],
@@ -109,10 +111,19 @@ class Rotation(Pending):
         )
         return sums
 
-    def _matrix(self) -> Tensor:
+    def _moving(self, span: Span) -> Tensor:
+        """A block of the source, brought from HBM if it lies there."""
+        if not self.source.is_on_chip:
+            return filled(self.source, self.frame, span, self.source.storage.dtype)
+        found = slice_of(self.source, self.frame, span)
+        if found is None:
+            raise InternalError(f"columns of {self.frame} do not lie evenly")
+        return found
+
+    def _matrix(self, dtype: Any) -> Tensor:
         """[k, n]: -1 where row n takes the second half's k, 1 where it takes the first half's."""
         half, size = self.width // 2, self.block
-        tile = new((size, size), self.source.storage.tile.dtype)
+        tile = new((size, size), dtype)
         nisa.memset(dst=tile, value=0.0)
         number = new((size, half), nl.float32)
         for start in range(0, size, half):
