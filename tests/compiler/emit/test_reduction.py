@@ -92,3 +92,13 @@ def test_one_element_and_dimensions_of_one():
     one.check(
         *(one.graph.reduce(op, one.of("negate", y), dims) for op in OPERATORS for dims in DIMS)
     )
+
+
+@pytest.mark.parametrize("op", ["add", "maximum"])
+@pytest.mark.parametrize("shape", [(1, 130, 48), (1, 3, 1, 5), (2, 1, 130, 1), (1, 5, 1)])
+def test_a_dimension_of_one_is_reduced_with_others_or_stays(op, shape):
+    made = Made()
+    x, y = made.given(*shape), made.given(*shape)
+    both = made.of("multiply", x, y)
+    sides = [dims for count in (1, 2) for dims in combinations(range(len(shape)), count)]
+    made.check(*(made.graph.reduce(op, one, dims) for dims in sides for one in (x, both)))

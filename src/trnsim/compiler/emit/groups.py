@@ -40,7 +40,8 @@ def sums_by_group(emission: Emission, node: Node, evaluation: Evaluation, dims: 
             )
             nisa.nc_matmul(dst=sums, stationary=ones[: moving.shape[0], :rows], moving=moving)
         nisa.tensor_copy(dst=placed.storage.tile[:rows, number], src=sums)
-    kept = [dim for dim in range(len(frame.shape)) if dim not in dims]
+    reduced: Any = node.operation
+    kept = [dim for dim in range(len(frame.shape)) if dim not in reduced.dims]
     for reader in emission.readers(node.result):
         operation: Any = reader.operation
         is_back = isinstance(operation, BroadcastInDim) and list(operation.dims) == kept

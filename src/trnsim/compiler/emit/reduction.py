@@ -43,14 +43,16 @@ def reduce(emission: Emission, node: Node) -> None:
             evaluation = Evaluation(emission, value, is_kept=False)
         frame = evaluation.frame
         dims = {dim for dim in operation.dims if value.shape[dim] > 1}
-        is_across = bool(dims) and dims == set(frame.p_dims) and not frame.is_replicated
+        standing = [dim for dim in frame.p_dims if value.shape[dim] > 1]
+        is_across = bool(dims) and dims == set(standing) and not frame.is_replicated
         if is_across and operation.op == "add":
             _across(emission, node, evaluation)
             return
         if is_across and _turns(emission, value, frame):
             evaluation = Evaluation(emission, value)
             frame = evaluation.frame
-        is_part = 0 < len(dims) < len(frame.p_dims) and dims == set(frame.p_dims[-len(dims) :])
+            standing = [dim for dim in frame.p_dims if value.shape[dim] > 1]
+        is_part = 0 < len(dims) < len(standing) and dims == set(standing[-len(dims) :])
         if is_part and operation.op == "add" and frame.columns <= BANK:
             sums_by_group(emission, node, evaluation, dims)
             return

@@ -5,7 +5,8 @@ of trnsim's, so that chains of operators share kernels, and its memory is planne
 the compiled graphs and the reason for each: a new shape compiles everything again, which takes
 AWS's compiler minutes. A graph with symbolic sizes is compiled for each size that occurs.
 
-The host computes values, as in eager mode: see `host_run`.
+The host computes values, as in eager mode: see `host_run`. In exact numerics the program does that
+was timed: see `program_run`.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from torch import Tensor, fx
 from trnsim.compiler import Flags
 from trnsim.compiler.casts import apply_casts
 from trnsim.device.call_log import note, without_recording
-from trnsim.device.compiled_graph import CompiledGraph, compiled, graphs, graphs_text, require_room
+from trnsim.device.compiled_graph import compiled, graphs, graphs_text, require_room
 from trnsim.device.device_core import target
 from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
-from trnsim.torch.compile.fx_import import Imported, import_graph, is_lowered
+from trnsim.torch.compile.fx_import import import_graph, is_lowered
 from trnsim.torch.compile.host_run import on_host
+from trnsim.torch.compile.program_run import ProgramRun
 from trnsim.torch.compile.refused import CompilerWarning, refused, refused_as_dynamic, settle
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.dispatch.launches import in_graph
@@ -98,17 +100,17 @@ def _compiled(
     seen = pytorch.results_seen() if kind == "forward" else None
     if all(isinstance(value, Tensor) for value in inputs):
         constant = pytorch.constant_inputs() if kind == "forward" else ()
-        one = _made(import_graph(module), kind, flags, constant)
+        one = _made(module, kind, flags, constant)
         return pytorch.boxed(_runner(module, lambda _: one, seen))
     if kind == "forward":
         settle(refused_as_dynamic(module)[:1])
-    made: dict[tuple[Any, ...], CompiledGraph] = {}
+    made: dict[tuple[Any, ...], ProgramRun] = {}
 
-    def for_sizes(args: tuple[Any, ...]) -> CompiledGraph:
+    def for_sizes(args: tuple[Any, ...]) -> ProgramRun:
         key = tuple(tuple(a.shape) if isinstance(a, Tensor) else a for a in args)
         if key not in made:
             sized = pytorch.with_sizes_of(module, args)
-            made[key] = _made(import_graph(sized), kind, flags)
+            made[key] = _made(sized, kind, flags)
         return made[key]
 
     return pytorch.boxed(_runner(module, for_sizes, seen))
@@ -116,20 +118,24 @@ def _compiled(
 
 def _runner(
     module: fx.GraphModule,
-    graph_for: Callable[[tuple[Any, ...]], CompiledGraph],
+    program_for: Callable[[tuple[Any, ...]], ProgramRun],
     seen: int | None,
 ) -> Callable[..., Any]:
     """The function that computes a graph's values and records its run; `seen` as for `on_host`."""
     whole = on_host(module, seen)
 
     def run(*args: Any) -> Any:
-        one = graph_for(args)
+        program = program_for(args)
+        one = program.one
         core = next((a.get_device() for a in args if isinstance(a, Tensor) and not a.is_cpu), 0)
         require_room(one, core, OutOfDeviceMemory)
         with pytorch.profiler_scope(one.name):
-            is_whole = mode.kind == "fast" and not mode.is_stochastic
             with without_recording():  # the graph is recorded in place of its operators
-                found = (whole if is_whole else module)(*args)
+                if mode.kind == "exact":
+                    found = program(args, core)
+                else:
+                    is_whole = mode.kind == "fast" and not mode.is_stochastic
+                    found = (whole if is_whole else module)(*args)
             note(one, core, scope_tracker.scope)
         return found
 
@@ -137,12 +143,14 @@ def _runner(
 
 
 def _made(
-    imported: Imported, kind: str, flags: Flags, constant: Sequence[int] = ()
-) -> CompiledGraph:
+    module: fx.GraphModule, kind: str, flags: Flags, constant: Sequence[int] = ()
+) -> ProgramRun:
+    imported = import_graph(module)
     settle(refused(imported, target().name, flags))
     graph = apply_casts(imported.graph, flags)
     plan = memory_plan(graph, imported.names)
     numbers = list(imported.names)
     weights = frozenset(numbers[place] for place in constant if place < len(numbers))
     operators, missing = imported.operators, imported.missing
-    return compiled(kind, imported.inputs, graph, plan, operators, missing, flags, weights)
+    one = compiled(kind, imported.inputs, graph, plan, operators, missing, flags, weights)
+    return ProgramRun(one, module, imported)

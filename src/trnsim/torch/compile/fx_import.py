@@ -48,6 +48,9 @@ class Imported:
         missing: the operators without a lowering, each with the reason.
         calls: the same operators with what was given to them, and the lines that call them.
         origins: the call that a value of our graph came from, by the value's number.
+        specs: how the tensors of our graph's inputs lie in memory, by the value's number.
+        orders: for each output of our graph that is returned: the place of that result, and the
+            permutation of the output that it is.
     """
 
     graph: Graph = field(repr=False)
@@ -57,6 +60,8 @@ class Imported:
     missing: tuple[str, ...]
     calls: tuple[Call, ...] = field(default=(), repr=False)
     origins: dict[int, Call] = field(default_factory=dict[int, Call], repr=False)
+    specs: dict[int, Spec] = field(default_factory=dict[int, Spec], repr=False)
+    orders: tuple[tuple[int, tuple[int, ...]], ...] = field(default=(), repr=False)
 
 
 def import_graph(
@@ -68,9 +73,11 @@ def import_graph(
         builder.add(node)
     graph = builder.b.graph
     # A transposed result is returned as a view of the computed tensor.
-    graph.outputs = [graph.origin(value)[0] for value in [*builder.outputs, *builder.read_outside]]
+    origins = [graph.origin(value) for value in [*builder.outputs, *builder.read_outside]]
+    graph.outputs = [value for value, _ in origins]
     graph.prune()
     read = {value.number for node in graph.nodes for value in node.values}
+    read |= {value.number for value in graph.outputs}
     unread = builder.empty - read
     graph.inputs = [value for value in graph.inputs if value.number not in unread]
     return Imported(
@@ -81,6 +88,8 @@ def import_graph(
         tuple(dict.fromkeys(builder.missing)),
         tuple(builder.calls),
         builder.origins,
+        builder.specs,
+        tuple((place, origins[number][1]) for number, place in enumerate(builder.returned)),
     )
 
 
@@ -99,9 +108,11 @@ class _Import:
         self.operators: list[str] = []
         self.calls: list[Call] = []
         self.origins: dict[int, Call] = {}
+        self.specs: dict[int, Spec] = {}
         self.inputs: list[Spec] = []
         self.empty: set[int] = set()
         self.outputs: list[Value] = []
+        self.returned: list[int] = []
         self.read_outside: list[Value] = []
         self.left_out: set[fx.Node] = set()
         self._made: dict[fx.Node, Any] = {}
@@ -112,7 +123,7 @@ class _Import:
             self.inputs += map(spec_of, tensors_in(node.meta.get("val")))
             self._made[node] = self._fresh(node)
         elif node.op == "output":
-            self.outputs = values_in(self._value(node.args[0]))
+            self._return(node.args[0])
         elif node.target is operator.getitem:
             place: Any = node.args[1]
             parts: Any = self._value(node.args[0])
@@ -122,6 +133,14 @@ class _Import:
                 self.left_out.add(node)
         elif node.op == "call_function":
             self._made[node] = self._call(node)
+
+    def _return(self, results: Any) -> None:
+        """Note what the graph returns, without what nothing makes, such as a seed."""
+        for place, result in enumerate(results if isinstance(results, list | tuple) else [results]):
+            value = self._value(result)
+            if isinstance(value, Value):
+                self.returned.append(place)
+                self.outputs.append(value)
 
     def _call(self, node: fx.Node) -> Any:
         results = node.meta.get("val")
@@ -203,13 +222,14 @@ class _Import:
         return self._input(node, value) if isinstance(value, Tensor) else value
 
     def _input(self, node: fx.Node, tensor: Tensor) -> Value | None:
-        number = len(self.b.graph.inputs)
+        place, spec = len(self.b.graph.inputs), spec_of(tensor)
         try:
-            value = spec_of(tensor).enter(self.b)
+            value = spec.enter(self.b)
         except Unlowered as error:
             self.missing.append(error.reason)
             return None
-        self.names[self.b.graph.inputs[number].number] = node.name
+        number = self.b.graph.inputs[place].number
+        self.names[number], self.specs[number] = node.name, spec
         return value
 
     def _value(self, argument: Any) -> Any:

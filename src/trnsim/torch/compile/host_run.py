@@ -35,7 +35,7 @@ _ON_HOST: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class _Result:
+class Result:
     """The origin of a result of the graph.
 
     Attributes:
@@ -60,10 +60,10 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
     """
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
         return module.forward
-    results, is_single = _results(module)
+    results, is_single = results_of(module)
     plain = [position for position, result in enumerate(results) if result.is_plain]
     others = [(position, r) for position, r in enumerate(results) if not r.is_plain]
-    written = _written(module)
+    written = written_arguments(module)
     seeded = any(_contract_of(node).is_seeded for node in _operators(module))
     lacking = _lacking(module)
     run = callable_of(_moved(module), seen)
@@ -93,7 +93,7 @@ def on_host(module: fx.GraphModule, seen: int | None = None) -> Callable[..., An
             hold(back[position], core)
             back[position] = neuron_alias(back[position], core)
         for position, result in others:
-            back[position] = _back(result, back[position], args, core)
+            back[position] = on_device(result, back[position], args, core)
         return back[0] if is_single else back
 
     return computed
@@ -106,16 +106,21 @@ def _lacking(module: fx.GraphModule) -> list[torch.dtype]:
     return sorted(found & LACKING, key=str)
 
 
-def _back(result: _Result, part: Any, args: tuple[Any, ...], core: int) -> Any:
+def on_device(result: Result, part: Any, args: tuple[Any, ...], core: int) -> Any:
+    """A result that the host computed: the argument that it is or is a view of, or a new tensor."""
     if result.is_argument:
         return args[result.argument]
     if not result.is_on_device or not isinstance(part, Tensor):
         return part
     if result.argument >= 0 and part.numel():
-        base = _seen_as(args[result.argument], part.dtype)
-        offset = base.storage_offset() + part.storage_offset()
-        return base.as_strided(part.shape, part.stride(), offset)
+        return view_of(args[result.argument], part, part.storage_offset())
     return place(part, core)
+
+
+def view_of(tensor: Tensor, part: Tensor, offset: Any) -> Tensor:
+    """The elements of a tensor's memory that lie as those of `part`, from `offset` of them on."""
+    base = _seen_as(tensor, part.dtype)
+    return base.as_strided(part.shape, part.stride(), base.storage_offset() + offset)
 
 
 def _seen_as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
@@ -146,7 +151,8 @@ def _moved(module: fx.GraphModule) -> fx.GraphModule:
     return moved
 
 
-def _results(module: fx.GraphModule) -> tuple[list[_Result], bool]:
+def results_of(module: fx.GraphModule) -> tuple[list[Result], bool]:
+    """The origins of what a graph returns, and whether it returns one tensor in no list."""
     (output,) = (node for node in module.graph.nodes if node.op == "output")
     returned: Any = output.args[0]
     is_single = not isinstance(returned, tuple | list)
@@ -154,13 +160,13 @@ def _results(module: fx.GraphModule) -> tuple[list[_Result], bool]:
         node: place
         for place, node in enumerate(n for n in module.graph.nodes if n.op == "placeholder")
     }
-    found: list[_Result] = []
+    found: list[Result] = []
     for node in (returned,) if is_single else returned:
         source = _source(node)
         value = node.meta.get("val") if isinstance(node, fx.Node) else None
         is_on_device = isinstance(value, Tensor) and value.device.type == DEVICE_TYPE
         is_plain = is_on_device and source not in places and _is_plain(value)
-        found.append(_Result(places.get(source, -1), node in places, is_on_device, is_plain))
+        found.append(Result(places.get(source, -1), node in places, is_on_device, is_plain))
     return found, is_single
 
 
@@ -179,7 +185,7 @@ def _source(node: Any) -> Any:
     return node
 
 
-def _written(module: fx.GraphModule) -> list[int]:
+def written_arguments(module: fx.GraphModule) -> list[int]:
     """Indices of the arguments that the graph writes to."""
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     written: list[Any] = [

@@ -2,8 +2,9 @@
 
 - `fast`, the default: the host computes an operator as a whole, and rounds once.
 - `exact`: the operator's kernel runs, so that sums are added in the order of tiles and functions
-  are those of the engines. An operator without a kernel is computed by the host, with a warning
-  and a count, or refused under the policy `chip`, which leaves its tensors unchanged.
+  are those of the engines; a graph of torch.compile runs as the one program that was timed. An
+  operator without a kernel is computed by the host, with a warning and a count, or refused under
+  the policy `chip`, which leaves its tensors unchanged.
 - `shapes`: no values are computed. A step has its calls, memory and time, and reading a number
   gives whatever is in memory.
 

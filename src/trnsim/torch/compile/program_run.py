@@ -1,0 +1,159 @@
+"""The values of a compiled graph in exact numerics: by the program that was timed.
+
+Results have the strides that PyTorch gave them when it traced the graph, and are arguments, or
+views of them, where they were. What is no one program runs operator by operator, each by its
+kernel: a graph with branches, loops, exchanges or kernels of the user's, with random numbers, which
+are the host's, or one that does not fit on the chip.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx
+
+from trnsim.compiler import program
+from trnsim.device.compiled_graph import CompiledGraph
+from trnsim.device.device_core import target
+from trnsim.errors import IllegalInstruction, InternalError, NotModelled, OutOfMemory
+from trnsim.graph import Graph, Kind
+from trnsim.graph.ops.leaves import Rng
+from trnsim.torch.aten.spec import Spec
+from trnsim.torch.compile.fx_import import Imported
+from trnsim.torch.compile.host_run import Result, on_device, results_of, view_of, written_arguments
+from trnsim.torch.compile.refused import CompilerWarning
+from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.dispatch.host_arrays import Array, array_of, tensor_of
+
+_APART: Final = (Kind.CONTROL, Kind.CALL, Kind.COLLECTIVE)
+_NO_ROOM: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
+
+
+@dataclass(eq=False)
+class ProgramRun:
+    """A compiled graph that computes its values by its program.
+
+    Attributes:
+        one: the graph, with its time.
+        module: PyTorch's graph that it came from.
+        imported: what the import says of inputs and results.
+    """
+
+    one: CompiledGraph
+    module: fx.GraphModule
+    imported: Imported
+
+    def __post_init__(self) -> None:
+        self._nodes = [node for node in self.module.graph.nodes if node.op == "placeholder"]
+        self._places = {node.name: place for place, node in enumerate(self._nodes)}
+
+    def __call__(self, args: tuple[Any, ...], core: int) -> Any:
+        """What the graph gives for `args` on neuron:`core`."""
+        made = None if self.why_not else self._made(args)
+        if made is None:
+            return self.module(*args)
+        numbers = {
+            place: array.transpose(order)
+            for (place, order), array in zip(self.imported.orders, made, strict=True)
+        }
+        results, is_single = results_of(self.module)
+        found = [
+            self._result(place, result, numbers.get(place), args, core)
+            for place, result in enumerate(results)
+        ]
+        return found[0] if is_single else found
+
+    @cached_property
+    def why_not(self) -> str:
+        """Why the graph runs operator by operator; empty where it does not."""
+        graph = self.one.graph
+        apart = [node.name for node in graph.nodes if node.kind in _APART]
+        if self.imported.missing:
+            return f"the host computes {self.imported.missing[0]}"
+        if apart:
+            return f"{apart[0]} is a program of its own"
+        if any(isinstance(node.operation, Rng) for node in graph.nodes):
+            return "random numbers are the host's"
+        if _has_nothing(graph):
+            return "it has tensors without elements"
+        return "it writes to its arguments" if written_arguments(self.module) else ""
+
+    @cached_property
+    def _returned(self) -> list[Any]:
+        """What PyTorch knows of each result: a tensor without values, or the result itself."""
+        (output,) = (node for node in self.module.graph.nodes if node.op == "output")
+        results: Any = output.args[0]
+        nodes = results if isinstance(results, list | tuple) else [results]
+        return [one.meta.get("val") if isinstance(one, fx.Node) else one for one in nodes]
+
+    def _made(self, args: tuple[Any, ...]) -> Sequence[Array] | None:
+        """What the program computes of the graph's inputs; where it cannot, it says so once."""
+        graph, specs = self.one.graph, self.imported.specs
+        arrays = [
+            _as_it_lies(self._tensor(self.imported.names[value.number], args), specs[value.number])
+            for value in graph.inputs
+        ]
+        try:
+            return program.values(graph, arrays, target().name, self.one.weights)
+        except _NO_ROOM as error:
+            self.why_not = error.reason
+            warnings.warn(
+                f"{self.one.name} is computed operator by operator: {self.why_not}",
+                CompilerWarning,
+                stacklevel=2,
+            )
+            return None
+
+    def _result(
+        self, place: int, result: Result, array: Array | None, args: tuple[Any, ...], core: int
+    ) -> Any:
+        """A result of the graph with its strides, or the argument that it is or is a view of."""
+        known = self._returned[place]
+        if not isinstance(known, Tensor):
+            return known
+        if result.argument >= 0 and not result.is_argument and known.numel():
+            lying = self._nodes[result.argument].meta["val"]
+            start = lying.storage_offset() * lying.itemsize // known.itemsize
+            return view_of(args[result.argument], known, known.storage_offset() - start)
+        host = torch.empty_strided(known.shape, known.stride(), dtype=known.dtype)
+        if array is not None:
+            _overwrite(host, array)
+        return on_device(result, host, args, core)
+
+    def _tensor(self, name: str, args: tuple[Any, ...]) -> Tensor:
+        """An argument of the graph, or a tensor that it keeps."""
+        if name in self._places:
+            found: Tensor = args[self._places[name]]
+            return found
+        (node,) = (one for one in self.module.graph.nodes if one.name == name)
+        owner, _, attribute = str(node.target).rpartition(".")
+        kept: Tensor = getattr(self.module.get_submodule(owner), attribute)
+        return kept
+
+
+def _has_nothing(graph: Graph) -> bool:
+    """Whether a tensor of the graph has no elements."""
+    made = [value for node in graph.nodes for value in (*node.values, *node.results)]
+    return any(not value.type.elements for value in (*graph.inputs, *graph.outputs, *made))
+
+
+def _as_it_lies(tensor: Tensor, spec: Spec) -> Array:
+    """A tensor's elements in the order in which the graph takes them, repeated ones once."""
+    host = tensor.detach() if tensor.is_cpu else host_alias(tensor.detach())
+    for dim in spec.repeated:
+        host = host.narrow(dim, 0, 1)
+    return array_of(host.permute(spec.order).contiguous())
+
+
+def _overwrite(host: Tensor, array: Array) -> None:
+    """Put numbers into a host tensor; repeated elements once."""
+    found = tensor_of(array)
+    for dim, step in enumerate(host.stride()):
+        if not step and host.shape[dim] != 1:
+            host, found = host.narrow(dim, 0, 1), found.narrow(dim, 0, 1)
+    host.copy_(found)
