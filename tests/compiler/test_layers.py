@@ -3,7 +3,7 @@
 import pytest
 
 from trnsim.compiler.compilation import _by_layers, _figures
-from trnsim.compiler.layers import Layers, layers_of, shortened
+from trnsim.compiler.layers import Run, Stack, Tie, shortened, stacks_of
 from trnsim.graph import Graph
 
 
@@ -26,17 +26,17 @@ def stack(count, width=1024, rows=64, *, collects=False, skips=False):
 
 def test_layers_are_the_operations_that_repeat():
     graph, _ = stack(5)
-    assert layers_of(graph) == Layers(1, 3, 5)
+    assert stacks_of(graph) == [Stack((Run(1, 3, 5),))]
 
 
 def test_two_layers_are_too_few():
-    assert layers_of(stack(2)[0]) is None
-    assert layers_of(Graph()) is None
+    assert stacks_of(stack(2)[0]) == []
+    assert stacks_of(Graph()) == []
 
 
 def test_a_shorter_graph_is_that_of_fewer_layers():
     graph, _ = stack(5)
-    found = shortened(graph, layers_of(graph), 2)
+    found = shortened(graph, [(one, 2) for one in stacks_of(graph)])
     other, _ = stack(2)
     assert [node.operation for node in found.nodes] == [node.operation for node in other.nodes]
     assert [value.type for value in found.inputs] == [value.type for value in other.inputs]
@@ -44,21 +44,89 @@ def test_a_shorter_graph_is_that_of_fewer_layers():
 
 def test_what_each_layer_returns_goes_with_it():
     graph, _ = stack(5, collects=True)
-    found = shortened(graph, layers_of(graph), 2)
+    found = shortened(graph, [(one, 2) for one in stacks_of(graph)])
     assert len(found.outputs) == 3
 
 
 def test_a_layer_that_is_read_after_all_layers_is_not_left_out():
     graph, _ = stack(6, skips=True)
-    layers = layers_of(graph)
-    assert shortened(graph, layers, 1) is None
-    assert shortened(graph, layers, 3) is not None
+    (layers,) = stacks_of(graph)
+    assert shortened(graph, [(layers, 1)]) is None
+    assert shortened(graph, [(layers, 3)]) is not None
 
 
 @pytest.mark.parametrize("rows", [1, 64, 600])
 def test_a_few_layers_give_the_time_of_all_within_a_hundredth(rows):
     graph, weights = stack(10, rows=rows)
     whole = _figures(graph, weights, "trn2")
-    short = _by_layers(graph, weights, "trn2", layers_of(graph))
+    short = _by_layers(graph, weights, "trn2", stacks_of(graph))
+    assert short.device_time_s == pytest.approx(whole.device_time_s, rel=0.01)
+    assert short.instructions == pytest.approx(whole.instructions, rel=0.01)
+
+
+def trained(count, width=512, rows=128, *, updates=False):
+    """The layers of `stack` forward and backward; with updates, each weight less its gradient."""
+    graph = Graph()
+    weights = [graph.input((width, width), "bfloat16") for _ in range(count)]
+    x = graph.elementwise("tanh", graph.input((rows, width), "bfloat16"))
+    kept = []
+    for weight in weights:
+        before = graph.dot_general(x, weight, (1, 1))
+        kept.append((x, before))
+        x = graph.elementwise("add", x, graph.elementwise("gelu", before))
+    slope = graph.elementwise("negate", x)
+    found = []
+    for weight, (x, before) in reversed(list(zip(weights, kept, strict=True))):
+        inner = graph.elementwise("multiply", slope, graph.elementwise("gelu_dx", before))
+        found.append(graph.dot_general(inner, x, (0, 0)))
+        slope = graph.elementwise("add", slope, graph.dot_general(inner, weight, (1, 0)))
+    if updates:
+        pairs = zip(weights, found[::-1], strict=True)
+        found = [graph.elementwise("subtract", one, gradient) for one, gradient in pairs]
+    graph.outputs = [*found, slope]
+    return graph, frozenset()
+
+
+def drawn(graph):
+    """What a graph computes: each operation with the places of what it reads."""
+    places = {value.number: ("input", value.type) for value in graph.inputs}
+    found = []
+    for at, node in enumerate(graph.nodes):
+        found.append((node.operation, [places[value.number] for value in node.values]))
+        places |= {value.number: (at, number) for number, value in enumerate(node.results)}
+    return found, sorted(str(places[value.number]) for value in graph.outputs)
+
+
+def test_layers_of_a_backward_pass_belong_to_those_whose_values_they_read():
+    graph, _ = trained(6)
+    assert stacks_of(graph) == [Stack((Run(1, 3, 6), Run(20, 5, 6)), (Tie(1, 0), Tie(-1, 5)))]
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+@pytest.mark.parametrize("updates", [False, True])
+def test_forward_and_backward_layers_go_together(count, updates):
+    graph, _ = trained(9, updates=updates)
+    found = shortened(graph, [(one, count) for one in stacks_of(graph)])
+    assert drawn(found) == drawn(trained(count, updates=updates)[0])
+
+
+def test_runs_that_do_not_read_each_other_are_shortened_apart():
+    graph, _ = stack(5)
+    x = graph.outputs[0]
+    weights = [graph.input((1024, 1024), "bfloat16") for _ in range(7)]
+    for weight in weights:
+        x = graph.elementwise("tanh", graph.dot_general(x, weight, (1, 1)))
+    graph.outputs = [x]
+    stacks = stacks_of(graph)
+    assert [one.count for one in stacks] == [5, 7]
+    found = shortened(graph, list(zip(stacks, (2, 3), strict=True)))
+    assert len(found.nodes) == len(graph.nodes) - 3 * 3 - 4 * 2
+
+
+@pytest.mark.parametrize("rows", [1, 128, 600])
+def test_a_few_layers_forward_and_backward_give_the_time_of_all_within_a_hundredth(rows):
+    graph, weights = trained(9, rows=rows)
+    whole = _figures(graph, weights, "trn2")
+    short = _by_layers(graph, weights, "trn2", stacks_of(graph))
     assert short.device_time_s == pytest.approx(whole.device_time_s, rel=0.01)
     assert short.instructions == pytest.approx(whole.instructions, rel=0.01)

@@ -7,7 +7,7 @@ What a graph runs by branches, loops or kernels of its own splits the program.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Final
@@ -18,7 +18,7 @@ from trnsim.compiler.casts import apply_casts
 from trnsim.compiler.common import once
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.hoist import hoisted
-from trnsim.compiler.layers import Layers, layers_of, shortened
+from trnsim.compiler.layers import Stack, shortened, stacks_of
 from trnsim.compiler.program import Traced, legal, trace
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind, verify
@@ -28,6 +28,8 @@ from trnsim.timing import Timeline
 
 _BY_LAYERS: Final = 4000
 """Instructions of a layer from which on one layer is compiled with the next, else two pairs are."""
+_LEAST: Final = 3
+"""Layers of each stack beyond which no shorter graph is looked for."""
 _APART: Final = (Kind.CONTROL, Kind.CALL)
 """What is a program of its own: values decide what runs, or the user wrote it."""
 
@@ -228,45 +230,50 @@ def _compiled(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figu
     if any(node.kind in _APART for node in graph.nodes):
         return _apart(graph, target), 0
     graph, weights = legal(graph, weights)
-    layers = layers_of(graph)
-    if layers is not None:
-        found = _by_layers(graph, weights, target, layers)
+    stacks = stacks_of(graph)
+    for some in (stacks, stacks[:1]):
+        found = _by_layers(graph, weights, target, some)
         if found is not None:
-            return found, layers.count
+            return found, max(stack.count for stack in some)
     return _figures(graph, weights, target), 0
 
 
 def _by_layers(
-    graph: Graph, weights: frozenset[int], target: str, layers: Layers
+    graph: Graph, weights: frozenset[int], target: str, stacks: Sequence[Stack]
 ) -> _Figures | None:
     """A graph's figures from those with few layers; None where layers are read elsewhere.
 
-    Two programs that differ by some layers give what a layer takes beside its neighbours.
+    Two programs that differ by some layers of a stack give what one takes beside its neighbours.
     """
-    short = shortened(graph, layers, 1)
+    least = next((n for n in range(1, _LEAST + 1) if _short(graph, stacks, n)), 0)
+    short = _short(graph, stacks, least) if least and stacks else None
     if short is None:
         return None
     one = _figures(short, weights, target)
-    few, many = (1, 2) if one.instructions > _BY_LAYERS else (2, 4)
-    if layers.count <= many:
+    few, many = (least, least + 1) if one.instructions > _BY_LAYERS else (2 * least, 4 * least)
+    deep = [stack for stack in stacks if stack.count > many]
+    short = _short(graph, deep, few)
+    if not deep or short is None:
         return None
-    first = one if few == 1 else _of(graph, layers, few, weights, target)
-    second = _of(graph, layers, many, weights, target)
-    if first is None or second is None:
-        return None
-    added = (layers.count - few) / (many - few)
-    return first.plus(_difference(second, first), added)
+    found = first = (
+        one if few == least and len(deep) == len(stacks) else _figures(short, weights, target)
+    )
+    for stack in deep:
+        longer = _short(graph, deep, few, (stack, many))
+        if longer is None:
+            return None
+        more = _figures(longer, weights, target).plus(first, -1)
+        found = found.plus(more, (stack.count - few) / (many - few))
+    return found
 
 
-def _of(
-    graph: Graph, layers: Layers, count: int, weights: frozenset[int], target: str
-) -> _Figures | None:
-    short = shortened(graph, layers, count)
-    return None if short is None else _figures(short, weights, target)
-
-
-def _difference(more: _Figures, fewer: _Figures) -> _Figures:
-    return more.plus(fewer, -1)
+def _short(
+    graph: Graph, stacks: Sequence[Stack], count: int, other: tuple[Stack, int] | None = None
+) -> Graph | None:
+    """The graph with so many layers of each stack, but for one of them; None if it has no such."""
+    kept = {stack: min(count, stack.count) for stack in stacks}
+    kept |= dict([other] if other else [])
+    return shortened(graph, [(stack, many) for stack, many in kept.items() if many < stack.count])
 
 
 def _figures(graph: Graph, weights: frozenset[int], target: str) -> _Figures:

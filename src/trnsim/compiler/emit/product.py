@@ -176,7 +176,7 @@ class _Side:
         if self._ready() is not None:
             return int(self.frame.columns)
         size = dtype_of(self.value.dtype).itemsize * self.blocks
-        most = max(_PASSING_BYTES // size // BANK, 1) * BANK
+        most = _PASSING_BYTES // size // BANK * BANK or max(_PASSING_BYTES // size // P, 1) * P
         if most >= self.frame.columns and self._weight() is None:
             self.emission.add_place(self.value, turned(self.emission, self.value, self.frame))
         return int(min(most, self.frame.columns))
