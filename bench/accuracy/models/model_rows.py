@@ -148,8 +148,8 @@ def of_model(row):
 def pass_s(row, batch):
     """What one pass takes a core: the latency, or less where requests wait for one another.
 
-    NeuronPerf feeds a core by one worker or by two, whichever gives the higher throughput. With two,
-    a request's latency is its own pass and the one before it (neuronperf_benchmark_guide.rst,
+    NeuronPerf feeds a core by one worker or by two, whichever gives the higher throughput. With
+    two, a latency is that of the pass and of the one before it (neuronperf_benchmark_guide.rst,
     workers_per_model).
     """
     latency_s = row["value"] / 1e3
