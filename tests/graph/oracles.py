@@ -172,9 +172,10 @@ def dot_general(operation, lhs, rhs):
 
 
 def convolution(operation, lhs, rhs):
+    taps = tuple(range(2, rhs.ndim)) if operation.is_reversed else ()
     return lax.conv_general_dilated(
         lhs,
-        rhs,
+        lax.rev(rhs, taps),
         operation.strides,
         list(zip(operation.low, operation.high, strict=True)),
         lhs_dilation=[gap + 1 for gap in operation.gaps],

@@ -1,6 +1,7 @@
 import pytest
 
 from trnsim.graph import Graph
+from trnsim.graph.ops.contraction import Convolution
 from trnsim.lower import bound
 
 SIZES = (256, 512, 384)
@@ -30,6 +31,23 @@ def test_float32_passes_four_times_unless_it_is_cast():
     rows, inner, columns = SIZES
     assert plain.hbm_bytes == 4 * (rows * inner + inner * columns + rows * columns)
     assert cast.hbm_bytes == plain.hbm_bytes - 2 * inner * columns
+
+
+@pytest.mark.parametrize(
+    ("gap", "low", "dilation", "taps"), [(1, 1, 1, 2), (1, 2, 1, 3), (2, 0, 2, 4), (0, 1, 1, 3)]
+)
+def test_a_product_with_the_zeros_of_a_gap_is_none(gap, low, dilation, taps):
+    graph, count = Graph(), 9
+    x, weight = graph.input((2, 3, count), "bfloat16"), graph.input((5, 3, taps), "bfloat16")
+    operation = Convolution((1,), (low,), (low,), (gap,), (dilation,), 1)
+    graph.outputs = [graph.apply(operation, x, weight)]
+    (length,) = graph.outputs[0].shape[2:]
+    met = sum(
+        (window + tap * dilation - low) % (gap + 1) == 0
+        for window in range(length)
+        for tap in range(taps)
+    )
+    assert bound(graph, "trn2").flop == 2 * 2 * 5 * 3 * met
 
 
 def test_two_cores_of_a_logical_one_have_twice_the_peak_and_the_whole_stack():

@@ -44,6 +44,26 @@ def test_five_rows_of_training_are_of_one_instance():
 
 
 @pytest.mark.parametrize(
+    ("throughput", "seconds"),
+    [(None, 0.008), (4000.0, 0.004), (2000.0, 0.008), (1900.0, 0.008), (1e4, 0.0016)],
+)
+def test_a_pass_is_no_longer_than_its_core_gives_one(throughput, seconds):
+    row = {"value": 8.0, "hardware": "Inf2.xlarge"}
+    given = row if throughput is None else row | {"throughput": throughput}
+    assert model_rows.pass_s(given, 8) == pytest.approx(seconds)
+
+
+def test_rows_of_throughput_have_one_request_or_two_at_each_core():
+    found = [row for row in model_rows.rows() if "throughput" in row]
+    assert len(found) == 10
+    for row in found:
+        batch = int(row["shapes"]["Batch Size"])
+        waiting = row["throughput"] * row["value"] / 1e3 / batch / 2
+        if row["id"] != "dnn-inf2-vision_transformers-thr-5":  # its latency fits no throughput
+            assert min(abs(waiting - 1), abs(waiting - 2)) < 0.11
+
+
+@pytest.mark.parametrize(
     ("tokens", "most", "length"),
     [
         *((1, 8192, 128), (128, 8192, 128), (129, 8192, 256), (2048, 8192, 2048)),

@@ -35,6 +35,9 @@ NOTES = """
 - Heads that the ranks do not divide are made up with unused ones, as transformers-neuronx does.
 - An image takes its text encoders, each step of the denoiser and the decoder of latents, one
   after another; a step's halves with and without the prompt run on two cores at once.
+- A row of throughput, of images, is a core's pass: the batch and the number of cores over the
+  throughput. NeuronPerf keeps two requests at each core there, so that a published latency is that
+  of two passes (neuronperf_benchmark_guide.rst, workers_per_model).
 - A training row is one step of the optimizer: microbatches forward and backward, gradients added
   up over ranks, an update at the measured rate of the DMA engines. Rows of several instances are
   printed here and judged where schedules over instances are estimated.

@@ -19,7 +19,7 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 F32 = np.dtype(np.float32)
 
 
-def attributes(rank, strides=1, low=0, high=None, gaps=0, dilations=1, groups=1):
+def attributes(rank, strides=1, low=0, high=None, gaps=0, dilations=1, groups=1, is_reversed=False):
     """The operation; a number stands for as many as there are dimensions."""
     spread = lambda one: (one,) * rank if isinstance(one, int) else one  # noqa: E731
     return Convolution(
@@ -29,6 +29,7 @@ def attributes(rank, strides=1, low=0, high=None, gaps=0, dilations=1, groups=1)
         spread(gaps),
         spread(dilations),
         groups,
+        is_reversed,
     )
 
 
@@ -55,6 +56,8 @@ def convolved(image, kernel, op):
     """The sum over channels and taps, each window by itself, in float64."""
     image, kernel = image.astype(np.float64), kernel.astype(np.float64)
     rank = image.ndim - 2
+    if op.is_reversed:
+        kernel = kernel[(slice(None), slice(None), *(slice(None, None, -1),) * rank)]
     steps = [gap + 1 for gap in op.gaps]
     wide = np.zeros(
         (
@@ -111,6 +114,48 @@ CASES = {
         (30, 20, 1, 5),
     ),
     "gaps": (attributes(2, 1, 2, 1, 1), (1, 20, 4, 5), (6, 20, 3, 3)),
+    "gaps and strides": (attributes(2, 2, 1, 2, 2), (1, 5, 4, 5), (6, 5, 3, 2)),
+    "transposed, side by side": (
+        attributes(2, low=1, gaps=1, is_reversed=True),
+        (3, 130, 3, 5),
+        (140, 130, 2, 2),
+    ),
+    "transposed, with gaps left": (
+        attributes(2, low=1, high=2, gaps=2, is_reversed=True),
+        (1, 5, 4, 3),
+        (4, 5, 2, 2),
+    ),
+    "transposed, less than all": (
+        attributes(2, low=(-1, 2), high=(0, -2), gaps=(1, 2), is_reversed=True),
+        (2, 5, 4, 6),
+        (4, 5, 3, 4),
+    ),
+    "transposed, apart": (
+        attributes(2, low=4, gaps=1, dilations=2, is_reversed=True),
+        (1, 20, 4, 5),
+        (6, 20, 3, 3),
+    ),
+    "transposed, groups": (
+        attributes(2, low=2, gaps=1, groups=70, is_reversed=True),
+        (1, 140, 3, 4),
+        (140, 2, 3, 3),
+    ),
+    "transposed, one element": (
+        attributes(2, low=3, gaps=1, is_reversed=True),
+        (1, 1, 1, 1),
+        (1, 1, 4, 4),
+    ),
+    "transposed, a line": (
+        attributes(1, low=3, gaps=3, is_reversed=True),
+        (3, 3, 7),
+        (5, 3, 4),
+    ),
+    "transposed, wide": (
+        attributes(2, low=1, gaps=1, is_reversed=True),
+        (1, 3, 2, 300),
+        (2, 3, 2, 2),
+    ),
+    "taps in reverse": (attributes(2, low=1, is_reversed=True), (2, 3, 5, 6), (4, 3, 3, 2)),
     "less than all": (attributes(2, 1, (-1, 0), (0, -2)), (2, 5, 6, 9), (4, 5, 3, 3)),
     "beyond on one side": (attributes(2, 1, 0, (2, 5)), (1, 5, 3, 3), (4, 5, 3, 3)),
     "a line": (attributes(1, 2, 2), (2, 20, 37), (30, 20, 5)),
@@ -133,20 +178,24 @@ def test_a_convolution_gives_the_sum_over_its_windows(case, dtype):
 
 
 @pytest.mark.parametrize(
-    ("image", "kernel", "stride"),
-    [((1, 16, 150, 90), (8, 16, 3, 3), 1), ((2, 130, 40, 170), (8, 130, 3, 3), 2)],
+    ("image", "kernel", "operation"),
+    [
+        ((1, 16, 150, 90), (8, 16, 3, 3), attributes(2, 1, 1)),
+        ((2, 130, 40, 170), (8, 130, 3, 3), attributes(2, 2, 1)),
+        ((1, 16, 150, 90), (8, 16, 3, 3), attributes(2, 1, 2, gaps=1, is_reversed=True)),
+    ],
 )
-def test_images_beyond_a_band_pass_in_bands_of_rows(image, kernel, stride):
-    operation = attributes(2, stride, 1)
+def test_images_beyond_a_band_pass_in_bands_of_rows(image, kernel, operation):
     graph, weights = graph_of(operation, image, kernel, "float32")
     arrays = [np.rint(4 * one).astype(np.float32) for one in arrays_of(graph)]
     (found,) = values(graph, arrays, "trn2", weights)
     assert np.array_equal(found, graph.reference(arrays)[0])  # whole numbers add up exactly
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("image", [(1, 20, 7, 9), (3, 140, 4, 5)])
-def test_kernels_that_are_no_weights_turn_on_the_chip(image):
-    operation = attributes(2, 2, 1)
+def test_kernels_that_are_no_weights_turn_on_the_chip(image, is_reversed):
+    operation = attributes(2, 2, 1, is_reversed=is_reversed)
     graph, weights = graph_of(operation, image, (30, image[1], 3, 3), "float32", is_weight=False)
     arrays = arrays_of(graph)
     (found,) = values(graph, arrays, "trn1", weights)

@@ -49,3 +49,8 @@ def test_an_argument_that_is_written_to_keeps_no_trace_of_it():
     module = nn.ReLU(inplace=True)
     names = [node.name for node in traced(module, (torch.zeros(3),)).module.graph.nodes]
     assert not [name for name in names if name.startswith("relu_")]
+
+
+def test_maxima_whose_places_nobody_reads_are_one_operation():
+    made = module_graph(nn.MaxPool2d(2), (torch.zeros(1, 3, 6, 8),))
+    assert [node.name for node in made.graph.nodes] == ["reduce_window"]

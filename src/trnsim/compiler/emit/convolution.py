@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.compiler.emit.gaps import Gaps
 from trnsim.compiler.emit.image import Band, Image, Part, Sight, parts
 from trnsim.compiler.emit.kernels import Kernels, kernels_of, taps_together
 from trnsim.compiler.emit.placed import Pending, Placed
@@ -91,13 +92,18 @@ class Convolved(Pending):
         operation: Any = node.operation
         self.emission, self.node, self.sight = emission, node, sight_of(node)
         image, self.kernel = node.values
-        kernels = kernels_of(self.kernel.shape, operation.groups)
+        is_reversed = operation.is_reversed
+        kernels = kernels_of(self.kernel.shape, operation.groups, is_reversed=is_reversed)
         is_one = kernels.channels >= image.shape[1]
-        self.image = Image(emission, image, self.sight, P if is_one else kernels.channels)
+        has_gaps = any(self.sight.gaps) and self.sight.strides == (1, 1)
+        self.gaps = Gaps(self.sight) if has_gaps else None
+        seen = self.sight if self.gaps is None else self.gaps.dense
+        self.image = Image(emission, image, seen, P if is_one else kernels.channels)
         shape = node.result.shape
         self.block = kernels.outputs if operation.groups > 1 and shape[1] > kernels.outputs else P
         self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), self.block)
-        self.kernels = self._packed(kernels) if is_one and self._weight() is not None else kernels
+        is_packed = is_one and self.gaps is None and self._weight() is not None
+        self.kernels = self._packed(kernels) if is_packed else kernels
         self._bands: list[Band] = []
         self._panels: dict[int, Tensor] = {}
         self._turned: Tensor | None = None
@@ -134,11 +140,13 @@ class Convolved(Pending):
             return int(self.frame.columns)
         sight, row_bytes = self.sight, self.image.row_bytes
         rows, columns = sight.places
-        images = _BAND_BYTES // (sight.reach(0, rows) * row_bytes)
+        step = sight.gaps[0] + 1 if self.gaps is not None else 1
+        images = _BAND_BYTES // (ceil(sight.reach(0, rows) / step) * row_bytes)
         if images:
             together = max(self.span_columns() // (rows * columns), 1)
             return max(images // together, 1) * together * rows * columns
-        fitting = max((_BAND_BYTES // row_bytes - sight.reach(0, 1)) // sight.strides[0] + 1, 1)
+        most = _BAND_BYTES // row_bytes * step
+        fitting = max((most - sight.reach(0, 1)) // sight.strides[0] + 1, 1)
         lines = max(self.span_columns() // columns, 1)
         return max(fitting // lines, 1) * lines * columns
 
@@ -151,9 +159,10 @@ class Convolved(Pending):
         if whole is not None:
             self._bands = [whole]
             return
-        taps = self.kernels.taps
+        taps, gaps = self.kernels.taps, self.gaps
         found = parts(self.sight.places, start, columns)
-        self._bands = [self.image.band(part, taps) for part in found]
+        seen = found if gaps is None else map(gaps.part, found)
+        self._bands = [self.image.band(part, taps) for part in seen]
 
     def tile(self, span: Span) -> Tensor:
         """The sums of a span of one block, in PSUM."""
@@ -161,13 +170,31 @@ class Convolved(Pending):
         at = 0
         for part in parts(self.sight.places, span.start, span.columns):
             dst = sums[:, 0, at : at + part.count]
-            for number, first in enumerate(self.kernels.taps.boxes):
-                for block in range(self.kernels.parts):
-                    moving = self._moving(span, part, first, block)
-                    stationary = self._stationary(span, number, block, moving.shape[0])
-                    nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
+            if self.gaps is not None:
+                self._add_phases(span, part, dst, self.gaps)
+            else:
+                boxes = enumerate(self.kernels.taps.boxes)
+                self._add(span, dst, [(number, first, part) for number, first in boxes])
             at += part.count
         return sums
+
+    def _add_phases(self, span: Span, part: Part, dst: Tensor, gaps: Gaps) -> None:
+        """The sums of a part, its windows in groups that meet elements under the same taps."""
+        whole = dst.reshape((dst.shape[0], part.images, part.rows, part.columns))
+        for phase in gaps.phases(part):
+            target = whole[:, :, phase.rows, phase.columns]
+            if phase.taps:
+                self._add(span, target, [(number, (0, 0), one) for number, one in phase.taps])
+            else:
+                nisa.memset(dst=target, value=0.0)
+
+    def _add(self, span: Span, dst: Tensor, taps: list[tuple[int, tuple[int, int], Part]]) -> None:
+        """The products of some boxes of taps: the number of each, its first tap, and windows."""
+        for number, first, part in taps:
+            for block in range(self.kernels.parts):
+                moving = self._moving(span, part, first, block)
+                stationary = self._stationary(span, number, block, moving.shape[0])
+                nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
 
     def _moving(self, span: Span, part: Part, first: tuple[int, int], block: int) -> Tensor:
         """What the windows of a part see through the taps of a box."""
@@ -177,7 +204,7 @@ class Convolved(Pending):
         if not self._is_bare():
             rows = kernels.taps.within(first) * kernels.channels
         band = next(one for one in self._bands if one.holds(part))
-        return band.view(self.sight, number, rows, first, part)
+        return band.view(self.image.sight, number, rows, first, part)
 
     # The side that stays
 
@@ -192,7 +219,9 @@ class Convolved(Pending):
         """A box of taps of a block of channels, and the kernels of a span."""
         kernels, first = self.kernels, span.block * self.block
         if self._weight() is None:
-            at = number * kernels.columns + first
+            last = len(kernels.taps.boxes) - 1
+            place = last - number if kernels.is_reversed else number
+            at = place * kernels.columns + first
             return self._turned_kernels()[:rows, block, at : at + span.partitions]
         panel = self._panel(span.block, first, span.partitions)
         return panel[:rows, number * kernels.parts + block]

@@ -141,6 +141,15 @@ class Evaluation:
 
     def _run(self) -> Placed:
         result = self.emission.room(self.frame, self.value)
+        self._fill(result)
+        return result
+
+    def fill(self, result: Placed) -> None:
+        """Compute all of the value into a place of its frame."""
+        with self.emission.named(self.name):
+            self._fill(result)
+
+    def _fill(self, result: Placed) -> None:
         for span in self.spans():
             if result.is_on_chip:
                 self.tile(span, slice_of(result, self.frame, span))
@@ -149,7 +158,6 @@ class Evaluation:
                 made = new(shape, result.storage.dtype)
                 self.tile(span, made)
                 write(result, self.frame, span, made)
-        return result
 
     def pending(self) -> list[Pending]:
         """The products among the leaves."""

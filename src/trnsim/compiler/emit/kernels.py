@@ -86,12 +86,14 @@ class Kernels(Frame):
         groups: of channels that share a block of the image; 0 where all channels meet.
         channels: rows of one tap in a block, at most.
         outputs: columns that share a block of the result.
+        is_reversed: whether the last tap meets a window's first element.
     """
 
     taps: Taps = Taps((1, 1))
     groups: int = 0
     channels: int = P
     outputs: int = P
+    is_reversed: bool = False
 
     def packed(self, taps: Taps) -> Kernels:
         """The same kernels with taps together."""
@@ -120,6 +122,8 @@ class Kernels(Frame):
     def matrix_of(self, array: Array) -> Array:
         """[rows, O]: of each box and part, taps by channels."""
         kernels = array.reshape(*self.shape[:2], *self.taps.kernel)
+        if self.is_reversed:
+            kernels = kernels[:, :, ::-1, ::-1]
         found = np.zeros((len(self.taps.boxes), self.parts, self.block, self.columns), array.dtype)
         for number, first in enumerate(self.taps.boxes):
             for place, shift in enumerate(self.taps.copies):
@@ -147,13 +151,15 @@ class Kernels(Frame):
         return found
 
 
-def kernels_of(shape: Shape, groups: int) -> Kernels:
+def kernels_of(shape: Shape, groups: int, *, is_reversed: bool = False) -> Kernels:
     """The matrix of kernels of a shape, one tap to a block: as many groups to a block as fit."""
     outputs, inputs = shape[0] // groups, shape[1]
     taps = Taps((shape[2] if len(shape) > _LINE else 1, shape[-1]))
     if groups == 1:
         channels = min(P, inputs)
-        return Kernels(shape, (), (), channels, taps=taps, channels=channels)
+        return Kernels(
+            shape, (), (), channels, taps=taps, channels=channels, is_reversed=is_reversed
+        )
     together = min(P // max(inputs, outputs), groups)
-    channels = together * inputs
-    return Kernels(shape, (), (), channels, False, taps, together, channels, together * outputs)
+    channels, wide = together * inputs, together * outputs
+    return Kernels(shape, (), (), channels, False, taps, together, channels, wide, is_reversed)

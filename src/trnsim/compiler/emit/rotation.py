@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trnsim.compiler.emit.joining import join
 from trnsim.compiler.emit.placed import Pending, Placed
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.walk import Frame, Span, filled, frame_in_hbm, frame_of, slice_of
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 @emitter(Concatenate)
 def concatenate(emission: Emission, node: Node) -> None:
-    """``concatenate(-x[half:], x[:half])`` along the partitions; others by a kernel, when read."""
+    """``concatenate(-x[half:], x[:half])`` along the partitions; images; others by a kernel."""
+    if join(emission, node):
+        return
     source = rotated(emission, node)
     if source is not None:
         placed = emission.settled(source)[0]

@@ -9,7 +9,6 @@ instead, as a product with one row would leave the Tensor Engine idle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -44,13 +43,10 @@ def _channels_first(b: Build, x: Value, groups: int) -> Value:
     return b.graph.reshape(flat, (groups, x.shape[1] // groups, x.type.elements // x.shape[1]))
 
 
-def _of_weight(b: Build, weight: Value, groups: int, *, is_turned: bool) -> Value:
-    """``[groups, out, in * taps]`` of ``[groups * out, in, *kernel]``; turned, of in and out."""
+def _of_weight(b: Build, weight: Value, groups: int) -> Value:
+    """``[groups, out, in * taps]`` of ``[groups * out, in, *kernel]``."""
     outer, inner, *kernel = weight.shape
-    parts = b.graph.reshape(weight, (groups, outer // groups, inner, prod(kernel)))
-    if is_turned:
-        parts = b.graph.transpose(parts, (0, 2, 1, 3))
-    return b.graph.reshape(parts, (*parts.shape[:2], parts.shape[2] * parts.shape[3]))
+    return b.graph.reshape(weight, (groups, outer // groups, inner * prod(kernel)))
 
 
 def _forward(
@@ -84,7 +80,7 @@ def _side_by_side(b: Build, x: Value, weight: Value, places: Sizes) -> Value:
     columns = b.graph.reshape(
         b.graph.transpose(cut, order), (1, channels * prod(kernel), batch * prod(places))
     )
-    rows = _of_weight(b, weight, 1, is_turned=False)
+    rows = _of_weight(b, weight, 1)
     found = b.graph.dot_general(rows, columns, (2, 1), "float32")
     return _batch_first(b, found, batch, places)
 
@@ -94,7 +90,7 @@ def products(b: Build, taps: Sequence[Value], weight: Value, groups: int) -> Val
     batch, channels, *places = taps[0].shape
     if groups == channels == weight.shape[0]:
         return _channel_by_channel(b, taps, weight)
-    rows = _of_weight(b, weight, groups, is_turned=False)
+    rows = _of_weight(b, weight, groups)
     found = b.graph.dot_general(rows, _joined(b, taps, groups), (2, 1), "float32")
     return _batch_first(b, found, batch, places)
 
@@ -103,7 +99,6 @@ def _backward(
     b: Build, grad: Value, weight: Value, windows: Windows, groups: int, lengths: Sizes
 ) -> Value:
     """What `_forward` adds up, given back to an input of those lengths."""
-    gaps = [0, 0, *(step - 1 for step in windows.stride)]
     reach = [(size - 1) * gap for size, gap in zip(windows.kernel, windows.dilation, strict=True)]
     low = [far - pad for far, pad in zip(reach, windows.padding, strict=True)]
     high = [
@@ -112,14 +107,26 @@ def _backward(
             lengths, reach, low, grad.shape[2:], windows.stride, strict=True
         )
     ]
-    wide = b.graph.pad(grad, [0, 0, *low], [0, 0, *high], gaps)
-    ones = (1,) * windows.rank
-    taps = replace(windows, stride=ones).taps(b, wide, lengths)[::-1]
-    if groups == grad.shape[1] == weight.shape[0] and weight.shape[1] == 1:
-        return _channel_by_channel(b, taps, weight)
-    rows = _of_weight(b, weight, groups, is_turned=True)
-    found = b.graph.dot_general(rows, _joined(b, taps, groups), (2, 1), "float32")
-    return _batch_first(b, found, grad.shape[0], lengths)
+    operation = Convolution(
+        strides=(1,) * windows.rank,
+        low=tuple(low),
+        high=tuple(high),
+        gaps=tuple(step - 1 for step in windows.stride),
+        dilations=windows.dilation,
+        groups=groups,
+        is_reversed=True,
+    )
+    turned = _turned(b, weight, groups)
+    return b.graph.apply(operation, grad, turned, dtype="float32")
+
+
+def _turned(b: Build, weight: Value, groups: int) -> Value:
+    """``[groups * in, out, *kernel]`` of ``[groups * out, in, *kernel]``."""
+    outer, inner, *kernel = weight.shape
+    taps = range(3, len(kernel) + 3)
+    parts = b.graph.reshape(weight, (groups, outer // groups, inner, *kernel))
+    parts = b.graph.transpose(parts, (0, 2, 1, *taps))
+    return b.graph.reshape(parts, (groups * inner, outer // groups, *kernel))
 
 
 def _channel_by_channel(b: Build, taps: Sequence[Value], weight: Value) -> Value:

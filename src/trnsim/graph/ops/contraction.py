@@ -83,6 +83,7 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         gaps: zeros between the elements, as the gradient of a strided convolution has.
         dilations: from one element of a window to the next.
         groups: of channels that meet only their own kernels.
+        is_reversed: whether the last tap meets a window's first element, as in a gradient.
     """
 
     operands = ("lhs", "rhs")
@@ -94,6 +95,7 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
     gaps: Shape = ()
     dilations: Shape = ()
     groups: int = 1
+    is_reversed: bool = False
 
     def types(self, *given: TensorType) -> tuple[TensorType, ...]:
         """One element a window and kernel."""
@@ -128,6 +130,7 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         sides = (*whole, *self.low), (*whole, *self.high), (*whole, *self.gaps)
         wide = Pad(*sides).reference(lhs)
         inputs, outputs = rhs.shape[1], rhs.shape[0] // self.groups
+        kernels = np.flip(rhs, tuple(range(_SIDES, rhs.ndim))) if self.is_reversed else rhs
         found = np.zeros(shape)
         for at in np.ndindex(*rhs.shape[2:]):
             window = tuple(
@@ -137,13 +140,29 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
             for group in range(self.groups):
                 mine = slice(group * outputs, (group + 1) * outputs)
                 part = wide[(slice(None), slice(group * inputs, (group + 1) * inputs), *window)]
-                taps = rhs[(mine, slice(None), *at)]
+                taps = kernels[(mine, slice(None), *at)]
                 found[:, mine] += np.moveaxis(np.tensordot(taps, part, (1, 1)), 0, 1)
         return found
 
     def flop(self, *given: TensorType) -> float:
-        """Two for each product."""
-        return 2.0 * self.types(*given)[0].elements * prod(given[1].shape[1:])
+        """Two for each product, but for those with the zeros of gaps."""
+        (found,) = self.types(*given)
+        batch, outputs, *places = found.shape
+        met = batch * outputs * given[1].shape[1]
+        for dim, (count, taps) in enumerate(zip(places, given[1].shape[2:], strict=True)):
+            met *= self._met(dim, count, taps)
+        return 2.0 * met
+
+    def _met(self, dim: int, count: int, taps: int) -> int:
+        """Pairs of a window and a tap along a dimension that meet no gap."""
+        period = self.gaps[dim] + 1
+        stride, apart = self.strides[dim] % period, self.dilations[dim] % period
+        windows = [-(-(count - i) // period) for i in range(period)]
+        return sum(
+            windows[i] * ((i * stride + tap * apart - self.low[dim]) % period == 0)
+            for i in range(period)
+            for tap in range(taps)
+        )
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -151,10 +170,12 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         ones = (1, 1)
         given = (TensorType((2, 4, 6, 7), _F32), TensorType((6, 2, 3, 2), _F32))
         plain = (TensorType((1, 3, 5), _F32), TensorType((2, 3, 1), _F32))
+        taps = (TensorType((1, 3, 5), _F32), TensorType((2, 3, 3), _F32))
         return (
             Example(cls((2, 1), (1, 0), (1, 1), (0, 0), ones, 2), given, ("small", "small")),
             Example(cls(ones, (0, 0), (0, 0), (1, 0), (1, 2), 2), given, ("small", "small")),
             Example(cls((1,), (0,), (0,), (0,), (1,), 1), plain, ("small", "small")),
+            Example(cls((1,), (2,), (1,), (1,), (1,), 1, True), taps, ("small", "small")),
         )
 
 

@@ -135,5 +135,6 @@ def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
         )
     rank = len(places)
     windows = Windows(rhs.shape[2:], op.strides or (1,), (0,) * rank, op.dilations or (1,))
-    found = products(b, windows.taps(b, wide, places), rhs, op.groups)
+    taps = windows.taps(b, wide, places)
+    found = products(b, taps[::-1] if op.is_reversed else taps, rhs, op.groups)
     return b.convert(b.graph.reshape(found, wanted.shape), wanted.dtype)

@@ -241,8 +241,10 @@ class _Import:
 
 
 def _reads_places(node: fx.Node) -> bool:
-    """Whether anything but the first result is read."""
-    return any(user.target is not operator.getitem or user.args[1] for user in node.users)
+    """Whether anything but the first result is read; a tracer may take out parts for nobody."""
+    return any(
+        user.target is not operator.getitem or (user.args[1] and user.users) for user in node.users
+    )
 
 
 def _kernel(node: fx.Node, name: str) -> tuple[KernelCall | None, list[Any], bool]:
