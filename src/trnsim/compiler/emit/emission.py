@@ -19,7 +19,7 @@ from trnsim.compiler.emit.framing import vectors_of_channels
 from trnsim.compiler.emit.paths import is_free, is_view, view, widens
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import EMITTERS
-from trnsim.compiler.emit.walk import Frame, filled, is_aligned, spans, write
+from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned, spans, write
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.layout import (
@@ -374,13 +374,14 @@ class Emission:
         if frame.columns * size <= self._free_bytes():
             return turning.framed(placed, frame)
         result = self.in_order(frame, dtype)
-        width = max(_TURNED_BYTES // size // P, 1) * P
-        for start in range(0, frame.columns, width):
-            columns = min(width, frame.columns - start)
-            part = turning.framed(placed, frame, start, columns).storage.tile
-            for span in spans(frame, start, columns, frame.blocks * columns, columns):
-                here = part[: span.partitions, span.block : span.block + span.blocks]
-                write(result, frame, span, here)
+        whole, rest = divmod(frame.rows, frame.block)
+        most = max(_TURNED_BYTES // dtype.itemsize // P, 1)
+        groups = [(*one, frame.block) for one in tiles.pieces(whole, most)]
+        groups += [(whole, 1, rest)] if rest else []
+        for start, columns in tiles.pieces(frame.columns, max(_TURNED_BYTES // size // P, 1) * P):
+            for block, blocks, rows in groups:
+                span = Span(block, blocks, rows, start, columns)
+                write(result, frame, span, turning.stretch(placed, frame, span))
         return result
 
     def hold(self, value: Value, placed: Placed) -> None:

@@ -5,6 +5,7 @@ Blocks of 128 by 128 are transposed by the Tensor Engine, as many at once as a b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.compute import copied, widened
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _BANK_BYTES: Final = 2048
 """Bytes of a partition of a PSUM bank (trainium_inferentia2_arch.rst)."""
+_LINE_BYTES: Final = 32 * 1024
+"""Bytes of a partition of what is turned on its way to HBM."""
 _WRITTEN: Final = 4096
 """Elements of a partition that are written to HBM at once."""
 
@@ -55,20 +58,30 @@ def framed(
     source: Placed, frame: Frame, start: int = 0, columns: int = 0, wanted: Any = None
 ) -> Placed:
     """What lies elsewhere, in SBUF in a frame; or some of the frame's columns."""
-    count = columns or frame.columns
+    whole = Span(0, frame.blocks, min(frame.block, frame.rows), start, columns or frame.columns)
+    tile = stretch(source, frame, whole, wanted)
+    return Placed(Matrix(tile, frame.rows, frame.block), frame.shape, frame.steps(), (0, 0))
+
+
+def stretch(source: Placed, frame: Frame, part: Span, wanted: Any = None) -> Tensor:
+    """Some blocks and columns of what lies elsewhere, in SBUF: [partitions, blocks, columns].
+
+    The last block of the frame may fill fewer partitions.
+    """
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
-    rows = min(frame.block, frame.rows)
-    tile = new((rows, frame.blocks, count), wanted or dtype)
-    if count == 1 and _is_line(source, frame):
+    tile = new((part.partitions, part.blocks, part.columns), wanted or dtype)
+    if part.columns == 1 and part.blocks == frame.blocks and _is_line(source, frame):
         _stand(source, frame, tile)
     elif is_straight(source, frame) and not is_aligned(source, frame.flipped()):
-        for span in spans(frame, start, count, 1, count):
-            part = filled(source, frame, span, dtype)
-            here = tile[: span.partitions, span.block : span.block + 1]
-            nisa.tensor_copy(dst=here, src=widened(part, tuple(here.shape)))
+        for number in range(part.blocks):
+            rows = min(frame.block, frame.rows - (part.block + number) * frame.block)
+            span = Span(part.block + number, 1, rows, part.start, part.columns)
+            here = tile[:rows, number : number + 1]
+            found = filled(source, frame, span, dtype)
+            nisa.tensor_copy(dst=here, src=widened(found, tuple(here.shape)))
     else:
-        _turn(source, frame, tile, start)
-    return Placed(Matrix(tile, frame.rows, frame.block), frame.shape, frame.steps(), (0, 0))
+        _turn(source, frame, tile, part)
+    return tile
 
 
 def _is_line(source: Placed, frame: Frame) -> bool:
@@ -102,15 +115,15 @@ def is_straight(source: Placed, frame: Frame) -> bool:
     return not inner or source.steps[inner[0]] in ((1,), (0,)) or frame.columns == 1
 
 
-def _turn(source: Placed, frame: Frame, tile: Tensor, start: int) -> None:
-    """Fill a tile of the frame's columns from `start` on with blocks that are transposed."""
+def _turn(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
+    """Fill a tile with blocks that are transposed."""
     across = frame.flipped()
-    count = tile.shape[2]
-    for at in range(0, count, P):
-        width = min(P, count - at)
-        lines = _lines(source, across, start + at, width)
+    begin = part.block * frame.block
+    length = min(frame.rows - begin, part.blocks * frame.block)
+    whole, rest = divmod(length, frame.block)
+    for at, width in tiles.pieces(part.columns, P):
+        lines = _lines(source, across, Span(0, 1, width, begin, length), part.start + at)
         together = max(1, _BANK_BYTES // lines.dtype.itemsize // width)
-        whole, rest = divmod(frame.rows, frame.block)
         groups = [(b, min(together, whole - b), frame.block) for b in range(0, whole, together)]
         groups += [(whole, 1, rest)] if rest else []
         for first, blocks, rows in groups:
@@ -122,18 +135,17 @@ def _turn(source: Placed, frame: Frame, tile: Tensor, start: int) -> None:
             nisa.tensor_copy(dst=target, src=flipped)
 
 
-def _lines(source: Placed, across: Frame, start: int, count: int) -> Tensor:
-    """Rows of a source, [count, 1, all columns], as they lie."""
-    span = Span(start // P, 1, count, 0, across.columns)
-    if start % P == 0 and is_aligned(source, across):
-        found = slice_of(source, across, span)
-        if found is not None and found.shape[2] == across.columns:
+def _lines(source: Placed, across: Frame, part: Span, row: int) -> Tensor:
+    """Some columns of a source's rows from `row` on, [rows, 1, columns], as they lie."""
+    if row % P == 0 and is_aligned(source, across):
+        found = slice_of(source, across, replace(part, block=row // P))
+        if found is not None and found.shape[2] == part.columns:
             return found
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
-    lines = filled(source, across, span, dtype, start)
-    if lines.shape[2] == across.columns:
+    lines = filled(source, across, part, dtype, row)
+    if lines.shape[2] == part.columns:
         return lines
-    return copied(lines, dtype, new((count, 1, across.columns), dtype))
+    return copied(lines, dtype, new((part.partitions, 1, part.columns), dtype))
 
 
 def is_scattered(placed: Placed, value: Value) -> bool:
@@ -190,42 +202,40 @@ def _turned_out(placed: Placed, frame: Frame, target: Placed) -> Tensor:
     """Write what lies across, 128 rows of the frame at a time."""
     dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
     across = frame.flipped()
+    most = max(_LINE_BYTES // dtype.itemsize // across.block, 1)
     for start in range(0, frame.rows, P):
         rows = min(P, frame.rows - start)
-        part = framed(placed, across, start, rows) if not placed.is_on_chip else None
-        source = placed if part is None else part
-        tile = new((rows, 1, frame.columns), dtype)
-        _turn_rows(source, across, tile, 0 if part is not None else start)
-        write(target, frame, Span(start // P, 1, rows, 0, frame.columns), tile)
+        for first, blocks in tiles.pieces(across.blocks, most):
+            at = first * across.block
+            width = min(blocks * across.block, across.rows - at)
+            tile = new((rows, 1, width), dtype)
+            _turn_rows(placed, across, tile, start, first)
+            write(target, frame, Span(start // P, 1, rows, at, width), tile)
     return target.storage
 
 
-def _turn_rows(source: Placed, across: Frame, tile: Tensor, start: int) -> None:
-    """Columns of a matrix in SBUF from `start` on as rows."""
-    rows = tile.shape[0]
+def _turn_rows(source: Placed, across: Frame, tile: Tensor, start: int, block: int) -> None:
+    """Columns of a matrix from `start` on as rows, of the blocks from `block` on."""
+    rows, _, whole = tile.shape
     together = max(1, _BANK_BYTES // tile.dtype.itemsize // across.block)
-    for first in range(0, across.blocks, together):
-        blocks = min(together, across.blocks - first)
-        end = min((first + blocks) * across.block, across.rows)
-        width = end - first * across.block
+    for at in range(0, whole, together * across.block):
+        width = min(together * across.block, whole - at)
         flipped = new((rows, width), tile.dtype, nl.psum)
-        for number in range(blocks):
-            block = first + number
-            partitions = min(across.block, across.rows - block * across.block)
-            at = number * across.block
-            data = _columns(source, across, block, partitions, start, rows)
-            nisa.nc_transpose(dst=flipped[:, at : at + partitions], data=data)
-        nisa.tensor_copy(dst=tile[:, 0, first * across.block : end], src=flipped)
+        for begin, partitions in tiles.pieces(width, across.block):
+            number = block + (at + begin) // across.block
+            data = _columns(source, across, number, partitions, start, rows)
+            nisa.nc_transpose(dst=flipped[:, begin : begin + partitions], data=data)
+        nisa.tensor_copy(dst=tile[:, 0, at : at + width], src=flipped)
 
 
 def _columns(
     source: Placed, across: Frame, block: int, partitions: int, start: int, columns: int
 ) -> Tensor:
-    """Columns of a block of a matrix in SBUF."""
+    """Columns of a block of a matrix, brought to SBUF if they are elsewhere."""
     span = Span(block, 1, partitions, start, columns)
     found = slice_of(source, across, span) if is_aligned(source, across) else None
     if found is None or found.shape[2] != columns:
-        dtype = source.storage.tile.dtype
+        dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
         found = filled(source, across, span, dtype)
         if found.shape[2] != columns:
             found = copied(found, dtype, new((partitions, 1, columns), dtype))
