@@ -1,4 +1,4 @@
-"""Models as one program: their times beside published ones or their bound, and what compiling takes.
+"""Models as one program: times beside published ones or the bound, and what compiling takes.
 
 usage: compiled_models.py [WORD ...]
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from trnsim.compiler.casts import apply_casts
 from trnsim.compiler.common import once
+from trnsim.compiler.contractions import in_parts
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.hoist import hoisted
 from trnsim.compiler.layers import Stack, shortened, stacks_of
@@ -167,7 +168,7 @@ def compile(  # noqa: A001  the name that compilers have
     asked = flags or Flags()
     verify(graph)
     made = apply_casts(graph, asked)
-    step = hoisted(once(made), frozenset(weights))
+    step = hoisted(in_parts(once(made)), frozenset(weights))
     found, layers, programs = _NOTHING, 0, 0
     for piece, own in _pieces(step.step, step.weights):
         figures, count = _priced(piece, own, target)

@@ -13,6 +13,7 @@ import numpy as np
 
 from trnsim import arch
 from trnsim.compiler.common import once
+from trnsim.compiler.contractions import in_parts
 from trnsim.compiler.emit import (
     attention,
     convolution,
@@ -176,7 +177,7 @@ def values(
     Raises:
         NotModelled: for an operation without instructions, by name.
     """
-    parts = hoisted(once(graph), weights)
+    parts = hoisted(in_parts(once(graph)), weights)
     by_number = {v.number: one for v, one in zip(graph.inputs, inputs, strict=True)}
     if parts.ahead.outputs:
         given = [by_number[value.number] for value in parts.ahead.inputs]

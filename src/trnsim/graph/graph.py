@@ -146,7 +146,9 @@ class Graph:
 
     def begun(self) -> Graph:
         """A graph of the same inputs without operations, whose new values have new numbers."""
-        return Graph(list(self.inputs), _count=self._count)
+        made = [value for node in self.nodes for value in node.results]
+        last = max((value.number for value in (*self.inputs, *made)), default=-1)
+        return Graph(list(self.inputs), _count=max(self._count, last + 1))
 
     def add(
         self, operation: Operation, operands: Sequence[Operand], wanted: Sequence[Value]

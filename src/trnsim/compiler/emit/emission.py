@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
 
+from trnsim.compiler.contractions import PANEL_BYTES, panel_bytes
 from trnsim.compiler.emit import turning
 from trnsim.compiler.emit.evaluation import Evaluation
 from trnsim.compiler.emit.framing import vectors_of_channels
@@ -44,6 +45,8 @@ _RING_BYTES: Final = 32 * 1024
 """Bytes of a partition for weights that pass: several panels ahead."""
 
 
+_PANELS_BYTES: Final = 2 * PANEL_BYTES
+"""Bytes of a partition for what passes for products that are computed together."""
 _DEEPEST: Final = 64
 """Operations that wait for each other's readers; Python's stack is finite."""
 
@@ -83,6 +86,8 @@ class Emission:
         self._constants: dict[Any, Tensor] = {}
         self.later: set[int] = set()
         self._depths: dict[int, int] = {}
+        self._panels: dict[int, dict[int, int]] = {}
+        self.passing: tuple[Any, Placed] | None = None
         self.names: list[tuple[int, str]] = []
         self._returns = {value.number for value in self.graph.outputs}
         self._held: list[tuple[Value, int]] = []
@@ -109,10 +114,41 @@ class Emission:
             self._depths.get(v.number, 0) for v in node.values if v.number not in self.placed
         ]
         depth = 1 + max(waiting, default=0)
+        self._make_way(node)
         if depth > _DEEPEST:
             self.settled(node.result)
             depth = 0
         self._depths[node.result.number] = depth
+
+    def _make_way(self, node: Node) -> None:
+        """Compute operands that wait for products until the panels of the others find room."""
+        panels = {value: self._panels_of(value) for value in node.values}
+        panels = {value: own for value, own in panels.items() if own}
+        for value in sorted(panels, key=lambda one: -len(panels[one])):
+            together = {number: size for own in panels.values() for number, size in own.items()}
+            if sum(together.values()) <= _PANELS_BYTES or len(panels) < 2:  # noqa: PLR2004  beside another
+                break
+            self.settled(value)
+            del panels[value]
+        self._panels[node.result.number] = {
+            number: size for own in panels.values() for number, size in own.items()
+        }
+
+    def _panels_of(self, value: Value) -> dict[int, int]:
+        """Bytes of a partition of each tensor that passes through the array for a value to come."""
+        node, places = self.maker.get(value.number), self.placed.get(value.number)
+        if node is None or (places is not None and not places[0].is_pending):
+            return {}
+        if value.number not in self._panels:
+            found: dict[int, int] = {}
+            if isinstance(node.operation, DotGeneral):
+                passes = node.values[0]
+                if not any(one.is_on_chip for one in self.placed.get(passes.number, ())):
+                    found = {passes.number: panel_bytes(node)}
+            elif is_view(node):
+                found = self._panels_of(node.values[0])
+            self._panels[value.number] = found
+        return self._panels[value.number]
 
     def _returned(self, value: Value) -> Tensor:
         tensor = self.dense(value)

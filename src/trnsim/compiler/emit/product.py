@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.compiler.contractions import PANEL_BYTES
 from trnsim.compiler.emit.placed import Matrix, Pending, Placed
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.turning import turned
@@ -23,8 +24,6 @@ from trnsim.nki import language as nl
 if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission
 
-_PASSING_BYTES: Final = 64 * 1024
-"""Bytes of a partition for the side that passes, a third of SBUF, where it is not there already."""
 _PANEL_BYTES: Final = 16 * 1024
 """Bytes of a partition for what is loaded at once of the side that stays."""
 
@@ -176,7 +175,7 @@ class _Side:
         if self._ready() is not None:
             return int(self.frame.columns)
         size = dtype_of(self.value.dtype).itemsize * self.blocks
-        most = _PASSING_BYTES // size // BANK * BANK or max(_PASSING_BYTES // size // P, 1) * P
+        most = PANEL_BYTES // size // BANK * BANK or max(PANEL_BYTES // size // P, 1) * P
         if most >= self.frame.columns and self._weight() is None:
             self.emission.add_place(self.value, turned(self.emission, self.value, self.frame))
         return int(min(most, self.frame.columns))
@@ -187,9 +186,16 @@ class _Side:
         if self._here is None:
             self._is_part = True
             self._start = start
-            self._here = self._prepared(start, columns) or turned(
-                self.emission, self.value, self.frame, start, columns
-            )
+            self._here = self._prepared(start, columns) or self._brought(start, columns)
+
+    def _brought(self, start: int, columns: int) -> Placed:
+        """A range of columns in SBUF, which the next product of them finds there."""
+        key = self.value.number, self.frame, start, columns
+        known = self.emission.passing
+        if known is None or known[0] != key:
+            made = turned(self.emission, self.value, self.frame, start, columns)
+            self.emission.passing = known = key, made
+        return known[1]
 
     def _prepared(self, start: int, columns: int) -> Placed | None:
         """A range of columns of a weight, in SBUF."""
@@ -239,7 +245,7 @@ class _Side:
             if found is not None:
                 return found, 0
         size = dtype_of(self.value.dtype).itemsize * self.blocks
-        most = _PASSING_BYTES if self._weight() is None else _PANEL_BYTES
+        most = PANEL_BYTES if self._weight() is None else _PANEL_BYTES
         width = max(most // size // P, 1) * P
         start = first // width * width
         count = min(width, self.length - start)
