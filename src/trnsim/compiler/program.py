@@ -15,6 +15,7 @@ from trnsim import arch
 from trnsim.compiler.common import once
 from trnsim.compiler.emit import (
     attention,
+    attention_gradient,
     convolution,
     exchange,
     pooling,
@@ -38,7 +39,16 @@ from trnsim.runs import Run, run
 Array = np.ndarray[Any, Any]
 _PASSING_BYTES = 72 * 1024
 """Bytes of a partition for weights on their way and for tiles of one instruction."""
-_RULES = (attention, convolution, exchange, pooling, product, reduction, rotation)
+_RULES = (
+    attention,
+    attention_gradient,
+    convolution,
+    exchange,
+    pooling,
+    product,
+    reduction,
+    rotation,
+)
 
 
 @dataclass(frozen=True, slots=True)
