@@ -16,6 +16,7 @@ from trnsim.compiler.common import once
 from trnsim.compiler.contractions import in_parts
 from trnsim.compiler.emit import (
     attention,
+    attention_gradient,
     convolution,
     exchange,
     pooling,
@@ -39,7 +40,16 @@ from trnsim.runs import Run, run
 Array = np.ndarray[Any, Any]
 _PASSING_BYTES = 72 * 1024
 """Bytes of a partition for weights on their way and for tiles of one instruction."""
-_RULES = (attention, convolution, exchange, pooling, product, reduction, rotation)
+_RULES = (
+    attention,
+    attention_gradient,
+    convolution,
+    exchange,
+    pooling,
+    product,
+    reduction,
+    rotation,
+)
 
 
 @dataclass(frozen=True, slots=True)

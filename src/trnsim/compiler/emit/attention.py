@@ -44,21 +44,20 @@ _HIDDEN: Final = -3.0e38
 
 @emitter(Attention)
 def attention(emission: Emission, node: Node) -> None:
-    """``softmax(scale * Q @ K.T + bias) @ V``; by a kernel where training reads the sums."""
-    if _is_usual(emission, node):
+    """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithms of the sums for training."""
+    if _is_usual(node):
         Attending(emission, node).run()
     else:
         emission.by_kernel(node)
 
 
-def _is_usual(emission: Emission, node: Node) -> bool:
+def _is_usual(node: Node) -> bool:
     """Whether heads are as wide as tiles hold, and scores larger where products are."""
     operation: Any = node.operation
     query, _, value = node.values[:3]
-    is_read = emission.uses.get(node.results[1].number, 0) > 0
     fits = query.shape[-1] <= P and value.shape[-1] <= BANK
     is_one = len({one.dtype for one in node.values[:3]}) == 1
-    return fits and is_one and operation.scale > 0 and not is_read
+    return fits and is_one and operation.scale > 0
 
 
 class Attending(Operands):
@@ -66,13 +65,14 @@ class Attending(Operands):
 
     def run(self) -> None:
         """Every group of heads that share keys, 128 queries at a time."""
-        rank = len(self.node.result.shape)
-        frame = self._result_frame(rank)
-        out = self.emission.room(frame, self.node.result)
+        out = self.emission.room(
+            self.frame_of(self.node.result.shape, self.query), self.node.result
+        )
         groups = self._groups()
+        self._make_logs()
         beside = self._beside()
         together = None
-        if self.bias is None and not self.is_causal and self.V <= P:
+        if self.bias is None and not self.is_causal and self.V <= P and self.logs is None:
             together = packs(groups, self.L)
         if together is not None:
             for pack in together:
@@ -95,21 +95,30 @@ class Attending(Operands):
 
     # Where operands lie
 
-    def _result_frame(self, rank: int) -> Frame:
-        """The result's dimension of values along the partitions, and heads as the queries' are."""
-        shape = self.node.result.shape
-        heads = [dim for dim in range(rank - 2) if shape[dim] > 1]
-        across = (
-            [dim for dim in heads if self.query.steps[dim][0]]
-            if self.query.is_on_chip
-            else heads[1:] or heads
-        )
-        others = tuple(dim for dim in range(rank - 2) if dim not in across)
-        return Frame(shape, (*across, rank - 1), (*others, rank - 2), self._block(across))
+    def frame_of(self, shape: tuple[int, ...], like: Placed) -> Frame:
+        """The last dimension along the partitions, and heads as those of an operand are.
 
-    def _block(self, across: list[int]) -> int:
-        """Partitions of a block: no head straddles two."""
-        return P if P % self.V == 0 or not across else P // self.V * self.V
+        No head straddles two blocks.
+        """
+        rank, width = len(shape), shape[-1]
+        heads = [dim for dim in range(rank - 2) if shape[dim] > 1]
+        across = [dim for dim in heads if like.steps[dim][0]] if like.is_on_chip else []
+        if not like.is_on_chip:
+            across = heads[1:] or heads
+        others = tuple(dim for dim in range(rank - 2) if dim not in across)
+        block = P if P % width == 0 or not across or width > P else P // width * width
+        return Frame(shape, (*across, rank - 1), (*others, rank - 2), block)
+
+    def _make_logs(self) -> None:
+        """Room for the logarithms of the sums, queries along the partitions, if they are read."""
+        value = self.node.results[1]
+        if not self.emission.uses.get(value.number, 0):
+            return
+        rank = len(value.shape)
+        frame = Frame(value.shape, (rank - 1,), tuple(range(rank - 1)))
+        self.logs = frame.matrix(nl.float32)
+        self.emission.hold(value, self.logs)
+        self.emission.placed[value.number] = [self.logs]
 
     # Loading
 
@@ -157,7 +166,7 @@ class Attending(Operands):
             sums = new((rows.rows, columns), nl.float32, nl.psum)
             moving = keys.keys[:, start : start + columns]
             nisa.nc_matmul(dst=sums, stationary=rows.queries, moving=moving)
-            self._add_bias(sums, rows.places[0], keys.start + start)
+            self.add_bias(sums, rows.places[0], keys.start + start)
             found.append((start, self._masked(sums, rows, keys.start + start)))
         each = new((rows.rows, len(found)))
         for number, (_, part) in enumerate(found):
@@ -178,7 +187,7 @@ class Attending(Operands):
         nisa.tensor_tensor(dst=seen, data1=sums, data2=mask, op=nl.add)
         return seen
 
-    def _add_bias(self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int) -> None:
+    def add_bias(self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int) -> None:
         """Add the bias, divided by the scale, to scores in PSUM: by a product.
 
         A bias that all queries share is one row, whose product with a column of ones it is.
@@ -300,7 +309,7 @@ class Attending(Operands):
         for at, (index, keys) in enumerate(zip(heads, loaded, strict=True)):
             query = columns_of(head(self.query, index), self.E, 0, L, self.dtype, self._from(index))
             nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=keys.keys)
-            self._add_bias(scores[:, at], (index, 0, L), 0)
+            self.add_bias(scores[:, at], (index, 0, L), 0)
         scores = self._causal(scores)
         largest, shift, totals = new((L, number)), new((L, number)), new((L, number))
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=2)
@@ -309,6 +318,7 @@ class Attending(Operands):
         for at in range(number):
             one = slice(at, at + 1)
             self.powers(powers[:, at], scores[:, at], shift[:, one], totals[:, one])
+        self._keep_logs(largest, totals, [(heads[0], 0, L)])
         blocks = -(-S // P)
         flipped = new((min(P, S), number * blocks, L), self.dtype, nl.psum)
         sums = new((L, number, self.V), nl.float32, nl.psum)
@@ -351,8 +361,34 @@ class Attending(Operands):
 
     # Storing
 
+    def _keep_logs(
+        self, largest: Tensor, total: Tensor, places: list[tuple[tuple[int, ...], int, int]]
+    ) -> None:
+        """``log(total) + scale * largest`` of each stretch of rows, a column for heads beside."""
+        if self.logs is None:
+            return
+        powers, logs = new(total.shape), new(total.shape)
+        nisa.activation(dst=powers, op=nl.log, data=total)
+        nisa.scalar_tensor_tensor(
+            dst=logs,
+            data=largest,
+            op0=nl.multiply,
+            operand0=self.scale,
+            op1=nl.add,
+            operand1=powers,
+        )
+        row, many = 0, total.shape[1]
+        for index, start, count in places:
+            steps = zip(self.logs.steps, index, strict=False)
+            column = sum(step[1] * at for step, at in steps)
+            dst = self.logs.storage.tile[:count, start // P, column : column + many]
+            copy = nisa.dma_copy if row else nisa.tensor_copy
+            copy(dst=dst, src=logs[row : row + count])
+            row += count
+
     def _store(self, rows: Rows, out: Placed) -> None:
         """Divide by the totals, turn, and put each head in its place."""
+        self._keep_logs(rows.largest, rows.total, rows.places)
         inverse = new((rows.rows, 1))
         nisa.reciprocal(dst=inverse, data=rows.total)
         result = new((rows.rows, self.V), self.dtype)

@@ -16,6 +16,7 @@ from typing import Any, Final
 from trnsim.compiler.contractions import PANEL_BYTES, panel_bytes
 from trnsim.compiler.emit import turning
 from trnsim.compiler.emit.evaluation import Evaluation
+from trnsim.compiler.emit.eviction import evict
 from trnsim.compiler.emit.framing import vectors_of_channels
 from trnsim.compiler.emit.paths import is_free, is_view, view, widens
 from trnsim.compiler.emit.placed import Placed, in_hbm
@@ -71,6 +72,11 @@ class Emission:
 
     def __post_init__(self) -> None:
         self.maker = {v.number: node for node in self.graph.nodes for v in node.results}
+        self.order = {
+            value.number: place
+            for place, node in enumerate(self.graph.nodes)
+            for value in node.results
+        }
         self.uses = uses(self.graph)
         self._readers: dict[int, list[Node]] = {}
         for node in self.graph.nodes:
@@ -391,7 +397,8 @@ class Emission:
     def room(self, frame: Frame, value: Value) -> Placed:
         """Room for a value: in SBUF while there is some, else in HBM in the frame's order."""
         nbytes = frame.blocks * frame.columns * ITEM_BYTES[value.dtype]
-        if frame.is_replicated or self._free_bytes() >= nbytes:
+        has_room = frame.is_replicated or self.free_bytes() >= nbytes
+        if has_room or evict(self, value, nbytes):
             placed = frame.matrix(dtype_of(value.dtype))
             self.hold(value, placed)
             return placed
@@ -407,7 +414,7 @@ class Emission:
         """What lies across a frame, turned into it: in SBUF if there is room, else in HBM."""
         dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
         size = frame.blocks * dtype.itemsize
-        if frame.columns * size <= self._free_bytes():
+        if frame.columns * size <= self.free_bytes():
             return turning.framed(placed, frame)
         result = self.in_order(frame, dtype)
         whole, rest = divmod(frame.rows, frame.block)
@@ -426,13 +433,26 @@ class Emission:
             tile = placed.storage.tile
             self._held.append((value, prod(tile.shape[1:]) * tile.dtype.itemsize))
 
-    def _free_bytes(self) -> int:
+    def free_bytes(self) -> int:
         """Bytes of a partition that results may still take."""
-        known: dict[int, bool] = {}
-        self._held = [one for one in self._held if self._is_wanted(one[0], known)]
-        return self.resident_bytes - sum(nbytes for _, nbytes in self._held)
+        return self.resident_bytes - sum(nbytes for _, nbytes in self.held())
 
-    def _is_wanted(self, value: Value, known: dict[int, bool]) -> bool:
+    def held(self) -> list[tuple[Value, int]]:
+        """What lies in SBUF and is yet to be read, with its bytes of a partition."""
+        known: dict[int, bool] = {}
+        self._held = [
+            one
+            for one in self._held
+            if any(place.is_on_chip for place in self.placed.get(one[0].number, []))
+            and self.is_wanted(one[0], known)
+        ]
+        return self._held
+
+    def is_returned(self, value: Value) -> bool:
+        """Whether the caller gets it."""
+        return value.number in self._returns
+
+    def is_wanted(self, value: Value, known: dict[int, bool]) -> bool:
         """Whether an operation that is yet to be computed reads a value, or the caller does."""
         waiting, seen = [value], set[int]()
         while waiting:

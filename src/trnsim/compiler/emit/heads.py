@@ -35,6 +35,11 @@ def first_partition(placed: Placed, width: int) -> int:
     return first if fits else 0
 
 
+def lies_across(placed: Placed) -> bool:
+    """Whether a head [rows, width] lies in HBM as one run of rows for each of its columns."""
+    return not placed.is_on_chip and placed.steps[0] == (1,) and placed.steps[1] != (1,)
+
+
 def may_begin(first: int, partitions: int) -> bool:
     """Whether engines take so many partitions from there on."""
     spans = next(one for one in (32, 64, P) if partitions <= one)
@@ -49,6 +54,9 @@ def columns_of(
     What lies from another partition on than that is moved.
     """
     here = placed.sliced((count, width), (start, 0), (1, 1))
+    if lies_across(placed):
+        frame = Frame((count, width), (1,), (0,))
+        return filled(here, frame, Span(0, 1, width, 0, count), dtype)[:, 0]
     if here.is_on_chip:
         matrix, (p, f) = here.storage, here.offset
         first = p % matrix.block
@@ -87,7 +95,8 @@ def rows_of(
 ) -> Tensor:
     """Rows of a head as [rows, width]: where they lie, moved, or turned."""
     here = placed.sliced((count, width), (start, column), (1, 1))
-    if here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]:
+    is_across = here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]
+    if is_across or lies_across(placed):
         turned = new((count, width), dtype or here.storage.tile.dtype, nl.psum)
         nisa.nc_transpose(dst=turned, data=columns_of(placed, width, start, count, dtype))
         return copied(turned, turned.dtype, new((count, width), turned.dtype))
@@ -135,8 +144,8 @@ def follows(out: Placed, first: tuple[int, ...], other: tuple[int, ...], rows: i
     return q == p + rows and g == f and q // block == p // block
 
 
-def put(here: Placed, part: Tensor, dtype: Any) -> None:
-    """[V, queries] to where they belong."""
+def put(here: Placed, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
+    """[V, queries] times a number to where they belong."""
     if here.is_on_chip:
         matrix, (p, f) = here.storage, here.offset
         first = p % matrix.block
@@ -144,10 +153,19 @@ def put(here: Placed, part: Tensor, dtype: Any) -> None:
         end = f + (part.shape[1] - 1) * step + 1
         dst = matrix.tile[first : first + part.shape[0], p // matrix.block, f : end : step or 1]
         if may_begin(first, part.shape[0]):
-            nisa.tensor_copy(dst=dst, src=part)
+            _scaled(dst, part, scale)
         else:
-            nisa.dma_copy(dst=dst, src=copied(part, dtype, new(part.shape, dtype)))
+            nisa.dma_copy(dst=dst, src=_scaled(new(part.shape, dtype), part, scale))
         return
-    tile = copied(part, dtype, new(part.shape, dtype))
+    tile = _scaled(new(part.shape, dtype), part, scale)
     pattern = [(here.steps[1][0], part.shape[0]), (here.steps[0][0], part.shape[1])]
     nisa.dma_copy(dst=tiles.strided(here.storage, pattern, here.offset[0]), src=tile)
+
+
+def _scaled(dst: Tensor, part: Tensor, scale: float) -> Tensor:
+    """Copy, or multiply by a number on the Scalar Engine."""
+    if scale == 1:
+        nisa.tensor_copy(dst=dst, src=part)
+    else:
+        nisa.activation(dst=dst, op=nl.copy, data=part, scale=scale)
+    return dst

@@ -75,11 +75,13 @@ class Operands:
         self.query = self._settled(query)
         self.parts = self._parts(key, value)
         self.bias: Placed | None = None
-        if len(node.values) > 3:  # noqa: PLR2004  a fourth operand
-            self.bias = self._settled(node.values[3])
+        others = len(operation.operands) - 1
+        if len(node.values) > others:
+            (bias,) = node.values[others:]
+            self.bias = self._settled(bias)
             if self.bias.is_on_chip and self.bias.steps[-1][0]:
-                dense = emission.dense(node.values[3])
-                self.bias = in_hbm(dense, node.values[3].shape)
+                self.bias = in_hbm(emission.dense(bias), bias.shape)
+        self.logs: Placed | None = None
         self._loaded: dict[Any, list[Keys]] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
