@@ -81,13 +81,13 @@ def test_a_softmax_in_float32_of_shorter_products_is_one_too():
 
 
 OTHER_SCORES = {
-    "a negative scale": lambda made, scores, bias: made.of("multiply", scores, -0.25),
+    "a negative scale": lambda made, scores, _: made.of("multiply", scores, -0.25),
     "a scaled bias": lambda made, scores, bias: made.of(
         "multiply", made.of("add", scores, bias), 0.5
     ),
     "two biases": lambda made, scores, bias: made.of("add", made.of("add", scores, bias), bias),
-    "no products": lambda made, scores, bias: bias,
-    "another function": lambda made, scores, bias: made.of("tanh", scores),
+    "no products": lambda _made, _scores, bias: bias,
+    "another function": lambda made, scores, _: made.of("tanh", scores),
 }
 
 
