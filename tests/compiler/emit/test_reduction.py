@@ -75,6 +75,21 @@ def test_rows_longer_than_a_tile(width):
     made.check(*(made.graph.reduce(op, made.of("negate", x), [1]) for op in ("add", "minimum")))
 
 
+@pytest.mark.parametrize("shape", [(2, 130, 8193), (1, 5, 12288), (3, 1, 9001)])
+def test_long_rows_that_others_read_are_reduced_in_pieces_on_the_chip(shape):
+    """Sums over an image for each channel, as norms of groups have them."""
+    made = Made()
+    x = made.of("negate", made.given(*shape))
+    total = made.graph.reduce("add", x, [2])
+    mean = made.repeated(made.of("multiply", total, 1 / shape[2]), x, (0, 1))
+    less = made.of("subtract", x, mean)
+    squares = made.graph.reduce("add", made.of("square", less), [2])
+    largest = made.graph.reduce("maximum", x, [2])
+    made.check(squares, largest, less)
+    written = [s.operands for s in made.run(squares).timeline.spans() if s.opcode == "dma_copy"]
+    assert not any(one.startswith("dst=HBM") and str(shape[2]) in one for one in written)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])
 def test_integers_are_reduced_exactly(dtype):
     made = Made(dtype)
