@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from trnsim.compiler.attended import attended
 from trnsim.compiler.casts import apply_casts
 from trnsim.compiler.common import once
 from trnsim.compiler.contractions import in_parts
@@ -167,7 +168,7 @@ def compile(  # noqa: A001  the name that compilers have
         )
     asked = flags or Flags()
     verify(graph)
-    made = apply_casts(graph, asked)
+    made = apply_casts(attended(graph), asked)
     step = hoisted(in_parts(once(made)), frozenset(weights))
     found, layers, programs = _NOTHING, 0, 0
     for piece, own in _pieces(step.step, step.weights):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from trnsim import arch
+from trnsim.compiler.attended import attended
 from trnsim.compiler.common import once
 from trnsim.compiler.contractions import in_parts
 from trnsim.compiler.emit import (
@@ -187,7 +188,7 @@ def values(
     Raises:
         NotModelled: for an operation without instructions, by name.
     """
-    parts = hoisted(in_parts(once(graph)), weights)
+    parts = hoisted(in_parts(once(attended(graph))), weights)
     by_number = {v.number: one for v, one in zip(graph.inputs, inputs, strict=True)}
     if parts.ahead.outputs:
         given = [by_number[value.number] for value in parts.ahead.inputs]

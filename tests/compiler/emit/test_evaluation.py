@@ -3,6 +3,8 @@
 import pytest
 from made_graphs import CHIPS, Made
 
+from trnsim.graph.ops.contraction import Convolution
+
 SHAPES = [(1,), (130,), (3, 1), (129, 40), (2, 3, 130), (4, 1, 33, 2)]
 
 
@@ -93,3 +95,27 @@ def test_chains_of_residuals(chip):
         gate = made.of("silu", made.linear(made.rms_norm(x), 96, has_bias=False))
         x = made.of("add", x, made.linear(made.of("multiply", gate, hidden), 130))
     made.check(x, chip=chip)
+
+
+@pytest.mark.parametrize("size", [(1, 150, 170), (3, 75, 90)])
+def test_images_in_hbm_are_read_and_written_in_long_runs(size):
+    """A residual beyond SBUF, in float32, beside convolutions that are converted."""
+    made = Made()
+    batch, *places = size
+    x = made.given(batch, 3, *places)
+    same = Convolution((1, 1), (1, 1), (1, 1), (0, 0), (1, 1), 1)
+
+    def convolved(image, channels):
+        kernel = made.given(channels, image.shape[1], 3, 3, dtype="bfloat16", scale=0.2)
+        made.weights.add(kernel.number)
+        narrow = made.of("convert", image, dtype="bfloat16")
+        return made.graph.apply(same, narrow, kernel, dtype="float32")
+
+    first = made.of("relu", convolved(x, 20))
+    second = made.of("relu", made.of("add", convolved(first, 20), first))
+    third = made.of("relu", made.of("add", convolved(second, 20), second))
+    made.check(convolved(third, 2), chip="trn1", near=2e-2)
+    moved = [s.operands for s in made.run(*made.graph.outputs, chip="trn1").timeline.spans()]
+    writes = [one for one in moved if one.startswith("dst=HBM [20,")]
+    columns = sorted(int(one.split("[20, ")[1].split("]")[0]) for one in writes)
+    assert columns[len(columns) // 2] > 512  # more than one bank of PSUM holds

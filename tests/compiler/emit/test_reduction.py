@@ -75,6 +75,27 @@ def test_rows_longer_than_a_tile(width):
     made.check(*(made.graph.reduce(op, made.of("negate", x), [1]) for op in ("add", "minimum")))
 
 
+def squares_of(made, x):
+    """How far the numbers of each row are from their mean, squared and added up."""
+    total = made.graph.reduce("add", x, [2])
+    mean = made.repeated(made.of("multiply", total, 1 / x.shape[2]), x, (0, 1))
+    return made.graph.reduce("add", made.of("square", made.of("subtract", x, mean)), [2])
+
+
+@pytest.mark.parametrize("shape", [(2, 130, 8193), (1, 5, 12288), (3, 1, 9001)])
+def test_long_rows_that_others_read_are_reduced_in_pieces(shape):
+    made = Made()
+    x = made.of("negate", made.given(*shape))
+    made.check(squares_of(made, x), made.graph.reduce("maximum", x, [2]), x)
+
+
+def test_long_rows_are_reduced_on_the_chip():
+    made = Made()
+    squares = squares_of(made, made.of("negate", made.given(2, 130, 8193)))
+    moved = [s.operands for s in made.run(squares).timeline.spans() if s.opcode == "dma_copy"]
+    assert not any("8193" in one for one in moved if one.startswith("dst=HBM"))
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])
 def test_integers_are_reduced_exactly(dtype):
     made = Made(dtype)

@@ -22,6 +22,8 @@ from trnsim.compiler.emit.walk import (
     runs,
     slice_of,
     spans,
+    strips,
+    whole,
     write,
 )
 from trnsim.lower.kernels.tiles import new
@@ -232,3 +234,13 @@ def test_a_slice_of_a_matrix_is_a_view():
         assert tuple(slice_of(column, frame, Span(0, 2, 128, 0, 1)).shape) == (128, 2, 1)
 
     run(kernel, numerics=False)
+
+
+def test_neighbours_of_a_block_are_one_strip_up_to_so_many_columns():
+    one = [Span(0, 1, 128, at, 10) for at in (0, 10, 20, 40, 50)]
+    other = [Span(1, 1, 64, 60, 10), Span(1, 1, 64, 70, 3)]
+    found = [[span.start for span in strip] for strip in strips([*one, *other], 20)]
+    assert found == [[0, 10], [20], [40, 50], [60, 70]]
+    assert [list(strip) for strip in strips(one[:1], 5)] == [one[:1]]  # one may be longer
+    assert list(strips([], 5)) == []
+    assert whole(other) == Span(1, 1, 64, 60, 13)

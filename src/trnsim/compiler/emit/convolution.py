@@ -59,7 +59,7 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
 def convolution(emission: Emission, node: Node) -> None:
     """A convolution that is computed where it is read."""
     made = Convolved(emission, node)
-    emission.settled(made.image.value)
+    made.image.settle()
     emission.placed[node.result.number] = [made.placed()]
 
 

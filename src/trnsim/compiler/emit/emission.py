@@ -44,10 +44,10 @@ _TURNED_BYTES: Final = 64 * 1024
 """Bytes of a partition that are turned at once on their way to HBM."""
 _RING_BYTES: Final = 32 * 1024
 """Bytes of a partition for weights that pass: several panels ahead."""
-
-
 _PANELS_BYTES: Final = 2 * PANEL_BYTES
 """Bytes of a partition for what passes for products that are computed together."""
+_CONVERTING: Final = 2
+"""Readers that each convert what lies in HBM: as many bytes as writing it narrow and reading it."""
 _DEEPEST: Final = 64
 """Operations that wait for each other's readers; Python's stack is finite."""
 
@@ -227,6 +227,22 @@ class Emission:
             if value.type.is_floating and any(self.weight_of(one) is not None for one in found):
                 return found
         return self.settled(value)
+
+    def unconverted(self, value: Value) -> Placed | None:
+        """Where what a value is converted from lies in HBM, as transfers convert on their way.
+
+        None where so many read it that they had better find it narrow.
+        """
+        node = self.maker.get(value.number)
+        if node is None or value.number in self.placed or not isinstance(node.operation, Convert):
+            return None
+        (given,) = node.values
+        is_alone = given.number not in self.placed and self.uses.get(given.number, 0) <= 1
+        is_long = self.uses.get(value.number, 0) > _CONVERTING
+        if is_alone or is_long or not given.type.is_floating:
+            return None
+        found = self.places(given)
+        return None if found[0].is_pending or found[0].is_on_chip else found[0]
 
     def weight_of(self, placed: Placed) -> int | None:
         """The weight that a place holds all of, in order, if it does."""

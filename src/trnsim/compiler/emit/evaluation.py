@@ -21,6 +21,7 @@ from trnsim.compiler.emit.compute import (
     suits,
 )
 from trnsim.compiler.emit.framing import covers, framed
+from trnsim.compiler.emit.lines import by_rows
 from trnsim.compiler.emit.paths import Path, along, back, is_passed, widens
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
 from trnsim.compiler.emit.turning import is_straight
@@ -35,7 +36,9 @@ from trnsim.compiler.emit.walk import (
     is_scattered,
     slice_of,
     spans,
+    strips,
     transfers,
+    whole,
     write,
 )
 from trnsim.graph import Kind, Node, Value
@@ -44,7 +47,6 @@ from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
-from trnsim.lower.fusion import Group
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.nki import language as nl
 
@@ -54,10 +56,8 @@ if TYPE_CHECKING:
 PIECE: Final = 2048
 """Elements of a partition in one instruction: long enough to hide its fixed cost."""
 
-_TOGETHER: Final = 24
-"""Operations of one kernel of a long line."""
-_LONG: Final = 1 << 15
-"""Elements of a line from which on it is cut into rows by a kernel of its own."""
+_STRIP_BYTES: Final = 4096
+"""Bytes of a partition in one transfer; shorter runs take longer (nki_perf_guide.rst, Opt #9)."""
 _REPEATED: Final = 3
 """Readers up to which an operation of one instruction is repeated rather than kept."""
 
@@ -83,6 +83,8 @@ class Evaluation:
         self._values: dict[int, Value] = {value.number: value}
         self._memo: dict[tuple[int, Path], Tensor] = {}
         self._columns: dict[Any, Tensor] = {}
+        self._parts: dict[Any, Tensor] = {}
+        self._strip: Span | None = None
         if pending is None:
             self._collect(value, (), is_root=is_kept)
         else:
@@ -110,34 +112,8 @@ class Evaluation:
     def run(self) -> Placed:
         """The value's place, with all of it computed."""
         with self.emission.named(self.name):
-            return self._as_line() or self._run()
-
-    def _as_line(self) -> Placed | None:
-        """The value by a kernel that cuts a long line into rows, if it is one.
-
-        A dimension runs along partitions or columns, not along both.
-        """
-        shape = self.value.shape
-        is_long = len(shape) == 1 and shape[0] >= _LONG
-        if not is_long or any(not self._is_in_order(one) for one in self.leaves.values()):
-            return None
-        numbers = {number for number, _ in self.leaves}
-        nodes: dict[int, Node] = {}
-        waiting = [self.value]
-        while waiting:
-            value = waiting.pop()
-            if value.number not in numbers and value.number in self.emission.maker:
-                nodes[value.number] = self.emission.maker[value.number]
-                waiting += nodes[value.number].values
-        kinds = {node.kind for node in nodes.values()}
-        if kinds != {Kind.ELEMENTWISE} or len(nodes) > _TOGETHER:
-            return None
-        order = [nodes[number] for number in sorted(nodes)]
-        return self.emission.by_group(Group(order, shape, outputs=[self.value], is_fused=True))
-
-    def _is_in_order(self, placed: Placed) -> bool:
-        dense = not placed.is_pending and not placed.is_on_chip
-        return dense and placed == in_hbm(placed.storage, placed.shape)
+            leaves = {number: one for (number, _), one in self.leaves.items()}
+            return by_rows(self.emission, self.value, leaves) or self._run()
 
     def _run(self) -> Placed:
         result = self.emission.room(self.frame, self.value)
@@ -150,14 +126,19 @@ class Evaluation:
             self._fill(result)
 
     def _fill(self, result: Placed) -> None:
-        for span in self.spans():
+        for strip in self._strips(0, self.frame.columns):
+            self._strip, self._parts = whole(strip), {}
             if result.is_on_chip:
-                self.tile(span, slice_of(result, self.frame, span))
-            else:
-                shape = (span.partitions, span.blocks, span.columns)
-                made = new(shape, result.storage.dtype)
-                self.tile(span, made)
-                write(result, self.frame, span, made)
+                for span in strip:
+                    self.tile(span, slice_of(result, self.frame, span))
+                continue
+            one = self._strip
+            made = new((one.partitions, one.blocks, one.columns), result.storage.dtype)
+            for span in strip:
+                at = span.start - one.start
+                self.tile(span, made[:, :, at : at + span.columns])
+            write(result, self.frame, one, made)
+        self._strip = None
 
     def pending(self) -> list[Pending]:
         """The products among the leaves."""
@@ -165,15 +146,21 @@ class Evaluation:
 
     def spans(self, start: int = 0, columns: int = 0) -> Iterator[Span]:
         """Spans of some columns, or all: of one bank where sums come from PSUM."""
-        pending, end = self.pending(), start + (columns or self.frame.columns)
+        for strip in self._strips(start, start + (columns or self.frame.columns)):
+            yield from strip
+
+    def _strips(self, start: int, end: int) -> Iterator[list[Span]]:
+        """Spans of some columns, those together that transfers bring or take at once."""
+        pending = self.pending()
         longest = 1 if pending else PIECE
         most = min((one.span_columns() for one in pending), default=PIECE)
         chunk = min((one.chunk() for one in pending), default=end - start)
+        together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
         for first in range(start, end, chunk):
             count = min(chunk, end - first)
             for one in pending:
                 one.enter(first, count)
-            yield from spans(self.frame, first, count, longest, most)
+            yield from strips(spans(self.frame, first, count, longest, most), together)
 
     def tile(self, span: Span, dst: Tensor | None = None) -> Tensor:
         """The value's tile of a span, [partitions, blocks, columns]."""
@@ -481,6 +468,12 @@ class Evaluation:
         if short in self._columns:
             return self._columns[short]
         dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
+        strip = self._strip
+        if strip is not None and not is_row and strip.columns > span.columns:
+            if key not in self._parts:
+                self._parts[key] = filled(placed, self.frame, strip, dtype)
+            part, at = self._parts[key], span.start - strip.start
+            return part if part.shape[2] == 1 else part[:, :, at : at + span.columns]
         made = filled(placed, self.frame, span, dtype)
         if is_row:
             self._columns[short] = made

@@ -186,6 +186,11 @@ class Image:
         self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), block)
         self.width = sight.size[1] if sight.is_bare else sight.width
 
+    def settle(self) -> None:
+        """Have the images somewhere."""
+        if self.emission.unconverted(self.value) is None:
+            self.emission.settled(self.value)
+
     @property
     def row_bytes(self) -> int:
         """Bytes of a partition for a row of a band."""
@@ -237,6 +242,9 @@ class Image:
 
     def _placed(self) -> Placed:
         """Where the images lie, as [N, C, H, W]: on chip by channels, or in HBM."""
+        wide = self.emission.unconverted(self.value)
+        if wide is not None and is_straight(wide, self.frame):
+            return _of_four(wide)
         places = self.emission.settled(self.value)
         for one in places:
             if is_aligned(one, self.frame) and _is_even(_of_four(one), _of_four_dims(self.frame)):
@@ -278,12 +286,14 @@ class Image:
             return
         is_whole = box.columns == self.sight.size[1] == self.width
         is_direct = self.times == (1, 1) and (is_whole or self.frame.rows <= _FEW)
-        for image in range(box.images):
+        together = max(_PIECE * 2 // (box.rows * box.columns), 1) if is_direct else 1
+        for image, count in tiles.pieces(box.images, together):
+            some = replace(box, image=box.image + image, images=count)
+            here = target[:, image : image + count]
             if is_direct:
-                nisa.dma_copy(dst=target[:, image], src=self._in_hbm(placed, block, image, box))
+                nisa.dma_copy(dst=here, src=self._in_hbm(placed, block, some))
             else:
-                one = replace(box, image=box.image + image, images=1)
-                self._copy_loaded(placed, block, target[:, image : image + 1], one)
+                self._copy_loaded(placed, block, here, some)
 
     def _copy_loaded(self, placed: Placed, block: int, target: Tensor, box: Part) -> None:
         """Rows of one image, which transfers bring whole."""
@@ -329,15 +339,16 @@ class Image:
         flat = placed.storage.tile[:channels, at, start : start + count]
         return flat.reshape((channels, self.sight.images, high, wide))
 
-    def _in_hbm(self, placed: Placed, block: int, image: int, box: Part) -> Tensor:
-        """[channels, rows, columns] of an image in HBM."""
+    def _in_hbm(self, placed: Placed, block: int, box: Part) -> Tensor:
+        """[channels, images, rows, columns] in HBM."""
         first = block * self.frame.block
         count = min(self.frame.block, self.frame.rows - first)
         steps = [one for (one,) in placed.steps]
-        starts = (box.image + image, first, box.row, box.column)
+        starts = (box.image, first, box.row, box.column)
         offset = placed.offset[0] + sum(a * b for a, b in zip(steps, starts, strict=True))
-        counts = (count, box.rows, box.columns)
-        pattern = [(step or 1, n) for step, n in zip(steps[1:], counts, strict=True)]
+        order = (steps[1], steps[0], *steps[2:])
+        counts = (count, box.images, box.rows, box.columns)
+        pattern = [(step or 1, n) for step, n in zip(order, counts, strict=True)]
         return tiles.strided(placed.storage, pattern, offset)
 
 

@@ -21,7 +21,6 @@ from trnsim.compiler.emit.walk import (
     write,
 )
 from trnsim.graph import Kind, Node, Value
-from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.kernels import tiles
 from trnsim.nki import isa as nisa
 
@@ -89,9 +88,10 @@ def _is_computed(emission: Emission, value: Value, target: Placed, frame: Frame)
     node = emission.maker.get(value.number)
     if node is None or (found is not None and not found[0].is_pending):
         return False
-    if emission.uses.get(value.number, 0) > 1 or is_view(node) or _in_hbm(emission, value, node):
+    is_shared = emission.uses.get(value.number, 0) > 1
+    if is_shared or is_view(node) or (found is None and node.kind is not Kind.ELEMENTWISE):
         return False
-    if found is None and node.kind is not Kind.ELEMENTWISE:
+    if emission.unconverted(value) is not None:
         return False
     evaluation = Evaluation(emission, value, found[0] if found else None)
     is_whole = not target.is_on_chip or target.offset[0] % frame.block == 0
@@ -102,19 +102,9 @@ def _is_computed(emission: Emission, value: Value, target: Placed, frame: Frame)
     return False
 
 
-def _in_hbm(emission: Emission, value: Value, node: Node) -> Placed | None:
-    """Where what a value is converted from lies in HBM, as transfers convert on their way."""
-    is_conversion = isinstance(node.operation, Convert) and node.values[0].type.is_floating
-    if value.number in emission.placed or not is_conversion:
-        return None
-    found = emission.placed.get(node.values[0].number, [])
-    return next((one for one in found if not one.is_on_chip and not one.is_pending), None)
-
-
 def _source(emission: Emission, value: Value, frame: Frame) -> Placed:
     """Where a value lies by channels, or in HBM."""
-    node = emission.maker.get(value.number)
-    found = None if node is None else _in_hbm(emission, value, node)
+    found = emission.unconverted(value)
     if found is not None:
         return found
     for one in emission.settled(value):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.compiler.emit.compute import widened
 from trnsim.compiler.emit.evaluation import Evaluation
 from trnsim.compiler.emit.groups import sums_by_group
+from trnsim.compiler.emit.placed import Placed
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.turning import turned
 from trnsim.compiler.emit.walk import Frame, spans
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import ITEM_BYTES
+from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import BANK, P, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -113,12 +117,17 @@ def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int
     inner = 1
     for dim in dims:
         inner *= frame.shape[dim]
-    if inner > _LONGEST or evaluation.pending():
+    if evaluation.pending():
         return False
     operation: Any = node.operation
     p_dims, f_dims = _kept(frame, node)
     result = Frame(node.result.shape, p_dims, f_dims, frame.block, frame.is_replicated)
     placed = result.matrix(nl.float32)
+    if inner > _LONGEST:
+        _in_pieces(evaluation, _OPERATORS[operation.op], inner, placed)
+        emission.placed[node.result.number] = [placed]
+        emission.hold(node.result, placed)
+        return True
     most = max(_LONGEST // 4 // inner, 1) * inner
     for span in spans(frame, 0, frame.columns, most, most):
         shape = (span.partitions, span.blocks, span.columns)
@@ -136,3 +145,21 @@ def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int
     emission.placed[node.result.number] = [placed]
     emission.hold(node.result, placed)
     return True
+
+
+def _in_pieces(evaluation: Evaluation, op: Any, inner: int, placed: Placed) -> None:
+    """Reductions of long runs of columns: of pieces, then of what those give."""
+    frame, most = evaluation.frame, _LONGEST // 4
+    for start in range(0, frame.columns, inner):
+        for rows in spans(frame, start, inner, 1, inner):
+            found = new((rows.partitions, -(-inner // most)))
+            for number, (at, count) in enumerate(tiles.pieces(inner, most)):
+                part = replace(rows, start=start + at, columns=count)
+                tile = evaluation.tile(part)
+                whole = widened(tile, (rows.partitions, 1, count))
+                nisa.tensor_reduce(
+                    dst=found[:, number : number + 1], op=op, data=whole[:, 0], axis=1
+                )
+            group = start // inner
+            dst = placed.storage.tile[: rows.partitions, rows.block, group : group + 1]
+            nisa.tensor_reduce(dst=dst, op=op, data=found, axis=1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
@@ -142,6 +142,25 @@ def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> It
         for block, blocks in tiles.pieces(count, together):
             for at, length in tiles.pieces(columns, width):
                 yield Span(first + block, blocks, partitions, start + at, length)
+
+
+def strips(found: Iterable[Span], most: int) -> Iterator[list[Span]]:
+    """Neighbours of one block, together up to so many columns."""
+    strip: list[Span] = []
+    for span in found:
+        last = strip[-1] if strip else span
+        is_next = span.block == last.block and span.start == last.start + last.columns
+        if strip and not (is_next and span.start + span.columns - strip[0].start <= most):
+            yield strip
+            strip = []
+        strip.append(span)
+    if strip:
+        yield strip
+
+
+def whole(strip: list[Span]) -> Span:
+    """Neighbours as one span."""
+    return replace(strip[0], columns=sum(span.columns for span in strip))
 
 
 def axes(placed: Placed, dims: Sequence[int]) -> list[tuple[int, Step]]:

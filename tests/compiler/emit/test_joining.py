@@ -1,0 +1,73 @@
+"""Images one behind the other by channels, wherever they lie and whoever else reads them."""
+
+import pytest
+from made_graphs import CHIPS, Made
+
+from trnsim.graph.ops.contraction import Convolution
+
+
+def convolved(made, x, channels, size=3):
+    """Windows of odd size around each element, in float32."""
+    rank = len(x.shape) - 2
+    ones, zeros, beside = (1,) * rank, (0,) * rank, (size // 2,) * rank
+    kernel = made.weight(channels, x.shape[1], *(size,) * rank, scale=x.shape[1] ** -0.5 / size)
+    operation = Convolution(ones, beside, beside, zeros, ones, 1)
+    return made.graph.apply(operation, x, kernel, dtype="float32")
+
+
+def biased(made, x):
+    """A number to a channel added, and what is below zero cut off."""
+    bias = made.repeated(made.weight(x.shape[1]), x, [1])
+    return made.of("relu", made.of("add", x, bias))
+
+
+@pytest.mark.parametrize("channels", [(64, 64), (130, 3), (1, 1), (20, 128, 5), (128, 256), (3,)])
+@pytest.mark.parametrize(("batch", "size"), [(1, (7, 9)), (3, (5, 4)), (2, (1, 1)), (2, (11,))])
+def test_images_that_are_computed_and_given_are_joined(channels, batch, size):
+    made = Made()
+    x = made.given(batch, 6, *size)
+    parts = [
+        biased(made, convolved(made, x, n)) if place % 2 == 0 else made.given(batch, n, *size)
+        for place, n in enumerate(channels)
+    ]
+    joined = made.graph.concatenate(parts, 1)
+    made.check(convolved(made, joined, 7), chip=CHIPS[len(channels)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_part_that_others_read_too_is_moved(dtype):
+    made = Made(dtype)
+    skip = made.of("convert", convolved(made, made.given(2, 5, 6, 6), 40), dtype=dtype)
+    up = made.of("convert", convolved(made, skip, 24, 1), dtype=dtype)
+    joined = made.graph.concatenate([skip, made.of("add", up, 1.0), skip], 1)
+    made.check(convolved(made, joined, 6), convolved(made, skip, 3), joined)
+
+
+def test_parts_that_are_converted_are_converted_on_their_way():
+    made = Made("float32")
+    skip = biased(made, convolved(made, made.given(1, 3, 12, 13), 70))
+    up = convolved(made, skip, 70, 1)
+    narrow = [made.of("convert", one, dtype="bfloat16") for one in (skip, up)]
+    kernel = made.given(4, 140, 1, 1, dtype="bfloat16", scale=0.1)
+    made.weights.add(kernel.number)
+    operation = Convolution((1, 1), (0, 0), (0, 0), (0, 0), (1, 1), 1)
+    joined = made.graph.concatenate(narrow, 1)
+    made.check(made.graph.apply(operation, joined, kernel, dtype="float32"), skip, near=2e-2)
+
+
+def test_images_beyond_sbuf_are_joined_in_hbm():
+    made = Made()
+    x = made.given(1, 3, 200, 210)
+    first = biased(made, convolved(made, x, 8))
+    second = biased(made, convolved(made, first, 5, 1))
+    joined = made.graph.concatenate([first, second, x], 1)
+    made.check(convolved(made, joined, 2), chip="trn1")
+
+
+def test_channels_of_other_kinds_are_joined_by_a_kernel():
+    made = Made()
+    x, y = made.given(2, 5, 6), made.given(2, 3, 6)
+    made.check(made.graph.concatenate([x, y], 1))
+    whole = Made("int32")
+    ones = [whole.given(2, n, 6, array=[[[n] * 6] * n] * 2) for n in (5, 3)]
+    whole.check(whole.graph.concatenate(ones, 1))
