@@ -68,7 +68,8 @@ def framed(
             nisa.tensor_copy(dst=here, src=widened(part, tuple(here.shape)))
     else:
         _turn(source, frame, tile, start)
-    return Placed(Matrix(tile, frame.rows, frame.block), frame.shape, frame.steps(), (0, 0))
+    matrix = Matrix(tile, frame.rows, frame.block, frame.is_replicated)
+    return Placed(matrix, frame.shape, frame.steps(), (0, 0))
 
 
 def _is_line(source: Placed, frame: Frame) -> bool:
@@ -109,6 +110,8 @@ def _turn(source: Placed, frame: Frame, tile: Tensor, start: int) -> None:
     for at in range(0, count, P):
         width = min(P, count - at)
         lines = _lines(source, across, start + at, width)
+        if frame.is_replicated:  # a column turns into the same row on every partition
+            lines = widened(lines, (width, 1, frame.rows))
         together = max(1, _BANK_BYTES // lines.dtype.itemsize // width)
         whole, rest = divmod(frame.rows, frame.block)
         groups = [(b, min(together, whole - b), frame.block) for b in range(0, whole, together)]
