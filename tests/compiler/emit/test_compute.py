@@ -3,6 +3,11 @@
 import numpy as np
 import pytest
 from made_graphs import CHIPS, Made
+from test_registry import EXAMPLES, arrays_of
+from test_registry import assert_near as assert_nearly_equal
+
+from trnsim.compiler.program import values
+from trnsim.graph import Graph, Kind, TensorType
 
 OPERATORS = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 
@@ -114,3 +119,31 @@ def test_conversions_round_where_they_are_written():
     (found,) = made.check(short, near=1e-9)
     np.testing.assert_array_equal(found, made.arrays[0].astype(found.dtype))
     assert "activation" not in made.opcodes(short)
+
+
+SEVERAL = [
+    one
+    for one in EXAMPLES
+    if one.values[0].operation.kind is Kind.ELEMENTWISE
+    and len(one.values[0].given) > 1
+    and np.isinf(one.values[0].operation.largest_quotient)  # one number may divide too much
+]
+
+
+@pytest.mark.parametrize("example", SEVERAL)
+def test_any_operand_may_be_one_number_throughout(example):
+    arrays, operation = arrays_of(example), example.operation
+    graph, given = Graph(), []
+    results = []
+    for place in range(len(arrays)):
+        one = [graph.input(array.shape, array.dtype.name) for array in arrays]
+        given += arrays
+        kind = one[place].type
+        number = arrays[place].reshape(-1)[0].item()
+        one[place] = graph.constant(number, TensorType(kind.shape, kind.dtype))
+        results.append(graph.apply(operation, *one))
+    graph.outputs = results
+    with np.errstate(all="ignore"):
+        wanted = graph.reference(given)
+    for ours, theirs in zip(values(graph, given, "trn3"), wanted, strict=True):
+        assert_nearly_equal(ours, theirs, operation.near, operation.unit)

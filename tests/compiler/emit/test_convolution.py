@@ -387,3 +387,15 @@ def test_copies_that_are_returned_are_written():
     (found,) = values(graph, arrays, "trn1", frozenset({w.number}))
     wanted = convolved(*arrays, attributes(2)).repeat(2, 2).repeat(2, 3)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(20, 30), (128, 1024)])
+def test_an_image_whose_rows_lie_as_columns_may_be_larger_than_sbuf_holds(size):
+    graph = Graph()
+    x, w = graph.input((2, 1, *size), "float32"), graph.input((16, 1, 4, 8), "float32")
+    flipped = graph.transpose(x, (0, 1, 3, 2))
+    graph.outputs = [graph.apply(attributes(2, strides=(8, 4)), flipped, w, dtype="float32")]
+    arrays = arrays_of(graph)
+    (found,) = values(graph, arrays, "trn2", frozenset({w.number}))
+    (wanted,) = graph.reference(arrays)
+    assert np.abs(found - wanted).max() <= 1e-4

@@ -86,3 +86,15 @@ def test_transfers_go_along_columns():
     assert is_straight(placed, Frame((3, 4), (0,), (1,)))
     assert not is_straight(placed, Frame((3, 4), (1,), (0,)))
     assert is_straight(placed.sliced((3, 1), (0, 0), (1, 1)), Frame((3, 1), (0,), (1,)))
+
+
+@pytest.mark.parametrize("tokens", [1, 24, 129, 300])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_numbers_along_partitions_meet_numbers_that_every_partition_holds(tokens, is_first):
+    made = Made()
+    x = made.given(2, tokens, 130)
+    rows = made.graph.reduce("maximum", made.of("tanh", x), [2])
+    everywhere = made.graph.reduce("add", made.linear(x, 64), [2])
+    sides = (rows, everywhere) if is_first else (everywhere, rows)
+    both = made.of("add", *sides)
+    made.check(both, made.of("multiply", x, made.repeated(both, x, [0, 1])), chip=CHIPS[tokens % 4])

@@ -58,3 +58,22 @@ def test_the_time_grows_with_the_rows_and_not_with_the_groups():
         return step.flop
 
     assert flop(1024, 8) == 2 * 64 * 64 * (1024 + 8 * 128)
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_gradients_of_rows_and_of_their_matrices_at_once(ends):
+    import numpy as np  # noqa: PLC0415  this file needs torch first
+
+    from trnsim.graph.decompositions import DECOMPOSITIONS, Build  # noqa: PLC0415  likewise
+    from trnsim.graph.types import TensorType  # noqa: PLC0415  likewise
+
+    x, w = torch.randn(20, 16, requires_grad=True), torch.randn(3, 16, 24, requires_grad=True)
+    grad, stops = torch.randn(20, 24), torch.tensor(ENDS[ends]).int()
+    torch._grouped_mm(x, w, offs=stops).backward(grad)
+    b = Build()
+    arrays = [one.detach().numpy() for one in (x, w, stops, grad)]
+    given = [b.graph.input(one.shape, one.dtype.name) for one in arrays]
+    b.results = [TensorType(one.shape, "float32") for one in (x, w)]
+    b.graph.outputs = list(DECOMPOSITIONS["grouped_mm_fallback_backward"](b, *given))
+    for ours, theirs in zip(b.graph.reference(arrays), (x.grad, w.grad), strict=True):
+        np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-4)

@@ -155,3 +155,38 @@ def test_the_padding_of_maxima_is_finite_in_every_format():
     number = torch.tensor(pad.operation.number)
     assert number.to(torch.bfloat16).isfinite()
     assert number.to(torch.bfloat16) == torch.finfo(torch.bfloat16).min
+
+
+def lowered(function, *args):
+    """The graph as torch.compile's tracer has it."""
+    from torch.fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415  only this needs it
+
+    return make_fx(function, tracing_mode="fake")(*args)
+
+
+def test_what_is_made_empty_is_no_operator():
+    def function(x):
+        made = torch.ops.aten.new_empty_strided.default(x, [3, 4], [4, 1])
+        return torch.ops.aten.copy.default(made, x) + 1
+
+    found = import_graph(lowered(function, torch.randn(3, 4)))
+    assert not found.missing
+    assert [value.shape for value in found.graph.inputs] == [(3, 4)]
+
+
+def test_what_a_program_asserts_of_values_runs_nothing():
+    def function(x):
+        torch.ops.aten._assert_async.msg((x > 0).all(), "above zero")
+        return x + 1
+
+    found = import_graph(lowered(function, torch.rand(3, 4)))
+    assert not found.missing
+    assert [node.name for node in found.graph.nodes] == ["add"]
+
+
+def test_an_input_that_is_only_returned_stays_and_what_is_empty_goes():
+    found = import_graph(lowered(lambda x, y: (x, y[:0], x + 1), torch.rand(3), torch.rand(4)))
+    assert [value.shape for value in found.graph.outputs] == [(3,), (3,)]
+    assert [place for place, _ in found.orders] == [0, 2]
+    returned = import_graph(lowered(torch.empty_like, torch.rand(3)))
+    assert returned.graph.inputs[1:] == returned.graph.outputs

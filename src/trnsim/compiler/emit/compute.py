@@ -9,6 +9,7 @@ from typing import Any
 
 from trnsim.graph import Node, Value
 from trnsim.graph.ops import arithmetic, rounding
+from trnsim.graph.ops.comparison import Select
 from trnsim.graph.ops.elementwise import Elementwise
 from trnsim.graph.types import BOOL, INTEGERS
 from trnsim.lower.kernels import elementwise
@@ -309,6 +310,17 @@ def _flat(tile: Tensor, shape: tuple[int, ...]) -> Tensor:
         shape = tuple(tile.shape)
     whole = copied(widened(tile, shape), tile.dtype, new(shape, tile.dtype))
     return whole.reshape((shape[0], prod(shape[1:])))
+
+
+def with_a_tile(node: Node, operands: list[Operand], partitions: int) -> list[Operand]:
+    """The operands with a tile in the place of a number that instructions cannot take.
+
+    One operand is a tile, and what a selection chooses by is.
+    """
+    is_choice = isinstance(node.operation, Select) and _is_number(operands[0])
+    if is_choice or all(map(_is_number, operands)):
+        return [filled_with(operands[0], node.values[0].dtype, partitions), *operands[1:]]
+    return operands
 
 
 def filled_with(number: float, dtype: str, partitions: int) -> Tensor:

@@ -13,12 +13,12 @@ from trnsim.compiler.emit.compute import (
     compute_shifted,
     compute_with,
     copied,
-    filled_with,
     is_activation,
     is_binary,
     scaled,
     sides,
     suits,
+    with_a_tile,
 )
 from trnsim.compiler.emit.framing import covers, framed
 from trnsim.compiler.emit.lines import by_rows
@@ -308,8 +308,7 @@ class Evaluation:
                 data = self._operand(before.data, at, span)
                 return compute_shifted(node, data, self._operand(before.other, at, span), dst)
         operands = [self._operand(one, path, span) for one in node.operands]
-        if all(isinstance(one, int | float) for one in operands):
-            operands[0] = filled_with(operands[0], node.values[0].dtype, span.partitions)
+        operands = with_a_tile(node, operands, span.partitions)
         if isinstance(node.operation, Convert) and _are_floats(node) and not self._is_elided(node):
             rounded = copied(operands[0], dtype_of(node.result.dtype))
             return rounded if dst is None else copied(rounded, dst.dtype, dst)

@@ -9,11 +9,12 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from trnsim.compiler.emit.kernels import Taps
-from trnsim.compiler.emit.placed import Matrix, Placed
+from trnsim.compiler.emit.placed import Matrix, Placed, in_hbm
 from trnsim.compiler.emit.turning import is_straight, turned
 from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned
 from trnsim.graph import Value
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
+from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
@@ -29,6 +30,8 @@ _PIECE: Final = 1024
 """Elements of a partition that are moved at once, so that products begin before all are there."""
 _COPIES: Final = 32
 """Transfers for all copies of a band, as each takes its queue some time."""
+_SHARE: Final = 4
+"""Part of the room for results that images may take which are turned whole."""
 _FEW: Final = 16
 """Channels up to which an engine is slower than transfers, as few of its lanes work."""
 
@@ -252,6 +255,9 @@ class Image:
         for one in places:
             if is_straight(one, self.frame):
                 return _of_four(one)
+        nbytes = self.frame.blocks * self.frame.columns * ITEM_BYTES[self.value.dtype]
+        if nbytes > self.emission.resident_bytes // _SHARE:
+            return _of_four(in_hbm(self.emission.dense(self.value), self.value.shape))
         placed = turned(self.emission, self.value, self.frame)
         self.emission.add_place(self.value, placed)
         return _of_four(placed)

@@ -60,7 +60,8 @@ def framed(
     """What lies elsewhere, in SBUF in a frame; or some of the frame's columns."""
     whole = Span(0, frame.blocks, min(frame.block, frame.rows), start, columns or frame.columns)
     tile = stretch(source, frame, whole, wanted)
-    return Placed(Matrix(tile, frame.rows, frame.block), frame.shape, frame.steps(), (0, 0))
+    matrix = Matrix(tile, frame.rows, frame.block, frame.is_replicated)
+    return Placed(matrix, frame.shape, frame.steps(), (0, 0))
 
 
 def stretch(source: Placed, frame: Frame, part: Span, wanted: Any = None) -> Tensor:
@@ -122,7 +123,11 @@ def _turn(source: Placed, frame: Frame, tile: Tensor, part: Span) -> None:
     length = min(frame.rows - begin, part.blocks * frame.block)
     whole, rest = divmod(length, frame.block)
     for at, width in tiles.pieces(part.columns, P):
-        lines = _lines(source, across, Span(0, 1, width, begin, length), part.start + at)
+        if frame.is_replicated:  # a column turns into the same row on every partition
+            lines = _lines(source, across, Span(0, 1, width, 0, 1), part.start + at)
+            lines = widened(lines, (width, 1, frame.rows))
+        else:
+            lines = _lines(source, across, Span(0, 1, width, begin, length), part.start + at)
         together = max(1, _BANK_BYTES // lines.dtype.itemsize // width)
         groups = [(b, min(together, whole - b), frame.block) for b in range(0, whole, together)]
         groups += [(whole, 1, rest)] if rest else []

@@ -132,4 +132,18 @@ def grouped_mm(
     return b.result(b.graph.transpose(flipped, (1, 0)))
 
 
-DECOMPOSITIONS: Final[dict[str, Decomposition]] = {"_grouped_mm": grouped_mm}
+def grouped_rows_backward(
+    b: Build, x: Value, matrices: Value, ends: Value, grad: Value
+) -> tuple[Value, Value]:
+    """The gradients of groups of rows, and of their matrices."""
+    rows = _by_rows(b, grad, b.graph.transpose(matrices, (0, 2, 1)), ends)
+    sums = _by_columns(b, b.graph.transpose(x, (1, 0)), grad, ends)
+    return b.convert(rows, x.dtype), b.convert(sums, matrices.dtype)
+
+
+DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
+    "_grouped_mm": grouped_mm,
+    # Operators of transformers, in whose place PyTorch's are not compiled for every dtype.
+    "grouped_mm_fallback": grouped_mm,
+    "grouped_mm_fallback_backward": grouped_rows_backward,
+}

@@ -27,10 +27,12 @@ from trnsim.torch.dispatch.launches import kernel_call
 
 # These make tensors that are filled before they are read.
 _MADE_EMPTY: Final = frozenset(
-    {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty"}
+    {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )
 # These check facts that are known here already, and run nothing.
-_CHECKS: Final = frozenset({"_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range"})
+_CHECKS: Final = frozenset(
+    {"_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range"}
+)
 # These say where each maximum was too, which few ask for.
 _MAXIMA: Final = frozenset({"max_pool2d_with_indices", "max_pool3d_with_indices"})
 _FUNCTIONALIZED: Final = "auto_functionalized"
@@ -79,6 +81,7 @@ def import_graph(
     read = {value.number for node in graph.nodes for value in node.values}
     read |= {value.number for value in graph.outputs}
     unread = builder.empty - read
+    unread |= {value.number for value in graph.inputs if not value.type.elements} - read
     graph.inputs = [value for value in graph.inputs if value.number not in unread]
     return Imported(
         graph,
@@ -135,10 +138,10 @@ class _Import:
             self._made[node] = self._call(node)
 
     def _return(self, results: Any) -> None:
-        """Note what the graph returns, without what nothing makes, such as a seed."""
+        """Note what the graph returns, without what nothing makes or what has no elements."""
         for place, result in enumerate(results if isinstance(results, list | tuple) else [results]):
             value = self._value(result)
-            if isinstance(value, Value):
+            if isinstance(value, Value) and value.type.elements:
                 self.returned.append(place)
                 self.outputs.append(value)
 

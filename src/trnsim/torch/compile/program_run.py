@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor, fx
 
@@ -21,7 +22,7 @@ from trnsim.compiler import program
 from trnsim.device.compiled_graph import CompiledGraph
 from trnsim.device.device_core import target
 from trnsim.errors import IllegalInstruction, InternalError, NotModelled, OutOfMemory
-from trnsim.graph import Graph, Kind
+from trnsim.graph import Graph, Kind, Value
 from trnsim.graph.ops.leaves import Rng
 from trnsim.torch.aten.spec import Spec
 from trnsim.torch.compile.fx_import import Imported
@@ -84,6 +85,13 @@ class ProgramRun:
         return "it writes to its arguments" if written_arguments(self.module) else ""
 
     @cached_property
+    def _read(self) -> frozenset[int]:
+        """The values that an operation reads, or the caller."""
+        graph = self.one.graph
+        read = [value for node in graph.nodes for value in node.values]
+        return frozenset(value.number for value in (*read, *graph.outputs))
+
+    @cached_property
     def _returned(self) -> list[Any]:
         """What PyTorch knows of each result: a tensor without values, or the result itself."""
         (output,) = (node for node in self.module.graph.nodes if node.op == "output")
@@ -93,11 +101,8 @@ class ProgramRun:
 
     def _made(self, args: tuple[Any, ...]) -> Sequence[Array] | None:
         """What the program computes of the graph's inputs; where it cannot, it says so once."""
-        graph, specs = self.one.graph, self.imported.specs
-        arrays = [
-            _as_it_lies(self._tensor(self.imported.names[value.number], args), specs[value.number])
-            for value in graph.inputs
-        ]
+        graph = self.one.graph
+        arrays = [self._given(value, args) for value in graph.inputs]
         try:
             return program.values(graph, arrays, target().name, self.one.weights)
         except _NO_ROOM as error:
@@ -125,12 +130,21 @@ class ProgramRun:
             _overwrite(host, array)
         return on_device(result, host, args, core)
 
-    def _tensor(self, name: str, args: tuple[Any, ...]) -> Tensor:
-        """An argument of the graph, or a tensor that it keeps."""
+    def _given(self, value: Value, args: tuple[Any, ...]) -> Array:
+        """An input of the graph; zeros where nothing reads it, or where it was made empty."""
+        tensor = self._tensor(self.imported.names[value.number], args)
+        if tensor is None or value.number not in self._read:
+            return np.zeros(value.shape, value.type.numpy_dtype())
+        return as_it_lies(tensor, self.imported.specs[value.number])
+
+    def _tensor(self, name: str, args: tuple[Any, ...]) -> Tensor | None:
+        """An argument of the graph, or a tensor that it keeps; None for one that it makes."""
         if name in self._places:
             found: Tensor = args[self._places[name]]
             return found
         (node,) = (one for one in self.module.graph.nodes if one.name == name)
+        if node.op != "get_attr":
+            return None
         owner, _, attribute = str(node.target).rpartition(".")
         kept: Tensor = getattr(self.module.get_submodule(owner), attribute)
         return kept
@@ -142,12 +156,15 @@ def _has_nothing(graph: Graph) -> bool:
     return any(not value.type.elements for value in (*graph.inputs, *graph.outputs, *made))
 
 
-def _as_it_lies(tensor: Tensor, spec: Spec) -> Array:
-    """A tensor's elements in the order in which the graph takes them, repeated ones once."""
+def as_it_lies(tensor: Tensor, spec: Spec) -> Array:
+    """A tensor's elements in the order in which the graph takes them, repeated ones once.
+
+    What the host computed for the other pass may have another dtype than PyTorch promised.
+    """
     host = tensor.detach() if tensor.is_cpu else host_alias(tensor.detach())
     for dim in spec.repeated:
         host = host.narrow(dim, 0, 1)
-    return array_of(host.permute(spec.order).contiguous())
+    return array_of(host.to(spec.dtype).permute(spec.order).contiguous())
 
 
 def _overwrite(host: Tensor, array: Array) -> None:
