@@ -226,22 +226,28 @@ def _on_cores(
     """
     if cores == 1:
         return _priced(graph, weights, target)
-    own = frozenset(value.number for value in graph.inputs) & weights
-    half = halved(graph, own, arch.paired(arch.target(target)))
-    split = None
-    if half.is_split:
-        split, layers = _priced(half.graph, half.weights, target, CORES)
-        shared = f"both cores do all of: {', '.join(half.alike)}" if half.alike else ""
-        told = replace(split, said=tuple(filter(None, (*split.said, shared))))
-        if split.device_time_s <= bound(graph, target, weights=weights).seconds:
-            return told, layers  # no program of one core can be faster
-    alone, count = _priced(graph, weights, target)
-    if split is not None and split.device_time_s < alone.device_time_s:
-        return told, layers
+    both = _on_both(graph, weights, target)
+    least_s = bound(graph, target, weights=weights).seconds
+    if both is not None and both[0].device_time_s <= least_s:
+        return both  # no program of one core can be faster
+    alone, layers = _priced(graph, weights, target)
+    if both is not None and both[0].device_time_s < alone.device_time_s:
+        return both
     names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
     more = " ..." if len(graph.nodes) > _NAMED else ""
     waits = f"one of the two cores does all of: {names}{more}"
-    return replace(alone, said=(*alone.said, waits)), count
+    return replace(alone, said=(*alone.said, waits)), layers
+
+
+def _on_both(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figures, int] | None:
+    """What a graph takes that is split over two cores; None where nothing of it can be."""
+    own = frozenset(value.number for value in graph.inputs) & weights
+    half = halved(graph, own, arch.paired(arch.target(target)))
+    if not half.is_split:
+        return None
+    found, layers = _priced(half.graph, half.weights, target, CORES)
+    shared = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
+    return replace(found, said=(*found.said, *shared)), layers
 
 
 def _pieces(graph: Graph, weights: frozenset[int]) -> Iterator[tuple[Graph, frozenset[int]]]:
