@@ -226,7 +226,8 @@ def _on_cores(
     """
     if cores == 1:
         return _priced(graph, weights, target)
-    both = _on_both(graph, weights, target)
+    core = arch.paired(arch.target(target))
+    both = _on_both(graph, weights, target, core)
     least_s = bound(graph, target, weights=weights).seconds
     if both is not None and both[0].device_time_s <= least_s:
         return both  # no program of one core can be faster
@@ -236,13 +237,17 @@ def _on_cores(
     names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
     more = " ..." if len(graph.nodes) > _NAMED else ""
     waits = f"one of the two cores does all of: {names}{more}"
-    return replace(alone, said=(*alone.said, waits)), layers
+    # Both cores of a logical one are started, whether both work or not.
+    launch_s = core.paired_launch_s if alone.launch_s else 0.0
+    return replace(alone, launch_s=launch_s, said=(*alone.said, waits)), layers
 
 
-def _on_both(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figures, int] | None:
+def _on_both(
+    graph: Graph, weights: frozenset[int], target: str, core: arch.NeuronCore
+) -> tuple[_Figures, int] | None:
     """What a graph takes that is split over two cores; None where nothing of it can be."""
     own = frozenset(value.number for value in graph.inputs) & weights
-    half = halved(graph, own, arch.paired(arch.target(target)))
+    half = halved(graph, own, core)
     if not half.is_split:
         return None
     found, layers = _priced(half.graph, half.weights, target, CORES)

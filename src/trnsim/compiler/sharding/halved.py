@@ -56,7 +56,14 @@ class Halved:
         )
 
 
-def halved(graph: Graph, weights: Collection[int], core: NeuronCore, rank: int = 0) -> Halved:
+def halved(
+    graph: Graph,
+    weights: Collection[int],
+    core: NeuronCore,
+    rank: int = 0,
+    *,
+    may_exchange: bool = True,
+) -> Halved:
     """The graph of core `rank` of two.
 
     Args:
@@ -64,8 +71,9 @@ def halved(graph: Graph, weights: Collection[int], core: NeuronCore, rank: int =
         weights: its inputs that do not change from call to call, by number.
         core: one of the two.
         rank: which one.
+        may_exchange: whether the cores may exchange values.
     """
-    work = work_of(graph, core)
+    work = work_of(graph, core, may_exchange=may_exchange)
     rules = Choice(graph, work).rules
     whole: dict[str, float] = {}
     total_s = 0.0

@@ -35,10 +35,12 @@ class Work:
     Attributes:
         core: one of the two.
         far: values that lie in HBM: inputs and views of them.
+        may_exchange: whether the cores may exchange values at all.
     """
 
     core: NeuronCore
     far: frozenset[int]
+    may_exchange: bool = True
 
     def node_s(self, node: Node, rule: Rule) -> float:
         """One core's part of an operation."""
@@ -62,10 +64,10 @@ class Work:
         """What it takes to have a value otherwise split than it was made."""
         if before == after:
             return 0.0
-        if after == SUM:
-            return float("inf")
-        if before == WHOLE:
+        if before == WHOLE and after != SUM:
             return _SLICE_S
+        if after == SUM or not self.may_exchange:
+            return float("inf")
         core = self.core
         met_s = sum(
             (
@@ -109,13 +111,13 @@ def is_view(node: Node) -> bool:
     return node.kind in (Kind.VIEW, Kind.ALIAS, Kind.LEAF) or isinstance(node.operation, Transpose)
 
 
-def work_of(graph: Graph, core: NeuronCore) -> Work:
+def work_of(graph: Graph, core: NeuronCore, *, may_exchange: bool = True) -> Work:
     """The rough times of a graph's operations."""
     far: set[Any] = {value.number for value in graph.inputs}
     for node in graph.nodes:
         if is_view(node) and node.values and node.values[0].number in far:
             far.add(node.result.number)
-    return Work(core, frozenset(far))
+    return Work(core, frozenset(far), may_exchange)
 
 
 __all__ = ["Work", "is_view", "work_of"]
