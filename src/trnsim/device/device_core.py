@@ -1,8 +1,8 @@
 """The NeuronCores that are devices of this process, and the chip that they belong to.
 
-A device is one physical NeuronCore with its part of the chip's HBM, or with
-NEURON_LOGICAL_NC_CONFIG=2 a logical one: it has the HBM and the peak of two cores, and graphs are
-split over both. `device_core` is the one place that decides this.
+A device is a logical NeuronCore as AWS's runtime makes it: two physical ones on Trn2 and Trn3, over
+which graphs are split, unless NEURON_LOGICAL_NC_CONFIG=1; one on other chips. It has their part of
+the chip's HBM, and their peak. `device_core` is the one place that decides this.
 """
 
 from __future__ import annotations
@@ -86,13 +86,15 @@ def device_core(chip: Target | None = None, cores: int | None = None) -> DeviceC
 
 @cache
 def logical_config() -> int:
-    """The number of NeuronCores in a device: 1, unless NEURON_LOGICAL_NC_CONFIG is 2.
+    """The number of NeuronCores in a device: NEURON_LOGICAL_NC_CONFIG, else the chip's own.
+
+    That is 2 where a chip has logical cores.
 
     Raises:
         BadInput: for another number, and for 2 on a chip without logical cores.
     """
-    value = os.environ.get(CORES_VARIABLE) or "1"
     has_pairs = makes_pairs(target().core)
+    value = os.environ.get(CORES_VARIABLE) or ("2" if has_pairs else "1")
     if value == "1" or (value == "2" and has_pairs):
         return int(value)
     legal = "1 or 2" if has_pairs else "1"

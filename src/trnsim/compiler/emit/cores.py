@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.compiler.emit import turning
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import emitter
-from trnsim.compiler.emit.walk import Frame, frame_of
+from trnsim.compiler.emit.walk import Frame, filled, frame_in_hbm, frame_of, spans, write
 from trnsim.compiler.sharding.between import CoreGather, CoreReduce
 from trnsim.graph import Node, Value
 from trnsim.lower.kernels import tiles
@@ -30,6 +30,8 @@ _SHORT: Final = 256
 """Elements of a partition that the GpSimd Engine's own DMA sends at most (nki.isa.sendrecv)."""
 _SENDS: Final = 4
 """Transfers of the GpSimd Engine that one exchange is, at most."""
+_LOADED_BYTES: Final = 8 * 1024
+"""Bytes of a partition that are loaded at once of what lies in HBM."""
 _BLOCKS, _COLUMNS = 1, 2
 """Axes of a matrix along which halves stand."""
 
@@ -37,23 +39,27 @@ _BLOCKS, _COLUMNS = 1, 2
 @emitter(CoreReduce)
 def all_reduce(emission: Emission, node: Node) -> None:
     """Each core sends its sums to the other, and adds what it gets to them, in any layout."""
-    value = node.values[0]
-    placed = emission.settled(value)[0]
-    if not placed.is_on_chip:
-        placed = _loaded(emission, value)
-    given = placed.storage.tile
+    placed = emission.settled(node.values[0])[0]
+    if placed.is_on_chip:
+        matrix = replace(placed.storage, tile=_summed(placed.storage.tile))
+        emission.add_place(node.result, replace(placed, storage=matrix))
+        return
+    frame = frame_in_hbm(placed, placed.shape)
+    made = emission.in_order(frame, placed.storage.dtype)
+    most = _LOADED_BYTES // placed.storage.dtype.itemsize
+    for span in spans(frame, 0, frame.columns, most, most):
+        part = filled(placed, frame, span, placed.storage.dtype)
+        write(made, frame, span, _summed(part))
+    emission.placed[node.result.number] = [made]
+
+
+def _summed(given: Tensor) -> Tensor:
+    """A tile of SBUF and its counterpart on the other core, added."""
     got, made = new(given.shape, given.dtype), new(given.shape, given.dtype)
     for part in _parts(given):
         _swap(given, got, part)
         nisa.tensor_tensor(dst=made[part], data1=given[part], data2=got[part], op=nl.add)
-    emission.add_place(node.result, replace(placed, storage=replace(placed.storage, tile=made)))
-
-
-def _loaded(emission: Emission, value: Value) -> Placed:
-    """A value of HBM in SBUF, its last dimension along the columns."""
-    last = max(len(value.shape) - 1, 0)
-    frame = Frame(value.shape, tuple(range(last)), tuple(range(last, len(value.shape))))
-    return turning.turned(emission, value, frame)
+    return made
 
 
 def _parts(tile: Tensor) -> Iterator[tuple[slice, slice, slice]]:
@@ -88,13 +94,19 @@ def _swap(given: Tensor, got: Tensor, part: tuple[slice, slice, slice]) -> None:
 def all_gather(emission: Emission, node: Node) -> None:
     """Each core sends its half to the other, and puts both side by side."""
     operation: Any = node.operation
-    (value,) = node.values
+    (value,), whole = node.values, node.result
     placed = emission.settled(value)[0]
     axis = _axis(placed, value, operation.dim)
     if axis:
-        emission.add_place(node.result, _side_by_side(placed, node.result, axis))
+        half = frame_of(placed, placed.shape)
+        made = emission.room(Frame(whole.shape, half.p_dims, half.f_dims, half.block), whole)
     else:
-        emission.placed[node.result.number] = [_through_hbm(placed, node)]
+        made = in_hbm(tiles.output(whole.shape, whole.dtype), whole.shape)
+    if made.is_on_chip:
+        _side_by_side(placed.storage.tile, made.storage.tile, axis)
+    else:
+        _through_hbm(placed, value, made, operation.dim)
+    emission.placed[whole.number] = [made]
 
 
 def _axis(placed: Placed, value: Value, dim: int) -> int:
@@ -113,30 +125,21 @@ def _axis(placed: Placed, value: Value, dim: int) -> int:
     return _BLOCKS if frame.p_dims[:1] == (dim,) and frame.rows % frame.block == 0 else 0
 
 
-def _side_by_side(placed: Placed, whole: Value, axis: int) -> Placed:
-    """Both halves in a new matrix: this core's is copied, the other's received in its place."""
-    given = placed.storage.tile
-    half = frame_of(placed, placed.shape)
-    made = Frame(whole.shape, half.p_dims, half.f_dims, half.block).matrix(given.dtype)
+def _side_by_side(given: Tensor, made: Tensor, axis: int) -> None:
+    """Both halves in a matrix: this core's is copied, the other's received in its place."""
     rank, length = nl.program_id(0), given.shape[axis]
     own, other = (
-        made.storage.tile[(slice(None),) * axis + (slice(at * length, (at + 1) * length),)]
+        made[(slice(None),) * axis + (slice(at * length, (at + 1) * length),)]
         for at in (rank, 1 - rank)
     )
     for part in _parts(given):
         _swap(given, other, part)
         nisa.tensor_copy(dst=own[part], src=given[part])
-    return made
 
 
-def _through_hbm(placed: Placed, node: Node) -> Placed:
+def _through_hbm(placed: Placed, value: Value, made: Placed, dim: int) -> None:
     """Both halves in HBM: each core writes its own, and waits for the other one."""
-    operation: Any = node.operation
-    value, whole = node.values[0], node.result
-    made = tiles.output(whole.shape, whole.dtype)
-    found = in_hbm(made, whole.shape)
     starts = [0] * len(value.shape)
-    starts[operation.dim] = nl.program_id(0) * value.shape[operation.dim]
-    turning.write_all(placed, value, found.sliced(value.shape, starts, [1] * len(starts)))
-    nisa.core_barrier(data=made, cores=(0, 1))
-    return found
+    starts[dim] = nl.program_id(0) * value.shape[dim]
+    turning.write_all(placed, value, made.sliced(value.shape, starts, [1] * len(starts)))
+    nisa.core_barrier(data=made.storage, cores=(0, 1))
