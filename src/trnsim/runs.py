@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from trnsim import arch
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, InternalError
 from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.program import Call, Team, current_core, fitted, has_current_core
 from trnsim.timing import Timeline, policy_of, timelines
@@ -165,17 +165,32 @@ def launch(
     capacity: str = "spill",
     capture: Capture | None = None,
     order: str | None = None,
+    is_mirrored: bool = False,
 ) -> Run:
-    """As `run`, on a `Target`; a `capture` keeps the instructions so that they can run again."""
+    """As `run`, on a `Target`; a `capture` keeps the instructions so that they can run again.
+
+    A kernel of one core that `is_mirrored` runs on both cores of a logical core, which do the same
+    at the same time. It has no values: what the other core sends is not computed.
+    """
     _check_words(races=races, capacity=capacity)
     policy = policy_of(_order.get() if order is None else order)
-    core = chip.core if kernel.cores == 1 else arch.paired(chip)
+    if is_mirrored and (numerics or kernel.cores > 1):
+        raise InternalError("a mirrored run is of one core and without values")
+    core = arch.paired(chip) if is_mirrored or kernel.cores > 1 else chip.core
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
     call = None
-    if kernel.cores == 1 and kernel.records is not None and capture is None:
+    if kernel.cores == 1 and not is_mirrored and kernel.records is not None and capture is None:
         call = Call(kernel.records, (chip.name, capacity, numerics, policy.name))
-    team = Team(core, kernel.cores, has_values=numerics, watcher=detector, loops=loops, call=call)
+    team = Team(
+        core,
+        kernel.cores,
+        has_values=numerics,
+        watcher=detector,
+        loops=loops,
+        call=call,
+        is_mirrored=is_mirrored,
+    )
     team.contexts[0].capture = capture
     team.contexts[0].tell = _progress(f"{kernel.title} on {chip.name}")
     outputs = kernel.launch(team, args, kwargs)

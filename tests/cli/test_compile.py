@@ -109,3 +109,19 @@ def test_an_exchange_without_a_closed_form_is_named():
         match="collective_permute has no closed form of its time; there is one of all_reduce",
     ):
         command._exchange_s(Exchange("collective_permute", 8, 2), "trn2")
+
+
+@pytest.mark.parametrize("kind", ["pt2", "py"])
+def test_a_graph_is_split_over_as_many_cores_as_asked(program, tmp_path, monkeypatch, kind):
+    path = tmp_path / "net.py"
+    path.write_text("import torch\nmodel = torch.nn.Linear(64, 64)\nargs = (torch.zeros(4, 64),)\n")
+    given = program if kind == "pt2" else path
+    assert "on trn2 (LNC=2)" in run(given, "--lnc", "2").output
+    assert "on trn2 (LNC=2)" in run(given, "--flags", "--logical-nc-config=2").output
+    assert "on trn2 (LNC=2)" not in run(given, "--lnc", "1").output
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "1")
+    assert "LNC" not in run(given).output
+    caught = run(given, "--flags", "--lnc=2").exception
+    assert "--logical-nc-config=2 and NEURON_LOGICAL_NC_CONFIG=1 on trn2" in str(caught)
+    caught = run(given, "--on", "trn1", "--lnc", "2").exception
+    assert "lnc=2 on trn1; legal: 1, as logical cores of two are of trn2 and trn3" in str(caught)

@@ -1,13 +1,17 @@
 """A graph's time as one program."""
 
 import pytest
+from graphs_by_chance import Chance
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trnsim.compiler import Flags
 from trnsim.compiler import compile as compile_graph
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import AllReduce
-from trnsim.graph.ops.reductions import TopK
+from trnsim.graph.ops.control_flow import If
+from trnsim.graph.ops.reductions import Sort, TopK
 from trnsim.lower import cache, costs
 
 
@@ -73,9 +77,94 @@ def test_an_exchange_writes_and_reads_hbm():
     assert compile_graph(graph, weights=weights).device_time_s > alone.device_time_s
 
 
-def test_a_logical_core_of_two_is_refused():
-    with pytest.raises(BadInput, match="lnc=2; legal: 1"):
-        compile_graph(mlp()[0], lnc=2)
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+def test_two_cores_take_little_more_than_half_of_the_time_of_one(target):
+    graph, weights = mlp(rows=2048, width=1024)
+    one = compile_graph(graph, target, weights=weights)
+    two = compile_graph(graph, target, lnc=2, weights=weights)
+    assert 0.5 < two.device_time_s / one.device_time_s < 0.65
+    assert two.bound.seconds == pytest.approx(one.bound.seconds / 2)
+    assert two.device_time_s > two.bound.seconds
+    assert (one.lnc, two.lnc) == (1, 2)
+    assert two.said == ()
+
+
+def test_what_one_core_reads_alone_is_read_by_half_the_time():
+    graph, weights = mlp(rows=1, width=2048, hidden=8192)
+    one, two = (compile_graph(graph, lnc=lnc, weights=weights) for lnc in (1, 2))
+    assert two.device_time_s < 0.65 * one.device_time_s
+    assert any("all_reduce between cores" in work.name for work in two.work)
+
+
+def test_what_has_no_halves_is_done_by_one_core_and_said():
+    graph, weights = mlp(rows=3, width=129, hidden=257)
+    one, two = (compile_graph(graph, lnc=lnc, weights=weights) for lnc in (1, 2))
+    assert two.device_time_s == one.device_time_s
+    (said,) = two.said
+    assert said == "one of the two cores does all of: dot_general, gelu, add"
+
+
+def test_one_core_is_taken_where_two_would_be_slower(monkeypatch):
+    monkeypatch.setattr("trnsim.compiler.sharding.work.Work.move_s", lambda *_: 0.0)
+    graph, weights = mlp(rows=8, width=128, hidden=256)
+    one, two = (compile_graph(graph, lnc=lnc, weights=weights) for lnc in (1, 2))
+    assert two.device_time_s == one.device_time_s
+    assert two.said[0].startswith("one of the two cores does all of: ")
+
+
+def test_what_both_cores_do_alike_is_said():
+    graph = Graph()
+    x, w = graph.input((1, 3001), "float32"), graph.input((256, 3001), "bfloat16")
+    (ordered,) = graph.apply_to_all(Sort(1), [x])
+    short = graph.elementwise("convert", ordered, dtype="bfloat16")
+    graph.outputs = [graph.dot_general(short, w, (1, 1))]
+    found = compile_graph(graph, lnc=2, weights={w.number})
+    assert found.said == ("both cores do all of: sort",)
+
+
+def test_each_piece_between_branches_is_split_for_itself():
+    graph, weights = mlp(rows=2048, width=1024)
+    inner = Graph()
+    inner.outputs = [inner.elementwise("negate", inner.input((2048, 1024), "bfloat16"))]
+    said = graph.input((), "bool")
+    graph.outputs = [graph.apply(If((inner, inner)), said, graph.outputs[0])]
+    one, two = (compile_graph(graph, lnc=lnc, weights=weights) for lnc in (1, 2))
+    assert one.programs == two.programs == 2
+    assert two.device_time_s < 0.9 * one.device_time_s
+    assert two.said == ("one of the two cores does all of: if",)
+
+
+@pytest.mark.parametrize("target", ["trn1", "inf2"])
+def test_chips_before_trainium2_have_no_logical_cores(target):
+    reason = f"lnc=2 on {target}; legal: 1, as logical cores of two are of trn2 and trn3"
+    with pytest.raises(BadInput, match=reason) as caught:
+        compile_graph(mlp()[0], target, lnc=2)
+    assert "logical-neuroncore-config.rst" in str(caught.value)
+
+
+@pytest.mark.parametrize("lnc", [0, 3, -1])
+def test_a_logical_core_is_of_one_or_two(lnc):
+    with pytest.raises(BadInput, match=f"lnc={lnc} on trn2; legal: 1 or 2"):
+        compile_graph(mlp()[0], lnc=lnc)
+
+
+def test_the_flag_of_the_compiler_says_how_many_cores_and_is_not_contradicted():
+    graph, weights = mlp(rows=8)
+    flags = Flags(logical_nc_config=2)
+    assert compile_graph(graph, flags=flags, weights=weights).lnc == 2
+    assert compile_graph(graph, lnc=2, flags=flags, weights=weights).lnc == 2
+    with pytest.raises(BadInput, match="lnc=1 with --logical-nc-config=2; legal: the same number"):
+        compile_graph(graph, lnc=1, flags=flags)
+
+
+@settings(max_examples=12)
+@given(st.randoms(use_true_random=False), st.integers(4, 12))
+def test_two_cores_are_never_slower_than_one_nor_faster_than_the_bound(random, operations):
+    made = Chance(random)
+    graph = made.made(operations)
+    weights = frozenset(made.weights)
+    one, two = (compile_graph(graph, lnc=lnc, weights=weights) for lnc in (1, 2))
+    assert two.bound.seconds <= two.device_time_s <= one.device_time_s
 
 
 def test_an_operation_without_instructions_is_named():

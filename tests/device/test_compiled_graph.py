@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import pytest
 
 from trnsim.compiler import compile as compile_graph
-from trnsim.device import compiled_graph
+from trnsim.device import compiled_graph, device_core
 from trnsim.device.call_time import TensorSpec, time_of
 from trnsim.device.compiled_graph import CompiledGraph, compiled, graphs, graphs_text, require_room
 from trnsim.device.hbm import device_memory
@@ -32,6 +32,24 @@ def test_its_time_is_its_programs_started_once_and_says_what_is_missing():
     assert time.device_time_s == pytest.approx(compile_graph(graph, "trn2").device_time_s)
     assert time.launch_s == time.kernels[0].launch_s
     assert time.missing == "one; two"
+
+
+@pytest.fixture
+def fresh_answers():
+    device_core.logical_config.cache_clear()
+    yield
+    device_core.logical_config.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_answers")
+@pytest.mark.parametrize(("chip", "cores"), [("trn2", 2), ("trn1", 1)])
+def test_a_device_of_two_cores_takes_the_time_of_both(monkeypatch, chip, cores):
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
+    graph = Graph()
+    x = graph.input((4096, 2048), "bfloat16")
+    graph.outputs = [graph.elementwise("exponential", x)]
+    wanted = compile_graph(graph, chip, lnc=cores).device_time_s
+    assert time_of(made(graph), chip).device_time_s == pytest.approx(wanted)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 import pytest
 
 from trnsim import arch
+from trnsim.compiler import Flags
 from trnsim.device import device_core as module
 from trnsim.errors import BadInput
 from trnsim.profile.measures.metrics import peak_flop_per_s
@@ -71,6 +72,7 @@ def test_a_launched_process_means_its_one_core_by_its_rank(monkeypatch):
 
 
 GIB = 1024**3
+DEFAULT = 1
 CHIPS = [("trn1", 16, 2), ("inf2", 16, 2), ("trn2", 12, 8), ("trn3", 18, 8)]
 
 
@@ -84,15 +86,68 @@ def test_a_device_is_one_core_of_its_chip(monkeypatch, name, gib, number):
 
 
 @pytest.mark.parametrize(("name", "gib", "number"), CHIPS)
-def test_a_device_of_two_cores_has_two_shares_and_says_that_one_works(
-    monkeypatch, name, gib, number
-):
+def test_a_logical_core_has_two_shares_and_the_peak_of_two(monkeypatch, name, gib, number):
     monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
     device = module.device_core(arch.target(name))
     degree = 2 if number == 8 else 1  # of a step on several chips; v2 has no logical cores
     assert (device.physical_cores, device.hbm_bytes) == (degree, degree * gib * GIB)
     assert device.peak_flop_per_s == degree * peak_flop_per_s(arch.target(name).core)
-    assert ("the time of one, as graphs are not sharded" in str(device)) is (degree == 2)
+    pair = f"a logical NeuronCore of {name}: two of its {number} NeuronCores, {2 * gib} GiB of HBM"
+    assert (str(device) == pair) is (degree == 2)
+
+
+@pytest.mark.parametrize(
+    ("cores", "flagged", "configured", "wanted"),
+    [
+        (None, None, None, DEFAULT),
+        (None, None, "1", 1),
+        (None, None, "2", 2),
+        (None, 2, None, 2),
+        (None, 1, None, 1),
+        (None, 2, "2", 2),
+        (1, None, "2", 1),  # who says it compiles for another device
+        (2, 2, "1", 2),
+    ],
+)
+def test_a_graph_is_compiled_for_the_cores_that_are_asked_for(
+    monkeypatch, cores, flagged, configured, wanted
+):
+    set_or_unset(monkeypatch, configured)
+    flags = Flags(logical_nc_config=flagged)
+    assert module.compiled_cores(arch.target("trn2"), flags, cores) == wanted
+    assert module.compiled_cores(arch.target("trn1"), Flags(), None) == 1
+
+
+def set_or_unset(monkeypatch, value):
+    if value is None:
+        monkeypatch.delenv("NEURON_LOGICAL_NC_CONFIG", raising=False)
+    else:
+        monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", value)
+
+
+@pytest.mark.parametrize(
+    ("cores", "configured", "said"),
+    [(1, None, "--lnc 1"), (None, "1", "NEURON_LOGICAL_NC_CONFIG=1")],
+)
+def test_the_compiler_and_the_runtime_must_agree(monkeypatch, cores, configured, said):
+    set_or_unset(monkeypatch, configured)
+    reason = f"--logical-nc-config=2 and {said} on trn2; legal: the same number"
+    with pytest.raises(BadInput, match=reason) as caught:
+        module.compiled_cores(arch.target("trn2"), Flags(logical_nc_config=2), cores)
+    assert "logical-neuroncore-config.rst" in str(caught.value)
+
+
+def test_a_process_compiles_for_its_own_devices(monkeypatch):
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
+    module.require_same_cores(Flags())
+    module.require_same_cores(Flags(logical_nc_config=2))
+    with pytest.raises(BadInput, match="--logical-nc-config=1 on trn2; legal: 2, as a device"):
+        module.require_same_cores(Flags(logical_nc_config=1))
+
+
+def test_titles_name_a_logical_core():
+    assert module.device_text("trn2", 1) == "trn2"
+    assert module.device_text("trn2", 2) == "trn2 (LNC=2)"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from trnsim.errors import Deadlock
 from trnsim.isa.language.meeting import Meeting, meeting_of
-from trnsim.program.lockstep import Lockstep, Meetings
+from trnsim.program.lockstep import Lockstep, Meetings, Mirror
 
 _SETTING = ContextVar("setting", default="of nobody")
 
@@ -295,3 +295,10 @@ def test_an_exception_on_one_core_ends_the_run_and_unwinds_the_other(failing):
         run(2, program)
     # A core that had not started has nothing to unwind.
     assert unwound == ([True] if failing == 1 else [])
+
+
+def test_a_mirror_sends_what_it_is_sent():
+    sent = np.zeros((2, 3), np.void)
+    meeting = meeting_of((0, 1), 0, "core_barrier")
+    assert (Mirror.rank, Mirror.cores) == (0, 2)
+    assert Mirror().meet(meeting, sent) is sent

@@ -7,9 +7,17 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.errors import DataRace, IllegalInstruction, UninitializedRead
+from trnsim import arch
+from trnsim.errors import (
+    BadInput,
+    DataRace,
+    IllegalInstruction,
+    InternalError,
+    UninitializedRead,
+)
 from trnsim.hazards import RaceDetector
 from trnsim.program import Team, current_core, has_current_core
+from trnsim.runs import launch
 
 A = np.arange(8 * 16, dtype=np.float32).reshape(8, 16)
 
@@ -196,3 +204,24 @@ def test_settings_of_awss_entry_points_hold_on_both_cores():
     with pytest.warns(UserWarning, match="AWS's simulator runs it"):
         outputs = nki.simulate(kernel[2])(A)
     np.testing.assert_array_equal(outputs, [A[:, :8] @ A[:, :8]] * 2)
+
+
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+def test_one_core_that_stands_for_both_takes_the_time_of_both(target):
+    both = trnsim.run(swapped_halves[2], A, target=target, numerics=False)
+    chip = arch.target(target)
+    one = launch(swapped_halves, (A,), {}, chip, numerics=False, is_mirrored=True)
+    assert record(one) == record(both)[:1]
+    assert one.total_time_s == both.total_time_s
+    assert one.timeline.launch_s == chip.core.paired_launch_s
+
+
+def test_a_core_that_stands_for_both_has_no_values_and_no_other():
+    for kernel, numerics in ((swapped_halves, True), (swapped_halves[2], False)):
+        with pytest.raises(InternalError, match="a mirrored run is of one core and without"):
+            launch(kernel, (A,), {}, arch.target("trn2"), numerics=numerics, is_mirrored=True)
+
+
+def test_a_chip_without_logical_cores_has_no_second_core():
+    with pytest.raises(BadInput, match="its cores cannot be paired"):
+        launch(swapped_halves, (A,), {}, arch.target("trn1"), numerics=False, is_mirrored=True)

@@ -49,21 +49,17 @@ class Estimate:
 
 
 def estimate(graph, target, *, weights=frozenset(), lnc=1, cast="none"):
-    """(seconds of the device, of the launch) of a graph of one rank, without exchanges.
-
-    `lnc` is the caller's: a logical core of two is priced as a rank of each.
-    """
-    del lnc
+    """(seconds of the device, of the launch) of a graph of one rank, without exchanges."""
     flags = Flags(auto_cast=cast)
-    found = compiler.compile(graph, target, flags=flags, weights=weights)
+    found = compiler.compile(graph, target, lnc=lnc, flags=flags, weights=weights)
     return found.device_time_s, found.launch_s
 
 
-def whole(made, own, target, lnc, cast):
-    """What a `ModelGraph` takes, and its bound; `own` is the graph of one physical core of it."""
+def whole(made, target, lnc, cast):
+    """What a `ModelGraph` takes, and its bound."""
     _, exchanges = without_exchanges(made.graph)
     options = {"weights": made.weights, "lnc": lnc}
-    seconds, launch_s = estimate(own.graph, target, cast=cast, weights=own.weights, lnc=lnc)
+    seconds, launch_s = estimate(made.graph, target, cast=cast, **options)
     least = bound(made.graph, target, is_cast=cast != "none", **options)
     return Estimate(
         seconds,

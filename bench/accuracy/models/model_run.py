@@ -91,9 +91,7 @@ class Known:
         made = self.graph(spec)
         signal.alarm(self.patience_s)
         try:
-            # Each core of a logical one works as a rank of its own: they share an HBM stack.
-            own = made if lnc == 1 else self.graph({**spec, "ranks": lnc * spec["ranks"]})
-            return whole(made, own, target, lnc, cast).as_dict()
+            return whole(made, target, lnc, cast).as_dict()
         except EmulatorError as error:
             return {"refusal": str(error).splitlines()[0]}
         except TimeoutError:

@@ -38,6 +38,13 @@ def compile_model(
     flags: Annotated[
         str, typer.Option(help="Flags of neuronx-cc, after those of NEURON_CC_FLAGS.")
     ] = "",
+    lnc: Annotated[
+        int | None,
+        typer.Option(
+            help="Physical cores of a logical one, 1 or 2, over which a graph is split; by default "
+            "as --logical-nc-config, NEURON_LOGICAL_NC_CONFIG or the chip say."
+        ),
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option(help="Write the text, the figures (JSON) and a trace to this folder."),
@@ -68,7 +75,7 @@ def compile_model(
 
     trnsim compile model.pt2 --flags "--auto-cast=matmult -O1"
 
-    trnsim compile config.json --batch 8 --past 2047 --tp 32
+    trnsim compile config.json --batch 8 --past 2047 --tp 32 --lnc 2
     """
     kind = model.suffix
     room = _room()
@@ -83,28 +90,34 @@ def compile_model(
             if kind in (".json", ".py"):
                 shape = (batch, sequence, past, tp)
                 answer = (
-                    _of_config(model, chip, phase, dtype, shape)
+                    _of_config(model, chip, phase, dtype, shape, asked, lnc)
                     if kind == ".json"
-                    else _answers().answer_script(model, chip, _exchange_s)
+                    else _answers().answer_script(model, chip, _exchange_s, asked, lnc)
                 )
                 typer.echo(f"{answer.text()}\n")
                 if report is not None:
                     write(report / f"compile-{chip}.txt", f"{answer.text()}\n", parents=True)
                 continue
-            compiled = room.compile_program(model, chip, asked)
+            compiled = room.compile_program(model, chip, asked, lnc)
             typer.echo(compiled.text())
             files = compiled.write(report) if report is not None else []
             typer.echo("\n".join([*(f"  report  {file}" for file in files), ""]))
 
 
 def _of_config(
-    model: Path, chip: str, phase: str | None, dtype: str, sizes: tuple[int, int, int, int]
+    model: Path,
+    chip: str,
+    phase: str | None,
+    dtype: str,
+    sizes: tuple[int, int, int, int],
+    flags: Flags,
+    lnc: int | None,
 ) -> Any:
     """The answer for a configuration."""
     answers = _answers()
     batch, sequence, past, tp = sizes
     shape = answers.ModelShape(phase or answers.phase_of(model, past), batch, sequence, past, tp)
-    return answers.answer_config(model, shape, chip, _exchange_s, dtype)
+    return answers.answer_config(model, shape, chip, _exchange_s, dtype, flags, lnc)
 
 
 def _answers() -> Any:

@@ -1,5 +1,6 @@
 """`compile`: the time of a graph as one optimized program for each NeuronCore.
 
+A logical core of two has the graph split over both (`sharding`), unless one alone is faster.
 Of many equal layers a few are compiled, and the time of one more is that of each of the others.
 What a graph runs by branches, loops or kernels of its own splits the program.
 """
@@ -14,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from trnsim import arch
 from trnsim.compiler.attended import attended
 from trnsim.compiler.casts import apply_casts
 from trnsim.compiler.common import once
@@ -22,7 +24,10 @@ from trnsim.compiler.flags import Flags
 from trnsim.compiler.hoist import hoisted
 from trnsim.compiler.layers import Stack, shortened, stacks_of
 from trnsim.compiler.program import Traced, legal, trace
+from trnsim.compiler.sharding import halved
+from trnsim.compiler.sharding.splits import CORES
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory
+from trnsim.formatting import enumerated
 from trnsim.graph import Graph, Kind, verify
 from trnsim.isa import Engine
 from trnsim.lower import Bound, Cost, bound, cache, costs, without_exchanges
@@ -32,6 +37,9 @@ _BY_LAYERS: Final = 4000
 """Instructions of a layer from which on one layer is compiled with the next, else two pairs are."""
 _LEAST: Final = 3
 """Layers of each stack beyond which no shorter graph is looked for."""
+_LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
+_NAMED: Final = 4
+"""Operations that are named of those that one core does."""
 _APART: Final = (Kind.CONTROL, Kind.CALL)
 """What is a program of its own: values decide what runs, or the user wrote it."""
 
@@ -61,12 +69,12 @@ class CompiledProgram:
         flags: those of neuronx-cc.
         device_time_s: from the first instruction to the last result.
         launch_s: the fixed cost of starting it.
-        instructions: how many it has.
+        instructions: how many it has, on each core.
         programs: into how many programs branches, loops and kernels split it.
         layers: equal layers of which a few were compiled; 0 if all operations were.
         work: what each kind of operation takes, the dearest first.
         bound: the time below which no program can be.
-        said: why parts of it are kernels one after another.
+        said: why parts of it are kernels one after another, and what two cores do not share.
     """
 
     target: str
@@ -143,7 +151,7 @@ def compile(  # noqa: A001  the name that compilers have
     graph: Graph,
     target: str = "trn2",
     *,
-    lnc: int = 1,
+    lnc: int | None = None,
     flags: Flags | None = None,
     weights: Collection[int] = frozenset(),
 ) -> CompiledProgram:
@@ -152,32 +160,29 @@ def compile(  # noqa: A001  the name that compilers have
     Args:
         graph: its operations.
         target: the chip.
-        lnc: physical cores of a logical one; 1, as no graph is sharded over two yet.
+        lnc: physical cores of a logical one, over which the graph is split; by default what
+            --logical-nc-config says among the flags, else 1.
         flags: those of neuronx-cc; its defaults if none.
         weights: the inputs that do not change from call to call, by their values' numbers.
 
     Raises:
-        BadInput: for any other `lnc`.
+        BadInput: for an `lnc` that the chip has not, or that the flags contradict.
         NotModelled: for an operation without instructions, by name.
     """
-    if lnc != 1:
-        raise BadInput(
-            f"lnc={lnc}; legal: 1, as no graph is sharded over two cores yet",
-            fix="compile for one core (NEURON_LOGICAL_NC_CONFIG=1)",
-            source="logical-neuroncore-config.rst",
-        )
     asked = flags or Flags()
+    cores = _cores(lnc, asked, target)
     verify(graph)
     made = apply_casts(attended(graph), asked)
     step = hoisted(in_parts(once(made)), frozenset(weights))
     found, layers, programs = _NOTHING, 0, 0
     for piece, own in _pieces(step.step, step.weights):
-        figures, count = _priced(piece, own, target)
+        figures, count = _on_cores(piece, own, target, cores)
         found, layers, programs = found.plus(figures), max(layers, count), programs + 1
     work = sorted(found.work.items(), key=lambda one: -sum(one[1][1].values()))
+    least = bound(graph, target, weights=weights, lnc=cores, is_cast=asked.auto_cast != "none")
     return CompiledProgram(
         target,
-        lnc,
+        cores,
         asked,
         found.device_time_s,
         found.launch_s,
@@ -185,9 +190,73 @@ def compile(  # noqa: A001  the name that compilers have
         programs,
         layers,
         tuple(Work(name, count, busy_s) for name, (count, busy_s) in work),
-        bound(graph, target, weights=weights, is_cast=asked.auto_cast != "none"),
+        least,
         found.said,
     )
+
+
+def _cores(lnc: int | None, flags: Flags, target: str) -> int:
+    """Physical cores of a logical one.
+
+    Raises:
+        BadInput: for any number but 1, and 2 where the chip has logical cores.
+    """
+    flagged = flags.logical_nc_config
+    if lnc is not None and flagged not in (None, lnc):
+        raise BadInput(
+            f"lnc={lnc} with --logical-nc-config={flagged}; legal: the same number",
+            fix="leave one of the two out",
+            source=_LOGICAL,
+        )
+    cores, chip = lnc or flagged or 1, arch.target(target)
+    legal = (1, CORES) if arch.makes_pairs(chip.core) else (1,)
+    if lnc == 0 or cores not in legal:
+        others = enumerated([one.name for one in arch.having(arch.makes_pairs)], "and")
+        raise BadInput(
+            f"lnc={lnc if lnc is not None else flagged} on {target}; legal: "
+            f"{enumerated(list(map(str, legal)), 'or')}, as logical cores of two are of {others}",
+            fix="compile for one core (--lnc 1, NEURON_LOGICAL_NC_CONFIG=1)",
+            source=_LOGICAL,
+        )
+    return cores
+
+
+def _on_cores(
+    graph: Graph, weights: frozenset[int], target: str, cores: int
+) -> tuple[_Figures, int]:
+    """What a graph takes on a logical core, and its equal layers.
+
+    Two cores have a half each, unless one that has all of it is no slower; then the other waits.
+    """
+    if cores == 1:
+        return _priced(graph, weights, target)
+    core = arch.paired(arch.target(target))
+    both = _on_both(graph, weights, target, core)
+    least_s = bound(graph, target, weights=weights).seconds
+    if both is not None and both[0].device_time_s <= least_s:
+        return both  # no program of one core can be faster
+    alone, layers = _priced(graph, weights, target)
+    if both is not None and both[0].device_time_s < alone.device_time_s:
+        return both
+    names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
+    more = " ..." if len(graph.nodes) > _NAMED else ""
+    waits = f"one of the two cores does all of: {names}{more}"
+    # Both cores of a logical one are started, whether both work or not.
+    launch_s = core.paired_launch_s if alone.launch_s else 0.0
+    return replace(alone, launch_s=launch_s, said=(*alone.said, waits)), layers
+
+
+def _on_both(
+    graph: Graph, weights: frozenset[int], target: str, core: arch.NeuronCore
+) -> tuple[_Figures, int] | None:
+    """What a graph takes that is split over two cores; None where nothing of it can be."""
+    own = frozenset(value.number for value in graph.inputs) & weights
+    half = halved(graph, own, core)
+    if not half.is_split:
+        return None
+    found, layers = _priced(half.graph, half.weights, target, CORES)
+    shared = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
+    return replace(found, said=(*found.said, *shared)), layers
 
 
 def _pieces(graph: Graph, weights: frozenset[int]) -> Iterator[tuple[Graph, frozenset[int]]]:
@@ -213,35 +282,39 @@ def _cut(graph: Graph, start: int, end: int) -> Graph:
     return Graph(inputs, nodes, outputs)
 
 
-def _priced(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figures, int]:
+def _priced(
+    graph: Graph, weights: frozenset[int], target: str, cores: int = 1
+) -> tuple[_Figures, int]:
     """What a graph takes, remembered on disk, and its equal layers."""
     own = frozenset(value.number for value in graph.inputs) & weights
-    key = ("program", graph.key(), tuple(sorted(own)), target)
+    key = ("program", graph.key(), tuple(sorted(own)), target, cores)
     stored = cache.read(key)
     if stored is not None:
         layers = stored.pop("layers")
         work = {name: (count, busy) for name, (count, busy) in stored.pop("work").items()}
         return _Figures(work=work, said=tuple(stored.pop("said")), **stored), layers
-    figures, layers = _compiled(graph, own, target)
+    figures, layers = _compiled(graph, own, target, cores)
     cache.write(key, {**asdict(figures), "layers": layers})
     return figures, layers
 
 
-def _compiled(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figures, int]:
+def _compiled(
+    graph: Graph, weights: frozenset[int], target: str, cores: int
+) -> tuple[_Figures, int]:
     """What a graph takes: compiled whole, or with fewer of its equal layers."""
     if any(node.kind in _APART for node in graph.nodes):
         return _apart(graph, target), 0
     graph, weights = legal(graph, weights)
     stacks = stacks_of(graph)
     for some in (stacks, stacks[:1]):
-        found = _by_layers(graph, weights, target, some)
+        found = _by_layers(graph, weights, target, some, cores)
         if found is not None:
             return found, max(stack.count for stack in some)
-    return _figures(graph, weights, target), 0
+    return _figures(graph, weights, target, cores), 0
 
 
 def _by_layers(
-    graph: Graph, weights: frozenset[int], target: str, stacks: Sequence[Stack]
+    graph: Graph, weights: frozenset[int], target: str, stacks: Sequence[Stack], cores: int
 ) -> _Figures | None:
     """A graph's figures from those with few layers; None where layers are read elsewhere.
 
@@ -251,20 +324,22 @@ def _by_layers(
     short = _short(graph, stacks, least) if least and stacks else None
     if short is None:
         return None
-    one = _figures(short, weights, target)
+    one = _figures(short, weights, target, cores)
     few, many = (least, least + 1) if one.instructions > _BY_LAYERS else (2 * least, 4 * least)
     deep = [stack for stack in stacks if stack.count > many]
     short = _short(graph, deep, few)
     if not deep or short is None:
         return None
     found = first = (
-        one if few == least and len(deep) == len(stacks) else _figures(short, weights, target)
+        one
+        if few == least and len(deep) == len(stacks)
+        else _figures(short, weights, target, cores)
     )
     for stack in deep:
         longer = _short(graph, deep, few, (stack, many))
         if longer is None:
             return None
-        more = _figures(longer, weights, target).plus(first, -1)
+        more = _figures(longer, weights, target, cores).plus(first, -1)
         found = found.plus(more, (stack.count - few) / (many - few))
     return found
 
@@ -278,14 +353,14 @@ def _short(
     return shortened(graph, [(stack, many) for stack, many in kept.items() if many < stack.count])
 
 
-def _figures(graph: Graph, weights: frozenset[int], target: str) -> _Figures:
+def _figures(graph: Graph, weights: frozenset[int], target: str, cores: int) -> _Figures:
     """The figures of a graph's program, all of it compiled.
 
     A graph that this compiler cannot place on the chip is priced as kernels one after another.
     """
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
     try:
-        found = trace(graph, inputs, target, weights, numerics=False)
+        found = trace(graph, inputs, target, weights, numerics=False, lnc=cores)
     except (OutOfMemory, IllegalInstruction, InternalError) as error:
         alone, _ = without_exchanges(graph)
         return replace(_apart(alone, target), said=(f"not one program: {error.reason}",))

@@ -19,6 +19,7 @@ from trnsim.compiler.emit import (
     attention,
     attention_gradient,
     convolution,
+    cores,
     exchange,
     pooling,
     product,
@@ -28,6 +29,7 @@ from trnsim.compiler.emit import (
 from trnsim.compiler.emit.emission import Emission
 from trnsim.compiler.emit.walk import Frame
 from trnsim.compiler.hoist import hoisted
+from trnsim.compiler.sharding.splits import CORES
 from trnsim.graph import Graph, Kind, Node
 from trnsim.graph.types import BOOL
 from trnsim.lower.fusion import alone
@@ -36,7 +38,7 @@ from trnsim.lower.legalize import legalize
 from trnsim.lower.lowering import check_kernel, evaluate
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
-from trnsim.runs import Run, run
+from trnsim.runs import Run, collected, launch, run
 
 Array = np.ndarray[Any, Any]
 _PASSING_BYTES = 72 * 1024
@@ -45,6 +47,7 @@ _RULES = (
     attention,
     attention_gradient,
     convolution,
+    cores,
     exchange,
     pooling,
     product,
@@ -139,8 +142,12 @@ def trace(
     weights: frozenset[int],
     *,
     numerics: bool,
+    lnc: int = 1,
 ) -> Traced:
-    """As `traced`, with the operations that instructions belong to."""
+    """As `traced`, with the operations that instructions belong to.
+
+    With `lnc` 2 it is the program of one of two cores, which do the same; it has no values.
+    """
     made: list[_Trace] = []
     emissions: list[Emission] = []
     chip = arch.target(target)
@@ -153,7 +160,9 @@ def trace(
 
     kernel.__name__ = "graph"
     arrays = tuple(array.view(np.uint8) if array.dtype == np.bool_ else array for array in inputs)
-    found = run(Kernel(kernel, {}), arrays, (), target=target, numerics=False)
+    found = collected(
+        launch(Kernel(kernel, {}), (arrays, ()), {}, chip, numerics=False, is_mirrored=lnc == CORES)
+    )
     if numerics:
         by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
         parts = tuple(one.of(by_number[one.number]) for one in made[0].asked)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trnsim import compiler
+from trnsim import arch, compiler
 from trnsim.compiler import Flags
 from trnsim.compiler.ncc.limits import memory_refused
 from trnsim.device.call_time import CallTime, TensorSpec, spec_text
-from trnsim.device.device_core import target
+from trnsim.device.device_core import device_core, target
 from trnsim.device.hbm import device_memory
 from trnsim.device.program_line import program_line
 from trnsim.errors import OutOfMemory
@@ -54,7 +54,8 @@ class CompiledGraph:
         Raises:
             NotModelled: for an operation without instructions.
         """
-        program = compiler.compile(self.graph, target, weights=self.weights)
+        cores = device_core(arch.target(target)).physical_cores
+        program = compiler.compile(self.graph, target, lnc=cores, weights=self.weights)
         return CallTime(program.costs(), "; ".join(self.missing), is_one_launch=True)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, Final
 
+from trnsim.device.device_core import device_text
 from trnsim.files import write
 from trnsim.formatting import text_table
 from trnsim.lower import Cost, MemoryPlan
@@ -34,7 +35,9 @@ class CompiledProgram:
         missing: operators without a lowering, each with the reason.
         plan: the placement of its tensors in HBM over time.
         kernels: what each operation takes of the program, the dearest first.
-        said: what AWS's compiler refuses of it, and flags that have no effect.
+        said: what AWS's compiler refuses of it, flags that have no effect, and what two cores do
+            not share.
+        cores: physical cores of a logical one, over which it is split.
     """
 
     title: str
@@ -44,6 +47,7 @@ class CompiledProgram:
     plan: MemoryPlan
     kernels: tuple[Cost, ...]
     said: tuple[str, ...] = ()
+    cores: int = 1
 
     @property
     def device_time_s(self) -> float:
@@ -56,8 +60,9 @@ class CompiledProgram:
         flop = sum(kernel.flop for kernel in self.kernels)
         operators, time_s = len(self.operators), self.device_time_s
         peak, given = self.plan.peak_bytes, self.plan.input_bytes
+        device = device_text(self.target, self.cores)
         lines = [
-            f"{self.title} on {self.target}: {operators} operators, {flop / 1e9:.3g} GFLOP",
+            f"{self.title} on {device}: {operators} operators, {flop / 1e9:.3g} GFLOP",
             f"  time    {time_text(time_s)} of the device, {time_text(launch_s)} to launch",
             f"  memory  {bytes_text(peak)} at most, {bytes_text(given)} of it inputs and weights",
             f"  arena   {self.plan.arena_text()}",
@@ -100,6 +105,7 @@ class CompiledProgram:
         return {
             "title": self.title,
             "target": self.target,
+            "lnc": self.cores,
             "device_time_s": self.device_time_s,
             "peak_hbm_bytes": self.plan.peak_bytes,
             "input_bytes": self.plan.input_bytes,

@@ -1,8 +1,8 @@
 """The NeuronCores that are devices of this process, and the chip that they belong to.
 
-A device is one physical NeuronCore with its part of the chip's HBM. With
-NEURON_LOGICAL_NC_CONFIG=2 it has the HBM and the peak of two cores, and the time of one: graphs are
-not sharded over cores, so only one works. `device_core` is the one place that decides this.
+A device is a logical NeuronCore as AWS's runtime makes it: two physical ones on Trn2 and Trn3, over
+which graphs are split, unless NEURON_LOGICAL_NC_CONFIG=1; one on other chips. It has their part of
+the chip's HBM, and their peak. `device_core` is the one place that decides this.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from trnsim.profile.units import bytes_text
 
 if TYPE_CHECKING:
     from trnsim.arch import Target
+    from trnsim.compiler import Flags
 
 _VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
 _COUNT: Final = "NEURON_RT_NUM_CORES"
 _LOCAL_RANK: Final = "LOCAL_RANK"  # set by torchrun and accelerate launch
+_LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 _SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-configurable-parameters.rst"
 
 
@@ -63,17 +65,15 @@ class DeviceCore:
         held = bytes_text(self.hbm_bytes)
         if self.physical_cores == 1:
             return f"one of the {cores} NeuronCores of {self.chip.name}, {held} of HBM"
-        return (
-            f"two of the {cores} NeuronCores of {self.chip.name} ({CORES_VARIABLE}=2), {held} of "
-            "HBM: the peak of two and the time of one, as graphs are not sharded over cores"
-        )
+        pair = f"two of its {cores} NeuronCores"
+        return f"a logical NeuronCore of {self.chip.name}: {pair}, {held} of HBM"
 
 
-def device_core(chip: Target | None = None) -> DeviceCore:
-    """The device of this process, or what it would be on another chip."""
+def device_core(chip: Target | None = None, cores: int | None = None) -> DeviceCore:
+    """The device of this process, or what it would be on another chip, or of as many cores."""
     found = chip or target()
     asked = logical_config()
-    physical = asked if makes_pairs(found.core) else 1
+    physical = cores or (asked if makes_pairs(found.core) else 1)
     row = catalogue().chips[found.chip]
     return DeviceCore(
         found,
@@ -86,21 +86,62 @@ def device_core(chip: Target | None = None) -> DeviceCore:
 
 @cache
 def logical_config() -> int:
-    """The number of NeuronCores in a device: 1, unless NEURON_LOGICAL_NC_CONFIG is 2.
+    """The number of NeuronCores in a device: NEURON_LOGICAL_NC_CONFIG, else the chip's own.
+
+    That is 2 where a chip has logical cores.
 
     Raises:
         BadInput: for another number, and for 2 on a chip without logical cores.
     """
-    value = os.environ.get(CORES_VARIABLE) or "1"
     has_pairs = makes_pairs(target().core)
+    value = os.environ.get(CORES_VARIABLE) or ("2" if has_pairs else "1")
     if value == "1" or (value == "2" and has_pairs):
         return int(value)
     legal = "1 or 2" if has_pairs else "1"
     raise BadInput(
         f"{CORES_VARIABLE}={value!r} on {target().name}; legal: {legal}",
         fix=f"{CORES_VARIABLE}=1",
-        source="logical-neuroncore-config.rst",
+        source=_LOGICAL,
     )
+
+
+def device_text(target: str, cores: int) -> str:
+    """A chip's device in a title: "trn2", or "trn2 (LNC=2)" where it is two cores."""
+    return target if cores == 1 else f"{target} (LNC={cores})"
+
+
+def compiled_cores(chip: Target, flags: Flags, cores: int | None = None) -> int:
+    """NeuronCores that a graph is compiled for: `cores`, those of its flags, those of a device.
+
+    Raises:
+        BadInput: for flags that contradict NEURON_LOGICAL_NC_CONFIG, or `cores`.
+    """
+    flagged, configured = flags.logical_nc_config, os.environ.get(CORES_VARIABLE) or None
+    asked = cores or (None if configured is None else device_core(chip).physical_cores)
+    if flagged is not None and asked not in (None, flagged):
+        said = f"--lnc {cores}" if cores else f"{CORES_VARIABLE}={configured}"
+        raise BadInput(
+            f"--logical-nc-config={flagged} and {said} on {chip.name}; legal: the same number",
+            fix="leave one of the two out: the compiler's and the runtime's must agree",
+            source=_LOGICAL,
+        )
+    return asked or flagged or device_core(chip).physical_cores
+
+
+def require_same_cores(flags: Flags) -> None:
+    """Refuse flags for another number of cores than a device of this process has.
+
+    Raises:
+        BadInput: for them.
+    """
+    flagged, has = flags.logical_nc_config, device_core().physical_cores
+    if flagged not in (None, has):
+        raise BadInput(
+            f"--logical-nc-config={flagged} on {target().name}; legal: {has}, as a device of this "
+            "process has",
+            fix=f"{CORES_VARIABLE}={flagged}: the compiler's and the runtime's must agree",
+            source=_LOGICAL,
+        )
 
 
 @cache

@@ -26,7 +26,8 @@ from trnsim.lower.kernels.integers import is_exact
 from trnsim.lower.legalize import legalize
 from trnsim.lower.rules import KERNELS
 from trnsim.nki.kernel import Kernel
-from trnsim.runs import Run, run
+from trnsim.runs import Run, collected
+from trnsim.runs import launch as start
 
 Array = np.ndarray[Any, Any]
 
@@ -104,8 +105,10 @@ def _made(group: Group, array_of: Callable[[Value], Array], target: str) -> Sequ
     return found if isinstance(found, tuple) else (found,)
 
 
-def costs(graph: Graph, target: str = "trn2") -> tuple[Cost, ...]:
+def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> tuple[Cost, ...]:
     """What each kernel of a graph takes, remembered by what the graph does.
+
+    Where `is_mirrored`, the other core of a logical one runs the same kernels beside it.
 
     What branches take is at most the dearest one, and its name says so. A loop takes as many trips
     as the program says.
@@ -113,13 +116,13 @@ def costs(graph: Graph, target: str = "trn2") -> tuple[Cost, ...]:
     Raises:
         NotModelled: for an operation without a kernel, by name, or a loop of unknown length.
     """
-    key = (graph.key(), target)
+    key = (graph.key(), target, is_mirrored)
     found = _costs.get(key)
     if found is None:
         if len(_costs) >= _REMEMBERED:  # its keys hold numbers, such as a learning rate
             _costs.clear()
         verify(graph)
-        found = tuple(_cost(group, target) for group in groups(legalize(graph)))
+        found = tuple(_cost(group, target, is_mirrored) for group in groups(legalize(graph)))
         _costs[key] = found
     return found
 
@@ -129,7 +132,7 @@ _costs: dict[Hashable, tuple[Cost, ...]] = {}
 _cost_of: dict[Hashable, Cost] = {}
 
 
-def _cost(group: Group, target: str) -> Cost:
+def _cost(group: Group, target: str, is_mirrored: bool) -> Cost:
     operation = group.nodes[0].operation
     if isinstance(operation, CustomCall):
         call: Any = operation.call
@@ -137,10 +140,10 @@ def _cost(group: Group, target: str) -> Cost:
         return found
     if operation.kind is Kind.CONTROL:
         return _of_control(group, target)
-    key = (_renumbered(group), target)
+    key = (_renumbered(group), target, is_mirrored)
     if key not in _cost_of:
         stored = cache.read(key)
-        _cost_of[key] = _measured(group, target) if stored is None else Cost(**stored)
+        _cost_of[key] = _measured(group, target, is_mirrored) if stored is None else Cost(**stored)
         if stored is None:
             cache.write(key, asdict(_cost_of[key]))
     return _cost_of[key]
@@ -168,10 +171,11 @@ def _total_s(kernels: Sequence[Cost]) -> float:
     return sum(cost.device_time_s + cost.launch_s for cost in kernels)
 
 
-def _measured(group: Group, target: str) -> Cost:
+def _measured(group: Group, target: str, is_mirrored: bool = False) -> Cost:
     """The timeline of the group's kernel, run without values."""
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in group.inputs]
-    timeline = launch(group, inputs, target, numerics=False).timeline
+    found = launch(group, inputs, target, numerics=False, is_mirrored=is_mirrored)
+    timeline = found.timeline
     touched = [*group.inputs, *group.outputs]
     return Cost(
         group.name,
@@ -204,8 +208,15 @@ def _renumbered(group: Group) -> Hashable:
     return nodes, tuple(number(value) for value in group.outputs)
 
 
-def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool = True) -> Run:
-    """The kernel of a group on its inputs.
+def launch(
+    group: Group,
+    inputs: Sequence[Array],
+    target: str,
+    *,
+    numerics: bool = True,
+    is_mirrored: bool = False,
+) -> Run:
+    """The kernel of a group on its inputs; without values it may be one core's of two.
 
     Raises:
         NotModelled: if its operation has none.
@@ -216,10 +227,19 @@ def launch(group: Group, inputs: Sequence[Array], target: str, *, numerics: bool
         return issue(group, tensors)
 
     kernel.__name__ = group.name
-    arch.target(target)
+    chip = arch.target(target)
     arrays = tuple(_as_bytes(array) for array in inputs)
     # The tiles of these kernels are trnsim's own choice: one that does not fit is to be seen.
-    return run(Kernel(kernel, {}), arrays, target=target, numerics=numerics, capacity="raise")
+    found = start(
+        Kernel(kernel, {}),
+        (arrays,),
+        {},
+        chip,
+        numerics,
+        capacity="raise",
+        is_mirrored=is_mirrored,
+    )
+    return collected(found)
 
 
 def check_kernel(group: Group) -> None:

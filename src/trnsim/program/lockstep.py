@@ -152,3 +152,18 @@ class Link:
     def meet(self, meeting: Meeting, sent: Array = _NOTHING, data: Tile | None = None) -> Array:
         """Wait until the whole group has come; returns what the core before this one sent."""
         return self._meetings.meet(self.rank, meeting, sent, data)
+
+
+class Mirror:
+    """The link to a core that issues the same instructions at the same time.
+
+    It comes to every meeting as this one does, so nobody waits. What it sends has no values.
+    """
+
+    rank = 0
+    cores = 2
+
+    def meet(self, meeting: Meeting, sent: Array = _NOTHING, data: Tile | None = None) -> Array:
+        """What has the shape of what was sent."""
+        del meeting, data
+        return sent

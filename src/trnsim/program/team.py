@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from trnsim.memory import SharedTensors
 from trnsim.program.context import CoreContext, LoopObserver, Peer, issuing_to
-from trnsim.program.lockstep import Lockstep, Meetings
+from trnsim.program.lockstep import Lockstep, Meetings, Mirror
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
@@ -49,10 +49,12 @@ class Team:
         watcher: SharedMemoryObserver | None = None,
         loops: Sequence[LoopObserver] | None = None,
         call: Call | None = None,
+        is_mirrored: bool = False,
     ) -> None:
         """That many cores, each with its loop watcher; several cores need a `watcher`.
 
-        A single core may have a `call`, to follow the record of an earlier one.
+        A single core may have a `call`, to follow the record of an earlier one, or stand for both
+        cores of a logical core, which do the same (`is_mirrored`).
         """
         loops_of: Sequence[LoopObserver | None] = loops or (None,) * cores
         self._lockstep = Lockstep(cores)
@@ -60,7 +62,8 @@ class Team:
         shared = SharedTensors()
         self.contexts: list[CoreContext] = []
         if watcher is None:
-            self.contexts = [CoreContext(core, has_values=has_values, loops=loops_of[0])]
+            peer = _mirrored(shared) if is_mirrored else None
+            self.contexts = [CoreContext(core, has_values=has_values, peer=peer, loops=loops_of[0])]
             return
         meetings = Meetings(self._lockstep, watcher.meets)
         for rank in range(cores):
@@ -117,3 +120,13 @@ class Team:
         if self._call is not None:
             self._call.end(context)
         return result
+
+
+def _mirrored(shared: SharedTensors) -> Peer:
+    """The other core of a logical core, which does what this one does; nobody looks for races."""
+
+    def nobody(*_: object) -> None:
+        """Nobody else runs."""
+
+    mirror = Mirror()
+    return Peer(mirror.rank, mirror.cores, mirror, nobody, nobody, shared)

@@ -14,7 +14,7 @@ from trnsim.facts import Evidence, Interval
 from trnsim.isa import Engine
 from trnsim.timing.changed import changed, halves_at_once
 from trnsim.timing.compiler_policy import DEFAULT, Policy
-from trnsim.timing.order import Order, choose
+from trnsim.timing.order import Order, choose, choose_alone
 from trnsim.timing.schedule import (
     WAITED_FOR_NOTHING,
     Placement,
@@ -208,9 +208,15 @@ class Timeline:
 
 
 def timelines(programs: Sequence[Program], policy: Policy = DEFAULT) -> tuple[Timeline, ...]:
-    """The timelines of cores that ran one kernel, by rank, in the order that `policy` chooses."""
+    """The timelines of cores that ran one kernel, by rank, in the order that `policy` chooses.
+
+    One core alone waits at no meeting: the other core, if there is one, does the same.
+    """
     core = programs[0].core
     tables = [recorded(program) for program in programs]
-    order = choose(programs, core, policy, tables)
+    if len(programs) == 1:
+        order = choose_alone(programs[0], tables[0], core, policy)
+    else:
+        order = choose(programs, core, policy, tables)
     schedules = replay(programs, core, order, tables)
     return tuple(Timeline(programs, rank, one, order) for rank, one in enumerate(schedules))

@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch import nn
 
-from trnsim.device import compiled_graph
+from trnsim.device import compiled_graph, device_core
 from trnsim.device.hbm import device_memory
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
@@ -142,3 +142,17 @@ def test_an_operator_without_a_lowering_is_named_and_the_rest_is_timed():
     time = step_time(found, "trn2")
     assert sum(time.missing.values()) == 1
     assert time.device_time_s > 0
+
+
+def test_a_graph_for_other_cores_than_a_device_has_is_refused():
+    has = device_core.device_core().physical_cores
+    other = 3 - has
+    model = torch.compile(
+        nn.Linear(4, 4).to("neuron"), backend="neuron", options={"logical_nc_config": other}
+    )
+    with pytest.raises(Exception, match=f"--logical-nc-config={other} on trn2; legal: {has}"):
+        model(torch.ones(2, 4, device="neuron"))
+    same = torch.compile(
+        nn.Linear(4, 4).to("neuron"), backend="neuron", options={"logical_nc_config": has}
+    )
+    assert same(torch.ones(2, 4, device="neuron")).shape == (2, 4)

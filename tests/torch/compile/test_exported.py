@@ -230,3 +230,14 @@ def test_a_module_that_registers_operators_is_imported_where_it_is_named(tmp_pat
     assert "answers::twice: there is no lowering of it" in run.output
     run = CliRunner().invoke(app, ["compile", str(path), "--import", "nowhere"])
     assert "--import nowhere" in run.exception.reason
+
+
+def test_a_program_is_split_over_the_cores_of_a_logical_one(program, tmp_path):
+    one, two = (compile_program(program, "trn2", lnc=lnc) for lnc in (1, 2))
+    assert two.device_time_s <= one.device_time_s
+    assert "(LNC=2): " in two.text().splitlines()[0]
+    assert "LNC" not in one.text()
+    flagged = compile_program(program, "trn2", Flags(logical_nc_config=2))
+    assert (flagged.cores, flagged.device_time_s) == (2, two.device_time_s)
+    two.write(tmp_path)
+    assert json.loads((tmp_path / "compile-trn2.json").read_text())["lnc"] == 2

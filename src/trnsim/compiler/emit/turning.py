@@ -163,14 +163,20 @@ def is_scattered(placed: Placed, value: Value) -> bool:
 def written(placed: Placed, value: Value) -> Tensor:
     """A tensor in HBM with a value's elements in row-major order."""
     out = tiles.output(value.shape, value.dtype)
-    target = in_hbm(out, value.shape)
+    write_all(placed, value, in_hbm(out, value.shape))
+    return out
+
+
+def write_all(placed: Placed, value: Value, target: Placed) -> None:
+    """Store a value at a place in HBM."""
     frame = (frame_of if placed.is_on_chip else frame_in_hbm)(placed, value.shape)
     long = [dim for dim, n in enumerate(value.shape) if n > 1]
     if long and long[-1] in frame.p_dims and frame.columns > 1:
         frame = Frame(value.shape, frame.f_dims, tuple(sorted(frame.p_dims)))
-        return _turned_out(placed, frame, target)
+        _turned_out(placed, frame, target)
+        return
     if frame.columns == 1 and placed.is_on_chip and _lies_down(placed, frame, target):
-        return out
+        return
     for span in spans(frame, 0, frame.columns, 1, _WRITTEN):
         tile = slice_of(placed, frame, span) if is_aligned(placed, frame) else None
         if tile is None:
@@ -178,7 +184,6 @@ def written(placed: Placed, value: Value) -> Tensor:
         if tile.shape[2] != span.columns:
             tile = copied(tile, tile.dtype, new((span.partitions, 1, span.columns), tile.dtype))
         write(target, frame, span, tile)
-    return out
 
 
 def _lies_down(placed: Placed, frame: Frame, target: Placed) -> bool:
@@ -194,16 +199,17 @@ def _lies_down(placed: Placed, frame: Frame, target: Placed) -> bool:
         return False
     nisa.nc_transpose(dst=flipped, data=tile[:, :, 0])
     rows = copied(flipped, flipped.dtype, new((blocks, P), flipped.dtype))
-    nisa.dma_copy(dst=tiles.strided(target.storage, [(P, blocks), (1, P)], 0), src=rows)
+    start = target.offset[0]
+    nisa.dma_copy(dst=tiles.strided(target.storage, [(P, blocks), (1, P)], start), src=rows)
     if rest:
         last = slice_of(placed, frame, Span(blocks, 1, rest, 0, 1))
         if last is not None:
-            view = tiles.strided(target.storage, [(1, rest), (1, 1)], blocks * P)
+            view = tiles.strided(target.storage, [(1, rest), (1, 1)], start + blocks * P)
             nisa.dma_copy(dst=view, src=last[:, 0])
     return True
 
 
-def _turned_out(placed: Placed, frame: Frame, target: Placed) -> Tensor:
+def _turned_out(placed: Placed, frame: Frame, target: Placed) -> None:
     """Write what lies across, 128 rows of the frame at a time."""
     dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
     across = frame.flipped()
@@ -216,7 +222,6 @@ def _turned_out(placed: Placed, frame: Frame, target: Placed) -> Tensor:
             tile = new((rows, 1, width), dtype)
             _turn_rows(placed, across, tile, start, first)
             write(target, frame, Span(start // P, 1, rows, at, width), tile)
-    return target.storage
 
 
 def _turn_rows(source: Placed, across: Frame, tile: Tensor, start: int, block: int) -> None:

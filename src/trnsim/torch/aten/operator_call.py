@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from torch import Tensor
 
+from trnsim import arch
+from trnsim.compiler.operators import operator_costs
 from trnsim.device.call_time import CallTime
+from trnsim.device.device_core import device_core
 from trnsim.graph import Graph, Value
 from trnsim.graph.decompositions import DECOMPOSITIONS
 from trnsim.graph.decompositions.build import Build, Unlowered
-from trnsim.lower import costs
 from trnsim.torch import pytorch
 from trnsim.torch.aten.spec import Spec, spec_of
 from trnsim.torch.dispatch.contracts import read_contract
@@ -51,7 +53,8 @@ class OperatorCall:
         Raises:
             NotModelled: where it has no graph, or its graph has an operation without a kernel.
         """
-        return CallTime(costs(graph_of(self), target))
+        cores = device_core(arch.target(target)).physical_cores
+        return CallTime(operator_costs(graph_of(self), target, cores))
 
 
 def plain_name(name: str) -> str:

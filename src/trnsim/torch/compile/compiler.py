@@ -23,7 +23,7 @@ from trnsim.compiler import Flags
 from trnsim.compiler.casts import apply_casts
 from trnsim.device.call_log import note, without_recording
 from trnsim.device.compiled_graph import compiled, graphs, graphs_text, require_room
-from trnsim.device.device_core import target
+from trnsim.device.device_core import require_same_cores, target
 from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
@@ -147,6 +147,7 @@ def _made(
 ) -> ProgramRun:
     imported = import_graph(module)
     settle(refused(imported, target().name, flags))
+    require_same_cores(flags)
     graph = apply_casts(imported.graph, flags)
     plan = memory_plan(graph, imported.names)
     numbers = list(imported.names)

@@ -22,7 +22,7 @@ from trnsim.compiler.casts import apply_casts
 from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
 from trnsim.compiler.ncc.refusals import Refusal
 from trnsim.device.compiled_program import CompiledProgram
-from trnsim.device.device_core import device_core
+from trnsim.device.device_core import compiled_cores, device_core
 from trnsim.errors import BadInput
 from trnsim.files import check_readable
 from trnsim.lower import memory_plan
@@ -37,11 +37,18 @@ _UNKNOWN_OPERATOR: Final = re.compile(r"(?<=failed to resolve )torch\.ops\.[\w.]
 _EXPORT: Final = "write one: torch.export.save(torch.export.export(model, args), 'model.pt2')"
 
 
-def compile_program(path: Path, target: str, flags: Flags = Flags()) -> CompiledProgram:  # noqa: B008
+def compile_program(
+    path: Path,
+    target: str,
+    flags: Flags = Flags(),  # noqa: B008  frozen
+    lnc: int | None = None,
+) -> CompiledProgram:
     """The exported program in a file, lowered for a chip, with AWS's flags.
 
+    It is split over `lnc` physical cores: those that the flags name, or a device has, if None.
+
     Raises:
-        BadInput: for a file that is not an exported program.
+        BadInput: for a file that is not an exported program, and for cores that the chip has not.
         CompilerRefusal: for what neuronx-cc refuses, under the policy `chip`; for a program with
             dimensions without a size under either.
         OutOfDeviceMemory: for a program that does not fit in the HBM of a NeuronCore.
@@ -55,7 +62,9 @@ def compile_program(path: Path, target: str, flags: Flags = Flags()) -> Compiled
     require_accepted(found)
     graph = apply_casts(imported.graph, flags)
     plan = memory_plan(graph, imported.names)
-    device = device_core(arch.target(target))
+    chip = arch.target(target)
+    cores = compiled_cores(chip, flags, lnc)
+    device = device_core(chip, cores)
     for code, _ in memory_refused(plan, device.hbm_bytes):
         raise OutOfDeviceMemory(
             f"{code}: {path.name} needs {bytes_text(plan.peak_bytes)} of HBM at its peak; a "
@@ -64,14 +73,14 @@ def compile_program(path: Path, target: str, flags: Flags = Flags()) -> Compiled
             source=device.source,
         )
     weights = {n for n, name in imported.names.items() if name in weight_names(program)}
-    made = compiler.compile(graph, target, weights=weights)
+    made = compiler.compile(graph, target, lnc=cores, weights=weights)
     kernels = made.costs()
     total = sum(kernel.instructions for kernel in kernels)
     many = [Refusal(code, what) for code, what in instructions_refused(total)]
     require_accepted(many)
     operators, missing = imported.operators, imported.missing
     said = (*flags.said, *made.said, *map(str, (*found, *many)))
-    return CompiledProgram(path.name, target, operators, missing, plan, kernels, said)
+    return CompiledProgram(path.name, target, operators, missing, plan, kernels, said, cores)
 
 
 def weight_names(program: torch.export.ExportedProgram) -> set[str]:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from trnsim import arch, compiler
-from trnsim.device.device_core import device_core
+from trnsim.compiler import Flags
+from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text
 from trnsim.lower import (
     Bound,
     Cost,
@@ -22,7 +23,6 @@ from trnsim.lower import (
     memory_plan,
     without_exchanges,
 )
-from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.profile.units import bytes_text, count_text, percent_text, rate_text, time_text
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.models.config import read_config
@@ -50,6 +50,8 @@ class Answer:
         least: the bound.
         plan: HBM over time.
         items: what a step makes, such as 8 tokens; ("", 0) if it is not said.
+        cores: physical cores of a logical one, over which a rank's graph is split.
+        said: what the cores do not share.
     """
 
     title: str
@@ -60,6 +62,8 @@ class Answer:
     least: Bound
     plan: MemoryPlan
     items: tuple[str, int]
+    cores: int = 1
+    said: tuple[str, ...] = ()
 
     @property
     def time_s(self) -> float:
@@ -73,9 +77,9 @@ class Answer:
         return sum(kernel.device_time_s for kernel in self.kernels)
 
     def text(self) -> str:
-        """Ten lines."""
+        """Ten lines, and what two cores do not share."""
         lines = [
-            f"{self.title} on {self.target}",
+            f"{self.title} on {device_text(self.target, self.cores)}",
             f"  time       {time_text(self.time_s)}{self._rate()}",
             f"  bound      {self._bound()}",
             f"  products   {self._products()}",
@@ -86,7 +90,7 @@ class Answer:
             f"  weights    {self._weights()}",
             f"  missing    {self._missing()}",
         ]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  cores      {one}" for one in self.said)])
 
     def _rate(self) -> str:
         name, number = self.items
@@ -105,9 +109,13 @@ class Answer:
         return f"{self.time_s / self.least.seconds:.1f}" if self.least.seconds else "many"
 
     def _products(self) -> str:
-        peak = peak_flop_per_s(arch.target(self.target).core)
-        share = self.least.flop / self.time_s / peak
-        return f"{self.least.flop / 1e9:.3g} GFLOP, {percent_text(share)} of a core's bf16 peak"
+        share = self.least.flop / self.time_s / self._device.peak_flop_per_s
+        has = "a core's" if self.cores == 1 else "both cores'"
+        return f"{self.least.flop / 1e9:.3g} GFLOP, {percent_text(share)} of {has} bf16 peak"
+
+    @property
+    def _device(self) -> DeviceCore:
+        return device_core(arch.target(self.target), self.cores)
 
     def _kernels(self) -> str:
         instructions = sum(kernel.instructions for kernel in self.kernels)
@@ -135,8 +143,9 @@ class Answer:
         return f"{words} over {ranks} ranks, {time_text(total_s)} by the closed form of the ring"
 
     def _memory(self) -> str:
-        has = device_core(arch.target(self.target)).hbm_bytes
-        return f"{bytes_text(self.plan.peak_bytes)} at most, of {bytes_text(has)} of a NeuronCore"
+        has = bytes_text(self._device.hbm_bytes)
+        kind = "NeuronCore" if self.cores == 1 else "logical NeuronCore"
+        return f"{bytes_text(self.plan.peak_bytes)} at most, of {has} of a {kind}"
 
     def _weights(self) -> str:
         kept = [value for value in self.made.graph.inputs if value.number in self.made.weights]
@@ -152,7 +161,13 @@ class Answer:
 
 
 def answer_config(
-    path: Path, shape: ModelShape, target: str, exchange_s: ExchangeTime, dtype: str = "bfloat16"
+    path: Path,
+    shape: ModelShape,
+    target: str,
+    exchange_s: ExchangeTime,
+    dtype: str = "bfloat16",
+    flags: Flags = Flags(),  # noqa: B008  frozen
+    lnc: int | None = None,
 ) -> Answer:
     """What a model of transformers takes.
 
@@ -165,12 +180,18 @@ def answer_config(
     title = f"{config.model_type} ({path.name}), {_words(shape)}"
     name = "tokens" if shape.phase != "encode" or hasattr(config, "vocab_size") else "images"
     number = shape.batch * (shape.tokens if name == "tokens" else 1)
-    return _answer(title, made, target, exchange_s, (name, number))
+    return _answer(title, made, target, exchange_s, (name, number), flags, lnc)
 
 
-def answer_script(path: Path, target: str, exchange_s: ExchangeTime) -> Answer:
+def answer_script(
+    path: Path,
+    target: str,
+    exchange_s: ExchangeTime,
+    flags: Flags = Flags(),  # noqa: B008  frozen
+    lnc: int | None = None,
+) -> Answer:
     """What the model of a Python file takes on the arguments there."""
-    return _answer(path.name, script_graph(path), target, exchange_s, ("", 0))
+    return _answer(path.name, script_graph(path), target, exchange_s, ("", 0), flags, lnc)
 
 
 def phase_of(path: Path, past: int) -> str:
@@ -188,11 +209,19 @@ def _words(shape: ModelShape) -> str:
 
 
 def _answer(
-    title: str, made: ModelGraph, target: str, exchange_s: ExchangeTime, items: tuple[str, int]
+    title: str,
+    made: ModelGraph,
+    target: str,
+    exchange_s: ExchangeTime,
+    items: tuple[str, int],
+    flags: Flags,
+    lnc: int | None,
 ) -> Answer:
     alone, exchanged = without_exchanges(made.graph)
     plan = memory_plan(alone, made.names)
-    device = device_core(arch.target(target))
+    chip = arch.target(target)
+    cores = compiled_cores(chip, flags, lnc)
+    device = device_core(chip, cores)
     if plan.peak_bytes > device.hbm_bytes:
         raise OutOfDeviceMemory(
             f"{title} needs {bytes_text(plan.peak_bytes)} of HBM at its peak; a NeuronCore of "
@@ -203,6 +232,9 @@ def _answer(
     times = [exchange_s(one, target) for one in exchanged]
     timed = tuple((one, time_s) for one, (time_s, _) in zip(exchanged, times, strict=True))
     links_s = sum(on_links for _, on_links in times)
-    least = bound(made.graph, target, weights=made.weights, links_s=links_s)
-    kernels = compiler.compile(made.graph, target, weights=made.weights).costs()
-    return Answer(title, target, made, kernels, timed, least, plan, items)
+    least = bound(made.graph, target, weights=made.weights, lnc=cores, links_s=links_s)
+    program = compiler.compile(made.graph, target, lnc=cores, weights=made.weights)
+    said = program.said if cores > 1 else ()
+    return Answer(
+        title, target, made, program.costs(), timed, least, plan, items, program.lnc, said
+    )

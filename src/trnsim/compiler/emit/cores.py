@@ -1,0 +1,145 @@
+"""Exchanges between the two cores of a logical core, which run the same program.
+
+What lies in SBUF goes from SBUF to SBUF (sendrecv). What lies in HBM, or so that its halves are no
+parts of a matrix, is written to the HBM that both cores share; a barrier orders it before reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.compiler.emit import turning
+from trnsim.compiler.emit.placed import Placed, in_hbm
+from trnsim.compiler.emit.rules import emitter
+from trnsim.compiler.emit.walk import Frame, filled, frame_in_hbm, frame_of, spans, write
+from trnsim.compiler.sharding.between import CoreGather, CoreReduce
+from trnsim.graph import Node, Value
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import Tensor, new
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+
+if TYPE_CHECKING:
+    from trnsim.compiler.emit.emission import Emission
+
+_PIECE_BYTES: Final = 2048
+"""Bytes of a partition that are sent at once: 256 KiB, about as long as a transfer's fixed cost."""
+_SHORT: Final = 256
+"""Elements of a partition that the GpSimd Engine's own DMA sends at most (nki.isa.sendrecv)."""
+_SENDS: Final = 4
+"""Transfers of the GpSimd Engine that one exchange is, at most."""
+_LOADED_BYTES: Final = 8 * 1024
+"""Bytes of a partition that are loaded at once of what lies in HBM."""
+_BLOCKS, _COLUMNS = 1, 2
+"""Axes of a matrix along which halves stand."""
+
+
+@emitter(CoreReduce)
+def all_reduce(emission: Emission, node: Node) -> None:
+    """Each core sends its sums to the other, and adds what it gets to them, in any layout."""
+    placed = emission.settled(node.values[0])[0]
+    if placed.is_on_chip:
+        matrix = replace(placed.storage, tile=_summed(placed.storage.tile))
+        emission.add_place(node.result, replace(placed, storage=matrix))
+        return
+    frame = frame_in_hbm(placed, placed.shape)
+    made = emission.in_order(frame, placed.storage.dtype)
+    most = _LOADED_BYTES // placed.storage.dtype.itemsize
+    for span in spans(frame, 0, frame.columns, most, most):
+        part = filled(placed, frame, span, placed.storage.dtype)
+        write(made, frame, span, _summed(part))
+    emission.placed[node.result.number] = [made]
+
+
+def _summed(given: Tensor) -> Tensor:
+    """A tile of SBUF and its counterpart on the other core, added."""
+    got, made = new(given.shape, given.dtype), new(given.shape, given.dtype)
+    for part in _parts(given):
+        _swap(given, got, part)
+        nisa.tensor_tensor(dst=made[part], data1=given[part], data2=got[part], op=nl.add)
+    return made
+
+
+def _parts(tile: Tensor) -> Iterator[tuple[slice, slice, slice]]:
+    """Neighbouring blocks, or some columns of one, that are sent at once."""
+    rows, blocks, columns = tile.shape
+    most = _SHORT if _is_short(tile) else _PIECE_BYTES // tile.dtype.itemsize
+    for block, count in tiles.pieces(blocks, max(1, most // columns)):
+        for at, width in tiles.pieces(columns, most):
+            yield slice(0, rows), slice(block, block + count), slice(at, at + width)
+
+
+def _is_short(tile: Tensor) -> bool:
+    """Whether a tile goes by the GpSimd Engine's own DMA, past weights that wait to be loaded."""
+    return bool(tile.shape[1] * tile.shape[2] <= _SHORT * _SENDS)
+
+
+def _swap(given: Tensor, got: Tensor, part: tuple[slice, slice, slice]) -> None:
+    """Send part of a tile to the other core, and receive its counterpart."""
+    engines = nisa.dma_engine
+    other = 1 - nl.program_id(0)
+    nisa.sendrecv(
+        src=given[part],
+        dst=got[part],
+        send_to_rank=other,
+        recv_from_rank=other,
+        pipe_id=0,
+        dma_engine=engines.gpsimd_dma if _is_short(given) else engines.dma,
+    )
+
+
+@emitter(CoreGather)
+def all_gather(emission: Emission, node: Node) -> None:
+    """Each core sends its half to the other, and puts both side by side."""
+    operation: Any = node.operation
+    (value,), whole = node.values, node.result
+    placed = emission.settled(value)[0]
+    axis = _axis(placed, value, operation.dim)
+    if axis:
+        half = frame_of(placed, placed.shape)
+        made = emission.room(Frame(whole.shape, half.p_dims, half.f_dims, half.block), whole)
+    else:
+        made = in_hbm(tiles.output(whole.shape, whole.dtype), whole.shape)
+    if made.is_on_chip:
+        _side_by_side(placed.storage.tile, made.storage.tile, axis)
+    else:
+        _through_hbm(placed, value, made, operation.dim)
+    emission.placed[whole.number] = [made]
+
+
+def _axis(placed: Placed, value: Value, dim: int) -> int:
+    """The axis of a matrix along which halves of a dimension stand; 0 if they do not."""
+    if not placed.is_on_chip or placed.storage.is_replicated:
+        return 0
+    frame = frame_of(placed, value.shape)
+    steps = [one for one, n in zip(frame.steps(), frame.shape, strict=True) if n > 1]
+    is_all = steps == [one for one, n in zip(placed.steps, frame.shape, strict=True) if n > 1]
+    size = frame.blocks, frame.columns
+    if not is_all or any(placed.offset) or tuple(placed.storage.tile.shape[1:]) != size:
+        return 0
+    outer = [one for one in frame.f_dims if value.shape[one] > 1]
+    if dim in frame.f_dims and outer[:1] in ([dim], []):
+        return _COLUMNS
+    return _BLOCKS if frame.p_dims[:1] == (dim,) and frame.rows % frame.block == 0 else 0
+
+
+def _side_by_side(given: Tensor, made: Tensor, axis: int) -> None:
+    """Both halves in a matrix: this core's is copied, the other's received in its place."""
+    rank, length = nl.program_id(0), given.shape[axis]
+    own, other = (
+        made[(slice(None),) * axis + (slice(at * length, (at + 1) * length),)]
+        for at in (rank, 1 - rank)
+    )
+    for part in _parts(given):
+        _swap(given, other, part)
+        nisa.tensor_copy(dst=own[part], src=given[part])
+
+
+def _through_hbm(placed: Placed, value: Value, made: Placed, dim: int) -> None:
+    """Both halves in HBM: each core writes its own, and waits for the other one."""
+    starts = [0] * len(value.shape)
+    starts[dim] = nl.program_id(0) * value.shape[dim]
+    turning.write_all(placed, value, made.sliced(value.shape, starts, [1] * len(starts)))
+    nisa.core_barrier(data=made.storage, cores=(0, 1))

@@ -1,0 +1,54 @@
+"""One operator on a device: its kernels, split over the cores of a logical one.
+
+An operator that is called on its own finds its operands in HBM and leaves its result there. Both
+cores read and write their halves of them, and exchange nothing: what would need an exchange is done
+by one core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from trnsim import arch
+from trnsim.compiler.sharding import halved
+from trnsim.compiler.sharding.splits import CORES
+from trnsim.graph import Graph
+from trnsim.lower import Cost, costs
+
+_REMEMBERED = 1 << 14
+
+
+@lru_cache(_REMEMBERED)
+def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...]:
+    """What each kernel of an operator takes on a device of one or two cores.
+
+    Bytes are those of both cores; flop are the operator's, whoever does them.
+
+    Raises:
+        NotModelled: for an operation without a kernel.
+    """
+    alone = costs(graph, target)
+    if cores == 1:
+        return alone
+    core = arch.paired(arch.target(target))
+    # Both cores of a logical one are started, whether both work or not.
+    started = tuple(replace(one, launch_s=core.paired_launch_s) for one in alone)
+    half = halved(graph, (), core, may_exchange=False)
+    if not half.is_split:
+        return started
+    both = costs(half.graph, target, is_mirrored=True)
+    if _device_s(both) >= _device_s(alone):
+        return started
+    done, wanted = (sum(one.flop for one in kernels) for kernels in (both, alone))
+    return tuple(
+        replace(one, flop=one.flop * wanted / (done or 1.0), hbm_bytes=CORES * one.hbm_bytes)
+        for one in both
+    )
+
+
+def _device_s(kernels: tuple[Cost, ...]) -> float:
+    return sum(one.device_time_s for one in kernels)
+
+
+__all__ = ["operator_costs"]

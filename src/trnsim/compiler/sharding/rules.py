@@ -1,0 +1,95 @@
+"""How each operation can be split over two cores: what it takes of its operands, and what it gives.
+
+A rule says one way. Every operation has the rule by which both cores do all of it. An operation
+without a function here has no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from trnsim.compiler.sharding.splits import SUM, WHOLE, Split, carried, halves
+from trnsim.graph import Kind, Node, Value
+from trnsim.graph.operation import Operation
+from trnsim.graph.types import ITEM_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One way in which an operation is split.
+
+    Attributes:
+        takes: the split of each operand that is a tensor.
+        gives: the split of each result.
+    """
+
+    takes: tuple[Split, ...]
+    gives: tuple[Split, ...]
+
+
+Ways = Callable[[Node], Iterator[Rule]]
+_WAYS: Final[dict[type[Operation], Ways]] = {}
+
+
+def ways(*operations: type[Operation]) -> Callable[[Ways], Ways]:
+    """Declare how operations are split."""
+
+    def declare(found: Ways) -> Ways:
+        _WAYS.update(dict.fromkeys(operations, found))
+        return found
+
+    return declare
+
+
+def rules_of(node: Node) -> tuple[Rule, ...]:
+    """All ways in which a node can be split, the one by which it is not first."""
+    rules = [Rule((WHOLE,) * len(node.values), (WHOLE,) * len(node.results))]
+    found = _WAYS.get(type(node.operation), _elementwise)
+    if found is not _elementwise or node.kind is Kind.ELEMENTWISE:
+        rules += [rule for rule in found(node) if _fits(node, rule)]
+    return tuple(dict.fromkeys(rules))
+
+
+def _fits(node: Node, rule: Rule) -> bool:
+    """Whether every dimension that is split has two halves."""
+    values = (*node.values, *node.results)
+    return all(
+        split in (WHOLE, SUM) or split in halves(value.shape)
+        for value, split in zip(values, (*rule.takes, *rule.gives), strict=True)
+    )
+
+
+_LINEAR: Final = ("add", "subtract")
+_SCALED: Final = ("multiply", "divide", "negate", "convert")
+
+
+def _elementwise(node: Node) -> Iterator[Rule]:
+    """Any dimension; sums of sums, and sums times a number."""
+    count = len(node.values)
+    for dim in halves(node.result.shape):
+        yield Rule((dim,) * count, (dim,))
+    if _is_linear(node):
+        yield Rule((SUM,) * count, (SUM,))
+
+
+def _is_linear(node: Node) -> bool:
+    """Whether it does to a sum what it does to the parts of it, in no shorter format."""
+    operands, sizes = node.values, [ITEM_BYTES[value.dtype] for value in node.values]
+    if not all(value.type.is_floating for value in (*operands, node.result)):
+        return False
+    if ITEM_BYTES[node.result.dtype] < max(sizes):
+        return False
+    if node.name in _LINEAR:
+        return len(operands) == len(node.operands)
+    return node.name in _SCALED and len(operands) == 1 and isinstance(node.operands[0], Value)
+
+
+def same(node: Node, dims: Iterator[Split]) -> Iterator[Rule]:
+    """Rules by which all operands and results are split along the same dimension."""
+    for dim in dims:
+        yield Rule((dim,) * len(node.values), (dim,) * len(node.results))
+
+
+__all__ = ["Rule", "Ways", "carried", "rules_of", "same", "ways"]

@@ -1,0 +1,48 @@
+"""How a value lies over two cores: split along a dimension, whole on both, or as two sums.
+
+A value that is split along a dimension has its first half on core 0 and its second half on core 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Final
+
+from trnsim.graph.types import Shape, TensorType
+
+CORES: Final = 2
+"""Physical cores of a logical one (logical-neuroncore-config.rst: 1 or 2)."""
+
+Split = int
+"""The dimension along which a value is split, or one of these two."""
+WHOLE: Final = -1
+"""Both cores have all of it."""
+SUM: Final = -2
+"""The value is the sum of what the two cores have."""
+
+
+def halves(shape: Shape) -> Iterator[Split]:
+    """The dimensions that can be split."""
+    return (dim for dim, length in enumerate(shape) if length and length % CORES == 0)
+
+
+def local_shape(shape: Shape, split: Split) -> Shape:
+    """What one core has of a shape."""
+    return tuple(n // CORES if dim == split else n for dim, n in enumerate(shape))
+
+
+def local(whole: TensorType, split: Split) -> TensorType:
+    """What one core has of a tensor."""
+    return TensorType(local_shape(whole.shape, split), whole.dtype)
+
+
+def carried(before: Shape, after: Shape) -> Iterator[tuple[Split, Split]]:
+    """Dimensions of two shapes of the same elements that split them alike."""
+    for dim in halves(before):
+        for other in halves(after):
+            if prod(before[dim:]) == prod(after[other:]):
+                yield dim, other
+
+
+__all__ = ["CORES", "SUM", "WHOLE", "Split", "carried", "halves", "local", "local_shape"]

@@ -1,0 +1,123 @@
+"""What a split costs, roughly: the work of one core, and exchanges between two.
+
+It decides between splits only. The time of a program is that of its instructions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import Any, Final
+
+from trnsim.arch import NeuronCore
+from trnsim.compiler.sharding.rules import Rule
+from trnsim.compiler.sharding.splits import CORES, SUM, WHOLE, Split, local
+from trnsim.graph import Graph, Kind, Node
+from trnsim.graph.ops.contraction import DotGeneral
+from trnsim.graph.ops.layout import Transpose
+from trnsim.graph.ops.lookup import Gather
+from trnsim.graph.types import TensorType
+from trnsim.profile.measures.metrics import peak_flop_per_s
+
+_MOVING_LEAST: Final = 64
+"""Columns that a product takes the time of at least (trainium_inferentia2_arch.rst: MM)."""
+
+_AT_ONCE: Final = 4
+"""Elementwise operations that go on at once: two an instruction, on two engines."""
+_SLICE_S: Final = 1e-9
+"""To take half of what is whole: nothing, but of two ways that cost the same the other one."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Rough times on one of two cores.
+
+    Attributes:
+        core: one of the two.
+        far: values that lie in HBM: inputs and views of them.
+        may_exchange: whether the cores may exchange values at all.
+    """
+
+    core: NeuronCore
+    far: frozenset[int]
+    may_exchange: bool = True
+
+    def node_s(self, node: Node, rule: Rule) -> float:
+        """One core's part of an operation."""
+        if is_view(node):
+            return 0.0
+        given = [local(v.type, split) for v, split in zip(node.values, rule.takes, strict=True)]
+        made = [local(v.type, split) for v, split in zip(node.results, rule.gives, strict=True)]
+        pairs = zip(node.values, given, strict=True)
+        far_bytes = sum(one.nbytes for value, one in pairs if value.number in self.far)
+        if isinstance(node.operation, Gather):
+            far_bytes = made[0].nbytes
+        elif node.kind is Kind.KERNEL:
+            far_bytes = sum(one.nbytes for one in (*given, *made))
+        elements = max(one.elements for one in (*made, *given))
+        if node.kind is Kind.CONTRACTION:
+            elements = made[0].elements
+        lanes_s = elements / (self.core.partitions * self.core.vector_clock_hz * _AT_ONCE)
+        return max(self._products_s(node, rule, given), self._moved_s(far_bytes)) + lanes_s
+
+    def move_s(self, given: TensorType, before: Split, after: Split) -> float:
+        """What it takes to have a value otherwise split than it was made."""
+        if before == after:
+            return 0.0
+        if before == WHOLE and after != SUM:
+            return _SLICE_S
+        if after == SUM or not self.may_exchange:
+            return float("inf")
+        core = self.core
+        met_s = sum(
+            (
+                *(core.dma_issue_s, core.dma_start_s, core.dma_stagger_s, core.dma_end_s),
+                *(core.core_barrier_s, core.engine_semaphore_s, core.engine_semaphore_s),
+            )
+        )
+        if before == SUM:
+            added_s = given.elements / (core.partitions * core.vector_clock_hz)
+            return met_s + self._moved_s(given.nbytes) + added_s
+        return 2 * met_s + self._moved_s(given.nbytes * (1 + 1 / CORES))
+
+    def _moved_s(self, nbytes: float) -> float:
+        return nbytes / self.core.dma_bytes_per_s
+
+    def _products_s(self, node: Node, rule: Rule, given: list[TensorType]) -> float:
+        """On the Tensor Engine, whose array is used by whole blocks."""
+        peak = peak_flop_per_s(self.core)
+        if not isinstance(node.operation, DotGeneral):
+            is_split = any(split != WHOLE for split in (*rule.takes, *rule.gives))
+            return node.operation.flop(*node.given) / peak / (CORES if is_split else 1)
+        left, right = node.operation.contracting
+        (lhs, rhs), rank = given, len(given[0].shape)
+        side = int(self.core.pe_rows)
+        depth = _whole(lhs.shape[left], side)
+        rows, columns = lhs.shape[2 * rank - 3 - left], rhs.shape[2 * rank - 3 - right]
+        area = min(
+            max(rows, _MOVING_LEAST) * _whole(columns, side),
+            max(columns, _MOVING_LEAST) * _whole(rows, side),
+        )
+        slow = self.core.fp32_passes if {lhs.dtype, rhs.dtype} == {"float32"} else 1
+        return 2.0 * slow * prod(lhs.shape[:-2]) * depth * area / peak
+
+
+def _whole(length: int, side: int) -> int:
+    return ceil(length / side) * side
+
+
+def is_view(node: Node) -> bool:
+    """Whether nothing is done for it."""
+    return node.kind in (Kind.VIEW, Kind.ALIAS, Kind.LEAF) or isinstance(node.operation, Transpose)
+
+
+def work_of(graph: Graph, core: NeuronCore, *, may_exchange: bool = True) -> Work:
+    """The rough times of a graph's operations."""
+    far: set[Any] = {value.number for value in graph.inputs}
+    for node in graph.nodes:
+        if is_view(node) and node.values and node.values[0].number in far:
+            far.add(node.result.number)
+    return Work(core, frozenset(far), may_exchange)
+
+
+__all__ = ["Work", "is_view", "work_of"]

@@ -1,0 +1,82 @@
+"""What one operator takes on a device of one core, or of two."""
+
+from itertools import pairwise
+
+import pytest
+from graphs_by_chance import Chance
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trnsim import arch
+from trnsim.compiler.operators import operator_costs
+from trnsim.errors import NotModelled
+from trnsim.graph import Graph
+from trnsim.graph.ops.reductions import TopK
+from trnsim.lower import costs
+
+
+def device_s(kernels):
+    return sum(one.device_time_s for one in kernels)
+
+
+def square(rows, columns, dtype="float32"):
+    graph = Graph()
+    graph.outputs = [graph.elementwise("square", graph.input((rows, columns), dtype))]
+    return graph
+
+
+def product(rows, inner, columns):
+    graph = Graph()
+    x, w = graph.input((rows, inner), "bfloat16"), graph.input((inner, columns), "bfloat16")
+    graph.outputs = [graph.dot_general(x, w, (1, 0))]
+    return graph
+
+
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+@pytest.mark.parametrize("graph", [square(4096, 4096), product(2048, 1024, 2048)])
+def test_two_cores_take_about_half(graph, target):
+    one, two = (operator_costs(graph, target, cores) for cores in (1, 2))
+    assert 0.45 < device_s(two) / device_s(one) < 0.62
+    assert one == costs(graph, target)
+    assert sum(k.flop for k in two) == pytest.approx(sum(k.flop for k in one))
+    assert sum(k.hbm_bytes for k in two) >= sum(k.hbm_bytes for k in one)
+
+
+@pytest.mark.parametrize("graph", [square(3, 5), product(1, 129, 1)])
+def test_what_has_no_halves_is_one_cores_and_both_are_started(graph):
+    one, two = (operator_costs(graph, "trn2", cores) for cores in (1, 2))
+    assert device_s(one) == device_s(two)
+    launch_s = arch.target("trn2").core.paired_launch_s
+    assert {kernel.launch_s for kernel in two} == {launch_s}
+
+
+def test_a_sum_over_everything_needs_an_exchange_and_is_one_cores():
+    graph = Graph()
+    graph.outputs = [graph.reduce("add", graph.input((4096,), "float32"), [0])]
+    one, two = (operator_costs(graph, "trn2", cores) for cores in (1, 2))
+    assert device_s(one) == device_s(two)
+
+
+def test_a_softmax_is_split_by_rows_without_an_exchange():
+    graph = Graph()
+    x = graph.input((4096, 1024), "float32")
+    powers = graph.elementwise("exponential", x)
+    total = graph.broadcast_in_dim(graph.reduce("add", powers, [1]), x.shape, (0,))
+    graph.outputs = [graph.elementwise("divide", powers, total)]
+    one, two = (operator_costs(graph, "trn2", cores) for cores in (1, 2))
+    assert device_s(two) < 0.62 * device_s(one)
+
+
+def test_what_has_no_kernel_is_named():
+    graph = Graph()
+    graph.outputs = [graph.apply(TopK(20000), graph.input((1, 400000), "float32"))]
+    with pytest.raises(NotModelled, match="the 20000 largest"):
+        operator_costs(graph, "trn2", 2)
+
+
+@settings(max_examples=20)
+@given(st.randoms(use_true_random=False), st.integers(1, 4))
+def test_two_cores_are_never_slower(random, operations):
+    graph = Chance(random).made(operations)
+    times = [device_s(operator_costs(graph, "trn2", cores)) for cores in (1, 2)]
+    assert all(later <= earlier for earlier, later in pairwise(times))
