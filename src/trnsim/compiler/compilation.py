@@ -6,45 +6,37 @@ What a graph runs by branches, loops or kernels of its own splits the program.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
+from trnsim import arch
 from trnsim.compiler.casts import apply_casts
 from trnsim.compiler.common import once
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.hoist import hoisted
 from trnsim.compiler.layers import Layers, layers_of, shortened
-from trnsim.compiler.program import Traced, legal, trace
+from trnsim.compiler.program import legal, trace
+from trnsim.compiler.shares import shares
+from trnsim.compiler.work import Work, added, of_layers, restored, stored, work_of
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind, verify
 from trnsim.isa import Engine
 from trnsim.lower import Bound, Cost, bound, cache, costs, without_exchanges
-from trnsim.timing import Timeline
+from trnsim.lower.bound import hbm_share
+from trnsim.profile.analysis.whole import Share, Whole
+from trnsim.profile.measures.metrics import peak_flop_per_s
+from trnsim.profile.measures.parts import Part
 
 _BY_LAYERS: Final = 4000
 """Instructions of a layer from which on one layer is compiled with the next, else two pairs are."""
-_APART: Final = (Kind.CONTROL, Kind.CALL)
+KERNELS: Final = "kernels"
+"""What is busy while kernels of their own run, one after another."""
+APART: Final = (Kind.CONTROL, Kind.CALL)
 """What is a program of its own: values decide what runs, or the user wrote it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What an operation of the graph's language takes of a program.
-
-    Attributes:
-        name: the operation's.
-        instructions: how many.
-        busy_s: busy time by engine.
-    """
-
-    name: str
-    instructions: int
-    busy_s: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +52,8 @@ class CompiledProgram:
         instructions: how many it has.
         programs: into how many programs branches, loops and kernels split it.
         layers: equal layers of which a few were compiled; 0 if all operations were.
-        work: what each kind of operation takes, the dearest first.
+        compiled: how many of these were.
+        shares: what operations take, by modules of the model, in its order.
         bound: the time below which no program can be.
         said: why parts of it are kernels one after another.
     """
@@ -73,36 +66,78 @@ class CompiledProgram:
     instructions: int
     programs: int
     layers: int
-    work: tuple[Work, ...]
+    compiled: int
+    shares: tuple[Share, ...]
     bound: Bound
     said: tuple[str, ...] = ()
 
     def costs(self) -> tuple[Cost, ...]:
-        """The program by its operations, each with a share of its time, launched once.
+        """The program by its operations, the dearest first, launched once.
 
-        An operation's share is that of its busiest engine: engines work at once, so no operation
-        has a time of its own.
+        An operation's time is what it takes of the critical path: they add up to the program's.
+        Products are shared by the time of the Tensor Engine.
         """
-        most = {one.name: max(one.busy_s.values(), default=0.0) for one in self.work}
-        whole = sum(most.values()) or 1.0
-        products = {one.name: one.busy_s.get(Engine.tensor.name, 0.0) for one in self.work}
-        multiplied = sum(products.values()) or 1.0
+        work: dict[str, Part] = {}
+        for one in self.shares:
+            work[one.operation] = work.get(one.operation, Part()).plus(one.part)
+        tensor = {name: part.busy_s.get(Engine.tensor.name, 0.0) for name, part in work.items()}
+        multiplied = sum(tensor.values()) or 1.0
         return tuple(
             Cost(
-                one.name,
-                self.device_time_s * most[one.name] / whole,
+                name,
+                part.time_s,
                 self.launch_s,
-                one.instructions,
-                self.bound.flop * products[one.name] / multiplied,
-                round(self.bound.hbm_bytes * most[one.name] / whole),
+                round(part.instructions),
+                self.bound.flop * tensor[name] / multiplied,
+                round(sum(part.hbm_bytes.values())),
             )
-            for one in self.work
+            for name, part in sorted(work.items(), key=lambda one: -one[1].time_s)
         )
 
     @property
     def over_bound(self) -> float:
         """Its time over the physical bound."""
         return self.device_time_s / self.bound.seconds if self.bound.seconds else float("inf")
+
+    @property
+    def mfu(self) -> float:
+        """``bound.flop / (peak * device_time_s)``: the model's products over the peak's.
+
+        The peak is that of bfloat16, and follows from the Tensor Engine's clock.
+        """
+        return self._used(self.bound.flop, peak_flop_per_s(arch.target(self.target).core))
+
+    @property
+    def mbu(self) -> float:
+        """``bound.hbm_bytes / (rate * device_time_s)``: weights, inputs and outputs once over HBM.
+
+        The rate is the core's share of its stack.
+        """
+        return self._used(self.bound.hbm_bytes, hbm_share(self.target))
+
+    def whole(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> Whole:
+        """The estimate above its programs, with what exchanges between ranks take, and at least."""
+        least = replace(self.bound, links_s=links_s)
+        return Whole(
+            self.launch_s,
+            self.device_time_s,
+            exchanges_s,
+            least.seconds,
+            least.binds,
+            least.flop,
+            least.hbm_bytes,
+            self.mfu,
+            self.mbu,
+            self.programs,
+            self.layers,
+            self.compiled,
+            self.shares,
+            self.said,
+        )
+
+    def _used(self, amount: float, rate: float) -> float:
+        available = rate * self.lnc * self.device_time_s
+        return amount / available if available else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,23 +147,19 @@ class _Figures:
     device_time_s: float
     launch_s: float
     instructions: int
-    work: dict[str, tuple[int, dict[str, float]]]
+    work: Work
     said: tuple[str, ...] = ()
+    compiled: int = 0
 
-    def plus(self, other: _Figures, times: float = 1) -> _Figures:
-        """With another's added so many times; one launch."""
-        work = dict(self.work)
-        for name, (count, busy_s) in other.work.items():
-            mine, mine_s = work.get(name, (0, {}))
-            engines = {*mine_s, *busy_s}
-            sums = {e: mine_s.get(e, 0.0) + times * busy_s.get(e, 0.0) for e in engines}
-            work[name] = round(mine + times * count), sums
+    def plus(self, other: _Figures) -> _Figures:
+        """With another's; one launch."""
         return _Figures(
-            self.device_time_s + times * other.device_time_s,
+            self.device_time_s + other.device_time_s,
             self.launch_s or other.launch_s,
-            round(self.instructions + times * other.instructions),
-            work,
+            self.instructions + other.instructions,
+            added(self.work, other.work),
             tuple(dict.fromkeys((*self.said, *other.said))),
+            max(self.compiled, other.compiled),
         )
 
 
@@ -164,13 +195,12 @@ def compile(  # noqa: A001  the name that compilers have
         )
     asked = flags or Flags()
     verify(graph)
-    made = apply_casts(graph, asked)
-    step = hoisted(once(made), frozenset(weights))
-    found, layers, programs = _NOTHING, 0, 0
-    for piece, own in _pieces(step.step, step.weights):
-        figures, count = _priced(piece, own, target)
-        found, layers, programs = found.plus(figures), max(layers, count), programs + 1
-    work = sorted(found.work.items(), key=lambda one: -sum(one[1][1].values()))
+    found, layers, programs, by_module = _NOTHING, 0, 0, list[Share]()
+    for piece, own in pieces(graph, asked, weights):
+        figures, run = _priced(piece, own, target)
+        found, programs = found.plus(figures), programs + 1
+        layers = max(layers, run.count if run is not None else 0)
+        by_module += shares(figures.work, legal(piece, own)[0], run)
     return CompiledProgram(
         target,
         lnc,
@@ -180,21 +210,30 @@ def compile(  # noqa: A001  the name that compilers have
         found.instructions,
         programs,
         layers,
-        tuple(Work(name, count, busy_s) for name, (count, busy_s) in work),
+        found.compiled,
+        tuple(by_module),
         bound(graph, target, weights=weights, is_cast=asked.auto_cast != "none"),
         found.said,
     )
 
 
-def _pieces(graph: Graph, weights: frozenset[int]) -> Iterator[tuple[Graph, frozenset[int]]]:
-    """The graph cut at operations that are programs of their own."""
-    cuts = [place for place, node in enumerate(graph.nodes) if node.kind in _APART]
+def pieces(
+    graph: Graph, flags: Flags, weights: Collection[int]
+) -> Iterator[tuple[Graph, frozenset[int]]]:
+    """The graphs of a graph's programs, and the weights of each.
+
+    It is cut at operations that are programs of their own.
+    """
+    step = hoisted(once(apply_casts(graph, flags)), frozenset(weights))
+    whole = step.step
+    cuts = [place for place, node in enumerate(whole.nodes) if node.kind in APART]
     if not cuts:
-        yield graph, weights
+        yield whole, step.weights
         return
-    ends = sorted({0, len(graph.nodes), *cuts, *(cut + 1 for cut in cuts)})
+    ends = sorted({0, len(whole.nodes), *cuts, *(cut + 1 for cut in cuts)})
     for start, end in pairwise(ends):
-        yield _cut(graph, start, end), weights
+        piece = _cut(whole, start, end)
+        yield piece, frozenset(value.number for value in piece.inputs) & step.weights
 
 
 def _cut(graph: Graph, start: int, end: int) -> Graph:
@@ -209,31 +248,33 @@ def _cut(graph: Graph, start: int, end: int) -> Graph:
     return Graph(inputs, nodes, outputs)
 
 
-def _priced(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figures, int]:
+def _priced(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figures, Layers | None]:
     """What a graph takes, remembered on disk, and its equal layers."""
     own = frozenset(value.number for value in graph.inputs) & weights
     key = ("program", graph.key(), tuple(sorted(own)), target)
-    stored = cache.read(key)
-    if stored is not None:
-        layers = stored.pop("layers")
-        work = {name: (count, busy) for name, (count, busy) in stored.pop("work").items()}
-        return _Figures(work=work, said=tuple(stored.pop("said")), **stored), layers
+    found = cache.read(key)
+    if found is not None:
+        run, work = found.pop("layers"), restored(found.pop("work"))
+        said = tuple(found.pop("said"))
+        return _Figures(work=work, said=said, **found), Layers(*run) if run else None
     figures, layers = _compiled(graph, own, target)
-    cache.write(key, {**asdict(figures), "layers": layers})
+    kept = {one.name: getattr(figures, one.name) for one in fields(figures)}
+    run = (layers.start, layers.length, layers.count) if layers is not None else ()
+    cache.write(key, {**kept, "work": stored(figures.work), "layers": run})
     return figures, layers
 
 
-def _compiled(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figures, int]:
+def _compiled(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figures, Layers | None]:
     """What a graph takes: compiled whole, or with fewer of its equal layers."""
-    if any(node.kind in _APART for node in graph.nodes):
-        return _apart(graph, target), 0
+    if any(node.kind in APART for node in graph.nodes):
+        return _apart(graph, target, 0), None
     graph, weights = legal(graph, weights)
     layers = layers_of(graph)
     if layers is not None:
         found = _by_layers(graph, weights, target, layers)
         if found is not None:
-            return found, layers.count
-    return _figures(graph, weights, target), 0
+            return found, layers
+    return _figures(graph, weights, target), None
 
 
 def _by_layers(
@@ -254,8 +295,12 @@ def _by_layers(
     second = _of(graph, layers, many, weights, target)
     if first is None or second is None:
         return None
-    added = (layers.count - few) / (many - few)
-    return first.plus(_difference(second, first), added)
+    steps = (layers.count - few) / (many - few)
+    time_s = first.device_time_s + steps * (second.device_time_s - first.device_time_s)
+    number = round(first.instructions + steps * (second.instructions - first.instructions))
+    work = of_layers(second.work, layers, many, time_s, number)
+    said = tuple(dict.fromkeys((*first.said, *second.said)))
+    return _Figures(time_s, first.launch_s, number, work, said, many)
 
 
 def _of(
@@ -263,10 +308,6 @@ def _of(
 ) -> _Figures | None:
     short = shortened(graph, layers, count)
     return None if short is None else _figures(short, weights, target)
-
-
-def _difference(more: _Figures, fewer: _Figures) -> _Figures:
-    return more.plus(fewer, -1)
 
 
 def _figures(graph: Graph, weights: frozenset[int], target: str) -> _Figures:
@@ -279,35 +320,23 @@ def _figures(graph: Graph, weights: frozenset[int], target: str) -> _Figures:
         found = trace(graph, inputs, target, weights, numerics=False)
     except (OutOfMemory, IllegalInstruction, InternalError) as error:
         alone, _ = without_exchanges(graph)
-        return replace(_apart(alone, target), said=(f"not one program: {error.reason}",))
-    timeline = found.run.timeline
-    return _Figures(
-        timeline.device_time_s, timeline.launch_s, len(timeline), _work(timeline, found)
-    )
+        return replace(_apart(alone, target, -1), said=(f"not one program: {error.reason}",))
+    timeline, work = found.run.timeline, work_of(found, graph, weights)
+    return _Figures(timeline.device_time_s, timeline.launch_s, len(timeline), work)
 
 
-def _work(timeline: Timeline, found: Traced) -> dict[str, tuple[int, dict[str, float]]]:
-    """Instructions and busy seconds of each engine by the operation that they belong to."""
-    counts: defaultdict[str, int] = defaultdict(int)
-    busy: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-    names = [*found.names, (len(timeline), "")]
-    place, name = 0, ""
-    for span in timeline.spans():
-        while names[place][0] <= span.index:
-            name, place = names[place][1], place + 1
-        counts[name] += 1
-        busy[name][span.engine.name] += span.busy_until_s - span.start_s
-    return {name: (counts[name], dict(busy[name])) for name in counts}
+def _apart(graph: Graph, target: str, place: int) -> _Figures:
+    """What branches, loops and users' kernels take, by their kernels.
 
-
-def _apart(graph: Graph, target: str) -> _Figures:
-    """What branches, loops and users' kernels take, by their kernels."""
+    `place` is that of the one operation which they are of, or -1.
+    """
     found = _NOTHING
     for cost in costs(graph, target):
-        work = {cost.name: (cost.instructions, dict[str, float]())}
+        part = Part(cost.instructions, {}, {KERNELS: cost.device_time_s})
+        work: Work = {(cost.name, place): part}
         one = _Figures(cost.device_time_s, cost.launch_s, cost.instructions, work)
         found = found.plus(one)
     return found
 
 
-__all__ = ["CompiledProgram", "Work", "compile"]
+__all__ = ["CompiledProgram", "compile"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trnsim.graph import Graph, Node, Operation, Value
 from trnsim.graph.graph import Operand
@@ -38,6 +38,17 @@ class Layers:
     def end(self) -> int:
         """The place after the last layer."""
         return self.start + self.length * self.count
+
+    def place(self, place: int, count: int) -> int:
+        """The place in the graph of an operation of the graph with `count` of its layers.
+
+        Of an operation in the layers, that of the first one.
+        """
+        if place < self.start:
+            return place
+        if place < self.start + count * self.length:
+            return self.start + (place - self.start) % self.length
+        return place + (self.count - count) * self.length
 
 
 def layers_of(graph: Graph) -> Layers | None:
@@ -119,4 +130,4 @@ def _renamed(node: Node, names: dict[int, Value]) -> Node:
     operands: tuple[Operand, ...] = tuple(
         names.get(o.number, o) if isinstance(o, Value) else o for o in node.operands
     )
-    return Node(node.operation, operands, node.results)
+    return replace(node, operands=operands)

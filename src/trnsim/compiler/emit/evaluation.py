@@ -21,6 +21,7 @@ from trnsim.compiler.emit.compute import (
     suits,
 )
 from trnsim.compiler.emit.framing import covers, framed
+from trnsim.compiler.emit.naming import chain_name, chain_node
 from trnsim.compiler.emit.paths import Path, along, back, is_passed, widens
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
 from trnsim.compiler.emit.turning import is_straight
@@ -92,24 +93,11 @@ class Evaluation:
         if pending is None:
             self._settle_others()
 
-    @property
-    def name(self) -> str:
-        """The operations that it computes, in words."""
-        found: list[str] = [one.storage.name for one in self.leaves.values() if one.is_pending]
-        waiting = [self.value]
-        while waiting:
-            value = waiting.pop()
-            node = self.emission.maker.get(value.number)
-            if node is None or any(number == value.number for number, _ in self.leaves):
-                continue
-            if node.kind is Kind.ELEMENTWISE:
-                found.append(node.name)
-            waiting += node.values
-        return "+".join(dict.fromkeys(sorted(found, key=_is_convert))) or "copy"
-
     def run(self) -> Placed:
         """The value's place, with all of it computed."""
-        with self.emission.named(self.name):
+        leaves = {number: placed for (number, _), placed in self.leaves.items()}
+        chain = (self.emission.maker, self.value, leaves)
+        with self.emission.named(chain_name(*chain), chain_node(*chain)):
             return self._as_line() or self._run()
 
     def _as_line(self) -> Placed | None:
@@ -477,10 +465,6 @@ class Evaluation:
         if is_row:
             self._columns[short] = made
         return made
-
-
-def _is_convert(name: str) -> bool:
-    return name == "convert"
 
 
 def _is_short(node: Node, readers: int) -> bool:
