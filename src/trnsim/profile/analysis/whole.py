@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.formatting import text_table
 from trnsim.isa import Engine
 from trnsim.profile.measures.parts import WAITING, Part
-from trnsim.profile.units import percent_text, time_text
+from trnsim.profile.units import bytes_text, percent_text, time_text
 
 if TYPE_CHECKING:
     from trnsim.profile.analysis.data import Data
 
 _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2
+_SHOWN: Final = 8
 NO_MODULE: Final = "(no module)"
 """What no module of the model asks for, such as results on their way to HBM."""
 
@@ -124,6 +126,36 @@ class Whole:
         }
 
 
+def model_text(model: Data) -> str:
+    """A model in a report, for a terminal: time, bound, use, and the modules with most time."""
+    bound_ns, device_ns = model["bound_ns"], model["device_ns"] or 1.0
+    times = f", the time is {model['time_ns'] / bound_ns:.1f} times that" if bound_ns else ""
+    rows = sorted((row for row in model["modules"] if row["own_ns"]), key=lambda r: -r["own_ns"])
+    table = text_table(
+        ["module", "critical path", "share", "mostly", "HBM"],
+        [
+            [
+                row["path"],
+                time_text(row["own_ns"] / _NS_PER_S),
+                percent_text(row["own_ns"] / device_ns),
+                row["bound_by"],
+                bytes_text(row["hbm_bytes"]),
+            ]
+            for row in rows[:_SHOWN]
+        ],
+    )
+    few = f", with {model['compiled']} of {model['layers']} equal layers" if model["layers"] else ""
+    return "\n".join(
+        [
+            f"model           {time_text(model['time_ns'] / _NS_PER_S)}",
+            f"physical bound  {time_text(bound_ns / _NS_PER_S)} of {model['binds']}{times}",
+            f"use             MFU {percent_text(model['mfu'])}, MBU {percent_text(model['mbu'])}",
+            table,
+            f"its program{few}:",
+        ]
+    )
+
+
 def modules(shares: Iterable[Share]) -> list[Data]:
     """The tree of modules, each before its own, with what it and they take together.
 
@@ -144,7 +176,8 @@ def modules(shares: Iterable[Share]) -> list[Data]:
         children = list(below.get(path, ()))
         if path in own or len(children) > 1:
             number = max(times[one] for one in times if _is_in(one, path)) if "*" in path else 1
-            row = {"path": path, "depth": depth, "times": number // said}
+            own_ns = _ns(own.get(path, Part()).time_s)
+            row = {"path": path, "depth": depth, "times": number // said, "own_ns": own_ns}
             found.append({**row, **_row(within[path])})
             depth, said = depth + 1, number
         for child in children:

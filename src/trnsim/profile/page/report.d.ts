@@ -29,7 +29,7 @@ interface Model {
 }
 /** A module has a path, a depth and a number of equal layers; an operation has a name. */
 interface ModelRow {
-  path?: string; depth?: number; times: number; name: string;
+  path?: string; own_ns?: number; depth?: number; times: number; name: string;
   instructions: number; time_ns: number; bound_by: string; hbm_bytes: number;
 }
 interface Gain { line: number; gain_ns: number }
