@@ -7,6 +7,7 @@ from trnsim.cli import app
 from trnsim.cli import compile as command
 from trnsim.errors import BadInput, NotModelled
 from trnsim.lower import Exchange
+from trnsim.profile import load
 from trnsim.system.collective_time import collective_time
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
@@ -30,8 +31,13 @@ def test_a_program_is_compiled_for_every_chip_that_is_named(program, tmp_path):
     done = run(program, "--on", "trn1,trn2", "--report", tmp_path / "out")
     assert done.exit_code == 0, done.output
     for chip in ("trn1", "trn2"):
-        assert f"model.pt2 on {chip}: " in done.output
-        assert (tmp_path / "out" / f"compile-{chip}.json").is_file()
+        assert f"model.pt2 on {chip}\n" in done.output
+        assert (tmp_path / "out" / f"model-{chip}.txt").is_file()
+        assert (tmp_path / "out" / f"model-{chip}.perfetto-trace").is_file()
+    stored = load(tmp_path / "out" / "model.json")
+    assert [profile["target"] for profile in stored["profiles"]] == ["trn1", "trn2"]
+    assert all(profile["model"]["modules"] for profile in stored["profiles"])
+    assert "Time by module" in (tmp_path / "out" / "model.html").read_text()
 
 
 def test_flags_reach_the_compiler_after_those_of_the_environment(program, monkeypatch):
@@ -73,7 +79,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_without_pytorch_the_command_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(BadInput, match="needs PyTorch"):
-        command._room()
+        command._answers()
 
 
 def test_a_python_file_is_answered_in_ten_lines(tmp_path):
@@ -81,9 +87,9 @@ def test_a_python_file_is_answered_in_ten_lines(tmp_path):
     path.write_text("import torch\nmodel = torch.nn.Linear(3, 2)\nargs = (torch.zeros(4, 3),)\n")
     done = run(path, "--on", "trn1,trn2", "--report", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    first, second = done.output.strip().split("\n\n")
+    first, second, _ = done.output.strip().split("\n\n")
     assert (len(first.splitlines()), second.splitlines()[0]) == (10, "net.py on trn2")
-    assert (tmp_path / "out" / "compile-trn1.txt").read_text().strip() == first
+    assert (tmp_path / "out" / "net-trn1.txt").read_text().startswith(first)
 
 
 def test_a_configuration_without_transformers_says_what_to_install(tmp_path, monkeypatch):
@@ -125,3 +131,25 @@ def test_a_graph_is_split_over_as_many_cores_as_asked(program, tmp_path, monkeyp
     assert "--logical-nc-config=2 and NEURON_LOGICAL_NC_CONFIG=1 on trn2" in str(caught)
     caught = run(given, "--on", "trn1", "--lnc", "2").exception
     assert "lnc=2 on trn1; legal: 1, as logical cores of two are of trn2 and trn3" in str(caught)
+
+
+def test_a_report_may_be_named_by_its_page(program, tmp_path):
+    done = run(program, "--report", tmp_path / "new" / "large.html")
+    assert done.exit_code == 0, done.output
+    names = {path.name for path in (tmp_path / "new").iterdir()}
+    assert {"large.html", "large.json", "large-trn2.txt", "large-trn2.trace.json"} <= names
+    assert f"report  {tmp_path / 'new' / 'large.html'}" in done.output
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_the_work(program, tmp_path):
+    (tmp_path / "file").write_text("")
+    error = run(program, "--report", tmp_path / "file" / "large.html").exception
+    assert isinstance(error, BadInput)
+
+
+def test_flags_reach_a_python_file(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text("import torch\nmodel = torch.nn.Linear(64, 64)\nargs = (torch.zeros(4, 64),)\n")
+    plain, cast = (run(path, "--flags", f"--auto-cast={one}").output for one in ("none", "all"))
+    assert "convert" not in plain
+    assert "convert" in cast

@@ -1,5 +1,7 @@
 """`trnsim profile`: stored reports without their kernels."""
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -106,3 +108,66 @@ def test_a_missing_and_a_foreign_file_are_named_with_the_fix(command, stored):
     assert "fix: write one with trnsim run SCRIPT --report DIR" in message
     message = failure(command, "v1/step1-trn2.trace.json", cwd=stored)
     assert "is not a report that trnsim stored" in message
+
+
+NET = """import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(256, 512), torch.nn.Linear(512, 256)
+    def forward(self, x):
+        return self.down(self.up(x).relu())
+model, args = Net(), (torch.zeros(128, 256),)
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Two stored reports of a model: as it is, and cast."""
+    pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "net.py").write_text(NET)
+    for name, cast in (("plain", "none"), ("cast", "all")):
+        options = ("--flags", f"--auto-cast={cast}", "--report", f"{name}.html")
+        done = trnsim("compile", "net.py", *options, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_two_flags_of_a_model_are_compared_by_module(models):
+    text = printed("diff", "plain.json", "cast.json", cwd=models)
+    assert "before   net.py on trn2" in text
+    assert re.search(r"^verdict  1\.\d+ times as fast; most at (up|down): -", text, re.MULTILINE)
+    assert re.search(r"^times the bound +\d", text, re.MULTILINE)
+    tables = ("operation, on the critical path", "HBM, read and written", "module, on the critical")
+    assert all(f"\n{table}" in text for table in tables)
+
+
+def test_a_comparison_is_printed_as_json(models):
+    (found,) = json.loads(printed("diff", "plain.json", "cast.json", "--json", cwd=models))
+    times = {row["name"]: row for row in found["module, on the critical path"]}
+    assert times["up"]["after"] < times["up"]["before"]
+    moved = {row["name"]: row for row in found["HBM, read and written"]}
+    assert moved["weights"]["before"] == pytest.approx(2 * moved["weights"]["after"], rel=0.01)
+
+
+def test_the_summary_of_a_model_says_what_its_modules_take(models):
+    text = printed("summary", "plain.json", cwd=models)
+    assert re.search(
+        r"^physical bound +\d.* of HBM, the time is \d+\.\d times that$", text, re.MULTILINE
+    )
+    assert re.search(r"^(up|down) +\d+\.?\d* us +\d+ %  ", text, re.MULTILINE)
+    assert "\nits program:\nestimated time" in text
+
+
+def test_a_kernel_and_a_model_are_not_compared(models, stored):
+    message = failure("diff", models / "plain.json", "v1", cwd=stored)
+    assert "net.py on trn2 is the report of a model and step1 on trn2 that of a kernel" in message
+    assert "fix: compare two models, or two kernels" in message
+
+
+def test_a_report_of_another_version_is_refused(models):
+    stored = json.loads((models / "plain.json").read_text())
+    (models / "old.json").write_text(json.dumps(stored | {"version": 1}))
+    message = failure("diff", "old.json", "plain.json", cwd=models)
+    assert "old.json is a report of version 1" in message

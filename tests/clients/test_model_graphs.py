@@ -245,17 +245,18 @@ def test_the_command_answers_in_ten_lines(tmp_path):
     path.write_text(json.dumps(LLAMA))
     done = run(path, "--batch", "2", "--past", "31", "--tp", "2", "--report", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    lines = done.output.strip().splitlines()
+    lines = done.output.split("\n\n")[0].splitlines()
     assert len(lines) == 10
     assert lines[0] == (
         "llama (config.json), decode, batch 2, 31 keys in the cache, one of 2 ranks on trn2"
     )
     assert [line.split()[0] for line in lines[1:]] == [
-        *("time", "bound", "products", "kernels", "longest"),
-        *("exchanges", "memory", "weights", "missing"),
+        *("time", "bound", "use", "program", "modules"),
+        *("operations", "exchanges", "memory", "missing"),
     ]
-    assert "5 all-reduce, 1 all-gather over 2 ranks" in lines[6]
-    assert (tmp_path / "out" / "compile-trn2.txt").read_text().strip() == done.output.strip()
+    assert "model.model.layers." in lines[5]
+    assert "5 all-reduce, 1 all-gather over 2 ranks" in lines[7]
+    assert (tmp_path / "out" / "config-trn2.txt").read_text().startswith("\n".join(lines))
 
 
 def test_the_command_finds_the_phase(tmp_path):
@@ -280,3 +281,19 @@ def test_the_given_configuration_stays_as_it_was():
     before = config.to_dict()
     model_graph(config, ModelShape("decode", past=7, ranks=2))
     assert config.to_dict() == before
+
+
+def test_flags_reach_a_configuration(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(BERT))
+    options = ("--sequence", "8", "--dtype", "float32", "--flags", "--auto-cast=all --no-cache")
+    output = run(path, *options).output
+    assert "convert" in output
+    assert "--no-cache has no effect" in output
+
+
+def test_modules_of_a_model_know_their_path():
+    made = model_graph(config_of(BERT), ModelShape("encode", sequence=8))
+    paths = {node.origin.module for node in made.graph.nodes if node.origin is not None}
+    assert {"model.embeddings", "model.encoder.layer.0.attention.output.dense"} <= paths
+    assert "" not in paths

@@ -57,7 +57,7 @@ def test_it_is_remembered_on_disk(tmp_path, monkeypatch):
     graph, weights = mlp(rows=8)
     first = compile_graph(graph, weights=weights)
     assert list(tmp_path.rglob("*.json"))
-    monkeypatch.setattr("trnsim.compiler.compilation.trace", None)
+    monkeypatch.setattr("trnsim.compiler.pricing.trace", None)
     assert compile_graph(graph, weights=weights) == first
 
 
@@ -93,7 +93,7 @@ def test_what_one_core_reads_alone_is_read_by_half_the_time():
     graph, weights = mlp(rows=1, width=2048, hidden=8192)
     one, two = (compile_graph(graph, lnc=lnc, weights=weights) for lnc in (1, 2))
     assert two.device_time_s < 0.65 * one.device_time_s
-    assert any("all_reduce between cores" in work.name for work in two.work)
+    assert any("all_reduce between cores" in one.operation for one in two.shares)
 
 
 def test_what_has_no_halves_is_done_by_one_core_and_said():
@@ -179,7 +179,7 @@ def test_what_is_too_large_for_the_chip_is_priced_by_kernels_and_says_so(monkeyp
         raise OutOfMemory("SBUF is full")
 
     monkeypatch.setenv(cache.VARIABLE, "off")
-    monkeypatch.setattr("trnsim.compiler.compilation.trace", refuse)
+    monkeypatch.setattr("trnsim.compiler.pricing.trace", refuse)
     graph, weights = mlp()
     found = compile_graph(graph, weights=weights)
     assert found.said == ("not one program: SBUF is full",)

@@ -83,6 +83,8 @@ def test_other_seeds_and_steps_give_other_losses():
     assert first != other
     assert first != longer
     assert re.match(r"3 PyTorch   loss \d\.\d+ -> \d\.\d+, difference from the CPU \d", first[0])
+    assert re.search(r"; 2 compiled graphs take \d+\.?\d* us of a step$", first[0])
+    assert demo.training_lines(steps=4, target="trn1") != first
 
 
 def test_where_torch_is_absent_the_line_says_how_to_enable_it(monkeypatch):

@@ -13,6 +13,8 @@ import pytest
 import trnsim
 from trnsim.arch import TARGETS
 from trnsim.profile import report_of, write_page
+from trnsim.profile.analysis.whole import Share, Whole
+from trnsim.profile.measures.parts import Part
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
@@ -184,7 +186,7 @@ def test_targets_stand_side_by_side_and_one_is_shown(tmp_path, timeline, ran):
     runs = [ran(timeline), ran(timeline, target=TARGETS["trn3"])]
     page = write_page(report_of(runs), tmp_path)
     document = rendered(page, tmp_path, "#profile=1&select=3")
-    table = document[document.index('<table id="compare"') : document.index("</table>")]
+    table = document[document.index('<table id="compare"') :].partition("</table>")[0]
     assert re.findall(r'<button class="([^"]*)">(\w+)</button>', table) == [
         ("", "trn2"),
         ("shown", "trn3"),
@@ -215,3 +217,40 @@ def test_a_transfer_that_starts_before_earlier_ones_hides_none(tmp_path, kernel,
     reaching = sum(s.start_s <= last_s and s.end_s >= first_s for s in timeline.spans())
     window = f"#from={first_s * 1e9:.2f}&to={last_s * 1e9:.2f}"
     assert attribute(rendered(page, tmp_path, window), "visible-instructions") == reaching
+
+
+def text_of(document, start, end):
+    """The words of a stretch of the document, a cell each."""
+    part = document[document.index(start) :].partition(end)[0]
+    return [cell.strip() for cell in re.sub(r"<[^>]*>", "\n", part).splitlines() if cell.strip()]
+
+
+def test_a_model_stands_above_its_program(tmp_path, timeline, ran):
+    moved = {"weights": 3072.0, "inputs": 1024.0}
+    tensor, scalar = Part(4, {}, {"tensor": 6e-6}, moved), Part(1, {}, {"scalar": 2e-6})
+    shares = (
+        Share("net.blocks.*.mlp", "dot_general", 12, tensor),
+        Share("net.head <b>", "tanh", 1, scalar),
+    )
+    whole = Whole(1e-6, 8e-6, 3e-6, 4e-6, "HBM", 1e9, 2**20, 0.25, 0.5, 1, 12, 4, shares, ("why",))
+    page = write_page(report_of([ran(timeline)], [whole]), tmp_path)
+    document = rendered(page, tmp_path)
+    assert '<section id="model" aria-label="The whole model">' in document
+    cards = text_of(document, 'id="model-cards"', 'id="modules"')
+    assert "12 µs" in cards
+    assert "8 µs on the device, 3 µs exchanges, 1 µs launch" in cards
+    assert "bytes once over HBM; the time is 3.0 times that" in cards
+    assert {"25 % MFU", "50 % MBU"} <= set(cards)
+    assert text_of(document, '<table id="modules"', "</table>")[4:] == [
+        *("net", "8 µs · 100 %", "Tensor Engine", "4 KiB"),
+        *("blocks.*.mlp \N{MULTIPLICATION SIGN} 12", "6 µs · 75 %", "Tensor Engine", "4 KiB"),
+        *("head &lt;b&gt;", "2 µs · 25 %", "Scalar Engine", "0 B"),
+    ]
+    assert text_of(document, '<table id="traffic"', "</table>")[2:] == [
+        *("weights", "3 KiB · 75 %", "inputs", "1 KiB · 25 %")
+    ]
+    assert "What follows is the program, with 4 of 12 equal layers; why" in document
+
+
+def test_a_kernel_has_no_model(page, tmp_path):
+    assert 'aria-label="The whole model" hidden' in rendered(page, tmp_path)

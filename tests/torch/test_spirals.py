@@ -13,6 +13,13 @@ def test_the_demo_trains_like_the_cpu():
     assert "MLP" in result.model
 
 
+def test_the_demo_runs_compiled_graphs_whose_time_is_of_the_chip():
+    times = {chip: spirals.train(steps=1, target=chip) for chip in ("trn1", "trn2")}
+    for result in times.values():
+        assert result.graphs == 2
+    assert 2 * 13e-6 < times["trn1"].compiled_s != times["trn2"].compiled_s
+
+
 def test_the_demo_repeats_itself_and_leaves_the_seed_alone():
     torch.manual_seed(5)
     expected = torch.rand(1)

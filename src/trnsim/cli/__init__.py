@@ -22,7 +22,8 @@ __all__ = ["COMMANDS", "app", "main"]
 COMMANDS: Final = {
     "demo": "Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.",
     "run": "Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.",
-    "compile": "Lower a PyTorch program to a NeuronCore: its time by operator, and its memory.",
+    "compile": "Compile a model to a program for a NeuronCore: its time, what bounds it, where it "
+    "goes.",
     "explain": "Print what an instruction takes, where it runs, what it computes, and what it "
     "costs.",
     "assess": "Predict time and USD of each workload on every Trainium and on p5en, and say go or "

@@ -1,4 +1,4 @@
-"""`trnsim compile`: a PyTorch program on the chip, without running it."""
+"""`trnsim compile`: a PyTorch model on the chip, without running it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,45 @@ from trnsim.cli.progress import progress
 from trnsim.compiler import Flags
 from trnsim.errors import BadInput, NotModelled
 from trnsim.files import check_folder, write
+from trnsim.profile import write_report, write_traces
 from trnsim.system.collective_time import FORMS, collective_time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trnsim.lower import Exchange
+
+_On = Annotated[str, typer.Option(help=f"Chip: {chip_names()}; several, separated by commas.")]
+_Modules = Annotated[
+    list[str] | None,
+    typer.Option("--import", help="A module that registers the model's own operators; again."),
+]
+_Flags = Annotated[str, typer.Option(help="Flags of neuronx-cc, after those of NEURON_CC_FLAGS.")]
+_Lnc = Annotated[
+    int | None,
+    typer.Option(
+        help="Physical cores of a logical one, 1 or 2, over which a graph is split; by default as "
+        "--logical-nc-config, NEURON_LOGICAL_NC_CONFIG or the chip say."
+    ),
+]
+_Report = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write the report here: a folder, or the page's file (.html), beside which lie the "
+        "stored report (JSON), the text, and the traces.",
+        metavar="DIR|FILE.html",
+    ),
+]
+_Batch = Annotated[int, typer.Option(help="Sequences or images of a config.json's model.")]
+_Sequence = Annotated[int, typer.Option(help="Tokens of each sequence.")]
+_Past = Annotated[int, typer.Option(help="Keys in the cache: one more token is decoded.")]
+_Tp = Annotated[int, typer.Option(help="Ranks over which each layer is split.")]
+_Phase = Annotated[
+    str | None, typer.Option(help="encode, prefill, decode or train, where it is not clear.")
+]
+_Dtype = Annotated[
+    str, typer.Option(help="Of weights and activations: bfloat16, float16 or float32.")
+]
 
 app = parser()
 
@@ -28,45 +63,23 @@ def compile_model(
         Path,
         typer.Argument(help="An exported program (.pt2), a config.json, or a Python file (.py)."),
     ],
-    on: Annotated[
-        str, typer.Option(help=f"Chip: {chip_names()}; several, separated by commas.")
-    ] = "trn2",
-    modules: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="A module that registers the model's own operators; again."),
-    ] = None,
-    flags: Annotated[
-        str, typer.Option(help="Flags of neuronx-cc, after those of NEURON_CC_FLAGS.")
-    ] = "",
-    lnc: Annotated[
-        int | None,
-        typer.Option(
-            help="Physical cores of a logical one, 1 or 2, over which a graph is split; by default "
-            "as --logical-nc-config, NEURON_LOGICAL_NC_CONFIG or the chip say."
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Write the text, the figures (JSON) and a trace to this folder."),
-    ] = None,
-    batch: Annotated[int, typer.Option(help="Sequences or images of a config.json's model.")] = 1,
-    sequence: Annotated[int, typer.Option(help="Tokens of each sequence.")] = 128,
-    past: Annotated[int, typer.Option(help="Keys in the cache: one more token is decoded.")] = 0,
-    tp: Annotated[int, typer.Option(help="Ranks over which each layer is split.")] = 1,
-    phase: Annotated[
-        str | None, typer.Option(help="encode, prefill, decode or train, where it is not clear.")
-    ] = None,
-    dtype: Annotated[
-        str, typer.Option(help="Of weights and activations: bfloat16, float16 or float32.")
-    ] = "bfloat16",
+    on: _On = "trn2",
+    modules: _Modules = None,
+    flags: _Flags = "",
+    lnc: _Lnc = None,
+    report: _Report = None,
+    batch: _Batch = 1,
+    sequence: _Sequence = 128,
+    past: _Past = 0,
+    tp: _Tp = 1,
+    phase: _Phase = None,
+    dtype: _Dtype = "bfloat16",
 ) -> None:
-    """Lower a PyTorch program to a NeuronCore: its time by operator, and its memory.
+    """Compile a model to a program for a NeuronCore: its time, what bounds it, where it goes.
 
-    Of an exported program: how long the graph takes and which kernels take it, the most HBM it
-    needs and what holds it then, and which operators have no lowering. Of a config.json, as it lies
-    beside a model's weights: ten lines for one rank's graph in one phase, built by transformers on
-    the meta device. Of a Python file: the same for what it names model, on what it names args.
-    Nothing is computed, so the weights may be any, or none.
+    The model is an exported program; a config.json, as it lies beside a model's weights, of which
+    transformers builds one rank's graph in one phase on the meta device; or a Python file: what it
+    names model, on what it names args. Nothing is computed, so the weights may be any, or none.
 
     To export a model: torch.export.save(torch.export.export(model.eval(), (x,)), "model.pt2").
     Shapes are those of x; another batch size is another program.
@@ -75,53 +88,63 @@ def compile_model(
 
     trnsim compile model.pt2 --flags "--auto-cast=matmult -O1"
 
-    trnsim compile config.json --batch 8 --past 2047 --tp 32 --lnc 2
+    trnsim compile config.json --batch 8 --past 2047 --tp 32 --lnc 2 --report decode.html
     """
-    kind = model.suffix
-    room = _room()
-    if report is not None:
-        check_folder(report)
+    answers = _answers()
+    folder, name = _place(report, model)
+    if folder is not None:
+        check_folder(folder)
     _import_all(modules or [])
     asked = Flags.parse(flags, "--flags", Flags.of_environment())
     chips = [arch.target(name.strip()).name for name in on.split(",")]
+    found: list[Any] = []
     with progress() as tell:
+        tell(model.name)
+        subject = _subject(model, (batch, sequence, past, tp), phase, dtype)
         for chip in chips:
             tell(f"{model.name} for {chip}")
-            if kind in (".json", ".py"):
-                shape = (batch, sequence, past, tp)
-                answer = (
-                    _of_config(model, chip, phase, dtype, shape, asked, lnc)
-                    if kind == ".json"
-                    else _answers().answer_script(model, chip, _exchange_s, asked, lnc)
-                )
-                typer.echo(f"{answer.text()}\n")
-                if report is not None:
-                    write(report / f"compile-{chip}.txt", f"{answer.text()}\n", parents=True)
-                continue
-            compiled = room.compile_program(model, chip, asked, lnc)
-            typer.echo(compiled.text())
-            files = compiled.write(report) if report is not None else []
-            typer.echo("\n".join([*(f"  report  {file}" for file in files), ""]))
+            found.append(answers.answer(subject, chip, _exchange_s, asked, lnc))
+            typer.echo(f"{found[-1].text()}\n")
+        if folder is not None:
+            _write(found, folder, name, tell)
 
 
-def _of_config(
-    model: Path,
-    chip: str,
-    phase: str | None,
-    dtype: str,
-    sizes: tuple[int, int, int, int],
-    flags: Flags,
-    lnc: int | None,
-) -> Any:
-    """The answer for a configuration."""
+def _place(report: Path | None, model: Path) -> tuple[Path | None, str]:
+    """The folder of a report, and the name of its files."""
+    if report is not None and report.suffix.lower() == ".html" and not report.is_dir():
+        return report.parent, report.stem
+    return report, model.stem
+
+
+def _subject(model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str) -> Any:
+    """The model in a file, of whatever kind."""
     answers = _answers()
-    batch, sequence, past, tp = sizes
-    shape = answers.ModelShape(phase or answers.phase_of(model, past), batch, sequence, past, tp)
-    return answers.answer_config(model, shape, chip, _exchange_s, dtype, flags, lnc)
+    if model.suffix == ".json":
+        batch, sequence, past, tp = sizes
+        named = phase or answers.phase_of(model, past)
+        return answers.of_config(model, answers.ModelShape(named, batch, sequence, past, tp), dtype)
+    return (answers.of_script if model.suffix == ".py" else answers.of_export)(model)
+
+
+def _write(found: list[Any], folder: Path, name: str, tell: Callable[[str], None]) -> None:
+    """Write one report of a model on all chips, and print a line for each file."""
+    tell(f"{name}: report")
+    runs = [answer.run() for answer in found]
+    page = write_report(runs, folder, name, [answer.whole for answer in found])
+    typer.echo(f"  report  {page}\n  stored  {page.with_suffix('.json')}")
+    for answer, run in zip(found, runs, strict=True):
+        chip = run.target.name
+        text = write(folder / f"{name}-{chip}.txt", f"{answer.long_text()}\n", parents=True)
+        files = {"text": text, **write_traces(run, folder, f"{name}-{chip}", tell)}
+        typer.echo("\n".join(f"  {kind:<8}{path}" for kind, path in files.items()))
 
 
 def _answers() -> Any:
-    """`trnsim.torch.models.answer`, imported late."""
+    """`trnsim.torch.models.answer`, imported late: other commands need no PyTorch."""
+    try:
+        import_module("torch")
+    except ImportError as error:
+        raise BadInput("trnsim compile needs PyTorch", fix="pip install 'trnsim[torch]'") from error
     return import_module("trnsim.torch.models.answer")
 
 
@@ -161,12 +184,3 @@ def _import_all(modules: list[str]) -> None:
             raise BadInput(
                 f"--import {name}: {error}", fix="install it, or set PYTHONPATH"
             ) from error
-
-
-def _room() -> Any:
-    """`trnsim.torch.compile.exported`, imported late: other commands need no PyTorch."""
-    try:
-        import_module("torch")
-    except ImportError as error:
-        raise BadInput("trnsim compile needs PyTorch", fix="pip install 'trnsim[torch]'") from error
-    return import_module("trnsim.torch.compile.exported")

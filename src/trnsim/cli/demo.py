@@ -46,7 +46,7 @@ def show(
     sections = (
         kernel.lines,
         lambda: demo.mistake_lines(chip.name),
-        demo.training_lines,
+        lambda: demo.training_lines(target=chip.name),
         demo.cost_lines,
         demo.claims_lines,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from trnsim.cli.options import parser
 from trnsim.errors import BadInput
 from trnsim.formatting import text_table
 from trnsim.profile import compare, load, summary_of, write_page
+from trnsim.profile.analysis.whole import model_text
 from trnsim.profile.units import percent_text, time_text
 
 if TYPE_CHECKING:
@@ -67,14 +69,27 @@ def summary(
 
 
 @app.command()
-def diff(before: _Report, after: _Report) -> None:
+def diff(
+    before: _Report,
+    after: _Report,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a list of JSON, an object for each chip.")
+    ] = False,
+) -> None:
     """Compare two stored reports: what changed, on which engine and line.
 
-    Example: trnsim profile diff before/step1.json after/step4.json
+    Of two models, or of one with other flags: by module, operation, engine and traffic with HBM.
+
+    Examples: trnsim profile diff before/step1.json after/step4.json
+
+    trnsim profile diff plain.json cast.json --json
     """
     old, new = load(before)["profiles"], load(after)["profiles"]
-    texts = [compare(first, second).text() for first, second in _pairs(old, new)]
-    typer.echo("\n\n".join(texts))
+    found = [compare(first, second) for first, second in _pairs(old, new)]
+    if as_json:
+        typer.echo(json.dumps([one.as_dict() for one in found], ensure_ascii=False, indent=1))
+    else:
+        typer.echo("\n\n".join(one.text() for one in found))
 
 
 def side_by_side(summaries: dict[str, Summary]) -> str:
@@ -100,7 +115,8 @@ def side_by_side(summaries: dict[str, Summary]) -> str:
 
 
 def _described(profile: Data, *, all_figures: bool) -> str:
-    parts = [summary_of(profile).text(), _line_table(profile)]
+    parts = [model_text(profile["model"])] if "model" in profile else []
+    parts += [summary_of(profile).text(), _line_table(profile)]
     parts += [
         f"if   {gain['change']}: -{time_text(gain['gain_ns'] / _NS_PER_S)}"
         for gain in profile["gains"]

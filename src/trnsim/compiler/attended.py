@@ -32,6 +32,7 @@ def attended(graph: Graph) -> Graph:
         return graph
     made = graph.begun()
     for node in graph.nodes:
+        made.came_from = node.origin
         if id(node) in found:
             found[id(node)].emit(made, node)
         else:

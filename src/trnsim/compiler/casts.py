@@ -66,6 +66,7 @@ class _Casting:
     def add(self, node: Node) -> None:
         """Add an operation, cast or as it is."""
         self._note(node)
+        self.made.came_from = node.origin
         given = [one for one in node.values if one.number in self._real]
         if given:
             self._real |= {one.number for one in node.results if one.type.is_floating}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.leaves import Rng
@@ -20,7 +21,7 @@ def once(graph: Graph) -> Graph:
         operands = tuple(
             names.get(o.number, o) if isinstance(o, Value) else o for o in node.operands
         )
-        made = Node(node.operation, operands, node.results)
+        made = replace(node, operands=operands)
         if node.kind in _ANEW or isinstance(node.operation, Rng):
             nodes.append(made)
             continue

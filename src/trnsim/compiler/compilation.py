@@ -1,62 +1,36 @@
 """`compile`: the time of a graph as one optimized program for each NeuronCore.
 
-A logical core of two has the graph split over both (`sharding`), unless one alone is faster.
 Of many equal layers a few are compiled, and the time of one more is that of each of the others.
 What a graph runs by branches, loops or kernels of its own splits the program.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-import numpy as np
-
 from trnsim import arch
-from trnsim.compiler.attended import attended
-from trnsim.compiler.casts import apply_casts
-from trnsim.compiler.common import once
-from trnsim.compiler.contractions import in_parts
 from trnsim.compiler.flags import Flags
-from trnsim.compiler.hoist import hoisted
-from trnsim.compiler.layers import Stack, shortened, stacks_of
-from trnsim.compiler.program import Traced, legal, trace
+from trnsim.compiler.preparation import prepared
+from trnsim.compiler.pricing import APART, Figures, Priced, priced
 from trnsim.compiler.sharding import halved
 from trnsim.compiler.sharding.splits import CORES
-from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory
+from trnsim.compiler.shares import shares
+from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
-from trnsim.graph import Graph, Kind, verify
+from trnsim.graph import Graph, verify
 from trnsim.isa import Engine
-from trnsim.lower import Bound, Cost, bound, cache, costs, without_exchanges
-from trnsim.timing import Timeline
+from trnsim.lower import Bound, Cost, bound
+from trnsim.lower.bound import hbm_share
+from trnsim.profile.analysis.whole import Share, Whole
+from trnsim.profile.measures.metrics import peak_flop_per_s
+from trnsim.profile.measures.parts import Part
 
-_BY_LAYERS: Final = 4000
-"""Instructions of a layer from which on one layer is compiled with the next, else two pairs are."""
-_LEAST: Final = 3
-"""Layers of each stack beyond which no shorter graph is looked for."""
 _LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 _NAMED: Final = 4
 """Operations that are named of those that one core does."""
-_APART: Final = (Kind.CONTROL, Kind.CALL)
-"""What is a program of its own: values decide what runs, or the user wrote it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What an operation of the graph's language takes of a program.
-
-    Attributes:
-        name: the operation's.
-        instructions: how many.
-        busy_s: busy time by engine.
-    """
-
-    name: str
-    instructions: int
-    busy_s: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +43,13 @@ class CompiledProgram:
         flags: those of neuronx-cc.
         device_time_s: from the first instruction to the last result.
         launch_s: the fixed cost of starting it.
-        instructions: how many it has, on each core.
+        instructions: how many it has.
         programs: into how many programs branches, loops and kernels split it.
         layers: equal layers of which a few were compiled; 0 if all operations were.
-        work: what each kind of operation takes, the dearest first.
+        compiled: how many of these were.
+        shares: what operations take, by modules of the model, in its order.
         bound: the time below which no program can be.
-        said: why parts of it are kernels one after another, and what two cores do not share.
+        said: why parts of it are kernels one after another.
     """
 
     target: str
@@ -85,30 +60,32 @@ class CompiledProgram:
     instructions: int
     programs: int
     layers: int
-    work: tuple[Work, ...]
+    compiled: int
+    shares: tuple[Share, ...]
     bound: Bound
     said: tuple[str, ...] = ()
 
     def costs(self) -> tuple[Cost, ...]:
-        """The program by its operations, each with a share of its time, launched once.
+        """The program by its operations, the dearest first, launched once.
 
-        An operation's share is that of its busiest engine: engines work at once, so no operation
-        has a time of its own.
+        An operation's time is what it takes of the critical path: they add up to the program's.
+        Products are shared by the time of the Tensor Engine.
         """
-        most = {one.name: max(one.busy_s.values(), default=0.0) for one in self.work}
-        whole = sum(most.values()) or 1.0
-        products = {one.name: one.busy_s.get(Engine.tensor.name, 0.0) for one in self.work}
-        multiplied = sum(products.values()) or 1.0
+        work: dict[str, Part] = {}
+        for one in self.shares:
+            work[one.operation] = work.get(one.operation, Part()).plus(one.part)
+        tensor = {name: part.busy_s.get(Engine.tensor.name, 0.0) for name, part in work.items()}
+        multiplied = sum(tensor.values()) or 1.0
         return tuple(
             Cost(
-                one.name,
-                self.device_time_s * most[one.name] / whole,
+                name,
+                part.time_s,
                 self.launch_s,
-                one.instructions,
-                self.bound.flop * products[one.name] / multiplied,
-                round(self.bound.hbm_bytes * most[one.name] / whole),
+                round(part.instructions),
+                self.bound.flop * tensor[name] / multiplied,
+                round(sum(part.hbm_bytes.values())),
             )
-            for one in self.work
+            for name, part in sorted(work.items(), key=lambda one: -one[1].time_s)
         )
 
     @property
@@ -116,35 +93,45 @@ class CompiledProgram:
         """Its time over the physical bound."""
         return self.device_time_s / self.bound.seconds if self.bound.seconds else float("inf")
 
+    @property
+    def mfu(self) -> float:
+        """``bound.flop / (peak * device_time_s)``: the model's products over the peak's.
 
-@dataclass(frozen=True, slots=True)
-class _Figures:
-    """What of a program adds up."""
+        The peak is that of bfloat16, and follows from the Tensor Engine's clock.
+        """
+        return self._used(self.bound.flop, peak_flop_per_s(arch.target(self.target).core))
 
-    device_time_s: float
-    launch_s: float
-    instructions: int
-    work: dict[str, tuple[int, dict[str, float]]]
-    said: tuple[str, ...] = ()
+    @property
+    def mbu(self) -> float:
+        """``bound.hbm_bytes / (rate * device_time_s)``: weights, inputs and outputs once over HBM.
 
-    def plus(self, other: _Figures, times: float = 1) -> _Figures:
-        """With another's added so many times; one launch."""
-        work = dict(self.work)
-        for name, (count, busy_s) in other.work.items():
-            mine, mine_s = work.get(name, (0, {}))
-            engines = {*mine_s, *busy_s}
-            sums = {e: mine_s.get(e, 0.0) + times * busy_s.get(e, 0.0) for e in engines}
-            work[name] = round(mine + times * count), sums
-        return _Figures(
-            self.device_time_s + times * other.device_time_s,
-            self.launch_s or other.launch_s,
-            round(self.instructions + times * other.instructions),
-            work,
-            tuple(dict.fromkeys((*self.said, *other.said))),
+        The rate is the core's share of its stack.
+        """
+        return self._used(self.bound.hbm_bytes, hbm_share(self.target))
+
+    def whole(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> Whole:
+        """The estimate above its programs, with what exchanges between ranks take, and at least."""
+        least = replace(self.bound, links_s=links_s)
+        return Whole(
+            self.launch_s,
+            self.device_time_s,
+            exchanges_s,
+            least.seconds,
+            least.binds,
+            least.flop,
+            least.hbm_bytes,
+            self.mfu,
+            self.mbu,
+            self.programs,
+            self.layers,
+            self.compiled,
+            self.shares,
+            self.said,
         )
 
-
-_NOTHING: Final = _Figures(0.0, 0.0, 0, {})
+    def _used(self, amount: float, rate: float) -> float:
+        available = rate * self.lnc * self.device_time_s
+        return amount / available if available else 0.0
 
 
 def compile(  # noqa: A001  the name that compilers have
@@ -172,14 +159,13 @@ def compile(  # noqa: A001  the name that compilers have
     asked = flags or Flags()
     cores = _cores(lnc, asked, target)
     verify(graph)
-    made = apply_casts(attended(graph), asked)
-    step = hoisted(in_parts(once(made)), frozenset(weights))
-    found, layers, programs = _NOTHING, 0, 0
-    for piece, own in _pieces(step.step, step.weights):
-        figures, count = _on_cores(piece, own, target, cores)
-        found, layers, programs = found.plus(figures), max(layers, count), programs + 1
-    work = sorted(found.work.items(), key=lambda one: -sum(one[1][1].values()))
-    least = bound(graph, target, weights=weights, lnc=cores, is_cast=asked.auto_cast != "none")
+    found, programs, chosen = Figures(), 0, list[Priced]()
+    for piece, own in pieces(graph, asked, weights):
+        chosen.append(on_cores(piece, own, target, cores))
+        found, programs = found.plus(chosen[-1].figures), programs + 1
+    by_module = [
+        share for one in chosen for share in shares(one.figures.work, one.graph, one.stacks)
+    ]
     return CompiledProgram(
         target,
         cores,
@@ -188,9 +174,10 @@ def compile(  # noqa: A001  the name that compilers have
         found.launch_s,
         found.instructions,
         programs,
-        layers,
-        tuple(Work(name, count, busy_s) for name, (count, busy_s) in work),
-        least,
+        max(one.layers for one in chosen),
+        max((count for one in chosen for count in one.figures.kept), default=0),
+        tuple(by_module),
+        bound(graph, target, weights=weights, lnc=cores, is_cast=asked.auto_cast != "none"),
         found.said,
     )
 
@@ -221,53 +208,23 @@ def _cores(lnc: int | None, flags: Flags, target: str) -> int:
     return cores
 
 
-def _on_cores(
-    graph: Graph, weights: frozenset[int], target: str, cores: int
-) -> tuple[_Figures, int]:
-    """What a graph takes on a logical core, and its equal layers.
+def pieces(
+    graph: Graph, flags: Flags, weights: Collection[int]
+) -> Iterator[tuple[Graph, frozenset[int]]]:
+    """The graphs of a graph's programs, and the weights of each.
 
-    Two cores have a half each, unless one that has all of it is no slower; then the other waits.
+    It is cut at operations that are programs of their own.
     """
-    if cores == 1:
-        return _priced(graph, weights, target)
-    core = arch.paired(arch.target(target))
-    both = _on_both(graph, weights, target, core)
-    least_s = bound(graph, target, weights=weights).seconds
-    if both is not None and both[0].device_time_s <= least_s:
-        return both  # no program of one core can be faster
-    alone, layers = _priced(graph, weights, target)
-    if both is not None and both[0].device_time_s < alone.device_time_s:
-        return both
-    names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
-    more = " ..." if len(graph.nodes) > _NAMED else ""
-    waits = f"one of the two cores does all of: {names}{more}"
-    # Both cores of a logical one are started, whether both work or not.
-    launch_s = core.paired_launch_s if alone.launch_s else 0.0
-    return replace(alone, launch_s=launch_s, said=(*alone.said, waits)), layers
-
-
-def _on_both(
-    graph: Graph, weights: frozenset[int], target: str, core: arch.NeuronCore
-) -> tuple[_Figures, int] | None:
-    """What a graph takes that is split over two cores; None where nothing of it can be."""
-    own = frozenset(value.number for value in graph.inputs) & weights
-    half = halved(graph, own, core)
-    if not half.is_split:
-        return None
-    found, layers = _priced(half.graph, half.weights, target, CORES)
-    shared = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
-    return replace(found, said=(*found.said, *shared)), layers
-
-
-def _pieces(graph: Graph, weights: frozenset[int]) -> Iterator[tuple[Graph, frozenset[int]]]:
-    """The graph cut at operations that are programs of their own."""
-    cuts = [place for place, node in enumerate(graph.nodes) if node.kind in _APART]
+    step = prepared(graph, weights, flags)
+    whole = step.step
+    cuts = [place for place, node in enumerate(whole.nodes) if node.kind in APART]
     if not cuts:
-        yield graph, weights
+        yield whole, step.weights
         return
-    ends = sorted({0, len(graph.nodes), *cuts, *(cut + 1 for cut in cuts)})
+    ends = sorted({0, len(whole.nodes), *cuts, *(cut + 1 for cut in cuts)})
     for start, end in pairwise(ends):
-        yield _cut(graph, start, end), weights
+        piece = _cut(whole, start, end)
+        yield piece, frozenset(value.number for value in piece.inputs) & step.weights
 
 
 def _cut(graph: Graph, start: int, end: int) -> Graph:
@@ -282,116 +239,42 @@ def _cut(graph: Graph, start: int, end: int) -> Graph:
     return Graph(inputs, nodes, outputs)
 
 
-def _priced(
-    graph: Graph, weights: frozenset[int], target: str, cores: int = 1
-) -> tuple[_Figures, int]:
-    """What a graph takes, remembered on disk, and its equal layers."""
+def on_cores(graph: Graph, weights: frozenset[int], target: str, cores: int) -> Priced:
+    """What a graph takes on a logical core.
+
+    Two cores have a half each, unless one that has all of it is no slower; then the other waits.
+    """
+    if cores == 1:
+        return priced(graph, weights, target)
+    core = arch.paired(arch.target(target))
+    both = _on_both(graph, weights, target, core)
+    least_s = bound(graph, target, weights=weights).seconds
+    if both is not None and both.figures.device_time_s <= least_s:
+        return both  # no program of one core can be faster
+    alone = priced(graph, weights, target)
+    if both is not None and both.figures.device_time_s < alone.figures.device_time_s:
+        return both
+    names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
+    more = " ..." if len(graph.nodes) > _NAMED else ""
+    waits = f"one of the two cores does all of: {names}{more}"
+    # Both cores of a logical one are started, whether both work or not.
+    launch_s = core.paired_launch_s if alone.figures.launch_s else 0.0
+    said = (*alone.figures.said, waits)
+    return replace(alone, figures=replace(alone.figures, launch_s=launch_s, said=said))
+
+
+def _on_both(
+    graph: Graph, weights: frozenset[int], target: str, core: arch.NeuronCore
+) -> Priced | None:
+    """What a graph takes that is split over two cores; None where nothing of it can be."""
     own = frozenset(value.number for value in graph.inputs) & weights
-    key = ("program", graph.key(), tuple(sorted(own)), target, cores)
-    stored = cache.read(key)
-    if stored is not None:
-        layers = stored.pop("layers")
-        work = {name: (count, busy) for name, (count, busy) in stored.pop("work").items()}
-        return _Figures(work=work, said=tuple(stored.pop("said")), **stored), layers
-    figures, layers = _compiled(graph, own, target, cores)
-    cache.write(key, {**asdict(figures), "layers": layers})
-    return figures, layers
-
-
-def _compiled(
-    graph: Graph, weights: frozenset[int], target: str, cores: int
-) -> tuple[_Figures, int]:
-    """What a graph takes: compiled whole, or with fewer of its equal layers."""
-    if any(node.kind in _APART for node in graph.nodes):
-        return _apart(graph, target), 0
-    graph, weights = legal(graph, weights)
-    stacks = stacks_of(graph)
-    for some in (stacks, stacks[:1]):
-        found = _by_layers(graph, weights, target, some, cores)
-        if found is not None:
-            return found, max(stack.count for stack in some)
-    return _figures(graph, weights, target, cores), 0
-
-
-def _by_layers(
-    graph: Graph, weights: frozenset[int], target: str, stacks: Sequence[Stack], cores: int
-) -> _Figures | None:
-    """A graph's figures from those with few layers; None where layers are read elsewhere.
-
-    Two programs that differ by some layers of a stack give what one takes beside its neighbours.
-    """
-    least = next((n for n in range(1, _LEAST + 1) if _short(graph, stacks, n)), 0)
-    short = _short(graph, stacks, least) if least and stacks else None
-    if short is None:
+    half = halved(graph, own, core)
+    if not half.is_split:
         return None
-    one = _figures(short, weights, target, cores)
-    few, many = (least, least + 1) if one.instructions > _BY_LAYERS else (2 * least, 4 * least)
-    deep = [stack for stack in stacks if stack.count > many]
-    short = _short(graph, deep, few)
-    if not deep or short is None:
-        return None
-    found = first = (
-        one
-        if few == least and len(deep) == len(stacks)
-        else _figures(short, weights, target, cores)
-    )
-    for stack in deep:
-        longer = _short(graph, deep, few, (stack, many))
-        if longer is None:
-            return None
-        more = _figures(longer, weights, target, cores).plus(first, -1)
-        found = found.plus(more, (stack.count - few) / (many - few))
-    return found
+    found = priced(half.graph, half.weights, target, CORES)
+    shared = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
+    said = (*found.figures.said, *shared)
+    return replace(found, figures=replace(found.figures, said=said))
 
 
-def _short(
-    graph: Graph, stacks: Sequence[Stack], count: int, other: tuple[Stack, int] | None = None
-) -> Graph | None:
-    """The graph with so many layers of each stack, but for one of them; None if it has no such."""
-    kept = {stack: min(count, stack.count) for stack in stacks}
-    kept |= dict([other] if other else [])
-    return shortened(graph, [(stack, many) for stack, many in kept.items() if many < stack.count])
-
-
-def _figures(graph: Graph, weights: frozenset[int], target: str, cores: int) -> _Figures:
-    """The figures of a graph's program, all of it compiled.
-
-    A graph that this compiler cannot place on the chip is priced as kernels one after another.
-    """
-    inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
-    try:
-        found = trace(graph, inputs, target, weights, numerics=False, lnc=cores)
-    except (OutOfMemory, IllegalInstruction, InternalError) as error:
-        alone, _ = without_exchanges(graph)
-        return replace(_apart(alone, target), said=(f"not one program: {error.reason}",))
-    timeline = found.run.timeline
-    return _Figures(
-        timeline.device_time_s, timeline.launch_s, len(timeline), _work(timeline, found)
-    )
-
-
-def _work(timeline: Timeline, found: Traced) -> dict[str, tuple[int, dict[str, float]]]:
-    """Instructions and busy seconds of each engine by the operation that they belong to."""
-    counts: defaultdict[str, int] = defaultdict(int)
-    busy: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-    names = [*found.names, (len(timeline), "")]
-    place, name = 0, ""
-    for span in timeline.spans():
-        while names[place][0] <= span.index:
-            name, place = names[place][1], place + 1
-        counts[name] += 1
-        busy[name][span.engine.name] += span.busy_until_s - span.start_s
-    return {name: (counts[name], dict(busy[name])) for name in counts}
-
-
-def _apart(graph: Graph, target: str) -> _Figures:
-    """What branches, loops and users' kernels take, by their kernels."""
-    found = _NOTHING
-    for cost in costs(graph, target):
-        work = {cost.name: (cost.instructions, dict[str, float]())}
-        one = _Figures(cost.device_time_s, cost.launch_s, cost.instructions, work)
-        found = found.plus(one)
-    return found
-
-
-__all__ = ["CompiledProgram", "Work", "compile"]
+__all__ = ["CompiledProgram", "compile"]

@@ -28,6 +28,7 @@ def in_parts(graph: Graph) -> Graph:
         return graph
     made = graph.begun()
     for node in graph.nodes:
+        made.came_from = node.origin
         lengths = _lengths(node)
         if lengths:
             _add_parts(made, node, lengths)

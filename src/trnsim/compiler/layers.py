@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 
@@ -307,4 +307,4 @@ class _Shortening:
             if found is None:
                 return None
             operands.append(found)
-        return Node(node.operation, tuple(operands), node.results)
+        return replace(node, operands=tuple(operands))

@@ -5,16 +5,13 @@ Weights come in the layouts that the program asks for. A first run, without valu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from trnsim import arch
-from trnsim.compiler.attended import attended
-from trnsim.compiler.common import once
-from trnsim.compiler.contractions import in_parts
 from trnsim.compiler.emit import (
     attention,
     attention_gradient,
@@ -27,8 +24,9 @@ from trnsim.compiler.emit import (
     rotation,
 )
 from trnsim.compiler.emit.emission import Emission
+from trnsim.compiler.emit.naming import Named
 from trnsim.compiler.emit.walk import Frame
-from trnsim.compiler.hoist import hoisted
+from trnsim.compiler.preparation import prepared
 from trnsim.compiler.sharding.splits import CORES
 from trnsim.graph import Graph, Kind, Node
 from trnsim.graph.types import BOOL
@@ -39,6 +37,7 @@ from trnsim.lower.lowering import check_kernel, evaluate
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
 from trnsim.runs import Run, collected, launch, run
+from trnsim.timing.occupancy import Integers
 
 Array = np.ndarray[Any, Any]
 _PASSING_BYTES = 72 * 1024
@@ -117,10 +116,30 @@ class Traced:
     Attributes:
         run: its outputs and its timeline.
         names: from which instruction on it computes which operation.
+        inputs: the graph's inputs by the serials of their storage in HBM; of weights, of each of
+            their layouts.
+        outputs: serials of what it returns.
+        spilled: serials of results in HBM for which SBUF had no room.
     """
 
     run: Run
-    names: list[tuple[int, str]]
+    names: list[Named]
+    inputs: dict[int, int] = field(default_factory=dict[int, int])
+    outputs: frozenset[int] = frozenset()
+    spilled: frozenset[int] = frozenset()
+
+    def stretches(self) -> Integers:
+        """The place in `names` of each instruction.
+
+        Where SBUF overflowed, transfers stand among the instructions that were issued: each counts
+        for the one after it. Loads that this puts off may count for a neighbour of theirs.
+        """
+        program = self.run.timeline.program
+        spills = np.array([one.is_spill for one in program.checked], np.bool_)
+        is_issued = ~spills[np.array(program.which, np.int64)]
+        issued = np.minimum(np.cumsum(is_issued) - is_issued, is_issued.sum() - 1)
+        firsts = np.array([one.first for one in self.names], np.int64)
+        return np.asarray(np.searchsorted(firsts, issued, side="right") - 1)
 
 
 def traced(
@@ -150,13 +169,19 @@ def trace(
     """
     made: list[_Trace] = []
     emissions: list[Emission] = []
+    lying: list[tuple[dict[int, int], frozenset[int]]] = []
     chip = arch.target(target)
 
     def kernel(tensors: tuple[Any, ...], prepared: tuple[Any, ...]) -> Any:
         one = _Trace(graph, prepared)
         made.append(one)
         emissions.append(Emission(graph, weights, _resident_bytes(chip), one.prepare))
-        return emissions[-1].run(tensors)
+        outputs = emissions[-1].run(tensors)
+        given = zip(tensors, (value.number for value in graph.inputs), strict=True)
+        inputs = {tensor.storage.serial: number for tensor, number in given}
+        inputs |= {tensor.storage.serial: key.number for key, tensor in one.found.items()}
+        lying.append((inputs, _serials(outputs)))
+        return outputs
 
     kernel.__name__ = "graph"
     arrays = tuple(array.view(np.uint8) if array.dtype == np.bool_ else array for array in inputs)
@@ -167,7 +192,11 @@ def trace(
         by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
         parts = tuple(one.of(by_number[one.number]) for one in made[0].asked)
         found = run(Kernel(kernel, {}), arrays, parts, target=target)
-    return Traced(found, emissions[0].names)
+    return Traced(found, emissions[-1].names, *lying[-1], _serials(emissions[-1].spilled))
+
+
+def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:
+    return frozenset(tensor.storage.serial for tensor in tensors)
 
 
 def _resident_bytes(chip: arch.Target) -> int:
@@ -197,7 +226,7 @@ def values(
     Raises:
         NotModelled: for an operation without instructions, by name.
     """
-    parts = hoisted(in_parts(once(attended(graph))), weights)
+    parts = prepared(graph, weights)
     by_number = {v.number: one for v, one in zip(graph.inputs, inputs, strict=True)}
     if parts.ahead.outputs:
         given = [by_number[value.number] for value in parts.ahead.inputs]

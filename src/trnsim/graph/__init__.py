@@ -10,6 +10,7 @@ Source: StableHLO Specification, Ops; CHLO dialect; nki.api.shared.rst for funct
 
 from trnsim.graph.graph import Graph, Node, Operand, Value
 from trnsim.graph.operation import OPERATIONS, Example, Kind, Operation
+from trnsim.graph.origin import Origin
 from trnsim.graph.types import TensorType
 from trnsim.graph.verifier import verify
 
@@ -21,6 +22,7 @@ __all__ = [
     "Node",
     "Operand",
     "Operation",
+    "Origin",
     "TensorType",
     "Value",
     "verify",

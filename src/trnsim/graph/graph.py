@@ -20,6 +20,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Pad, Reshape, S
 from trnsim.graph.ops.leaves import Constant, Iota, Rng
 from trnsim.graph.ops.lookup import Gather, Scatter
 from trnsim.graph.ops.reductions import Reduce, Scan, TopK
+from trnsim.graph.origin import Origin
 from trnsim.graph.types import ELEMENT_TYPES, INTEGERS, Array, Shape, TensorType, exact, stored
 
 
@@ -47,11 +48,15 @@ Operand = Value | float
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operation in a graph, with its operands and results."""
+    """An operation in a graph, with its operands and results.
+
+    Two that do the same are equal, wherever they came from.
+    """
 
     operation: Operation
     operands: tuple[Operand, ...]
     results: tuple[Value, ...]
+    origin: Origin | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -84,11 +89,13 @@ class Graph:
     """Operations in an order in which each comes after its operands.
 
     Two graphs are equal if they do the same; one that is an attribute or a key changes no more.
+    Operations that are added are noted to have come from what `came_from` says then.
     """
 
     inputs: list[Value] = field(default_factory=list[Value])
     nodes: list[Node] = field(default_factory=list[Node])
     outputs: list[Value] = field(default_factory=list[Value])
+    came_from: Origin | None = field(default=None, repr=False)
     _count: int = field(default=0, repr=False)
     _maker: dict[int, Node] = field(default_factory=dict[int, Node], repr=False)
 
@@ -139,7 +146,7 @@ class Graph:
             types = (TensorType(types[0].shape, dtype), *types[1:])
         check_numbers(operation, operands, types)
         results = tuple(self.fresh(one) for one in types)
-        node = Node(operation, tuple(operands), results)
+        node = Node(operation, tuple(operands), results, self.came_from)
         self.nodes.append(node)
         self._maker.update({value.number: node for value in results})
         return results
@@ -154,7 +161,7 @@ class Graph:
         self, operation: Operation, operands: Sequence[Operand], wanted: Sequence[Value]
     ) -> None:
         """Add an operation whose results are values that are numbered already."""
-        node = Node(operation, tuple(operands), tuple(wanted))
+        node = Node(operation, tuple(operands), tuple(wanted), self.came_from)
         self.nodes.append(node)
         self._maker.update({value.number: node for value in wanted})
 

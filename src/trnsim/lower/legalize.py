@@ -32,6 +32,7 @@ def legalize(graph: Graph, is_kept: Callable[[Node], bool] = lambda _: False) ->
     b = Build()
     known = {value.number: b.graph.input(value.shape, value.dtype) for value in graph.inputs}
     for node in graph.nodes:
+        b.graph.came_from = node.origin
         found = _replaced(b, node, known) if id(node) in replaced else _copied(b, node, known)
         known.update(zip((value.number for value in node.results), found, strict=True))
     b.graph.outputs = [known[value.number] for value in graph.outputs]

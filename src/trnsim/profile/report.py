@@ -16,6 +16,7 @@ from trnsim.profile.tables.parquet import is_available, write_tables
 
 if TYPE_CHECKING:
     from trnsim.profile.analysis.data import Data, Profiled
+    from trnsim.profile.analysis.whole import Whole
 
 _PAGE: Final = "report.html"
 
@@ -32,13 +33,17 @@ def write_page(report: Data, folder_or_file: Path | str) -> Path:
     return write(path, html(report), parents=True)
 
 
-def write_report(runs: Sequence[Profiled], folder: Path | str, name: str) -> Path:
+def write_report(
+    runs: Sequence[Profiled], folder: Path | str, name: str, wholes: Sequence[Whole] = ()
+) -> Path:
     """Write one kernel's page NAME.html and stored report NAME.json; the page's path.
+
+    `wholes` are of the model that each run is a part of.
 
     Raises:
         BadInput: the folder cannot be written.
     """
-    report = report_of(runs)
+    report = report_of(runs, wholes)
     write(Path(folder) / f"{name}.json", as_text(report), parents=True)
     return write_page(report, Path(folder) / f"{name}.html")
 

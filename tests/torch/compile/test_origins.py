@@ -3,7 +3,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.torch.compile.fx_import import import_graph
-from trnsim.torch.compile.origins import call_of, dynamic_calls, dynamic_inputs, line_of
+from trnsim.torch.compile.origins import (
+    call_of,
+    dynamic_calls,
+    dynamic_inputs,
+    line_of,
+    module_of,
+    origin_of,
+)
 
 # PyTorch's own export copies a class that it has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec")
@@ -93,3 +100,37 @@ def test_tensors_without_a_size_are_found():
     module = exported(Model(), torch.ones(2, 4), dynamic_shapes=({0: batch},))
     assert [str(one) for one in dynamic_inputs(module)] == ["float32[?, 4]"]
     assert dynamic_inputs(exported(Model(), torch.ones(2, 4))) == []
+
+
+def test_an_operation_knows_its_module_its_operator_and_its_line():
+    found = nodes(exported(torch.nn.Sequential(Model()), torch.ones(2, 4)))
+    topk = origin_of(found[torch.ops.aten.topk.default], "aten::topk.default")
+    assert (topk.module, topk.operator) == ("0", "aten::topk")
+    assert topk.line.line == FIRST + 2
+    layer = next(node for target, node in found.items() if "addmm" in str(target))
+    assert module_of(layer) == "0.layer"
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("", ""),
+        ("layers.0.fc", "layers.0.fc"),
+        ("L['self'].layers.0.fc", "layers.0.fc"),
+        ("L['self']", ""),
+        ("G['net'].layers[0]", "layers.0"),
+        ("L['self']._modules['layers']._modules['0'].fc", "layers.0.fc"),
+    ],
+)
+def test_a_path_is_written_as_names_of_weights_are(path, wanted):
+    node = nodes(exported(Model(), torch.ones(2, 4)))[torch.ops.aten.topk.default]
+    node.meta["nn_module_stack"] = {"1": ("outer", "Outer"), "2": (path, "Inner")}
+    assert module_of(node) == wanted
+
+
+def test_a_backward_operation_is_of_the_forward_ones_module():
+    node = nodes(exported(Model(), torch.ones(2, 4)))[torch.ops.aten.topk.default]
+    stack = node.meta.pop("nn_module_stack")
+    assert module_of(node) == ""
+    node.meta["fwd_nn_module_stack"] = stack | {"x": ("deep", "Deep")}
+    assert module_of(node) == "deep"

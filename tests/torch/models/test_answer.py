@@ -2,8 +2,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.compiler import Flags
 from trnsim.torch.device_errors import OutOfDeviceMemory
-from trnsim.torch.models.answer import answer_script
+from trnsim.torch.models import answer as answers
 
 MODEL = """import torch
 model = torch.nn.Linear({0}, {1}, device='{2}')
@@ -11,23 +12,64 @@ args = (torch.zeros({3}, {0}, device='{2}'),)
 """
 
 
-def answer(tmp_path, *sizes, lnc=1):
+def answer(tmp_path, *sizes, flags="", lnc=1):
     path = tmp_path / "net.py"
     path.write_text(MODEL.format(*sizes))
-    return answer_script(path, "trn2", lambda *_: (0.0, 0.0), lnc=lnc)
+    return answers.answer(
+        answers.of_script(path), "trn2", lambda *_: (0.0, 0.0), Flags.parse(flags), lnc
+    )
 
 
 def test_ten_lines_say_what_a_graph_takes(tmp_path):
     found = answer(tmp_path, 64, 32, "cpu", 16)
     lines = found.text().splitlines()
-    assert len(lines) == 10
+    assert [line.split()[0] for line in lines] == [
+        *("net.py", "time", "bound", "use", "program"),
+        *("modules", "operations", "exchanges", "memory", "missing"),
+    ]
     assert lines[0] == "net.py on trn2"
     # 4 bytes of 64 x 32 weights, 32 biases, 16 x 64 given and 16 x 32 made.
-    assert found.least.hbm_bytes == 4 * (64 * 32 + 32 + 16 * 64 + 16 * 32)
+    assert found.whole.hbm_bytes == 4 * (64 * 32 + 32 + 16 * 64 + 16 * 32)
     assert "14.1 KiB once over HBM" in lines[2]
-    assert found.least.seconds < found.time_s
-    assert lines[6] == "  exchanges  none: one rank"
-    assert lines[9] == "  missing    nothing: every operator has a time"
+    assert "6.55e-05 GFLOP" in lines[3]
+    assert found.whole.bound_s < found.program.device_time_s < found.time_s
+    assert lines[7] == "  exchanges   none: one rank"
+    assert "8.12 KiB of weights, 4 KiB of inputs" in lines[8]
+    assert lines[9] == "  missing     nothing: every operator has a time"
+
+
+def test_the_long_text_has_the_tables_of_operations_and_of_hbm(tmp_path):
+    text = answer(tmp_path, 64, 32, "cpu", 16).long_text()
+    assert "dot_general" in text
+    assert "HBM at the peak" in text
+    assert "wherever they lie" in text
+
+
+def test_flags_change_products_and_what_has_no_effect_is_said(tmp_path):
+    plain = answer(tmp_path, 256, 256, "cpu", 256)
+    cast = answer(tmp_path, 256, 256, "cpu", 256, flags="--auto-cast=all --no-cache")
+    assert cast.program.device_time_s != plain.program.device_time_s
+    assert cast.plan.input_bytes == plain.plan.input_bytes
+    assert cast.program.bound.hbm_s < plain.program.bound.hbm_s
+    assert cast.text().splitlines()[10:] == ["neuronx-cc", f"  {cast.said[0]}"]
+    assert cast.said[0].startswith("--no-cache has no effect")
+
+
+def test_the_run_that_a_report_shows_has_the_users_lines(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        y = x * 2\n"
+        "        return y @ y\n"
+        "model, args = Net(), (torch.zeros(8, 8),)\n"
+    )
+    found = answers.answer(answers.of_script(path), "trn2", lambda *_: (0.0, 0.0))
+    program = found.run().program
+    lines = {(line.file, line.line) for line in program.lines}
+    assert lines == {(str(path), 4), (str(path), 5)}
+    assert sum(one >= 0 for one in program.line_of) > 0
 
 
 def test_a_logical_core_of_two_has_two_shares_of_everything(tmp_path):
@@ -47,6 +89,7 @@ def test_what_one_of_two_cores_does_is_told(tmp_path):
 
 def test_a_graph_over_hbm_is_refused(tmp_path):
     with pytest.raises(
-        OutOfDeviceMemory, match=r"net.py needs 16 GiB of HBM at its peak; a NeuronCore of trn2 has"
+        OutOfDeviceMemory,
+        match=r"NCC_EVRF009: net.py needs 16 GiB of HBM at its peak; a NeuronCore of trn2 has",
     ):
         answer(tmp_path, 1 << 16, 1 << 16, "meta", 1)

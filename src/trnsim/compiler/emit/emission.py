@@ -18,6 +18,7 @@ from trnsim.compiler.emit import turning
 from trnsim.compiler.emit.evaluation import Evaluation
 from trnsim.compiler.emit.eviction import evict
 from trnsim.compiler.emit.framing import vectors_of_channels
+from trnsim.compiler.emit.naming import Named
 from trnsim.compiler.emit.paths import is_free, is_view, view, widens
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import EMITTERS
@@ -62,6 +63,8 @@ class Emission:
         resident_bytes: bytes of a partition for results that stay in SBUF.
         placed: where each value lies; several places if it lies in several layouts.
         prepared: weights in layouts of their own, in the order of their use.
+        names: what each stretch of instructions computes.
+        spilled: results in HBM for which SBUF had no room.
     """
 
     graph: Graph
@@ -94,7 +97,8 @@ class Emission:
         self._depths: dict[int, int] = {}
         self._panels: dict[int, dict[int, int]] = {}
         self.passing: tuple[Any, Placed] | None = None
-        self.names: list[tuple[int, str]] = []
+        self.names = [Named(0, "")]
+        self.spilled: list[Tensor] = []
         self._returns = {value.number for value in self.graph.outputs}
         self._held: list[tuple[Value, int]] = []
         self._columns: dict[Any, Tensor] = {}
@@ -109,7 +113,7 @@ class Emission:
             if node.kind is Kind.ELEMENTWISE or is_free(node):
                 self._wait(node)
             else:
-                with self.named(node.name):
+                with self.named(node.name, node):
                     EMITTERS.get(type(node.operation), Emission.by_kernel)(self, node)
         with self.named("results to HBM"):
             return tuple(self._returned(value) for value in self.graph.outputs)
@@ -184,14 +188,14 @@ class Emission:
         return self.placed[value.number]
 
     @contextmanager
-    def named(self, name: str) -> Generator[None]:
+    def named(self, name: str, node: Node | None = None) -> Generator[None]:
         """What is issued inside belongs to an operation of that name."""
-        outside = self.names[-1][1] if self.names else ""
-        self.names.append((len(current_core().program), name))
+        outside = self.names[-1]
+        self.names.append(Named(len(current_core().program), name, node))
         try:
             yield
         finally:
-            self.names.append((len(current_core().program), outside))
+            self.names.append(outside._replace(first=len(current_core().program)))
 
     def add_place(self, value: Value, placed: Placed) -> None:
         """Another place of a value, and of what it is a reshape of."""
@@ -418,7 +422,9 @@ class Emission:
             placed = frame.matrix(dtype_of(value.dtype))
             self.hold(value, placed)
             return placed
-        return self.in_order(frame, dtype_of(value.dtype))
+        found = self.in_order(frame, dtype_of(value.dtype))
+        self.spilled.append(found.storage)
+        return found
 
     def in_order(self, frame: Frame, dtype: Any) -> Placed:
         """A tensor in HBM in a frame's order."""

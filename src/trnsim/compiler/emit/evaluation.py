@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ from trnsim.compiler.emit.compute import (
 )
 from trnsim.compiler.emit.framing import covers, framed
 from trnsim.compiler.emit.lines import by_rows
+from trnsim.compiler.emit.naming import chain_name, chain_node
 from trnsim.compiler.emit.paths import Path, along, back, is_passed, widens
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
 from trnsim.compiler.emit.turning import is_straight
@@ -94,26 +96,18 @@ class Evaluation:
         if pending is None:
             self._settle_others()
 
-    @property
-    def name(self) -> str:
-        """The operations that it computes, in words."""
-        found: list[str] = [one.storage.name for one in self.leaves.values() if one.is_pending]
-        waiting = [self.value]
-        while waiting:
-            value = waiting.pop()
-            node = self.emission.maker.get(value.number)
-            if node is None or any(number == value.number for number, _ in self.leaves):
-                continue
-            if node.kind is Kind.ELEMENTWISE:
-                found.append(node.name)
-            waiting += node.values
-        return "+".join(dict.fromkeys(sorted(found, key=_is_convert))) or "copy"
-
     def run(self) -> Placed:
         """The value's place, with all of it computed."""
-        with self.emission.named(self.name):
-            leaves = {number: one for (number, _), one in self.leaves.items()}
+        with self._named() as leaves:
             return by_rows(self.emission, self.value, leaves) or self._run()
+
+    @contextmanager
+    def _named(self) -> Generator[dict[int, Placed]]:
+        """What is issued inside belongs to the operations that it computes, of those leaves."""
+        leaves = {number: one for (number, _), one in self.leaves.items()}
+        chain = (self.emission.maker, self.value, leaves)
+        with self.emission.named(chain_name(*chain), chain_node(*chain)):
+            yield leaves
 
     def _run(self) -> Placed:
         result = self.emission.room(self.frame, self.value)
@@ -122,7 +116,7 @@ class Evaluation:
 
     def fill(self, result: Placed) -> None:
         """Compute all of the value into a place of its frame."""
-        with self.emission.named(self.name):
+        with self._named():
             self._fill(result)
 
     def _fill(self, result: Placed) -> None:
@@ -477,10 +471,6 @@ class Evaluation:
         if is_row:
             self._columns[short] = made
         return made
-
-
-def _is_convert(name: str) -> bool:
-    return name == "convert"
 
 
 def _is_short(node: Node, readers: int) -> bool:

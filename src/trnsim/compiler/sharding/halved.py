@@ -123,6 +123,7 @@ class _Halving:
         return split, self._wanted(value, split)
 
     def _node(self, node: Node, rule: Rule) -> None:
+        self._graph.came_from = node.origin
         takes = iter(rule.takes)
         operands = [
             self._wanted(one, next(takes)) if isinstance(one, Value) else one

@@ -1,7 +1,8 @@
 """The comparison of two stored profiles: changes, and where they are.
 
-By quantity, engine, opcode and source line. Lines are matched by file name and text, not by number;
-equal texts are matched in order.
+Of kernels by quantity, engine, opcode and source line: lines are matched by file name and text, not
+by number; equal texts are matched in order. Of models by quantity, operation, engine, reason for
+traffic with HBM, and module: modules are matched by their paths.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.errors import BadInput
 from trnsim.formatting import text_table
 from trnsim.profile.units import bytes_text, count_text, percent_text, time_text
 
@@ -77,65 +79,164 @@ class Diff:
     Attributes:
         before: title of the first.
         after: title of the second.
-        whole: quantities of the whole program.
+        whole: quantities of the whole program, its time first.
         bound_by: the bottleneck of each.
-        engines: active time of each engine.
-        opcodes: busy time of each opcode.
-        lines: time of each source line on the critical path.
+        tables: times and bytes by what takes them, largest change first; the last by the place in
+            the user's program.
     """
 
     before: str
     after: str
     whole: tuple[Change, ...]
     bound_by: tuple[str, str]
-    engines: tuple[Change, ...]
-    opcodes: tuple[Change, ...]
-    lines: tuple[Change, ...]
+    tables: dict[str, tuple[Change, ...]]
+
+    @property
+    def places(self) -> tuple[Change, ...]:
+        """Changes by the place in the user's program."""
+        return list(self.tables.values())[-1]
 
     def text(self) -> str:
-        """The changes as aligned tables; the last three leave out what did not change."""
+        """The changes as aligned tables; but for the first, they leave out what did not change."""
         whole = [_row(change) for change in self.whole]
         whole.append(["bound by", *self.bound_by, "=" if len(set(self.bound_by)) == 1 else ""])
         parts = [
             f"before   {self.before}\nafter    {self.after}\n{self.verdict()}",
             text_table(["", "before", "after", "change"], whole),
         ]
-        tables = {
-            "engine, active": self.engines,
-            "opcode, busy": self.opcodes,
-            "line, on the critical path": self.lines,
-        }
-        parts += [_table(head, changes) for head, changes in tables.items()]
+        parts += [_table(head, changes) for head, changes in self.tables.items()]
         return "\n\n".join(part for part in parts if part)
 
+    def as_dict(self) -> dict[str, Any]:
+        """The changes as JSON: seconds, bytes, shares; None for what one side lacks."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "verdict": self.verdict(),
+            "bound_by": list(self.bound_by),
+            "whole": [_plain(change) for change in self.whole],
+            **{head: [_plain(change) for change in rows] for head, rows in self.tables.items()},
+        }
+
     def verdict(self) -> str:
-        """Faster or slower, and by which line most."""
+        """Faster or slower, and at which place most."""
         total = self.whole[0]
         before, after = total.before or 0.0, total.after or 0.0
         if total.is_same or not after:
             return "verdict  as fast"
         is_faster = total.difference < 0
         words = f"verdict  {before / after:.2f} times as fast"
-        same_way = [c for c in self.lines if (c.difference < 0) == is_faster and c.difference]
+        same_way = [c for c in self.places if (c.difference < 0) == is_faster and c.difference]
         if not same_way:
             return words
         most = max(same_way, key=lambda change: abs(change.difference))
         sign = "-" if most.difference < 0 else "+"
         difference = most.format(abs(most.difference))
-        return f"{words}; most at {most.name}: {sign}{difference} {most.note}"
+        return f"{words}; most at {most.name}: {sign}{difference} {most.note}".rstrip()
+
+
+def _plain(change: Change) -> dict[str, Any]:
+    return {"name": change.name, "before": change.before, "after": change.after}
+
+
+ENGINES: Final = "engine, active"
+OPCODES: Final = "opcode, busy"
+LINES: Final = "line, on the critical path"
+MODULES: Final = "module, on the critical path"
+OPERATIONS: Final = "operation, on the critical path"
+MODEL_ENGINES: Final = "engine, on the critical path"
+TRAFFIC: Final = "HBM, read and written"
 
 
 def compare(before: Data, after: Data) -> Diff:
-    """The changes from one stored profile to another."""
+    """The changes from one stored profile to another: two kernels, or two models.
+
+    Raises:
+        BadInput: one is of a kernel and the other of a model.
+    """
+    models = [one for one in (before, after) if "model" in one]
+    if len(models) == 1:
+        kernel = after if models[0] is before else before
+        raise BadInput(
+            f"{models[0]['title']} is the report of a model and {kernel['title']} that of a "
+            "kernel, which have nothing to compare",
+            fix="compare two models, or two kernels",
+        )
+    return _models(before, after) if models else _kernels(before, after)
+
+
+def _kernels(before: Data, after: Data) -> Diff:
     return Diff(
         before["title"],
         after["title"],
         tuple(_whole(before, after)),
         (before["summary"]["bound_by"], after["summary"]["bound_by"]),
-        _by(_engines(before), _engines(after)),
-        _by(_opcodes(before), _opcodes(after)),
-        _lines(before, after),
+        {
+            ENGINES: _by(_engines(before), _engines(after)),
+            OPCODES: _by(_opcodes(before), _opcodes(after)),
+            LINES: _lines(before, after),
+        },
     )
+
+
+def _models(before: Data, after: Data) -> Diff:
+    first, second = before["model"], after["model"]
+    whole = (Change(name, value(first), value(second), words) for name, words, value in _OF_MODELS)
+    bound_by = [one["engines"][0]["engine"] if one["engines"] else "" for one in (first, second)]
+    return Diff(
+        before["title"],
+        after["title"],
+        tuple(whole),
+        (bound_by[0], bound_by[1]),
+        {
+            OPERATIONS: _by(_taken(first, "operations"), _taken(second, "operations")),
+            MODEL_ENGINES: _by(_taken(first, "engines"), _taken(second, "engines")),
+            TRAFFIC: _by(_traffic(first), _traffic(second), bytes_text),
+            MODULES: _by(_taken(first, "modules"), _taken(second, "modules")),
+        },
+    )
+
+
+_NAMED: Final = {
+    "operations": ("name", "time_ns"),
+    "engines": ("engine", "critical_ns"),
+    "modules": ("path", "own_ns"),
+}
+"""The columns of a model's tables that have the name, and the time of the critical path."""
+
+
+def _taken(model: Mapping[str, Any], table: str) -> dict[str, tuple[float, str]]:
+    """Times by name, with what took most of each; of what takes none, none."""
+    name, time = _NAMED[table]
+    return {
+        row[name]: (row[time] / _NS_PER_S, row.get("bound_by", ""))
+        for row in model[table]
+        if row[time]
+    }
+
+
+def _traffic(model: Data) -> dict[str, tuple[float, str]]:
+    return {row["reason"]: (row["bytes"], "") for row in model["traffic"]}
+
+
+def _instructions(model: Mapping[str, Any]) -> float:
+    return float(sum(row["instructions"] for row in model["operations"]))
+
+
+def _times(number: float) -> str:
+    return f"{number:.2f}"
+
+
+_OF_MODELS: Final[tuple[tuple[str, Format, Callable[[Mapping[str, Any]], float | None]], ...]] = (
+    ("estimated time", time_text, lambda m: m["time_ns"] / _NS_PER_S),
+    ("device time", time_text, lambda m: m["device_ns"] / _NS_PER_S),
+    ("exchanges", time_text, lambda m: m["exchanges_ns"] / _NS_PER_S),
+    ("physical bound", time_text, lambda m: m["bound_ns"] / _NS_PER_S),
+    ("times the bound", _times, lambda m: m["time_ns"] / m["bound_ns"] if m["bound_ns"] else None),
+    ("instructions", count_text, _instructions),
+    ("MFU", percent_text, lambda m: m["mfu"]),
+    ("MBU", percent_text, lambda m: m["mbu"]),
+)
 
 
 def _whole(before: Data, after: Data) -> Iterable[Change]:
@@ -183,16 +284,18 @@ def _opcodes(profile: Data) -> dict[str, tuple[float, str]]:
 
 
 def _by(
-    before: Mapping[str, tuple[float, str]], after: Mapping[str, tuple[float, str]]
+    before: Mapping[str, tuple[float, str]],
+    after: Mapping[str, tuple[float, str]],
+    words: Format = time_text,
 ) -> tuple[Change, ...]:
-    """Changes of times by name, largest first, with the counts before and after."""
+    """Changes by name, largest first, with the notes before and after."""
     found: list[Change] = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)
         counts = [side[1] for side in (old, new) if side is not None]
-        note = " -> ".join(dict.fromkeys(counts))
+        note = " -> ".join(dict.fromkeys(filter(None, counts)))
         first, second = (side[0] if side is not None else None for side in (old, new))
-        found.append(Change(name, first, second, time_text, note))
+        found.append(Change(name, first, second, words, note))
     return tuple(sorted(found, key=lambda change: -abs(change.difference)))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -16,6 +17,7 @@ from trnsim import files
 from trnsim.errors import BadInput
 from trnsim.profile.analysis.data import Data, Profiled, profile_data
 from trnsim.profile.analysis.summary import EngineUse, Summary
+from trnsim.profile.analysis.whole import Whole
 
 FORMAT: Final = "trnsim report"
 VERSION: Final = 2
@@ -32,14 +34,20 @@ _SHAPE: Final = {
 _RUN: Final = "write one with trnsim run SCRIPT --report DIR"
 
 
-def report_of(runs: Sequence[Profiled]) -> Data:
-    """The report of one kernel: a profile for each of its runs, one per target."""
+def report_of(runs: Sequence[Profiled], wholes: Sequence[Whole] = ()) -> Data:
+    """The report of one kernel: a profile for each of its runs, one per target.
+
+    Of a model, `wholes` has what stands above each run: the run is of a part of it.
+    """
     return {
         "format": FORMAT,
         "version": VERSION,
         "trnsim": version("trnsim"),
         "title": runs[0].title if len(runs) > 1 else f"{runs[0].title} on {runs[0].target.name}",
-        "profiles": [profile_data(run) for run in runs],
+        "profiles": [
+            profile_data(run) | ({"model": whole.as_data()} if whole is not None else {})
+            for run, whole in zip_longest(runs, wholes)
+        ],
     }
 
 

@@ -15,7 +15,7 @@ from trnsim.profile.page.builder import as_json, filled, page, resource
 if TYPE_CHECKING:
     from trnsim.profile.analysis.data import Data
 
-_SCRIPTS: Final = ("page.js", "details.js", "charts.js", "timeline.js", "start.js")
+_SCRIPTS: Final = ("page.js", "details.js", "charts.js", "model.js", "timeline.js", "start.js")
 
 
 def html(report: Data) -> str:

@@ -16,6 +16,21 @@ interface Profile {
   advice: Advice[];
   gains: (Gain & { change: string })[];
   facts: { name: string; value: number; kind: string; source: string }[];
+  model?: Model;
+}
+/** What stands above the program of a model (trnsim.profile.analysis.whole). */
+interface Model {
+  time_ns: number; launch_ns: number; device_ns: number; exchanges_ns: number; bound_ns: number;
+  binds: "products" | "HBM" | "links"; flop: number; hbm_bytes: number; mfu: number; mbu: number;
+  programs: number; layers: number; compiled: number; said: string[];
+  modules: ModelRow[]; operations: ModelRow[];
+  engines: { engine: string; critical_ns: number; busy_ns: number }[];
+  traffic: { reason: string; bytes: number }[];
+}
+/** A module has a path, a depth and a number of equal layers; an operation has a name. */
+interface ModelRow {
+  path?: string; own_ns?: number; depth?: number; times: number; name: string;
+  instructions: number; time_ns: number; bound_by: string; hbm_bytes: number;
 }
 interface Gain { line: number; gain_ns: number }
 interface Advice extends Gain { rule: string; text: string; source: string }

@@ -23,6 +23,7 @@ function readFragment() {
 /** @param {number} profile */
 function openProfile(profile) {
   use(profile);
+  showModel();
   showCards();
   showAdvice();
   showGains();

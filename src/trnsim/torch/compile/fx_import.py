@@ -22,7 +22,7 @@ from trnsim.graph.decompositions.build import Build, ReplicaGroups, Unlowered
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.torch.aten.operator_call import plain_name, tensors_in, values_in
 from trnsim.torch.aten.spec import Spec, spec_of
-from trnsim.torch.compile.origins import call_of
+from trnsim.torch.compile.origins import call_of, origin_of
 from trnsim.torch.dispatch.launches import kernel_call
 
 # These make tensors that are filled before they are read.
@@ -153,10 +153,12 @@ class _Import:
         kernel, arguments, is_functional = _kernel(node, name)
         if kernel is not None:
             self.operators.append(kernel.name)
+            self.b.graph.came_from = origin_of(node, kernel.name)
             return self._custom_call(kernel, arguments, results, is_functional=is_functional)
         if plain_name(name) in _CHECKS:
             return None
         self.operators.append(name)
+        self.b.graph.came_from = origin_of(node, name)
         call = call_of(node, name)
         self.calls.append(call)
         before, tensors = len(self.b.graph.nodes), tensors_in(results)

@@ -1,4 +1,4 @@
-"""What an FX node says of the operator that it calls, and of the line of the user's program."""
+"""What an FX node says of the operator that it calls, of the module, and of the user's line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from torch import Tensor, fx
 from trnsim.compiler.ncc.calls import Call, Given
 from trnsim.device.program_line import is_program
 from trnsim.errors import SourceLine
+from trnsim.graph import Origin
 from trnsim.torch.aten.operator_call import plain_name
 
 _FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_STACKS: Final = ("nn_module_stack", "fwd_nn_module_stack")
+"""Where a node names its modules, outermost first; in the backward pass, those of the forward."""
+_ROOT: Final = re.compile(r"^[LG]\['[^']*'\]")
+_KEY: Final = re.compile(r"(?:\._modules)?\['?(?P<key>[^'\]]+)'?\]")
 
 
 def call_of(node: fx.Node, name: str) -> Call:
@@ -28,6 +33,20 @@ def call_of(node: fx.Node, name: str) -> Call:
         tuple(_results(node.meta.get("val"))),
         line_of(node),
     )
+
+
+def origin_of(node: fx.Node, name: str) -> Origin:
+    """Where the operations of an operator, `name`, came from."""
+    return Origin(module_of(node), name.partition(".")[0], line_of(node))
+
+
+def module_of(node: fx.Node) -> str:
+    """The path of the innermost module that a node was called in, or ""."""
+    stack = next((node.meta[name] for name in _STACKS if node.meta.get(name)), None)
+    if not stack:
+        return ""
+    path = _ROOT.sub("", str(list(stack.values())[-1][0]))
+    return _KEY.sub(lambda found: f".{found['key']}", path).removeprefix(".")
 
 
 def line_of(node: fx.Node) -> SourceLine | None:

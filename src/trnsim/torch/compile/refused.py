@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from torch import fx
 
 from trnsim.compiler.flags import Flags
+from trnsim.compiler.ncc.calls import Call
 from trnsim.compiler.ncc.refusals import Refusal, refusals
-from trnsim.torch.compile.fx_import import Imported
+from trnsim.graph import Graph
 from trnsim.torch.compile.origins import dynamic_calls, dynamic_inputs
 from trnsim.torch.dispatch.fallback_policy import state
 
@@ -26,7 +27,26 @@ class CompilerWarning(UserWarning):
     """neuronx-cc would refuse it."""
 
 
-def refused(imported: Imported, target: str, flags: Flags) -> tuple[Refusal, ...]:
+class Called(Protocol):
+    """A graph, and the calls that it came from."""
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        ...
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The framework's operators."""
+        ...
+
+    @property
+    def origins(self) -> dict[int, Call]:
+        """The call that a value came from, by the value's number."""
+        ...
+
+
+def refused(imported: Called, target: str, flags: Flags) -> tuple[Refusal, ...]:
     """What neuronx-cc refuses of an imported graph."""
     return refusals(imported.graph, target, flags, calls=imported.calls, origins=imported.origins)
 

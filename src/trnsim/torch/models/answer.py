@@ -1,31 +1,34 @@
-"""What a model takes on a chip, in ten lines: time, bound, exchanges, memory.
+"""What a model takes on a chip, in ten lines: time, bound, use, modules, exchanges, memory.
 
 The time is that of the graph's program, and of the exchanges, which do not overlap with it.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from textwrap import indent
+from typing import Any, Final
 
 from trnsim import arch, compiler
-from trnsim.compiler import Flags
+from trnsim.compiler import CompiledProgram, Flags
+from trnsim.compiler.casts import apply_casts
+from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
+from trnsim.compiler.ncc.refusals import Refusal
+from trnsim.compiler.shown import shown
 from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text
-from trnsim.lower import (
-    Bound,
-    Cost,
-    Exchange,
-    MemoryPlan,
-    bound,
-    memory_plan,
-    without_exchanges,
-)
+from trnsim.formatting import text_table
+from trnsim.lower import Exchange, MemoryPlan, memory_plan, without_exchanges
+from trnsim.profile.analysis.whole import Whole
 from trnsim.profile.units import bytes_text, count_text, percent_text, rate_text, time_text
+from trnsim.runs import Run
+from trnsim.torch.compile.refused import refused, require_accepted
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.models.config import read_config
+from trnsim.torch.models.exported import exported_graph
 from trnsim.torch.models.model_graph import ModelGraph, model_graph
 from trnsim.torch.models.script import script_graph
 from trnsim.torch.models.shape import ModelShape
@@ -34,7 +37,23 @@ ExchangeTime = Callable[[Exchange, str], tuple[float, float]]
 """The time of an exchange on a chip, and of its bytes over the links: a room above knows them."""
 
 _LONGEST: Final = 3
+_ROWS: Final = 16
 _DECODERS: Final = ("ForCausalLM", "LMHeadModel")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is asked about, whatever the chip.
+
+    Attributes:
+        title: what it is.
+        made: its graph.
+        items: what a step makes, such as 8 tokens; ("", 0) if it is not said.
+    """
+
+    title: str
+    made: ModelGraph
+    items: tuple[str, int] = ("", 0)
 
 
 @dataclass(frozen=True)
@@ -42,94 +61,117 @@ class Answer:
     """A model's graph on one chip.
 
     Attributes:
-        title: what it is of.
-        target: the chip.
-        made: the graph.
-        kernels: the cost of each kernel of one rank.
+        subject: the model.
+        program: its program, for one rank.
         exchanges: what ranks exchange, and the time of each.
-        least: the bound.
+        links_s: what their bytes take over the links at least.
         plan: HBM over time.
-        items: what a step makes, such as 8 tokens; ("", 0) if it is not said.
-        cores: physical cores of a logical one, over which a rank's graph is split.
-        said: what the cores do not share.
+        said: what AWS's compiler refuses of it, and flags that have no effect.
     """
 
-    title: str
-    target: str
-    made: ModelGraph
-    kernels: tuple[Cost, ...]
+    subject: Subject
+    program: CompiledProgram
     exchanges: tuple[tuple[Exchange, float], ...]
-    least: Bound
+    links_s: float
     plan: MemoryPlan
-    items: tuple[str, int]
-    cores: int = 1
     said: tuple[str, ...] = ()
 
     @property
-    def time_s(self) -> float:
-        """Kernels and exchanges one after another, after one launch."""
-        launch_s = self.kernels[0].launch_s if self.kernels else 0.0
-        return launch_s + self.kernels_s + sum(time_s for _, time_s in self.exchanges)
+    def title(self) -> str:
+        """Of what, on which chip."""
+        return f"{self.subject.title} on {device_text(self.program.target, self.program.lnc)}"
+
+    @cached_property
+    def whole(self) -> Whole:
+        """The estimate, above its programs."""
+        return self.program.whole(self.links_s, sum(time_s for _, time_s in self.exchanges))
 
     @property
-    def kernels_s(self) -> float:
-        """Of the device."""
-        return sum(kernel.device_time_s for kernel in self.kernels)
+    def time_s(self) -> float:
+        """Programs and exchanges one after another, after one launch."""
+        return self.whole.time_s
+
+    def run(self) -> Run:
+        """The program that a report shows.
+
+        Raises:
+            BadInput: there is none.
+        """
+        made = self.subject.made
+        return shown(made.graph, self.program, self.subject.title, made.weights)
 
     def text(self) -> str:
-        """Ten lines, and what two cores do not share."""
+        """Ten lines, and what AWS's compiler would say."""
         lines = [
-            f"{self.title} on {device_text(self.target, self.cores)}",
-            f"  time       {time_text(self.time_s)}{self._rate()}",
-            f"  bound      {self._bound()}",
-            f"  products   {self._products()}",
-            f"  kernels    {self._kernels()}",
-            f"  longest    {self._longest()}",
-            f"  exchanges  {self._exchanged()}",
-            f"  memory     {self._memory()}",
-            f"  weights    {self._weights()}",
-            f"  missing    {self._missing()}",
+            self.title,
+            f"  time        {time_text(self.time_s)}{self._rate()}",
+            f"  bound       {self._bound()}",
+            f"  use         {self._use()}",
+            f"  program     {self._program()}",
+            f"  modules     {self.whole.dearest(_LONGEST)}",
+            f"  operations  {self._operations()}",
+            f"  exchanges   {self._exchanged()}",
+            f"  memory      {self._memory()}",
+            f"  missing     {self._missing()}",
         ]
-        return "\n".join([*lines, *(f"  cores      {one}" for one in self.said)])
+        if self.said:
+            lines += ["neuronx-cc", *(indent(one, "  ") for one in self.said)]
+        return "\n".join(lines)
+
+    def long_text(self) -> str:
+        """The same, and tables of time by operation and of HBM at its peak."""
+        whole_s = self.program.device_time_s or 1.0
+        rows = [
+            [one.name, time_text(one.device_time_s), percent_text(one.device_time_s / whole_s)]
+            for one in self.program.costs()[:_ROWS]
+        ]
+        parts = [
+            self.text(),
+            text_table(["operations", "time", "share"], rows),
+            f"HBM at the peak\n{self.plan.table()}\narena  {self.plan.arena_text()}",
+        ]
+        return "\n\n".join(parts)
 
     def _rate(self) -> str:
-        name, number = self.items
+        name, number = self.subject.items
         return f", {rate_text(number / self.time_s, f' {name}/s')}" if number else ""
 
     def _bound(self) -> str:
-        least = self.least
+        whole = self.whole
         side = {
-            "products": f"{count_text(least.flop / 1e9)} GFLOP of products at the peak",
-            "HBM": f"{bytes_text(least.hbm_bytes)} once over HBM",
+            "products": f"{count_text(whole.flop / 1e9)} GFLOP of products at the peak",
+            "HBM": f"{bytes_text(whole.hbm_bytes)} once over HBM",
             "links": "exchanged bytes over the links",
-        }[least.binds]
-        return f"{time_text(least.seconds)}: {side}; the time is {self._distance()} times that"
-
-    def _distance(self) -> str:
-        return f"{self.time_s / self.least.seconds:.1f}" if self.least.seconds else "many"
-
-    def _products(self) -> str:
-        share = self.least.flop / self.time_s / self._device.peak_flop_per_s
-        has = "a core's" if self.cores == 1 else "both cores'"
-        return f"{self.least.flop / 1e9:.3g} GFLOP, {percent_text(share)} of {has} bf16 peak"
+        }[whole.binds]
+        times = f"{whole.over_bound:.1f}" if whole.bound_s else "many"
+        return f"{time_text(whole.bound_s)}: {side}; the time is {times} times that"
 
     @property
-    def _device(self) -> DeviceCore:
-        return device_core(arch.target(self.target), self.cores)
+    def _whose(self) -> str:
+        return "a core's" if self.program.lnc == 1 else "both cores'"
 
-    def _kernels(self) -> str:
-        instructions = sum(kernel.instructions for kernel in self.kernels)
+    def _use(self) -> str:
+        whole = self.whole
         return (
-            f"{count_text(len(self.kernels))} of {count_text(len(self.made.operators))} operators, "
-            f"{count_text(instructions)} instructions, {time_text(self.kernels_s)}"
+            f"MFU {percent_text(whole.mfu)} of {self._whose} bf16 peak "
+            f"({whole.flop / 1e9:.3g} GFLOP), "
+            f"MBU {percent_text(whole.mbu)} of the HBM ({bytes_text(whole.hbm_bytes)})"
         )
 
-    def _longest(self) -> str:
-        taken: defaultdict[str, float] = defaultdict(float)
-        for kernel in self.kernels:
-            taken[kernel.name] += kernel.device_time_s
-        rows = sorted(taken.items(), key=lambda row: -row[1])[:_LONGEST]
-        return "; ".join(f"{name} {time_text(time_s)}" for name, time_s in rows) or "nothing"
+    def _program(self) -> str:
+        made = self.program
+        words = (
+            f"{count_text(made.instructions)} instructions for "
+            f"{count_text(len(self.subject.made.operators))} operators, "
+            f"{time_text(made.device_time_s)}"
+        )
+        several = f"; {made.programs} programs" if made.programs > 1 else ""
+        few = f"; {made.compiled} of {made.layers} equal layers compiled" if made.layers else ""
+        return words + several + few
+
+    def _operations(self) -> str:
+        rows = self.program.costs()[:_LONGEST]
+        return "; ".join(f"{one.name} {time_text(one.device_time_s)}" for one in rows) or "nothing"
 
     def _exchanged(self) -> str:
         if not self.exchanges:
@@ -137,61 +179,66 @@ class Answer:
         number: Counter[str] = Counter()
         for exchange, _ in self.exchanges:
             number[exchange.kind.replace("_", "-")] += 1
-        total_s = sum(time_s for _, time_s in self.exchanges)
+        total_s = self.whole.exchanges_s
         words = ", ".join(f"{count} {kind}" for kind, count in number.items())
         ranks = self.exchanges[0][0].ranks
         return f"{words} over {ranks} ranks, {time_text(total_s)} by the closed form of the ring"
 
     def _memory(self) -> str:
-        has = bytes_text(self._device.hbm_bytes)
-        kind = "NeuronCore" if self.cores == 1 else "logical NeuronCore"
-        return f"{bytes_text(self.plan.peak_bytes)} at most, of {has} of a {kind}"
-
-    def _weights(self) -> str:
-        kept = [value for value in self.made.graph.inputs if value.number in self.made.weights]
+        cores = self.program.lnc
+        has = device_core(arch.target(self.program.target), cores).hbm_bytes
+        kind = "NeuronCore" if cores == 1 else "logical NeuronCore"
+        made = self.subject.made
+        kept = [value for value in made.graph.inputs if value.number in made.weights]
         nbytes = sum(value.type.nbytes for value in kept)
-        given = self.plan.input_bytes - nbytes
-        return f"{bytes_text(nbytes)} of a rank, beside {bytes_text(max(given, 0))} of inputs"
+        given = max(self.plan.input_bytes - nbytes, 0)
+        return (
+            f"{bytes_text(self.plan.peak_bytes)} at most, of {bytes_text(has)} of a {kind}; "
+            f"{bytes_text(nbytes)} of weights, {bytes_text(given)} of inputs"
+        )
 
     def _missing(self) -> str:
-        missing = self.made.missing
+        missing = self.subject.made.missing
         if not missing:
             return "nothing: every operator has a time"
         return f"{len(missing)} operators have no time, so the total is short: {'; '.join(missing)}"
 
 
-def answer_config(
-    path: Path,
-    shape: ModelShape,
-    target: str,
-    exchange_s: ExchangeTime,
-    dtype: str = "bfloat16",
-    flags: Flags = Flags(),  # noqa: B008  frozen
-    lnc: int | None = None,
-) -> Answer:
-    """What a model of transformers takes.
+def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject:
+    """A model of transformers, by its configuration.
 
     Raises:
         BadInput: for what is no configuration, or a shape that it does not have.
-        OutOfDeviceMemory: for a graph over the HBM of a NeuronCore.
     """
-    config = read_config(path)
+    return of_model(read_config(path), path.name, shape, dtype)
+
+
+def of_model(config: Any, name: str, shape: ModelShape, dtype: str = "bfloat16") -> Subject:
+    """A model of a configuration of that name."""
     made = model_graph(config, shape, dtype=dtype)
-    title = f"{config.model_type} ({path.name}), {_words(shape)}"
-    name = "tokens" if shape.phase != "encode" or hasattr(config, "vocab_size") else "images"
-    number = shape.batch * (shape.tokens if name == "tokens" else 1)
-    return _answer(title, made, target, exchange_s, (name, number), flags, lnc)
+    title = f"{config.model_type} ({name}), {_words(shape)}"
+    what = "tokens" if shape.phase != "encode" or hasattr(config, "vocab_size") else "images"
+    number = shape.batch * (shape.tokens if what == "tokens" else 1)
+    return Subject(title, made, (what, number))
 
 
-def answer_script(
-    path: Path,
-    target: str,
-    exchange_s: ExchangeTime,
-    flags: Flags = Flags(),  # noqa: B008  frozen
-    lnc: int | None = None,
-) -> Answer:
-    """What the model of a Python file takes on the arguments there."""
-    return _answer(path.name, script_graph(path), target, exchange_s, ("", 0), flags, lnc)
+def of_script(path: Path) -> Subject:
+    """The model of a Python file on the arguments there.
+
+    Raises:
+        BadInput: for a file without a model, or without arguments.
+    """
+    return Subject(path.name, script_graph(path))
+
+
+def of_export(path: Path) -> Subject:
+    """An exported program.
+
+    Raises:
+        BadInput: for a file that is not an exported program.
+        CompilerRefusal: for a program with dimensions without a size.
+    """
+    return Subject(path.name, exported_graph(path))
 
 
 def phase_of(path: Path, past: int) -> str:
@@ -208,33 +255,44 @@ def _words(shape: ModelShape) -> str:
     return f"{shape.phase}, batch {shape.batch}, {length}{ranks}"
 
 
-def _answer(
-    title: str,
-    made: ModelGraph,
+def answer(
+    subject: Subject,
     target: str,
     exchange_s: ExchangeTime,
-    items: tuple[str, int],
-    flags: Flags,
-    lnc: int | None,
+    flags: Flags = Flags(),  # noqa: B008  frozen
+    lnc: int | None = None,
 ) -> Answer:
-    alone, exchanged = without_exchanges(made.graph)
+    """What a model takes on a chip, with AWS's flags.
+
+    A rank's graph is split over `lnc` physical cores; None: as the flags, the environment, or the
+    chip say.
+
+    Raises:
+        BadInput: for cores that the chip has not, or that are named twice.
+        CompilerRefusal: for what neuronx-cc refuses, under the policy `chip`.
+        OutOfDeviceMemory: for a graph over the HBM of a NeuronCore.
+    """
+    made = subject.made
+    found = refused(made, target, flags)
+    require_accepted(found)
+    alone, exchanged = without_exchanges(apply_casts(made.graph, flags))
     plan = memory_plan(alone, made.names)
-    chip = arch.target(target)
-    cores = compiled_cores(chip, flags, lnc)
-    device = device_core(chip, cores)
-    if plan.peak_bytes > device.hbm_bytes:
+    cores = compiled_cores(arch.target(target), flags, lnc)
+    _require_room(subject.title, plan, device_core(arch.target(target), cores), target)
+    times = [exchange_s(one, target) for one in exchanged]
+    timed = tuple((one, time_s) for one, (time_s, _) in zip(exchanged, times, strict=True))
+    program = compiler.compile(made.graph, target, lnc=cores, flags=flags, weights=made.weights)
+    many = [Refusal(code, what) for code, what in instructions_refused(program.instructions)]
+    require_accepted(many)
+    said = (*flags.said, *program.said, *map(str, (*found, *many)))
+    return Answer(subject, program, timed, sum(on_links for _, on_links in times), plan, said)
+
+
+def _require_room(title: str, plan: MemoryPlan, device: DeviceCore, target: str) -> None:
+    for code, _ in memory_refused(plan, device.hbm_bytes):
         raise OutOfDeviceMemory(
-            f"{title} needs {bytes_text(plan.peak_bytes)} of HBM at its peak; a NeuronCore of "
-            f"{target} has {bytes_text(device.hbm_bytes)}\n{plan.table()}",
+            f"{code}: {title} needs {bytes_text(plan.peak_bytes)} of HBM at its peak; a "
+            f"NeuronCore of {target} has {bytes_text(device.hbm_bytes)}\n{plan.table()}",
             fix="split it over more ranks (--tp), or ask for a smaller batch or a shorter sequence",
             source=device.source,
         )
-    times = [exchange_s(one, target) for one in exchanged]
-    timed = tuple((one, time_s) for one, (time_s, _) in zip(exchanged, times, strict=True))
-    links_s = sum(on_links for _, on_links in times)
-    least = bound(made.graph, target, weights=made.weights, lnc=cores, links_s=links_s)
-    program = compiler.compile(made.graph, target, lnc=cores, weights=made.weights)
-    said = program.said if cores > 1 else ()
-    return Answer(
-        title, target, made, program.costs(), timed, least, plan, items, program.lnc, said
-    )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 import torch
 from torch import nn
 
+from trnsim.compiler.ncc.calls import Call
 from trnsim.errors import BadInput
 from trnsim.graph import Graph
 from trnsim.torch.compile.fx_import import Imported, import_graph
@@ -24,6 +27,7 @@ DTYPES: Final = {
     "float16": torch.float16,
 }
 """Element types of weights and activations."""
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class ModelGraph:
         names: the names of its inputs, by number.
         operators: the operators of the framework's program, in order.
         missing: operators without a lowering, each with the reason.
+        calls: the same operators with what was given to them, and the lines that call them.
+        origins: the call that a value of the graph came from, by the value's number.
     """
 
     graph: Graph
@@ -43,6 +49,19 @@ class ModelGraph:
     names: dict[int, str]
     operators: tuple[str, ...]
     missing: tuple[str, ...]
+    calls: tuple[Call, ...] = field(default=(), repr=False)
+    origins: dict[int, Call] = field(default_factory=dict[int, Call], repr=False)
+
+    @classmethod
+    def of(
+        cls, found: Imported, weights: Collection[str], names: Mapping[str, str] = _NONE
+    ) -> Self:
+        """An imported graph; `names` are other ones of its inputs, `weights` those of weights."""
+        named = {number: names.get(name, name) for number, name in found.names.items()}
+        kept = frozenset(number for number, name in named.items() if name in weights)
+        return cls(
+            found.graph, kept, named, found.operators, found.missing, found.calls, found.origins
+        )
 
 
 def model_graph(
@@ -154,7 +173,4 @@ def _imported(
     with attending.Fused():
         traced = trace(module, args, is_trained=is_trained)
     groups = {rank.GROUP: (tuple(range(ranks)),)}
-    found: Imported = import_graph(traced.module, groups)
-    names = {number: traced.names.get(name, name) for number, name in found.names.items()}
-    weights = frozenset(number for number, name in names.items() if name in traced.weights)
-    return ModelGraph(found.graph, weights, names, found.operators, found.missing)
+    return ModelGraph.of(import_graph(traced.module, groups), traced.weights, traced.names)

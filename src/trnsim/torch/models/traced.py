@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import is_lowered
+from trnsim.torch.models.places import Places
 
 Tensors = list[Tensor]
 
@@ -41,7 +42,7 @@ class _Flat:
     """A module as a function of lists of tensors: its parameters, its buffers, its arguments."""
 
     def __init__(self, module: nn.Module, args: Sequence[Any]) -> None:
-        self.module = module
+        self.module, self.places = module, Places()
         self.parameters = dict(module.named_parameters())
         self.buffers = dict(module.named_buffers())
         self.args, self.form = pytree.tree_flatten(tuple(args))
@@ -50,13 +51,16 @@ class _Flat:
         """What the module gives."""
         values = dict(zip((*self.parameters, *self.buffers), (*trained, *kept), strict=True))
         whole: Any = pytree.tree_unflatten(given, self.form)
-        found: Tensors = pytree.tree_leaves(torch.func.functional_call(self.module, values, whole))
+        with self.places.of(self.module):
+            made = torch.func.functional_call(self.module, values, whole)
+        found: Tensors = pytree.tree_leaves(made)
         return found
 
     def step(self, trained: Tensors, kept: Tensors, given: Tensors) -> Tensors:
         """The one number that it gives, and its gradient by each parameter that it depends on."""
         (loss,) = self.results(trained, kept, given)
-        found: Any = torch.autograd.grad(loss, trained, allow_unused=True)  # None where unused
+        with self.places.of_gradients():
+            found: Any = torch.autograd.grad(loss, trained, allow_unused=True)  # None where unused
         return [loss, *(one for one in found if one is not None)]
 
 

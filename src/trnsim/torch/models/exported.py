@@ -1,8 +1,4 @@
-"""`torch.export` programs on the chip: time by operator, memory, operators without a lowering.
-
-An exported program has its weights among its inputs, so their bytes are in the memory plan. No
-values are computed: time and memory follow from the graph alone.
-"""
+"""`torch.export` programs: the graph in a file, its weights among its inputs."""
 
 from __future__ import annotations
 
@@ -16,71 +12,30 @@ from zipfile import is_zipfile
 
 import torch
 
-from trnsim import arch, compiler
-from trnsim.compiler import Flags
-from trnsim.compiler.casts import apply_casts
-from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
-from trnsim.compiler.ncc.refusals import Refusal
-from trnsim.device.compiled_program import CompiledProgram
-from trnsim.device.device_core import compiled_cores, device_core
 from trnsim.errors import BadInput
 from trnsim.files import check_readable
-from trnsim.lower import memory_plan
-from trnsim.profile.units import bytes_text
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
-from trnsim.torch.compile.refused import refused, refused_as_dynamic, require_accepted
-from trnsim.torch.device_errors import OutOfDeviceMemory
+from trnsim.torch.compile.refused import refused_as_dynamic
+from trnsim.torch.models.model_graph import ModelGraph
 
 _UNKNOWN_CLASS: Final = re.compile(r"(?P<module>[\w.]+)\.\w+(?= in pytree is not registered)")
 _UNKNOWN_OPERATOR: Final = re.compile(r"(?<=failed to resolve )torch\.ops\.[\w.]+")
 _EXPORT: Final = "write one: torch.export.save(torch.export.export(model, args), 'model.pt2')"
 
 
-def compile_program(
-    path: Path,
-    target: str,
-    flags: Flags = Flags(),  # noqa: B008  frozen
-    lnc: int | None = None,
-) -> CompiledProgram:
-    """The exported program in a file, lowered for a chip, with AWS's flags.
-
-    It is split over `lnc` physical cores: those that the flags name, or a device has, if None.
+def exported_graph(path: Path) -> ModelGraph:
+    """The graph of the exported program in a file.
 
     Raises:
-        BadInput: for a file that is not an exported program, and for cores that the chip has not.
-        CompilerRefusal: for what neuronx-cc refuses, under the policy `chip`; for a program with
-            dimensions without a size under either.
-        OutOfDeviceMemory: for a program that does not fit in the HBM of a NeuronCore.
+        BadInput: for a file that is not an exported program.
+        CompilerRefusal: for a program with dimensions without a size.
     """
     program = _loaded(path)
     module = program.graph_module
     for dynamic in refused_as_dynamic(module):
         raise dynamic.error()
-    imported = import_graph(module)
-    found = refused(imported, target, flags)
-    require_accepted(found)
-    graph = apply_casts(imported.graph, flags)
-    plan = memory_plan(graph, imported.names)
-    chip = arch.target(target)
-    cores = compiled_cores(chip, flags, lnc)
-    device = device_core(chip, cores)
-    for code, _ in memory_refused(plan, device.hbm_bytes):
-        raise OutOfDeviceMemory(
-            f"{code}: {path.name} needs {bytes_text(plan.peak_bytes)} of HBM at its peak; a "
-            f"NeuronCore of {target} has {bytes_text(device.hbm_bytes)}\n{plan.table()}",
-            fix="shard the model, or export it for a smaller batch",
-            source=device.source,
-        )
-    weights = {n for n, name in imported.names.items() if name in weight_names(program)}
-    made = compiler.compile(graph, target, lnc=cores, weights=weights)
-    kernels = made.costs()
-    total = sum(kernel.instructions for kernel in kernels)
-    many = [Refusal(code, what) for code, what in instructions_refused(total)]
-    require_accepted(many)
-    operators, missing = imported.operators, imported.missing
-    said = (*flags.said, *made.said, *map(str, (*found, *many)))
-    return CompiledProgram(path.name, target, operators, missing, plan, kernels, said, cores)
+    return ModelGraph.of(import_graph(module), weight_names(program))
 
 
 def weight_names(program: torch.export.ExportedProgram) -> set[str]:

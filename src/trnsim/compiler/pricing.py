@@ -1,0 +1,201 @@
+"""What a graph's program takes: compiled whole, or with fewer of its equal layers.
+
+What is found is remembered on disk, so that a model is compiled once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Final
+
+import numpy as np
+
+from trnsim.compiler.layers import Stack, shortened, stacks_of
+from trnsim.compiler.program import legal, trace
+from trnsim.compiler.work import Work, added, of_layers, restored, stored, work_of
+from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory
+from trnsim.graph import Graph, Kind
+from trnsim.lower import cache, costs, without_exchanges
+from trnsim.profile.measures.parts import Part
+
+APART: Final = (Kind.CONTROL, Kind.CALL)
+"""What is a program of its own: values decide what runs, or the user wrote it."""
+KERNELS: Final = "kernels"
+"""What is busy while kernels of their own run, one after another."""
+_BY_LAYERS: Final = 4000
+"""Instructions of a layer from which on one layer is compiled with the next, else two pairs are."""
+_LEAST: Final = 3
+"""Layers of each stack beyond which no shorter graph is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What of a program adds up.
+
+    Attributes:
+        device_time_s: from the first instruction to the last result.
+        launch_s: the fixed cost of starting it.
+        instructions: how many it has.
+        work: what each operation takes.
+        said: why parts of it are no one program.
+        kept: layers that were compiled of each of the first stacks; none if all were.
+    """
+
+    device_time_s: float = 0.0
+    launch_s: float = 0.0
+    instructions: int = 0
+    work: Work = field(default_factory=dict[tuple[str, int], Part])
+    said: tuple[str, ...] = ()
+    kept: tuple[int, ...] = ()
+
+    def plus(self, other: Figures) -> Figures:
+        """With another's; one launch."""
+        return Figures(
+            self.device_time_s + other.device_time_s,
+            self.launch_s or other.launch_s,
+            self.instructions + other.instructions,
+            added(self.work, other.work),
+            tuple(dict.fromkeys((*self.said, *other.said))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A graph with what its program takes.
+
+    Attributes:
+        graph: of operations that have instructions; the places of the work are its own.
+        weights: its inputs that do not change, by number.
+        figures: what it takes.
+        stacks: its equal layers of which a few were compiled.
+        cores: how many cores have such a program.
+    """
+
+    graph: Graph
+    weights: frozenset[int]
+    figures: Figures
+    stacks: tuple[Stack, ...] = ()
+    cores: int = 1
+
+    @property
+    def layers(self) -> int:
+        """How many equal layers there are of which a few were compiled."""
+        return max((stack.count for stack in self.stacks), default=0)
+
+    def compiled(self) -> Graph:
+        """The graph of the program that was compiled."""
+        kept = list(zip(self.stacks, self.figures.kept, strict=True))
+        return shortened(self.graph, kept) or self.graph
+
+
+def priced(graph: Graph, weights: frozenset[int], target: str, cores: int = 1) -> Priced:
+    """What a graph takes on each of so many cores that do the same."""
+    own = frozenset(value.number for value in graph.inputs) & weights
+    key = ("program", graph.key(), tuple(sorted(own)), target, cores)
+    found = cache.read(key)
+    if any(node.kind in APART for node in graph.nodes):
+        return Priced(graph, own, _apart(graph, target, 0))
+    graph, own = legal(graph, own)
+    if found is not None:
+        work, said, kept = (found.pop(name) for name in ("work", "said", "kept"))
+        numbers = found.pop("stacks")
+        figures = Figures(work=restored(work), said=tuple(said), kept=tuple(kept), **found)
+        all_stacks = stacks_of(graph) if numbers else []
+        stacks = tuple(all_stacks[number] for number in numbers)
+        return Priced(graph, own, figures, stacks, cores)
+    made = _compiled(graph, own, target, cores)
+    figures = made.figures
+    kept = {one.name: getattr(figures, one.name) for one in fields(figures)}
+    all_stacks = stacks_of(graph) if made.stacks else []
+    numbers = [all_stacks.index(stack) for stack in made.stacks]
+    cache.write(key, {**kept, "work": stored(figures.work), "stacks": numbers})
+    return made
+
+
+def _compiled(graph: Graph, weights: frozenset[int], target: str, cores: int) -> Priced:
+    """What a graph takes: compiled whole, or with fewer of its equal layers."""
+    stacks = stacks_of(graph)
+    for some in (stacks, stacks[:1]):
+        whole = Priced(graph, weights, Figures(), tuple(some), cores)
+        found = _by_layers(whole, target)
+        if found is not None:
+            return found
+    return Priced(graph, weights, figures_of(graph, weights, target, cores), (), cores)
+
+
+def _by_layers(whole: Priced, target: str) -> Priced | None:
+    """A graph's figures from those with few layers; None where layers are read elsewhere.
+
+    Two programs that differ by some layers of a stack give what one takes beside its neighbours.
+    """
+    stacks, cores = whole.stacks, whole.cores
+    least = next((n for n in range(1, _LEAST + 1) if _short(whole, n)), 0)
+    short = _short(whole, least) if least and stacks else None
+    if short is None:
+        return None
+    one = figures_of(short, whole.weights, target, cores)
+    few, many = (least, least + 1) if one.instructions > _BY_LAYERS else (2 * least, 4 * least)
+    deep = [stack for stack in stacks if stack.count > many]
+    whole = replace(whole, stacks=tuple(deep))
+    short = _short(whole, few)
+    if not deep or short is None:
+        return None
+    is_one = few == least and len(deep) == len(stacks)
+    first = one if is_one else figures_of(short, whole.weights, target, cores)
+    time_s, instructions, base = first.device_time_s, float(first.instructions), first
+    for stack in deep:
+        longer = _short(whole, few, (stack, many))
+        if longer is None:
+            return None
+        more = figures_of(longer, whole.weights, target, cores)
+        steps = (stack.count - few) / (many - few)
+        time_s += steps * (more.device_time_s - first.device_time_s)
+        instructions += steps * (more.instructions - first.instructions)
+        if len(deep) == 1:
+            base, short = more, longer
+    kept = tuple(many if len(deep) == 1 else few for _ in deep)
+    makers = {v.number: at for at, node in enumerate(whole.graph.nodes) for v in node.results}
+    places = [makers[node.result.number] for node in short.nodes]
+    layers = list(zip(deep, kept, strict=True))
+    work = of_layers(base.work, places, layers, time_s, instructions)
+    figures = replace(
+        base, device_time_s=time_s, instructions=round(instructions), work=work, kept=kept
+    )
+    return replace(whole, figures=figures)
+
+
+def _short(whole: Priced, count: int, other: tuple[Stack, int] | None = None) -> Graph | None:
+    """The graph with so many layers of each stack, but for one of them; None if it has no such."""
+    kept = {stack: min(count, stack.count) for stack in whole.stacks}
+    kept |= dict([other] if other else [])
+    cut = [(stack, many) for stack, many in kept.items() if many < stack.count]
+    return shortened(whole.graph, cut)
+
+
+def figures_of(graph: Graph, weights: frozenset[int], target: str, cores: int = 1) -> Figures:
+    """The figures of a graph's program, all of it compiled.
+
+    A graph that this compiler cannot place on the chip is priced as kernels one after another.
+    """
+    inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
+    try:
+        found = trace(graph, inputs, target, weights, numerics=False, lnc=cores)
+    except (OutOfMemory, IllegalInstruction, InternalError) as error:
+        alone, _ = without_exchanges(graph)
+        return replace(_apart(alone, target, -1), said=(f"not one program: {error.reason}",))
+    timeline, work = found.run.timeline, work_of(found, graph, weights)
+    return Figures(timeline.device_time_s, timeline.launch_s, len(timeline), work)
+
+
+def _apart(graph: Graph, target: str, place: int) -> Figures:
+    """What branches, loops and users' kernels take, by their kernels.
+
+    `place` is that of the one operation which they are of, or -1.
+    """
+    found = Figures()
+    for cost in costs(graph, target):
+        part = Part(cost.instructions, {}, {KERNELS: cost.device_time_s})
+        work: Work = {(cost.name, place): part}
+        one = Figures(cost.device_time_s, cost.launch_s, cost.instructions, work)
+        found = found.plus(one)
+    return found

@@ -1,0 +1,81 @@
+"""What each module of a model takes of its program.
+
+Operations know the module that they came from. Equal layers are one row: the number in the path is
+a star, as in "encoder.layer.*.mlp".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from trnsim.compiler.layers import Stack
+from trnsim.compiler.work import Work
+from trnsim.graph import Graph
+from trnsim.profile.analysis.whole import Share
+from trnsim.profile.measures.parts import Part
+
+
+def shares(work: Work, graph: Graph, stacks: Sequence[Stack]) -> list[Share]:
+    """What a graph's operations take, by the modules that they came from, in the graph's order."""
+    starred, numbers = _starred(graph, stacks)
+    found: dict[tuple[str, str], Part] = {}
+    for (name, place), part in sorted(work.items(), key=lambda one: _order(one[0][1])):
+        origin = graph.nodes[place].origin if 0 <= place < len(graph.nodes) else None
+        key = starred(origin.module if origin is not None else ""), name
+        found[key] = found.get(key, Part()).plus(part)
+    return [
+        Share(module, name, _times(module, numbers), part) for (module, name), part in found.items()
+    ]
+
+
+def _order(place: int) -> float:
+    """What belongs to no operation comes last."""
+    return place if place >= 0 else float("inf")
+
+
+def _starred(graph: Graph, stacks: Sequence[Stack]) -> tuple[Callable[[str], str], dict[str, int]]:
+    """A path with stars for the numbers of equal layers, and how many there are under each."""
+    stars = _stars(graph, stacks)
+    numbers: dict[str, set[str]] = {star: set() for star in stars}
+
+    def starred(path: str) -> str:
+        steps = path.split(".")
+        for place in range(len(steps)):
+            star = ".".join([*steps[:place], "*"])
+            if star in numbers and steps[place].isdigit():
+                numbers[star].add(steps[place])
+                steps[place] = "*"
+        return ".".join(steps)
+
+    for node in graph.nodes if stars else ():
+        starred(node.origin.module if node.origin is not None else "")
+    return starred, {star: len(found) for star, found in numbers.items()}
+
+
+def _stars(graph: Graph, stacks: Sequence[Stack]) -> list[str]:
+    """Paths of layers, "encoder.layer.*": where the modules of two equal ones have two numbers."""
+    found: dict[str, None] = {}
+    runs = [run for stack in stacks for run in stack.runs]
+    pairs = [
+        (place, place + run.length)
+        for run in runs
+        for place in range(run.start, run.start + run.length)
+    ]
+    for places in pairs:
+        pair = [graph.nodes[place].origin for place in places]
+        first, second = (one.module.split(".") if one is not None else [] for one in pair)
+        differing = [n for n, step in enumerate(first) if [step] != second[n : n + 1]]
+        numbers = [steps[n] for n in differing[:1] for steps in (first, second) if n < len(steps)]
+        if numbers and all(number.isdigit() for number in numbers):
+            found[".".join([*first[: differing[0]], "*"])] = None
+    return list(found)
+
+
+def _times(module: str, numbers: dict[str, int]) -> int:
+    """How many equal layers a path is of."""
+    steps = module.split(".")
+    stars = [".".join(steps[: place + 1]) for place, step in enumerate(steps) if step == "*"]
+    times = 1
+    for star in stars:
+        times *= numbers.get(star, 1)
+    return times

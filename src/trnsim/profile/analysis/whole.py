@@ -1,0 +1,254 @@
+"""A whole model above the program that a report shows: modules, operations, engines, HBM.
+
+Times of parts are what they take of the critical path (`measures.parts`), so that they add up to
+the device time. Equal layers are one row, "layers.*", of all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.formatting import text_table
+from trnsim.isa import Engine
+from trnsim.profile.measures.parts import WAITING, Part
+from trnsim.profile.units import bytes_text, percent_text, time_text
+
+if TYPE_CHECKING:
+    from trnsim.profile.analysis.data import Data
+
+_NS_PER_S: Final = 1e9
+_DECIMALS: Final = 2
+_SHOWN: Final = 8
+NO_MODULE: Final = "(no module)"
+"""What no module of the model asks for, such as results on their way to HBM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What operations of a module take of a program.
+
+    Attributes:
+        module: the path of the module, or "".
+        operation: the operations, in words.
+        times: how many equal layers it is of; 1 outside of them.
+        part: what it takes, in all layers together.
+    """
+
+    module: str
+    operation: str
+    times: int
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A model's estimate. Times in seconds.
+
+    Attributes:
+        launch_s: the fixed cost of starting it.
+        device_time_s: of its programs.
+        exchanges_s: of exchanges between ranks, which do not overlap with the programs.
+        bound_s: the time below which no program of the model can be.
+        binds: what that bound is of: "products", "HBM" or "links".
+        flop: multiplications and additions of its products.
+        hbm_bytes: weights, inputs and outputs, each once.
+        mfu: its products over those of the peak in the device time.
+        mbu: its bytes over those of HBM in the device time.
+        programs: into how many programs it is split.
+        layers: equal layers of which a few were compiled; 0 if all operations were.
+        compiled: how many of these were.
+        shares: what operations take, in the model's order.
+        said: why parts of it are kernels one after another.
+    """
+
+    launch_s: float
+    device_time_s: float
+    exchanges_s: float
+    bound_s: float
+    binds: str
+    flop: float
+    hbm_bytes: float
+    mfu: float
+    mbu: float
+    programs: int
+    layers: int
+    compiled: int
+    shares: tuple[Share, ...]
+    said: tuple[str, ...] = ()
+
+    @property
+    def time_s(self) -> float:
+        """One after another, after one launch."""
+        return self.launch_s + self.device_time_s + self.exchanges_s
+
+    @property
+    def over_bound(self) -> float:
+        """Its time over the bound; infinite where the bound is zero."""
+        return self.time_s / self.bound_s if self.bound_s else float("inf")
+
+    def dearest(self, count: int) -> str:
+        """The modules that take most time, in words."""
+        rows = sorted(_by(self.shares, lambda one: one.module).items(), key=_longest)[:count]
+        whole = self.device_time_s or 1.0
+        return "; ".join(
+            f"{module or NO_MODULE} {time_text(part.time_s)} ({percent_text(part.time_s / whole)})"
+            for module, part in rows
+        )
+
+    def as_data(self) -> Data:
+        """The model in a report."""
+        operations = _by(self.shares, lambda one: one.operation)
+        return {
+            "time_ns": _ns(self.time_s),
+            "launch_ns": _ns(self.launch_s),
+            "device_ns": _ns(self.device_time_s),
+            "exchanges_ns": _ns(self.exchanges_s),
+            "bound_ns": _ns(self.bound_s),
+            "binds": self.binds,
+            "flop": self.flop,
+            "hbm_bytes": self.hbm_bytes,
+            "mfu": self.mfu,
+            "mbu": self.mbu,
+            "programs": self.programs,
+            "layers": self.layers,
+            "compiled": self.compiled,
+            "modules": modules(self.shares),
+            "operations": [
+                {"name": name or "other", **_row(part)}
+                for name, part in sorted(operations.items(), key=_longest)
+            ],
+            "engines": _engines(self.shares),
+            "traffic": _traffic(self.shares),
+            "said": list(self.said),
+        }
+
+
+def model_text(model: Data) -> str:
+    """A model in a report, for a terminal: time, bound, use, and the modules with most time."""
+    bound_ns, device_ns = model["bound_ns"], model["device_ns"] or 1.0
+    times = f", the time is {model['time_ns'] / bound_ns:.1f} times that" if bound_ns else ""
+    rows = sorted((row for row in model["modules"] if row["own_ns"]), key=lambda r: -r["own_ns"])
+    table = text_table(
+        ["module", "critical path", "share", "mostly", "HBM"],
+        [
+            [
+                row["path"],
+                time_text(row["own_ns"] / _NS_PER_S),
+                percent_text(row["own_ns"] / device_ns),
+                row["bound_by"],
+                bytes_text(row["hbm_bytes"]),
+            ]
+            for row in rows[:_SHOWN]
+        ],
+    )
+    few = f", with {model['compiled']} of {model['layers']} equal layers" if model["layers"] else ""
+    return "\n".join(
+        [
+            f"model           {time_text(model['time_ns'] / _NS_PER_S)}",
+            f"physical bound  {time_text(bound_ns / _NS_PER_S)} of {model['binds']}{times}",
+            f"use             MFU {percent_text(model['mfu'])}, MBU {percent_text(model['mbu'])}",
+            table,
+            f"its program{few}:",
+        ]
+    )
+
+
+def modules(shares: Iterable[Share]) -> list[Data]:
+    """The tree of modules, each before its own, with what it and they take together.
+
+    A module that asks for nothing itself and has one child is left out. Equal layers say how many
+    they are where their path first has a star.
+    """
+    own = _by(shares, lambda one: one.module or NO_MODULE)
+    times = {one.module: one.times for one in shares}
+    within: dict[str, Part] = {}
+    below: dict[str, dict[str, None]] = {}
+    for path, part in own.items():
+        for parent, child in _ancestry(path):
+            within[child] = within.get(child, Part()).plus(part)
+            below.setdefault(parent, {})[child] = None
+    found: list[Data] = []
+
+    def add(path: str, depth: int, said: int) -> None:
+        children = list(below.get(path, ()))
+        if path in own or len(children) > 1:
+            number = max(times[one] for one in times if _is_in(one, path)) if "*" in path else 1
+            own_ns = _ns(own.get(path, Part()).time_s)
+            row = {"path": path, "depth": depth, "times": number // said, "own_ns": own_ns}
+            found.append({**row, **_row(within[path])})
+            depth, said = depth + 1, number
+        for child in children:
+            add(child, depth, said)
+
+    for path in below.get("", ()):
+        add(path, 0, 1)
+    return found
+
+
+def _ancestry(path: str) -> list[tuple[str, str]]:
+    """Each module on a path with what it is in."""
+    steps = path.split(".")
+    paths = ["", *(".".join(steps[: place + 1]) for place in range(len(steps)))]
+    return list(pairwise(paths))
+
+
+def _is_in(path: str, other: str) -> bool:
+    return path == other or path.startswith(f"{other}.")
+
+
+def _by(shares: Iterable[Share], key: Callable[[Share], str]) -> dict[str, Part]:
+    found: dict[str, Part] = {}
+    for one in shares:
+        found[key(one)] = found.get(key(one), Part()).plus(one.part)
+    return found
+
+
+def _longest(row: tuple[str, Part]) -> float:
+    return -row[1].time_s
+
+
+def _row(part: Part) -> Data:
+    return {
+        "instructions": round(part.instructions),
+        "time_ns": _ns(part.time_s),
+        "bound_by": label(part.bound_by),
+        "hbm_bytes": round(sum(part.hbm_bytes.values())),
+    }
+
+
+def label(name: str) -> str:
+    """What takes time, in words: "Tensor Engine"."""
+    if name in Engine.__members__:
+        return Engine[name].label
+    return "waiting for results" if name == WAITING else name or "nothing"
+
+
+def _engines(shares: Iterable[Share]) -> list[Data]:
+    whole = _summed(shares)
+    names = dict.fromkeys([*whole.critical_s, *whole.busy_s])
+    rows: list[dict[str, Any]] = [
+        {
+            "engine": label(name),
+            "critical_ns": _ns(whole.critical_s.get(name, 0.0)),
+            "busy_ns": _ns(whole.busy_s.get(name, 0.0)),
+        }
+        for name in names
+    ]
+    return sorted(rows, key=lambda row: -row["critical_ns"])
+
+
+def _traffic(shares: Iterable[Share]) -> list[Data]:
+    taken = _summed(shares).hbm_bytes
+    rows = sorted(taken.items(), key=lambda row: -row[1])
+    return [{"reason": reason, "bytes": round(nbytes)} for reason, nbytes in rows]
+
+
+def _summed(shares: Iterable[Share]) -> Part:
+    return _by(shares, lambda _: "").get("", Part())
+
+
+def _ns(time_s: float) -> float:
+    return round(time_s * _NS_PER_S, _DECIMALS)

@@ -1,0 +1,129 @@
+"""Time and traffic of the parts of a program, such as the operations of a model.
+
+Engines work at once, so the times of parts would not add up if each were its instructions' own.
+A part's time is therefore what its instructions take of the critical path: over all parts, that
+is the device time. What runs beside another part's critical instructions takes none of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trnsim.isa import Engine
+from trnsim.profile.measures.traffic import Totals
+from trnsim.timing.occupancy import columns, critical_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trnsim.timing import Timeline
+    from trnsim.timing.occupancy import Integers, Seconds
+
+WAITING: Final = "waiting"
+"""No engine: latency until the next step of the critical path starts."""
+
+Amounts = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a part of a program takes; the parts of several programs add up.
+
+    Attributes:
+        instructions: how many it has.
+        busy_s: busy time by engine ("tensor").
+        critical_s: its steps of the critical path, by the engine that was busy in them, or
+            `WAITING`.
+        hbm_bytes: read from HBM and written to it, by reason.
+    """
+
+    instructions: float = 0
+    busy_s: Amounts = field(default_factory=Amounts)
+    critical_s: Amounts = field(default_factory=Amounts)
+    hbm_bytes: Amounts = field(default_factory=Amounts)
+
+    @property
+    def time_s(self) -> float:
+        """Its share of the device time: its steps of the critical path."""
+        return sum(self.critical_s.values())
+
+    @property
+    def bound_by(self) -> str:
+        """What took most of its time: an engine, or `WAITING`; "" if nothing did."""
+        return max(self.critical_s, key=self.critical_s.__getitem__, default="")
+
+    def plus(self, other: Part) -> Part:
+        """Both together."""
+        return Part(
+            self.instructions + other.instructions,
+            _plus(self.busy_s, other.busy_s),
+            _plus(self.critical_s, other.critical_s),
+            _plus(self.hbm_bytes, other.hbm_bytes),
+        )
+
+    def times(self, number: float, longer: float, more: float) -> Part:
+        """So many of it, of which the critical path is `longer` and instructions are `more`."""
+        return Part(
+            self.instructions * more,
+            {name: number * taken for name, taken in self.busy_s.items()},
+            {name: longer * taken for name, taken in self.critical_s.items()},
+            {name: number * taken for name, taken in self.hbm_bytes.items()},
+        )
+
+
+def _plus(mine: Mapping[str, float], added: Mapping[str, float]) -> Amounts:
+    names = dict.fromkeys([*mine, *added])
+    return {name: mine.get(name, 0.0) + added.get(name, 0.0) for name in names}
+
+
+def parts(
+    timeline: Timeline, part_of: Integers, count: int, reasons: Sequence[str], reason_of: Integers
+) -> list[Part]:
+    """The parts 0 to `count` - 1 of a program.
+
+    Args:
+        timeline: its timeline.
+        part_of: the part of each instruction.
+        count: how many parts there are.
+        reasons: names of reasons for traffic with HBM.
+        reason_of: the reason of what each instruction reads there, and of what it writes, [2, N].
+    """
+    spans, steps = columns(timeline), critical_steps(timeline)
+    values = np.array([c.engine.value for c in timeline.program.checked], np.int64)
+    engine_of = values[spans.which]
+    names = {engine.value: engine.name for engine in Engine}
+    stepped = part_of[steps.index]
+    issued = np.bincount(part_of, minlength=count)
+    busy = _by(part_of, engine_of, spans.busy_until_s - spans.start_s, count, names)
+    critical = _by(stepped, engine_of[steps.index], steps.busy_s, count, names)
+    critical[WAITING] = np.bincount(stepped, steps.waiting_s, count).astype(np.float64)
+    totals = Totals(timeline.program)
+    moved = [totals.column(f"hbm_{way}_bytes")[spans.which] for way in ("read", "write")]
+    both = np.concatenate([part_of, part_of])
+    taken = _by(both, reason_of.ravel(), np.concatenate(moved), count, dict(enumerate(reasons)))
+    return [
+        Part(int(issued[one]), *(_of(amounts, one) for amounts in (busy, critical, taken)))
+        for one in range(count)
+    ]
+
+
+def _by(
+    part_of: Integers,
+    kind_of: Integers,
+    amounts: Seconds | Integers,
+    count: int,
+    names: Mapping[int, str],
+) -> dict[str, Seconds]:
+    """Sums of amounts by kind and part."""
+    return {
+        name: np.bincount(part_of[own], amounts[own], count).astype(np.float64)
+        for kind, name in names.items()
+        if (own := kind_of == kind).any()
+    }
+
+
+def _of(amounts: Mapping[str, Seconds], part: int) -> Amounts:
+    return {name: float(found[part]) for name, found in amounts.items() if found[part]}
