@@ -35,9 +35,9 @@ class CompiledProgram:
         missing: operators without a lowering, each with the reason.
         plan: the placement of its tensors in HBM over time.
         kernels: what each operation takes of the program, the dearest first.
-        said: what AWS's compiler refuses of it, flags that have no effect, and what two cores do
-            not share.
+        said: what AWS's compiler refuses of it, and flags that have no effect.
         cores: physical cores of a logical one, over which it is split.
+        told: why parts of it are kernels one after another, and what two cores do not share.
     """
 
     title: str
@@ -48,6 +48,7 @@ class CompiledProgram:
     kernels: tuple[Cost, ...]
     said: tuple[str, ...] = ()
     cores: int = 1
+    told: tuple[str, ...] = ()
 
     @property
     def device_time_s(self) -> float:
@@ -75,6 +76,8 @@ class CompiledProgram:
         if self.missing:
             lines += ["", "no lowering, so no time: the total is short by what these take"]
             lines += [f"  {why}" for why in self.missing]
+        if self.told:
+            lines += ["", "program", *(indent(one, "  ") for one in self.told)]
         if self.said:
             lines += ["", "neuronx-cc", *(indent(one, "  ") for one in self.said)]
         return "\n".join(lines)
@@ -112,6 +115,7 @@ class CompiledProgram:
             "arena": self._arena(),
             "missing": list(self.missing),
             "neuronx_cc": list(self.said),
+            "program": list(self.told),
             "kernels": [
                 {"name": kernel.name, "device_time_s": kernel.device_time_s, "flop": kernel.flop}
                 for kernel in self.kernels

@@ -79,8 +79,10 @@ def compile_program(
     many = [Refusal(code, what) for code, what in instructions_refused(total)]
     require_accepted(many)
     operators, missing = imported.operators, imported.missing
-    said = (*flags.said, *made.said, *map(str, (*found, *many)))
-    return CompiledProgram(path.name, target, operators, missing, plan, kernels, said, cores)
+    said = (*flags.said, *map(str, (*found, *many)))
+    return CompiledProgram(
+        path.name, target, operators, missing, plan, kernels, said, cores, made.said
+    )
 
 
 def weight_names(program: torch.export.ExportedProgram) -> set[str]:
