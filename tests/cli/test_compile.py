@@ -5,6 +5,7 @@ from typer.testing import CliRunner
 
 from trnsim.cli import app
 from trnsim.cli import compile as command
+from trnsim.device import device_core
 from trnsim.errors import BadInput, NotModelled
 from trnsim.lower import Exchange
 from trnsim.profile import load
@@ -30,8 +31,8 @@ def program(tmp_path_factory):
 def test_a_program_is_compiled_for_every_chip_that_is_named(program, tmp_path):
     done = run(program, "--on", "trn1,trn2", "--report", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    for chip in ("trn1", "trn2"):
-        assert f"model.pt2 on {chip}\n" in done.output
+    for chip, device in (("trn1", "trn1"), ("trn2", "trn2 (LNC=2)")):
+        assert f"model.pt2 on {device}\n" in done.output
         assert (tmp_path / "out" / f"model-{chip}.txt").is_file()
         assert (tmp_path / "out" / f"model-{chip}.perfetto-trace").is_file()
     stored = load(tmp_path / "out" / "model.json")
@@ -88,7 +89,7 @@ def test_a_python_file_is_answered_in_ten_lines(tmp_path):
     done = run(path, "--on", "trn1,trn2", "--report", tmp_path / "out")
     assert done.exit_code == 0, done.output
     first, second, _ = done.output.strip().split("\n\n")
-    assert (len(first.splitlines()), second.splitlines()[0]) == (10, "net.py on trn2")
+    assert (len(first.splitlines()), second.splitlines()[0]) == (10, "net.py on trn2 (LNC=2)")
     assert (tmp_path / "out" / "net-trn1.txt").read_text().startswith(first)
 
 
@@ -125,12 +126,17 @@ def test_a_graph_is_split_over_as_many_cores_as_asked(program, tmp_path, monkeyp
     assert "on trn2 (LNC=2)" in run(given, "--lnc", "2").output
     assert "on trn2 (LNC=2)" in run(given, "--flags", "--logical-nc-config=2").output
     assert "on trn2 (LNC=2)" not in run(given, "--lnc", "1").output
-    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "1")
-    assert "LNC" not in run(given).output
-    caught = run(given, "--flags", "--lnc=2").exception
-    assert "--logical-nc-config=2 and NEURON_LOGICAL_NC_CONFIG=1 on trn2" in str(caught)
+    assert "on trn2 (LNC=2)" in run(given).output
     caught = run(given, "--on", "trn1", "--lnc", "2").exception
     assert "lnc=2 on trn1; legal: 1, as logical cores of two are of trn2 and trn3" in str(caught)
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "1")
+    device_core.logical_config.cache_clear()
+    try:
+        assert "LNC" not in run(given).output
+        caught = run(given, "--flags", "--lnc=2").exception
+    finally:
+        device_core.logical_config.cache_clear()
+    assert "--logical-nc-config=2 and NEURON_LOGICAL_NC_CONFIG=1 on trn2" in str(caught)
 
 
 def test_a_report_may_be_named_by_its_page(program, tmp_path):

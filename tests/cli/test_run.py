@@ -32,7 +32,7 @@ def test_a_training_script_is_reported_by_module_and_operator(tmp_path):
     assert text in done.stdout
     why = "(the default; NEURON_PLATFORM_TARGET_OVERRIDE names another)"
     assert text.splitlines()[0] == done.stdout.splitlines()[0] == f"chip: trn2 {why}"
-    assert text.splitlines()[1].startswith("device: one of the 8 NeuronCores of trn2, 12 GiB")
+    assert text.splitlines()[1].startswith("device: a logical NeuronCore of trn2: two of its 8")
     assert {line.split()[0] for line in text.splitlines()[3:7]} == {"trn1", "inf2", "trn2", "trn3"}
     assert "without a time" not in text
     assert (tmp_path / "here" / "step-trn2.trace.json").is_file()

@@ -72,13 +72,12 @@ def test_a_launched_process_means_its_one_core_by_its_rank(monkeypatch):
 
 
 GIB = 1024**3
-DEFAULT = 1
 CHIPS = [("trn1", 16, 2), ("inf2", 16, 2), ("trn2", 12, 8), ("trn3", 18, 8)]
 
 
 @pytest.mark.parametrize(("name", "gib", "number"), CHIPS)
-def test_a_device_is_one_core_of_its_chip(monkeypatch, name, gib, number):
-    monkeypatch.delenv("NEURON_LOGICAL_NC_CONFIG", raising=False)
+def test_a_device_may_be_one_core_of_its_chip(monkeypatch, name, gib, number):
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "1")
     device = module.device_core(arch.target(name))
     assert (device.physical_cores, device.hbm_bytes) == (1, gib * GIB)
     assert device.peak_flop_per_s == peak_flop_per_s(arch.target(name).core)
@@ -86,8 +85,11 @@ def test_a_device_is_one_core_of_its_chip(monkeypatch, name, gib, number):
 
 
 @pytest.mark.parametrize(("name", "gib", "number"), CHIPS)
-def test_a_logical_core_has_two_shares_and_the_peak_of_two(monkeypatch, name, gib, number):
-    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
+@pytest.mark.parametrize("configured", [None, "", "2"])
+def test_a_logical_core_has_two_shares_and_the_peak_of_two(
+    monkeypatch, name, gib, number, configured
+):
+    set_or_unset(monkeypatch, configured)
     device = module.device_core(arch.target(name))
     degree = 2 if number == 8 else 1  # of a step on several chips; v2 has no logical cores
     assert (device.physical_cores, device.hbm_bytes) == (degree, degree * gib * GIB)
@@ -99,7 +101,7 @@ def test_a_logical_core_has_two_shares_and_the_peak_of_two(monkeypatch, name, gi
 @pytest.mark.parametrize(
     ("cores", "flagged", "configured", "wanted"),
     [
-        (None, None, None, DEFAULT),
+        (None, None, None, 2),
         (None, None, "1", 1),
         (None, None, "2", 2),
         (None, 2, None, 2),

@@ -38,7 +38,9 @@ def test_without_an_optimizer_everything_is_the_step(training):
 def test_the_text_shows_every_chip_and_where_the_time_goes(training):
     steps = [step_time(last_step(training), name) for name in ("trn2", "trn1")]
     lines = step_text(steps).splitlines()
-    assert lines[0] == "device: one of the 8 NeuronCores of trn2, 12 GiB of HBM"
+    assert (
+        lines[0] == "device: a logical NeuronCore of trn2: two of its 8 NeuronCores, 24 GiB of HBM"
+    )
     assert [line.split()[0] for line in lines[1:4]] == ["chip", "trn2", "trn1"]
     assert [line.split()[1] for line in lines[2:4]] == ["8.000", "16.000"]
     assert "  up                                     2     7.000   87.5" in lines
@@ -49,7 +51,7 @@ def test_the_text_shows_every_chip_and_where_the_time_goes(training):
 
 def test_mfu_is_of_the_peak_and_zero_for_no_time(training):
     step = step_time(last_step(training), "trn2")
-    assert mfu(step) == pytest.approx(5e6 / (8e-3 * 128 * 128 * 2 * 2.4e9))
+    assert mfu(step) == pytest.approx(5e6 / (8e-3 * 2 * 128 * 128 * 2 * 2.4e9))
     assert mfu(step_time([], "trn2")) == 0
 
 

@@ -59,7 +59,7 @@ def test_no_room_in_hbm():
         OutOfDeviceMemory,
         lambda: torch.empty(10 << 30, device="neuron"),
         "ran out of memory: 40.00 GiB asked for",
-        "of 12.00 GiB in use",
+        "of 24.00 GiB in use",
     )
 
 

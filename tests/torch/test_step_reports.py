@@ -41,7 +41,9 @@ def test_without_an_optimizer_everything_is_the_step():
 def test_the_text_shows_every_chip_and_where_the_time_goes(training):
     text = step_text([step_time(last_step(training), name) for name in ("trn2", "trn1")])
     lines = text.splitlines()
-    assert lines[0] == "device: one of the 8 NeuronCores of trn2, 12 GiB of HBM"
+    assert (
+        lines[0] == "device: a logical NeuronCore of trn2: two of its 8 NeuronCores, 24 GiB of HBM"
+    )
     assert [line.split()[0] for line in lines[1:4]] == ["chip", "trn2", "trn1"]
     assert any(line.split()[:2] == ["addmm", "2"] for line in lines)
     assert "without a time" not in text
@@ -54,7 +56,7 @@ def test_a_chip_of_the_table_stands_in_the_report(training, monkeypatch, tmp_pat
     lines = text.splitlines()
     assert lines[:2] == [
         "chip: trn8 (as asked)",
-        "device: one of the 8 NeuronCores of trn8, 18 GiB of HBM",
+        "device: a logical NeuronCore of trn8: two of its 8 NeuronCores, 36 GiB of HBM",
     ]
     assert [line.split()[0] for line in lines[3:8]] == ["trn8", "trn1", "inf2", "trn2", "trn3"]
     assert (tmp_path / "step-trn8.trace.json").is_file()

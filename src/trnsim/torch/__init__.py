@@ -11,8 +11,9 @@ is named in reports and has no time. It does *not* promise the chip's numerics b
 CPU kernels compute values in the dtype of the tensor, without stochastic rounding and without
 flushed denormals. TRNSIM_NUMERICS=exact computes them instruction by instruction.
 
-A device is one physical NeuronCore (`trnsim.device.device_core`). NEURON_RT_VISIBLE_CORES selects
-the cores of this process, and NEURON_PLATFORM_TARGET_OVERRIDE the chip (trn2 by default).
+A device is a NeuronCore as AWS's runtime makes it (`trnsim.device.device_core`): on Trn2 and Trn3 a
+logical one of two, unless NEURON_LOGICAL_NC_CONFIG=1. NEURON_RT_VISIBLE_CORES selects the devices
+of this process, and NEURON_PLATFORM_TARGET_OVERRIDE the chip (trn2 by default).
 
 `nki` and `nki_op` put a user's own kernels into a model.
 """

@@ -91,7 +91,7 @@ import torch
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
 from trnsim.device.step_report import mfu, step_text
-x = torch.ones(256, 256).to("neuron")
+x = torch.ones(2048, 2048).to("neuron")
 with recording() as found:
     x @ x
 step = step_time(found, "trn2")
@@ -103,7 +103,7 @@ print(found.description)
 """
 
 
-def test_two_cores_have_the_memory_and_the_peak_of_two_and_the_time_of_one(monkeypatch):
+def test_two_cores_have_the_memory_the_peak_and_the_time_of_two(monkeypatch):
     said = []
     for config in ("1", "2"):
         monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", config)
@@ -113,8 +113,8 @@ def test_two_cores_have_the_memory_and_the_peak_of_two_and_the_time_of_one(monke
         said.append(done.stdout.splitlines())
     assert [lines[0] for lines in said] == [f"{n * 12 * GIB} {n} {n * 12 * GIB}" for n in (1, 2)]
     (one_s, one_mfu), (two_s, two_mfu) = (map(float, lines[1].split()) for lines in said)
-    assert one_s == two_s
-    assert one_mfu == pytest.approx(2 * two_mfu)
+    assert 0.45 < two_s / one_s < 0.6
+    assert two_mfu == pytest.approx(one_mfu * one_s / (2 * two_s))
     for lines in said:
         assert lines[2] == f"device: {lines[3]}"
-    assert "the time of one" in said[1][3]
+    assert said[1][3] == "a logical NeuronCore of trn2: two of its 8 NeuronCores, 24 GiB of HBM"

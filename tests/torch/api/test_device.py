@@ -30,10 +30,10 @@ def test_what_programs_ask_first():
     assert torch.bfloat16 in torch.neuron.get_amp_supported_dtype()
 
 
-def test_the_properties_are_those_of_a_trn2_core():
+def test_the_properties_are_those_of_a_logical_core_of_trn2():
     properties = torch.neuron.get_device_properties("neuron:0")
     assert properties.name == "trn2"
-    assert properties.total_memory == 12 * 1024**3
+    assert properties.total_memory == 24 * 1024**3
     assert torch.neuron.get_device_capability() == (3, 0)
 
 

@@ -59,13 +59,13 @@ def test_the_peak_is_the_most_at_once(held):
 
 
 def test_what_does_not_fit_is_refused_with_a_table(held):
-    weights = torch.empty(10 * GIB, dtype=torch.uint8, device="neuron")
+    weights = torch.empty(20 * GIB, dtype=torch.uint8, device="neuron")
     with pytest.raises(torch.OutOfMemoryError) as caught:
         torch.empty(5 * GIB, dtype=torch.uint8, device="neuron")
     message = str(caught.value)
     assert isinstance(caught.value, OutOfMemory)
-    assert "5.00 GiB asked for, 10.00 GiB of 12.00 GiB in use (trn2)" in message
-    assert "10.00 GiB        1  uint8[10737418240]" in message
+    assert "5.00 GiB asked for, 20.00 GiB of 24.00 GiB in use (trn2)" in message
+    assert "20.00 GiB        1  uint8[21474836480]" in message
     assert message.count(__file__) == 2
     del weights, caught
     gc.collect()

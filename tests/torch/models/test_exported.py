@@ -48,7 +48,7 @@ def test_a_program_has_its_time_and_its_memory(program, target):
 
 def test_the_text_says_where_time_and_memory_go(program):
     text = compile_program(program, "trn2").long_text()
-    assert text.startswith("model.pt2 on trn2\n")
+    assert text.startswith("model.pt2 on trn2 (LNC=2)\n")
     assert "dot_general" in text
     assert "HBM at the peak" in text
     assert "wherever they lie" in text
@@ -137,7 +137,7 @@ def test_a_program_that_does_not_fit_is_refused_with_what_it_holds(tmp_path):
         model = nn.Linear(100_000, 100_000, bias=False)
     path = saved(model, torch.empty(1, 100_000, device="meta"), tmp_path / "large.pt2")
     with pytest.raises(
-        OutOfMemory, match=r"NCC_EVRF009: large.pt2 needs 37.3 GiB of HBM at its peak.* has 12 GiB"
+        OutOfMemory, match=r"NCC_EVRF009: large.pt2 needs 37.3 GiB of HBM at its peak.* has 24 GiB"
     ) as found:
         compile_program(path, "trn2")
     assert "tensor<100000x100000xfloat32>  input" in str(found.value)

@@ -101,7 +101,7 @@ class Answer:
         return shown(made.graph, self.program, self.subject.title, made.weights)
 
     def text(self) -> str:
-        """Ten lines, and what AWS's compiler would say."""
+        """Ten lines, what is no one program, and what AWS's compiler would say."""
         lines = [
             self.title,
             f"  time        {time_text(self.time_s)}{self._rate()}",
@@ -114,6 +114,7 @@ class Answer:
             f"  memory      {self._memory()}",
             f"  missing     {self._missing()}",
         ]
+        lines += [f"  note        {one}" for one in self.program.said]
         if self.said:
             lines += ["neuronx-cc", *(indent(one, "  ") for one in self.said)]
         return "\n".join(lines)
@@ -284,7 +285,7 @@ def answer(
     program = compiler.compile(made.graph, target, lnc=cores, flags=flags, weights=made.weights)
     many = [Refusal(code, what) for code, what in instructions_refused(program.instructions)]
     require_accepted(many)
-    said = (*flags.said, *program.said, *map(str, (*found, *many)))
+    said = (*flags.said, *map(str, (*found, *many)))
     return Answer(subject, program, timed, sum(on_links for _, on_links in times), plan, said)
 
 
