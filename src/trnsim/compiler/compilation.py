@@ -15,10 +15,10 @@ import numpy as np
 
 from trnsim import arch
 from trnsim.compiler.casts import apply_casts
-from trnsim.compiler.common import once
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.hoist import hoisted
 from trnsim.compiler.layers import Layers, layers_of, shortened
+from trnsim.compiler.merge import merged
 from trnsim.compiler.program import legal, trace
 from trnsim.compiler.shares import shares
 from trnsim.compiler.work import Work, added, of_layers, restored, stored, work_of
@@ -224,7 +224,7 @@ def pieces(
 
     It is cut at operations that are programs of their own.
     """
-    step = hoisted(once(apply_casts(graph, flags)), frozenset(weights))
+    step = hoisted(merged(apply_casts(graph, flags)), frozenset(weights))
     whole = step.step
     cuts = [place for place, node in enumerate(whole.nodes) if node.kind in APART]
     if not cuts:

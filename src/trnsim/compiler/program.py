@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from trnsim import arch
-from trnsim.compiler.common import once
 from trnsim.compiler.emit import (
     attention,
     convolution,
@@ -26,6 +25,7 @@ from trnsim.compiler.emit.emission import Emission
 from trnsim.compiler.emit.naming import Named
 from trnsim.compiler.emit.walk import Frame
 from trnsim.compiler.hoist import hoisted
+from trnsim.compiler.merge import merged
 from trnsim.graph import Graph, Kind, Node
 from trnsim.graph.types import BOOL
 from trnsim.lower.fusion import alone
@@ -208,7 +208,7 @@ def values(
     Raises:
         NotModelled: for an operation without instructions, by name.
     """
-    parts = hoisted(once(graph), weights)
+    parts = hoisted(merged(graph), weights)
     by_number = {v.number: one for v, one in zip(graph.inputs, inputs, strict=True)}
     if parts.ahead.outputs:
         given = [by_number[value.number] for value in parts.ahead.inputs]
