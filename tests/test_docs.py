@@ -18,6 +18,7 @@ from trnsim.cli import app
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 TUTORIAL = ROOT / "docs" / "tutorial-profile.md"
+MODEL = ROOT / "docs" / "tutorial-model.md"
 DAY = date(2026, 11, 21)
 
 
@@ -100,11 +101,13 @@ def outputs(text, folder):
     return found
 
 
-def test_the_tutorial_shows_what_its_commands_print(tmp_path):
-    pytest.importorskip("pyarrow")
-    text = TUTORIAL.read_text(encoding="utf-8")
+@pytest.mark.parametrize(("page", "number"), [(TUTORIAL, 10), (MODEL, 3)])
+def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
+    for needed in ("pyarrow", "torch"):
+        pytest.importorskip(needed)
+    text = page.read_text(encoding="utf-8")
     shown = commands(text)
-    assert len(shown) == 10
+    assert len(shown) == number
     for (language, command, output), printed in zip(shown, outputs(text, tmp_path), strict=True):
         assert output == (printed if language == "console" else ""), command
 
@@ -127,16 +130,16 @@ def test_every_step_of_the_tutorial_is_faster_than_the_one_before(monkeypatch):
     assert times[0] > 2 * times[-1]
 
 
-def rewrite_tutorial():
-    """Put what its commands print today into the tutorial."""
-    text = TUTORIAL.read_text(encoding="utf-8")
+def rewrite_tutorial(page):
+    """Put what its commands print today into a tutorial."""
+    text = page.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         made = outputs(text, Path(folder))
     for (language, command, output), printed in zip(commands(text), made, strict=True):
         if language == "console":
             shown = f"$ {command}\n"
             text = text.replace(shown + output, shown + printed, 1)
-    TUTORIAL.write_text(text, encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
 
 
 def rewrite():
@@ -149,4 +152,5 @@ def rewrite():
 
 if __name__ == "__main__":
     rewrite()
-    rewrite_tutorial()
+    rewrite_tutorial(TUTORIAL)
+    rewrite_tutorial(MODEL)

@@ -44,6 +44,7 @@ COVERED = {
     "demo/kernel_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/mistake_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/training_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
+    "torch/models/layer.py": ("clients/test_model_graphs.py", "it compiles models of transformers"),
     "torch/models/phases.py": ("clients/test_model_graphs.py", "it calls models of transformers"),
     "torch/pytorch.py": ("torch/test_backend.py", "PyTorch's own types under our names"),
     "torch/versions.py": ("torch/test_backend.py", "a check made when the backend loads"),

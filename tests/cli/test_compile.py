@@ -104,10 +104,10 @@ def test_a_configuration_without_transformers_says_what_to_install(tmp_path, mon
 
 def test_an_exchange_takes_the_closed_form_of_the_ring():
     exchange = Exchange("all_reduce", 1 << 20, 4)
-    time_s, links_s = command._exchange_s(exchange, "trn2")
+    time_s, links_s = command.exchange_s(exchange, "trn2")
     assert time_s == collective_time("allreduce", 1 << 20, 4, "trn2").time_s
     assert 0 < links_s < time_s
-    assert command._exchange_s(Exchange("all_reduce", 1 << 20, 1), "trn2") == (0.0, 0.0)
+    assert command.exchange_s(Exchange("all_reduce", 1 << 20, 1), "trn2") == (0.0, 0.0)
 
 
 def test_an_exchange_without_a_closed_form_is_named():
@@ -115,7 +115,7 @@ def test_an_exchange_without_a_closed_form_is_named():
         NotModelled,
         match="collective_permute has no closed form of its time; there is one of all_reduce",
     ):
-        command._exchange_s(Exchange("collective_permute", 8, 2), "trn2")
+        command.exchange_s(Exchange("collective_permute", 8, 2), "trn2")
 
 
 @pytest.mark.parametrize("kind", ["pt2", "py"])

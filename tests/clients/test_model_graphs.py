@@ -13,7 +13,9 @@ transformers = pytest.importorskip("transformers", reason="make clients installs
 from trnsim.cli import app
 from trnsim.errors import BadInput
 from trnsim.torch.models import ModelShape, model_graph
+from trnsim.torch.models import answer as answers
 from trnsim.torch.models.config import config_of
+from trnsim.torch.models.layer import compiled_layer
 
 LLAMA = {
     "model_type": "llama",
@@ -297,3 +299,22 @@ def test_modules_of_a_model_know_their_path():
     paths = {node.origin.module for node in made.graph.nodes if node.origin is not None}
     assert {"model.embeddings", "model.encoder.layer.0.attention.output.dense"} <= paths
     assert "" not in paths
+
+
+def test_a_layer_is_what_a_second_one_adds(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA))
+    shape = ModelShape("decode", batch=2, past=31, ranks=2)
+    found = compiled_layer(path, shape, "trn2", lambda *_: (1e-6, 1e-7))
+    assert found.time_s > 0
+    assert found.exchanges_s == pytest.approx(2e-6)  # after attention, and after the MLP
+    one, two = (
+        answers.answer(
+            answers.of_model(config_of({**LLAMA, "num_hidden_layers": n}), "it", shape),
+            "trn2",
+            lambda *_: (0.0, 0.0),
+        ).program
+        for n in (1, 2)
+    )
+    assert found.time_s == pytest.approx(two.device_time_s - one.device_time_s)
+    assert 0 < found.mfu < found.mbu < 1

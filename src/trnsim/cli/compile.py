@@ -103,7 +103,7 @@ def compile_model(
         subject = _subject(model, (batch, sequence, past, tp), phase, dtype)
         for chip in chips:
             tell(f"{model.name} for {chip}")
-            found.append(answers.answer(subject, chip, _exchange_s, asked, lnc))
+            found.append(answers.answer(subject, chip, exchange_s, asked, lnc))
             typer.echo(f"{found[-1].text()}\n")
         if folder is not None:
             _write(found, folder, name, tell)
@@ -148,7 +148,7 @@ def _answers() -> Any:
     return import_module("trnsim.torch.models.answer")
 
 
-def _exchange_s(exchange: Exchange, chip: str) -> tuple[float, float]:
+def exchange_s(exchange: Exchange, chip: str) -> tuple[float, float]:
     """The time of an exchange between ranks by its closed form, and of its bytes over the links.
 
     Raises:

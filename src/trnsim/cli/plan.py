@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from trnsim.cli.compiled_layers import (
+    layer_json,
+    layer_lines,
+    serving_layers,
+    training_layers,
+)
 from trnsim.cli.options import as_number, parser
 from trnsim.errors import BadInput
 from trnsim.formatting import (
@@ -47,6 +53,15 @@ Kind = Annotated[
     str, typer.Option("--price", help="Purchase kind of every price: on_demand, spot, ...")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Compiled = Annotated[
+    bool,
+    typer.Option(
+        "--compiled",
+        help="Also compile one layer for each AWS chip, which takes from seconds to minutes.",
+    ),
+]
+_HBM: Final = "HBM efficiency"
+_TRAINING: Final = "training efficiency"
 
 
 @app.command("train")
@@ -79,6 +94,7 @@ def train(
     ] = None,
     price: Kind = "capacity_block",
     as_json: AsJson = False,
+    compiled: Compiled = False,
 ) -> None:
     """Time and USD of a training run, with P10 and P90.
 
@@ -101,12 +117,13 @@ def train(
         )
         for name in _names(on)
     ]
+    layers = training_layers(config, estimates) if compiled else {}
     if as_json:
-        print(_json(estimates))
+        print(_json(estimates, layers, _TRAINING))
         return
     print(f"{_title(model)}; {amount(tokens)} tokens in sequences of {sequence}\n")
     print(_training_table(estimates))
-    print(_footing(estimates))
+    print("\n".join([_footing(estimates), *layer_lines(layers, _TRAINING)]))
 
 
 @app.command("serve")
@@ -141,6 +158,7 @@ def serve(
     ] = None,
     price: Kind = "capacity_block",
     as_json: AsJson = False,
+    compiled: Compiled = False,
 ) -> None:
     """Time to first token, time per token and USD per million output tokens, with P10 and P90.
 
@@ -162,12 +180,13 @@ def serve(
         )
         for name in _names(on)
     ]
+    layers = serving_layers(config, estimates) if compiled else {}
     if as_json:
-        print(_json(estimates))
+        print(_json(estimates, layers, _HBM))
         return
     print(f"{_title(model)}; batch {batch}, {context} tokens in, {output_tokens} out\n")
     print(_serving_table(estimates))
-    print(_footing(estimates))
+    print("\n".join([_footing(estimates), *layer_lines(layers, _HBM)]))
 
 
 def _names(on: str | None) -> list[str]:
@@ -236,8 +255,13 @@ def _footing(estimates: Estimates) -> str:
     return "\n".join(lines)
 
 
-def _json(estimates: Estimates) -> str:
-    return json.dumps([_plain(e) for e in estimates], indent=1)
+def _json(estimates: Estimates, layers: dict[str, Any], constant: str) -> str:
+    rows = [_plain(e) for e in estimates]
+    for row in rows:
+        name = str(row["platform"])
+        if name in layers:
+            row["compiled_layer"] = layer_json(layers[name], name, constant)
+    return json.dumps(rows, indent=1)
 
 
 def _plain(e: training.TrainingEstimate | serving.ServingEstimate) -> dict[str, object]:

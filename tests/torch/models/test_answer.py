@@ -1,8 +1,12 @@
+import re
+from dataclasses import replace
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.compiler import Flags
+from trnsim.lower import Exchange
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.models import answer as answers
 
@@ -93,3 +97,16 @@ def test_a_graph_over_hbm_is_refused(tmp_path):
         match=r"NCC_EVRF009: net.py needs 16 GiB of HBM at its peak; a NeuronCore of trn2 has",
     ):
         answer(tmp_path, 1 << 16, 1 << 16, "meta", 1)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "wanted"), [(1, r"\d+ k tokens/s$"), (0, r"^  time        \S+ us$")]
+)
+def test_the_rate_is_that_of_the_whole_time(tokens, wanted, tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(MODEL.format(8, 8, "cpu", 1))
+    subject = replace(answers.of_script(path), items=("tokens", tokens))
+    found = answers.answer(subject, "trn2", lambda *_: (0.0, 0.0))
+    assert re.search(wanted, found.text().splitlines()[1])
+    slow = replace(found, exchanges=((Exchange("all_reduce", 8, 2), 0.1),)).text()
+    assert slow.splitlines()[1].endswith(f", {10 * tokens} tokens/s" if tokens else " ms")

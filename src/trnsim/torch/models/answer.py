@@ -135,7 +135,8 @@ class Answer:
 
     def _rate(self) -> str:
         name, number = self.subject.items
-        return f", {rate_text(number / self.time_s, f' {name}/s')}" if number else ""
+        rate = " ".join(rate_text(number / self.time_s, f" {name}/s").split())
+        return f", {rate}" if number else ""
 
     def _bound(self) -> str:
         whole = self.whole

@@ -1,6 +1,6 @@
 """Operations that are written twice."""
 
-from trnsim.compiler.common import once
+from trnsim.compiler.merge import merged
 from trnsim.graph import Graph
 
 
@@ -9,7 +9,7 @@ def test_the_second_reads_the_first_ones_result():
     x = g.input((4, 6), "float32")
     one, two = (g.elementwise("convert", x, dtype="bfloat16") for _ in "ab")
     g.outputs = [g.elementwise("add", one, two), two]
-    found = once(g)
+    found = merged(g)
     assert [node.name for node in found.nodes] == ["convert", "add"]
     assert found.nodes[1].values == (one, one)
     assert found.outputs[1] == one
@@ -23,10 +23,10 @@ def test_other_numbers_and_other_types_are_other_operations():
         g.elementwise("add", x, 2.0),
         g.elementwise("add", x, 1.0, dtype="bfloat16"),
     ]
-    assert len(once(g).nodes) == 3
+    assert len(merged(g).nodes) == 3
 
 
 def test_random_numbers_are_drawn_each_time():
     g = Graph()
     g.outputs = [g.rng((3,)), g.rng((3,))]
-    assert len(once(g).nodes) == 2
+    assert len(merged(g).nodes) == 2

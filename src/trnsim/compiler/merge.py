@@ -1,4 +1,7 @@
-"""Operations that are written twice: the second one reads the first one's result."""
+"""Equal operations are merged: the second one reads the first one's result.
+
+This is common subexpression elimination.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _ANEW = (Kind.COLLECTIVE, Kind.CONTROL, Kind.CALL)
 """What is done each time that it is written."""
 
 
-def once(graph: Graph) -> Graph:
+def merged(graph: Graph) -> Graph:
     """The graph with each operation on the same operands once."""
     known: dict[Hashable, Node] = {}
     names: dict[int, Value] = {}
