@@ -181,7 +181,7 @@ def compile(  # noqa: A001  the name that compilers have
         programs,
         layers,
         tuple(Work(name, count, busy_s) for name, (count, busy_s) in work),
-        bound(graph, target, weights=weights, is_cast=asked.auto_cast != "none"),
+        bound(step.step, target),
         found.said,
     )
 
