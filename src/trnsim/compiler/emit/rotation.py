@@ -6,11 +6,12 @@ product with a matrix of ones and minus ones is exact, and the sums stay in PSUM
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trnsim.compiler.emit.placed import Pending, Placed
 from trnsim.compiler.emit.rules import emitter
-from trnsim.compiler.emit.walk import Frame, Span, frame_of, slice_of
+from trnsim.compiler.emit.walk import Frame, Span, axes, frame_of, runs, slice_of
 from trnsim.errors import InternalError
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.arithmetic import Negate
@@ -97,16 +98,19 @@ class Rotation(Pending):
 
     def tile(self, span: Span) -> Tensor:
         """A block with its halves exchanged, in PSUM."""
-        moving = slice_of(self.source, self.frame, span)
-        if moving is None:
-            raise InternalError(f"columns of {self.frame} do not lie evenly")
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
-        turn = self.emission.constant(("rotation", self.width, moving.dtype), self._matrix)
-        nisa.nc_matmul(
-            dst=sums[:, 0],
-            stationary=turn[: span.partitions, : span.partitions],
-            moving=moving[:, 0],
-        )
+        columns = axes(self.source, self.frame.f_dims)
+        for at, length, _, _ in runs(columns, span.start, span.columns, len(self.source.offset)):
+            part = replace(span, start=span.start + at, columns=length)
+            moving = slice_of(self.source, self.frame, part)
+            if moving is None:
+                raise InternalError(f"columns of {self.frame} do not lie evenly")
+            turn = self.emission.constant(("rotation", self.width, moving.dtype), self._matrix)
+            nisa.nc_matmul(
+                dst=sums[:, 0, at : at + length],
+                stationary=turn[: span.partitions, : span.partitions],
+                moving=moving[:, 0],
+            )
         return sums
 
     def _matrix(self) -> Tensor:
