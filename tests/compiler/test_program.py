@@ -11,6 +11,7 @@ from made_graphs import CHIPS, Made, assert_near
 from test_registry import EXAMPLES, arrays_of, assert_uniform, finite, graph_of
 from test_registry import assert_near as assert_nearly_equal
 
+from trnsim.compiler import compile  # noqa: A004  the compilers' name
 from trnsim.compiler.emit.walk import Frame
 from trnsim.compiler.program import Prepared, traced, values
 from trnsim.errors import IllegalInstruction, NotModelled
@@ -29,6 +30,9 @@ MANY = int(os.environ.get("TRNSIM_GRAPHS", "30"))
 def test_a_graph_by_chance_gives_what_its_reference_says(random, chip, operations):
     made = Chance(random)
     graph = made.made(operations)
+    program = compile(graph, chip, weights=frozenset(made.weights))
+    assert not program.said
+    assert program.device_time_s >= program.bound.seconds
     found = values(graph, made.arrays, chip, frozenset(made.weights))
     with np.errstate(all="ignore"):
         wanted = graph.reference(made.arrays)

@@ -8,6 +8,7 @@ from test_layers import stack
 from trnsim.compiler import Flags, compilation
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.layers import Run, stacks_of
+from trnsim.compiler.preparation import prepared
 from trnsim.compiler.shares import shares
 from trnsim.graph import Graph, Origin
 from trnsim.lower import cache
@@ -86,9 +87,9 @@ def test_casts_keep_what_operations_came_from():
     wide.came_from = Origin("wide")
     x, w = wide.input((256, 256), "float32"), wide.input((256, 256), "float32")
     wide.outputs = [wide.dot_general(x, w, (1, 1))]
-    (piece, _), *_ = compilation.pieces(wide, Flags(auto_cast="all"), {w.number})
+    (piece, _), *_ = compilation.pieces(prepared(wide, {w.number}, Flags(auto_cast="all")))
     assert {node.origin.module for node in piece.nodes} == {"wide"}
-    (piece, _), *_ = compilation.pieces(graph, Flags(), weights)
+    (piece, _), *_ = compilation.pieces(prepared(graph, weights))
     assert [node.origin.module for node in piece.nodes] == [
         f"m{place}" for place in range(len(graph.nodes))
     ]

@@ -13,6 +13,7 @@ from typing import Final
 
 from trnsim import arch
 from trnsim.compiler.flags import Flags
+from trnsim.compiler.hoist import Hoisted
 from trnsim.compiler.preparation import prepared
 from trnsim.compiler.pricing import APART, Figures, Priced, priced
 from trnsim.compiler.sharding import halved
@@ -160,7 +161,8 @@ def compile(  # noqa: A001  the name that compilers have
     cores = _cores(lnc, asked, target)
     verify(graph)
     found, programs, chosen = Figures(), 0, list[Priced]()
-    for piece, own in pieces(graph, asked, weights):
+    step = prepared(graph, weights, asked)
+    for piece, own in pieces(step):
         chosen.append(on_cores(piece, own, target, cores))
         found, programs = found.plus(chosen[-1].figures), programs + 1
     by_module = [
@@ -177,7 +179,7 @@ def compile(  # noqa: A001  the name that compilers have
         max(one.layers for one in chosen),
         max((count for one in chosen for count in one.figures.kept), default=0),
         tuple(by_module),
-        bound(graph, target, weights=weights, lnc=cores, is_cast=asked.auto_cast != "none"),
+        bound(step.step, target, lnc=cores),
         found.said,
     )
 
@@ -208,14 +210,11 @@ def _cores(lnc: int | None, flags: Flags, target: str) -> int:
     return cores
 
 
-def pieces(
-    graph: Graph, flags: Flags, weights: Collection[int]
-) -> Iterator[tuple[Graph, frozenset[int]]]:
-    """The graphs of a graph's programs, and the weights of each.
+def pieces(step: Hoisted) -> Iterator[tuple[Graph, frozenset[int]]]:
+    """The graphs of a step's programs, and the weights of each.
 
     It is cut at operations that are programs of their own.
     """
-    step = prepared(graph, weights, flags)
     whole = step.step
     cuts = [place for place, node in enumerate(whole.nodes) if node.kind in APART]
     if not cuts:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from trnsim.compiler.compilation import CompiledProgram, on_cores, pieces
+from trnsim.compiler.preparation import prepared
 from trnsim.compiler.pricing import APART
 from trnsim.compiler.program import Traced, trace
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory, SourceLine
@@ -25,7 +26,8 @@ def shown(graph: Graph, made: CompiledProgram, title: str, weights: Collection[i
     Raises:
         BadInput: there is none, as kernels run one after another.
     """
-    found = [one for one in pieces(graph, made.flags, weights) if not _is_apart(one[0])]
+    step = prepared(graph, weights, made.flags)
+    found = [one for one in pieces(step) if not _is_apart(one[0])]
     if not found:
         raise BadInput(
             f"{title} has no program to show: branches, loops and kernels run by themselves",

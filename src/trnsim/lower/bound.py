@@ -1,19 +1,26 @@
 """The time below which no program of a graph can be, whatever schedule it has.
 
 Products at the Tensor Engine's peak, which follows from its clock; weights, inputs and outputs over
-HBM once, at a core's share of its stack; exchanged bytes over the links. The three can overlap, so
+HBM once, as fast as a core can reach it; exchanged bytes over the links. The three can overlap, so
 the largest of them is the bound.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
 
 from trnsim import arch
 from trnsim.graph import Graph, Node, Value
+from trnsim.graph.ops.contraction import Convolution
+from trnsim.graph.ops.layout import Concatenate, DynamicSlice, Pad, Slice
 from trnsim.graph.ops.lookup import Gather
+from trnsim.graph.ops.reductions import ReduceWindow
 from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s, peak_flop_per_s
 
 
@@ -25,7 +32,7 @@ class Bound:
         flop: multiplications and additions of its products.
         hbm_bytes: that cross HBM once.
         products_s: the products at the peak.
-        hbm_s: the bytes at a core's share of its stack.
+        hbm_s: the bytes as fast as a core can reach HBM.
         links_s: exchanged bytes over the links, as the caller counts them.
     """
 
@@ -67,42 +74,85 @@ def bound(
     core = arch.target(target).core
     peak = peak_flop_per_s(core)
     flop, passes = 0.0, 0.0
+    known = shares(graph)
     for node in graph.nodes:
-        own = node.operation.flop(*node.given)
+        own = node.operation.flop(*node.given) * float(share_of(node, known))
         slow = not is_cast and bool(own) and {value.dtype for value in node.values} == {"float32"}
         flop += own
         passes += own * (core.fp32_passes if slow else 1)
     nbytes = must_cross_bytes(graph, frozenset(weights) if is_cast else frozenset())
-    return Bound(flop, nbytes, passes / (peak * lnc), nbytes / hbm_share(target, lnc), links_s)
+    return Bound(flop, nbytes, passes / (peak * lnc), nbytes / hbm_rate(target, lnc), links_s)
 
 
-def hbm_share(target: str, lnc: int = 1) -> float:
-    """HBM's bytes a second for a logical core, while all cores that share its stack are active."""
+def hbm_rate(target: str, lnc: int = 1) -> float:
+    """HBM's bytes a second that a logical core cannot exceed.
+
+    That is its share of the stack while all cores are active, or what its own DMA engines sustain
+    where that is more: a core whose neighbour is idle takes a little of its share (368 of 362.5
+    GB/s on Trn2). No core takes more than the stack gives.
+
+    Source: the catalogue's bandwidth of a chip; nki/guides/performance/nki-dma-bandwidth-guide.rst.
+    """
     core = arch.target(target).core
-    return float(hbm_stack_bytes_per_s(core)) * lnc / core.logical_core_max
+    stack = float(hbm_stack_bytes_per_s(core))
+    return min(stack, lnc * max(stack / core.logical_core_max, float(core.dma_bytes_per_s)))
 
 
 def must_cross_bytes(graph: Graph, short: Collection[int] = ()) -> int:
-    """Bytes of inputs and outputs, each once; of a table in which rows are looked up, those rows.
+    """Bytes of inputs and outputs, each once; of inputs no more than what is read of them.
 
     Matrices of float32 among `short` cross as bfloat16.
     """
-    readers: defaultdict[int, list[Node]] = defaultdict(list)
-    for node in graph.nodes:
-        for value in node.values:
-            readers[value.number].append(node)
+    inside = {value.number for node in graph.nodes for value in node.values}
+    known = shares(graph)
     outputs = {value.number: value.type.nbytes for value in graph.outputs}
     return sum(outputs.values()) + sum(
-        _read_bytes(value, readers[value.number]) // (1 + _is_cast(value, short))
+        int(known.get(value.number, 0) * value.type.nbytes) // (1 + _is_cast(value, short))
         for value in graph.inputs
+        if value.number in inside
     )
 
 
-def _read_bytes(value: Value, nodes: list[Node]) -> int:
-    """What of an input is read."""
-    if nodes and all(isinstance(n.operation, Gather) and n.values[0] == value for n in nodes):
-        return sum(node.result.type.nbytes for node in nodes)
-    return value.type.nbytes if nodes else 0
+def shares(graph: Graph) -> dict[int, Fraction]:
+    """At least which share of each value the outputs need, by its number; none has no entry."""
+    found = {value.number: Fraction(1) for value in graph.outputs}
+    for node in reversed(graph.nodes):
+        share = share_of(node, found)
+        for place, value in enumerate(node.values if share else ()):
+            part = min(Fraction(1), _needed(node, place, share))
+            found[value.number] = max(found.get(value.number, Fraction()), part)
+    return found
+
+
+def share_of(node: Node, found: Mapping[int, Fraction]) -> Fraction:
+    """The largest share of one of a node's results."""
+    return max(found.get(value.number, Fraction()) for value in node.results)
+
+
+def _needed(node: Node, place: int, share: Fraction) -> Fraction:
+    """At least which share of an operand a share of the result needs."""
+    operation, value = node.operation, node.values[place]
+    given, made = value.type.elements, node.result.type.elements
+    if isinstance(operation, Slice | Gather | DynamicSlice) and place == 0:
+        return share * made / given
+    if isinstance(operation, Pad | Concatenate):  # the others may be all that is needed
+        return max(Fraction(), share * made - (made - given)) / given
+    if isinstance(operation, Convolution) and place == 0:
+        return share * prod(_seen(node, dim) for dim in range(len(operation.strides)))
+    if isinstance(operation, ReduceWindow):
+        return share * min(Fraction(made, given), Fraction(1))
+    return share
+
+
+def _seen(node: Node, dim: int) -> Fraction:
+    """The share of an image's lines along a dimension that windows of a convolution see."""
+    operation: Any = node.operation
+    length, taps = (value.shape[2 + dim] for value in node.values)
+    count, period = node.result.shape[2 + dim], operation.gaps[dim] + 1
+    first = np.arange(count)[:, None] * operation.strides[dim] - operation.low[dim]
+    places = first + np.arange(taps) * operation.dilations[dim]
+    met = places[(places >= 0) & (places < length * period) & (places % period == 0)]
+    return Fraction(len(np.unique(met)), length)
 
 
 def _is_cast(value: Value, short: Collection[int]) -> bool:

@@ -32,6 +32,15 @@ def test_halves_on_partitions_change_places_by_a_product(width):
     assert names.count("nc_transpose") == plain.count("nc_transpose")
 
 
+@pytest.mark.parametrize("start", [0, 4, 19])
+def test_some_tokens_of_each_sequence_are_turned(start):
+    made = Made()
+    query = queries(made, 32)
+    part = made.graph.slice(query, (0, 0, start, 0), (2, 2, 20 - start, 32))
+    first = made.graph.slice(query, (0, 0, 0, 0), (2, 2, start + 1, 32))
+    made.check(made.graph.concatenate([first, made.rotary(part)], 2))
+
+
 def test_halves_in_hbm_and_of_one_another_are_concatenated():
     made = Made()
     x, y = made.given(2, 20, 64), made.given(2, 20, 64)

@@ -2,6 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.graph.decompositions import DECOMPOSITIONS, Build, Unlowered
+
 aten = torch.ops.aten
 torch.manual_seed(0)
 X = torch.randn(4, 5, 6)
@@ -101,3 +103,25 @@ def test_bags_of_rows(agree, mode):
     offsets = torch.tensor([0, 4, 30])
     bag = torch.nn.functional.embedding_bag
     agree(lambda i, t, o: bag(i, t, o, mode=mode), PLACES[0], TABLE, offsets, tolerance=2.0**-18)
+
+
+@pytest.mark.parametrize("mask", ["some", "none", "all", "rows"])
+def test_the_gradient_of_what_a_mask_scatters(agree, mask):
+    grad = torch.randn(3, 5, 8)
+    held = {
+        "some": torch.randn(3, 5, 8) > 0,
+        "none": torch.zeros(3, 5, 8, dtype=torch.bool),
+        "all": torch.ones(3, 5, 8, dtype=torch.bool),
+        "rows": torch.tensor([[True, False, True, True, False]]).unsqueeze(-1).expand(3, 5, 8),
+    }[mask]
+    for sizes in ([120], [15, 8], [130]):
+        agree(lambda g, m, s=sizes: aten.masked_scatter_backward(g, m, s), grad, held, tolerance=0)
+
+
+def test_a_gradient_put_into_place_at_strides(agree):
+    x, source = torch.randn(2, 12), torch.randn(4, 6)
+    agree(lambda x, s: aten.as_strided_scatter(x, s, [4, 6], [6, 1], 0), x, source, tolerance=0)
+    b = Build()
+    given = [b.graph.input(shape, "float32") for shape in ((25,), (4, 6))]
+    with pytest.raises(Unlowered, match="strides that leave elements out"):
+        DECOMPOSITIONS["as_strided_scatter"](b, *given, [4, 6], [6, 1], 1)

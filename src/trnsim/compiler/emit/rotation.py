@@ -6,12 +6,22 @@ product with a matrix of ones and minus ones is exact, and the sums stay in PSUM
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trnsim.compiler.emit.joining import join
 from trnsim.compiler.emit.placed import Pending, Placed
 from trnsim.compiler.emit.rules import emitter
-from trnsim.compiler.emit.walk import Frame, Span, filled, frame_in_hbm, frame_of, slice_of
+from trnsim.compiler.emit.walk import (
+    Frame,
+    Span,
+    axes,
+    filled,
+    frame_in_hbm,
+    frame_of,
+    runs,
+    slice_of,
+)
 from trnsim.errors import InternalError
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.arithmetic import Negate
@@ -103,15 +113,16 @@ class Rotation(Pending):
 
     def tile(self, span: Span) -> Tensor:
         """A block with its halves exchanged, in PSUM."""
-        moving = self._moving(span)
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
-        key = ("rotation", self.width, moving.dtype)
-        turn = self.emission.constant(key, lambda: self._matrix(moving.dtype))
-        nisa.nc_matmul(
-            dst=sums[:, 0],
-            stationary=turn[: span.partitions, : span.partitions],
-            moving=moving[:, 0],
-        )
+        columns = axes(self.source, self.frame.f_dims)
+        for at, length, _, _ in runs(columns, span.start, span.columns, len(self.source.offset)):
+            moving = self._moving(replace(span, start=span.start + at, columns=length))
+            turn = self._turn(moving.dtype)
+            nisa.nc_matmul(
+                dst=sums[:, 0, at : at + length],
+                stationary=turn[: span.partitions, : span.partitions],
+                moving=moving[:, 0],
+            )
         return sums
 
     def _moving(self, span: Span) -> Tensor:
@@ -122,6 +133,10 @@ class Rotation(Pending):
         if found is None:
             raise InternalError(f"columns of {self.frame} do not lie evenly")
         return found
+
+    def _turn(self, dtype: Any) -> Tensor:
+        """The matrix, made once."""
+        return self.emission.constant(("rotation", self.width, dtype), lambda: self._matrix(dtype))
 
     def _matrix(self, dtype: Any) -> Tensor:
         """[k, n]: -1 where row n takes the second half's k, 1 where it takes the first half's."""

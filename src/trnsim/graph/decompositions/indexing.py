@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.decompositions.build import Build, Decomposition, Unlowered
-from trnsim.graph.types import ITEM_BYTES
+from trnsim.graph.types import ITEM_BYTES, dense
 
 Indices = Sequence[Value | None]
 
@@ -252,6 +252,37 @@ def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
     return b.result(b.ew("select", spread, b.graph.reshape(chosen, x.shape), x, dtype=x.dtype))
 
 
+def masked_scatter_backward(b: Build, grad: Value, mask: Value, sizes: Sequence[int]) -> Value:
+    """The gradient of a source: that of the elements where the mask holds, in order, then zeros."""
+    elements, count = grad.type.elements, prod(sizes)
+    spread = b.spread(mask, grad.shape)
+    held = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
+    row = b.graph.reshape(held, (1, elements))
+    place = b.ew("subtract", b.graph.scan("add", row), 1.0)
+    is_held = b.graph.reshape(spread, (1, elements))
+    mine = b.ew("select", is_held, place, float(count), dtype="float32")
+    places = b.graph.reshape(mine, (elements,))
+    flat = b.graph.reshape(grad, (elements, 1))
+    whole = TensorType((count + 1, 1), grad.dtype)
+    placed = b.graph.scatter(whole, b.convert(places, "int32"), flat, "assign")
+    return b.result(b.graph.reshape(b.graph.slice(placed, (0, 0), (count, 1)), tuple(sizes)))
+
+
+def as_strided_scatter(
+    b: Build,
+    x: Value,
+    source: Value,
+    size: Sequence[int],
+    stride: Sequence[int],
+    offset: int | None = None,
+) -> Value:
+    """`x` with elements at strides replaced: all of it, as when a gradient is put into place."""
+    is_dense = tuple(stride) == dense(tuple(size)) and source.type.elements == x.type.elements
+    if offset or not is_dense:
+        raise Unlowered("strides that leave elements out")
+    return b.result(b.graph.reshape(source, x.shape))
+
+
 def as_strided(
     b: Build, x: Value, size: Sequence[int], stride: Sequence[int], offset: int | None = None
 ) -> Value:
@@ -384,6 +415,8 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "index_fill": _by_rows("assign"),
     "take": take,
     "masked_scatter": masked_scatter,
+    "masked_scatter_backward": masked_scatter_backward,
+    "as_strided_scatter": as_strided_scatter,
     "as_strided": as_strided,
     "diagonal": diagonal,
     "diagonal_copy": diagonal,

@@ -203,10 +203,13 @@ class Attending(Operation, abstract=True):
         return scores
 
     def products(self, query: TensorType, value: TensorType) -> float:
-        """Multiplications and additions forward; half of them under a causal mask."""
+        """Multiplications and additions forward; half of them under a causal mask.
+
+        Keys after the last query are hidden by it from all.
+        """
         heads, L, S = prod(query.shape[:-2]), query.shape[-2], value.shape[-2]
-        both = 2.0 * heads * L * S * (query.shape[-1] + value.shape[-1])
-        return both * (0.5 if self.is_causal else 1.0)
+        seen = 0.5 * min(S, L + 1) if self.is_causal else S
+        return 2.0 * heads * L * seen * (query.shape[-1] + value.shape[-1])
 
 
 _METHOD = "Vaswani et al., arXiv:1706.03762, section 3.2.1; Dao et al., arXiv:2205.14135"

@@ -53,6 +53,7 @@ _WHOLE: Final = frozenset(
         "aten::convolution_backward",
         "aten::embedding",
         "aten::embedding_dense_backward",
+        "aten::masked_scatter_backward",
     }
 )
 _FOREACH: Final = "aten::_foreach_"
