@@ -24,7 +24,7 @@ from trnsim.formatting import enumerated
 from trnsim.graph import Graph, verify
 from trnsim.isa import Engine
 from trnsim.lower import Bound, Cost, bound
-from trnsim.lower.bound import hbm_share
+from trnsim.lower.bound import hbm_rate
 from trnsim.profile.analysis.whole import Share, Whole
 from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.profile.measures.parts import Part
@@ -106,9 +106,9 @@ class CompiledProgram:
     def mbu(self) -> float:
         """``bound.hbm_bytes / (rate * device_time_s)``: weights, inputs and outputs once over HBM.
 
-        The rate is the core's share of its stack.
+        The rate is what a core can take of its stack.
         """
-        return self._used(self.bound.hbm_bytes, hbm_share(self.target))
+        return self._used(self.bound.hbm_bytes, hbm_rate(self.target, self.lnc) / self.lnc)
 
     def whole(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> Whole:
         """The estimate above its programs, with what exchanges between ranks take, and at least."""

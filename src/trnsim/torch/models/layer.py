@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trnsim import arch
-from trnsim.lower.bound import hbm_share
+from trnsim.lower.bound import hbm_rate
 from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.torch.models.answer import Answer, ExchangeTime, answer, of_model
 from trnsim.torch.models.config import read_config
@@ -25,7 +25,7 @@ class CompiledLayer:
         time_s: of the program, without exchanges.
         exchanges_s: of its exchanges between ranks.
         mfu: its products over those of the bfloat16 peak in `time_s`.
-        mbu: its weights, keys and values, each once, over a core's share of HBM in `time_s`.
+        mbu: its weights, keys and values, each once, over what a core can take of HBM in `time_s`.
     """
 
     shape: ModelShape
@@ -58,7 +58,7 @@ def compiled_layer(
         time_s,
         two.whole.exchanges_s - one.whole.exchanges_s,
         flop / (peak_flop_per_s(arch.target(target).core) * time_s),
-        nbytes / (hbm_share(target) * time_s),
+        nbytes / (hbm_rate(target) * time_s),
     )
 
 
