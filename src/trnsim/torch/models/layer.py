@@ -70,4 +70,4 @@ def _of(
     short.num_hidden_layers = layers
     if getattr(short, "layer_types", None):
         short.layer_types = short.layer_types[:layers]
-    return answer(of_model(short, name, shape), target, exchange_s)
+    return answer(of_model(short, name, shape), target, exchange_s, lnc=1)
