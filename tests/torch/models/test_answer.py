@@ -79,8 +79,8 @@ def test_the_run_that_a_report_shows_has_the_users_lines(tmp_path):
 def test_a_logical_core_of_two_has_two_shares_of_everything(tmp_path):
     one, two = (answer(tmp_path, 2048, 2048, "meta", 2048, lnc=lnc) for lnc in (1, 2))
     assert two.text().splitlines()[0] == "net.py on trn2 (LNC=2)"
-    assert 0.5 < two.kernels_s / one.kernels_s < 0.6
-    assert two.least.seconds == pytest.approx(one.least.seconds / 2)
+    assert 0.5 < two.program.device_time_s / one.program.device_time_s < 0.6
+    assert two.whole.bound_s == pytest.approx(one.whole.bound_s / 2)
     assert "of both cores' bf16 peak" in two.text()
     assert "of 24 GiB of a logical NeuronCore" in two.text()
     assert "of 12 GiB of a NeuronCore" in one.text()
@@ -88,7 +88,7 @@ def test_a_logical_core_of_two_has_two_shares_of_everything(tmp_path):
 
 def test_what_one_of_two_cores_does_is_told(tmp_path):
     text = answer(tmp_path, 63, 31, "cpu", 15, lnc=2).text()
-    assert text.splitlines()[10].startswith("  cores      one of the two cores does all of: ")
+    assert text.splitlines()[10].startswith("  note        one of the two cores does all of: ")
 
 
 def test_a_graph_over_hbm_is_refused(tmp_path):
