@@ -46,14 +46,14 @@ def run(*arguments):
     return result.output
 
 
-def test_a_decode_step_is_that_of_the_plan_on_cores_that_divide_the_heads(asked):
+def test_a_decode_step_is_that_of_the_plan_on_ranks_that_divide_the_heads(asked):
     output = run("serve", CONFIG, "--on", "trn2,p5en", "--chips", "2", "--compiled")
-    # 2 chips of 8 cores for 32 heads; 2048 tokens in and 256 out.
-    assert asked == [("llama-3.1-8b.json", "trn2", "decode", 8, 1, 2304, 16)]
+    # 2 chips of 4 logical cores for 32 heads; 2048 tokens in and 256 out.
+    assert asked == [("llama-3.1-8b.json", "trn2", "decode", 8, 1, 2304, 8)]
     assert output.splitlines()[-2:] == [
         "one layer compiled, beside the plan's HBM efficiency:",
         (
-            "  trn2: 1 ms and 200 us of exchanges (decode, batch 8, 2,304 keys, one of 16 cores), "
+            "  trn2: 1 ms and 200 us of exchanges (decode, batch 8, 2,304 keys, one of 8 ranks), "
             "MFU 25 %, MBU 50 %; the plan takes 68 %"
         ),
     ]
@@ -89,7 +89,7 @@ def test_the_layer_is_in_the_json(asked):
     assert asked
     assert first["compiled_layer"] == {"error": "no layer of it", "constant": 0.68}
     assert second["compiled_layer"] == {
-        "time_s": 1e-3, "exchanges_s": 2e-4, "mfu": 0.25, "mbu": 0.5, "ranks": 16, "constant": 0.68
+        "time_s": 1e-3, "exchanges_s": 2e-4, "mfu": 0.25, "mbu": 0.5, "ranks": 8, "constant": 0.68
     }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The compiled layer beside a plan's constant: how near one layer's program comes to the peak.
 
-A plan takes constant shares of the peak and of HBM. A layer is compiled for one NeuronCore of a
-replica, its heads split over as many cores as divide them.
+A plan takes constant shares of the peak and of HBM. A layer is compiled for one rank of a replica,
+a logical NeuronCore; its heads are split over as many of these as divide them.
 """
 
 from __future__ import annotations
@@ -88,10 +88,11 @@ def _layer(
         return f"it needs PyTorch and transformers: {_NEEDED}"
     models = import_module("trnsim.torch.models.layer")
     exchange_s = import_module("trnsim.cli.compile").exchange_s
-    chip = platform(name).chip
-    target = next(one.name for one in TARGETS.values() if one.chip == chip.name)
+    given = platform(name)
+    target = next(one.name for one in TARGETS.values() if one.chip == given.chip.name)
+    ranks = gcd(chips * given.ranks_per_chip, heads)
     phase, batch, sequence, past = sizes
-    shape = models.ModelShape(phase, batch, sequence, past, gcd(chips * chip.cores, heads))
+    shape = models.ModelShape(phase, batch, sequence, past, ranks)
     with progress() as tell:
         tell(f"one layer for {name}")
         try:
@@ -108,7 +109,7 @@ def _words(layer: Any) -> str:
     exchanges = f" and {time_text(layer.exchanges_s)} of exchanges" if layer.exchanges_s else ""
     return (
         f"{time_text(layer.time_s)}{exchanges} ({shape.phase}, batch {shape.batch}, {keys}, one of "
-        f"{shape.ranks} cores), MFU {percent_text(layer.mfu)}, MBU {percent_text(layer.mbu)}"
+        f"{shape.ranks} ranks), MFU {percent_text(layer.mfu)}, MBU {percent_text(layer.mbu)}"
     )
 
 

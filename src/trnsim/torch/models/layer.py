@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trnsim import arch
-from trnsim.lower.bound import hbm_rate
-from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.torch.models.answer import Answer, ExchangeTime, answer, of_model
 from trnsim.torch.models.config import read_config
 from trnsim.torch.models.shape import ModelShape
@@ -21,11 +18,11 @@ class CompiledLayer:
 
     Attributes:
         shape: the phase and the sizes, ranks included.
-        target: the chip, one NeuronCore of which is a rank.
+        target: the chip, one device of which is a rank.
         time_s: of the program, without exchanges.
         exchanges_s: of its exchanges between ranks.
-        mfu: its products over those of the bfloat16 peak in `time_s`.
-        mbu: its weights, keys and values, each once, over what a core can take of HBM in `time_s`.
+        mfu: the time of its products at a rank's peak, over `time_s`.
+        mbu: the time of its weights, keys and values over a rank's HBM, each once, over `time_s`.
     """
 
     shape: ModelShape
@@ -48,17 +45,13 @@ def compiled_layer(
     config = read_config(path)
     one, two = (_of(config, count, path.name, shape, target, exchange_s) for count in (1, 2))
     time_s = two.program.device_time_s - one.program.device_time_s
-    flop, nbytes = (
-        getattr(two.program.bound, name) - getattr(one.program.bound, name)
-        for name in ("flop", "hbm_bytes")
-    )
     return CompiledLayer(
         shape,
         target,
         time_s,
         two.whole.exchanges_s - one.whole.exchanges_s,
-        flop / (peak_flop_per_s(arch.target(target).core) * time_s),
-        nbytes / (hbm_rate(target) * time_s),
+        (two.program.bound.products_s - one.program.bound.products_s) / time_s,
+        (two.program.bound.hbm_s - one.program.bound.hbm_s) / time_s,
     )
 
 
@@ -70,4 +63,4 @@ def _of(
     short.num_hidden_layers = layers
     if getattr(short, "layer_types", None):
         short.layer_types = short.layer_types[:layers]
-    return answer(of_model(short, name, shape), target, exchange_s, lnc=1)
+    return answer(of_model(short, name, shape), target, exchange_s)
