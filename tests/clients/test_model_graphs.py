@@ -12,8 +12,9 @@ transformers = pytest.importorskip("transformers", reason="make clients installs
 
 from trnsim.cli import app
 from trnsim.errors import BadInput
-from trnsim.torch.models import ModelShape, model_graph
+from trnsim.torch.models import ModelShape, attending, model_graph
 from trnsim.torch.models.config import config_of
+from trnsim.torch.models.model_graph import build
 
 LLAMA = {
     "model_type": "llama",
@@ -280,3 +281,13 @@ def test_the_given_configuration_stays_as_it_was():
     before = config.to_dict()
     model_graph(config, ModelShape("decode", past=7, ranks=2))
     assert config.to_dict() == before
+
+
+def test_a_model_that_is_built_alone_has_attention_of_one_operation():
+    """Without a graph before it, which would have made that attention known to transformers."""
+    registered = transformers.AttentionInterface._global_mapping
+    for name in (attending.NAME, attending.CAUSAL):
+        registered.pop(name, None)
+    model = build(config_of(VIT), ModelShape("encode"), "float32")
+    assert model.config._attn_implementation == attending.NAME
+    assert attending.NAME in registered

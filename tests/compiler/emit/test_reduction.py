@@ -113,3 +113,10 @@ def test_one_element_and_dimensions_of_one():
     one.check(
         *(one.graph.reduce(op, one.of("negate", y), dims) for op in OPERATORS for dims in DIMS)
     )
+
+
+def test_sums_that_no_partition_has_room_for_go_by_a_kernel():
+    """A norm of so many rows that a number to each of them would fill SBUF."""
+    made = Made()
+    x = made.linear(made.given(1, 31000, 4), 20)
+    made.check(made.layer_norm(x))

@@ -48,7 +48,8 @@ def reduce(emission: Emission, node: Node) -> None:
         frame = evaluation.frame
         dims = {dim for dim in operation.dims if value.shape[dim] > 1}
         is_across = bool(dims) and dims == set(frame.p_dims) and not frame.is_replicated
-        if is_across and operation.op == "add":
+        fits = frame.columns * nl.float32.itemsize <= emission.resident_bytes // 2
+        if is_across and operation.op == "add" and fits:
             _across(emission, node, evaluation)
             return
         if is_across and _turns(emission, value, frame):
