@@ -12,10 +12,11 @@ transformers = pytest.importorskip("transformers", reason="make clients installs
 
 from trnsim.cli import app
 from trnsim.errors import BadInput
-from trnsim.torch.models import ModelShape, model_graph
+from trnsim.torch.models import ModelShape, attending, model_graph
 from trnsim.torch.models import answer as answers
 from trnsim.torch.models.config import config_of
 from trnsim.torch.models.layer import compiled_layer
+from trnsim.torch.models.model_graph import build
 
 LLAMA = {
     "model_type": "llama",
@@ -318,3 +319,13 @@ def test_a_layer_is_what_a_second_one_adds(tmp_path):
     )
     assert found.time_s == pytest.approx(two.device_time_s - one.device_time_s)
     assert 0 < found.mfu < found.mbu < 1
+
+
+def test_a_model_that_is_built_alone_has_attention_of_one_operation():
+    """Without a graph before it, which would have made that attention known to transformers."""
+    registered = transformers.AttentionInterface._global_mapping
+    for name in (attending.NAME, attending.CAUSAL):
+        registered.pop(name, None)
+    model = build(config_of(VIT), ModelShape("encode"), "float32")
+    assert model.config._attn_implementation == attending.NAME
+    assert attending.NAME in registered

@@ -186,9 +186,9 @@ def latents(name, size, tokens, dtype="float32", scale=8):
     return spec | {"dtype": dtype}
 
 
-def decoded(size):
+def decoded(size, dtype="float32"):
     """Latents to an image."""
-    return Part(1, latents("SD VAE", size, 0) | {"way": "decode"})
+    return Part(1, latents("SD VAE", size, 0, dtype) | {"way": "decode"})
 
 
 def size_of(row):
@@ -244,7 +244,7 @@ def pixart(row, batch):
     step = latents(f"PixArt {size[0]}", size, tokens, "bfloat16")
     text = texted("T5 v1.1 XXL encoder", 2, tokens, "bfloat16")
     says = f"{STEPS_DIT} steps, bfloat16 (pixart_*_benchmark.py: the pipeline's own)"
-    return (text, Part(STEPS_DIT, step), decoded(size)), says
+    return (text, Part(STEPS_DIT, step), decoded(size, "bfloat16")), says
 
 
 def multimodal(row, batch):

@@ -109,4 +109,4 @@ def test_pooling_takes_a_fraction_of_the_time_of_its_kernels():
     array = np.zeros(shape, ml_dtypes.bfloat16)
     run = traced(graph, [array], "inf2", frozenset(), numerics=False)
     before_s = sum(one.device_time_s for one in costs(graph, "inf2"))
-    assert run.timeline.device_time_s < before_s / 4
+    assert run.timeline.device_time_s < before_s / 3

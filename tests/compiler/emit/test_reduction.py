@@ -123,3 +123,10 @@ def test_a_dimension_of_one_is_reduced_with_others_or_stays(op, shape):
     both = made.of("multiply", x, y)
     sides = [dims for count in (1, 2) for dims in combinations(range(len(shape)), count)]
     made.check(*(made.graph.reduce(op, one, dims) for dims in sides for one in (x, both)))
+
+
+def test_sums_that_no_partition_has_room_for_go_by_a_kernel():
+    """A norm of so many rows that a number to each of them would fill SBUF."""
+    made = Made()
+    x = made.linear(made.given(1, 31000, 4), 20)
+    made.check(made.layer_norm(x))

@@ -248,3 +248,36 @@ def test_sums_of_short_integers_wrap_around(dtype):
     expected = np.add.reduce(x.astype(np.int64), 1).astype(dtype)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(wide, expected)
+
+
+@pytest.mark.parametrize("step", [2, 3, 16, 17, 40])
+@pytest.mark.parametrize("shape", [(130, 200), (1, 90), (5, 7, 41), (2, 3, 4, 4096)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+def test_every_so_manyth_element_of_a_row(random, shape, step, dtype):
+    g = Graph()
+    x = g.input(shape, dtype)
+    count = (shape[-1] - 1) // step
+    inner = (*shape[:-1], count)
+    first, last = (
+        g.slice(x, (*[0] * (len(shape) - 1), at), inner, (*[1] * (len(shape) - 1), step))
+        for at in (0, 1)
+    )
+    g.outputs = [g.elementwise("add", first, last)]
+    array = (10 * random(shape)).astype(x.type.numpy_dtype())
+    (found,) = evaluate(g, [array])
+    reach = count * step
+    wanted = array[..., 0:reach:step] + array[..., 1 : 1 + reach : step]
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=1e-2)
+
+
+def test_neighbours_are_loaded_with_what_lies_between_them():
+    g = Graph()
+    x = g.input((64, 56, 56), "float32")
+    parts = [g.slice(x, (0, 0, at), (64, 56, 28), (1, 1, 2)) for at in (0, 1)]
+    g.outputs = [g.elementwise("maximum", *parts)]
+    whole = Graph()
+    y = whole.input((64, 56, 28), "float32")
+    whole.outputs = [whole.elementwise("maximum", y, whole.elementwise("negate", y))]
+    apart, dense = (sum(one.device_time_s for one in costs(g_, "trn2")) for g_ in (g, whole))
+    assert apart < 4 * dense

@@ -325,6 +325,8 @@ class Emission:
             tuple(range(len(inner), len(dims))),
             length,
         )
+        if thin.columns * nl.float32.itemsize > self.resident_bytes // 2:
+            return None
         steps = tuple(placed.steps[dim] for dim in dims)
         once = turning.framed(Placed(placed.storage, thin.shape, steps, placed.offset), thin)
         tile = once.storage.tile

@@ -49,7 +49,8 @@ def reduce(emission: Emission, node: Node) -> None:
         dims = {dim for dim in operation.dims if value.shape[dim] > 1}
         standing = [dim for dim in frame.p_dims if value.shape[dim] > 1]
         is_across = bool(dims) and dims == set(standing) and not frame.is_replicated
-        if is_across and operation.op == "add":
+        fits = frame.columns * nl.float32.itemsize <= emission.resident_bytes // 2
+        if is_across and operation.op == "add" and fits:
             _across(emission, node, evaluation)
             return
         if is_across and _turns(emission, value, frame):

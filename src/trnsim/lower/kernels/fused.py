@@ -31,6 +31,8 @@ _ROW_BYTES: Final = 64 * 1024
 """Bytes of a partition that one tile's values may take: a third of SBUF, as two overlap."""
 _SHARED_BYTES: Final = 16 * 1024
 """Bytes of a partition up to which an operand that all rows share stays on the chip."""
+_NEAR: Final = 16
+"""Elements from one to the next up to which those between are loaded as well."""
 _REDUCTIONS: Final = {
     "add": nl.add,
     "multiply": nl.multiply,
@@ -168,10 +170,7 @@ class _Rows:
         pattern, offset = self._pattern(number)
         rows, *columns = pattern
         once = [rows, *((step or 1, length if step else 1) for step, length in columns)]
-        view = tiles.strided(self._given[number], once, offset)
-        tile = new(view.shape, view.dtype)
-        nisa.dma_copy(dst=tile, src=view)
-        return tile, [length for _, length in columns]
+        return _loaded_once(self._given[number], once, offset), [length for _, length in columns]
 
     def _reduced(self, node: Node, op: Any) -> Tensor:
         """A reduction over all pieces."""
@@ -234,6 +233,28 @@ class _Rows:
         if number in self._nodes and isinstance(self._nodes[number].operation, Constant):
             self._shared[key] = wide
         return wide
+
+
+def _loaded_once(tensor: Tensor, pattern: list[tuple[int, int]], offset: int) -> Tensor:
+    """The elements of a pattern; with what lies between them where those are few.
+
+    A transfer of single elements takes as long for each as for a run of hundreds of bytes.
+    """
+    *outer, (step, count) = pattern
+    reach = (count - 1) * step + 1
+    nbytes = prod(length for _, length in outer[1:]) * reach * tensor.dtype.itemsize
+    is_near = 1 < step <= _NEAR and count > 1 and nbytes <= _SHARED_BYTES
+    if not is_near or len(pattern) > FREE_DIMENSIONS:
+        view = tiles.strided(tensor, pattern, offset)
+        tile = new(view.shape, view.dtype)
+        nisa.dma_copy(dst=tile, src=view)
+        return tile
+    view = tiles.strided(tensor, [*outer, (1, reach)], offset)
+    whole = new(view.shape, view.dtype)
+    nisa.dma_copy(dst=whole, src=view)
+    tile = new((*view.shape[:-1], count), view.dtype)
+    nisa.tensor_copy(dst=tile, src=whole[..., ::step])
+    return tile
 
 
 def _repeated_on_chip(tile: Tensor, lengths: list[int]) -> Tensor:

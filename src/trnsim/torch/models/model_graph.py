@@ -77,7 +77,6 @@ def model_graph(
     """
     if dtype not in DTYPES:
         raise BadInput(f"dtype {dtype!r}; legal: {', '.join(DTYPES)}", fix="choose one of these")
-    attending.register()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -112,6 +111,7 @@ def _of_rank(config: Any, shape: ModelShape, dtype: str) -> Any:
 
 def build(config: Any, shape: ModelShape, dtype: str) -> Any:
     """A model without weights; its configuration is changed to what a graph needs."""
+    attending.register()
     kind = _class(config, shape)
     config.use_cache = False
     config._attn_implementation = _attention(config, kind)  # noqa: SLF001  transformers' name
