@@ -1,26 +1,21 @@
 """docs/models.md: every architecture of the installed transformers, tiny, on the device.
 
-Each runs in a process of its own with a time limit. What is known already is kept in
-build/models.jsonl, so that a stopped run goes on where it stopped: delete it to begin anew, or ask
-for some rows again, by how they end, an architecture or an operator (`--again "not built"`).
+What is known already is kept in build/models.jsonl, so that a stopped run goes on where it stopped:
+delete it to begin anew, or ask for some rows again, by how they end, an architecture or an operator
+(`--again "not built"`).
 """
 
 import argparse
 import copy
-import json
 import logging
-import multiprocessing
-import os
-import resource
-import signal
 import warnings
 from collections import Counter
-from multiprocessing.connection import wait
 from pathlib import Path
 
 import tiny
 import torch
 import transformers
+from each import AT_ONCE, line, rows_of
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from trnsim.device.step_time import step_time
@@ -29,9 +24,6 @@ from trnsim.torch.device_errors import OperatorNotModelled
 
 ROOT = Path(__file__).parents[2]
 PAGE, KNOWN = ROOT / "docs" / "models.md", ROOT / "build" / "models.jsonl"
-AT_ONCE = max(os.cpu_count() or 1, 2)
-LIMIT_S = 120  # of one processor; a machine that has other work to do loses nothing by it
-LONGEST_WAIT = 5  # limits, for one that waits and does not compute
 GRADIENT = "gradient of "
 OF_VALUES = {
     "aten::masked_select",
@@ -81,17 +73,17 @@ def outcome(kind):
         name, built = tiny.build(kind)
         expected = outputs_and_gradients(built, "cpu")
     except tiny.CannotBuild as error:
-        return {"kind": kind, "end": "not built", "why": _line(error)}
+        return {"kind": kind, "end": "not built", "why": line(error)}
     except Exception as error:  # noqa: BLE001  the CPU's own backward pass may fail
-        return {"kind": kind, "end": "not built", "why": f"on the CPU: {_line(error)}"}
+        return {"kind": kind, "end": "not built", "why": f"on the CPU: {line(error)}"}
     row = {"kind": kind, "class": name, "inputs": list(built.inputs)}
     try:
         with recording() as calls:
             found = outputs_and_gradients(built, "neuron")
     except OperatorNotModelled as error:
-        return row | {"end": "operator missing", "why": _line(error)}
+        return row | {"end": "operator missing", "why": line(error)}
     except Exception as error:  # noqa: BLE001  whatever it is stands on the page
-        return row | {"end": "fails", "why": f"{type(error).__name__}: {_line(error)}"}
+        return row | {"end": "fails", "why": f"{type(error).__name__}: {line(error)}"}
     times = step_time(calls, "trn2").times
     missing = {call.name: time.missing for call, time in times.items() if time.missing}
     return row | {
@@ -109,66 +101,6 @@ def _reason(name, why):
     if name in OF_VALUES:
         return "the shape of its result depends on values"
     return why.removeprefix(f"{name} has no lowering for ").removeprefix(f"{name} has ")
-
-
-def _line(error):
-    return " ".join(str(error).split())[:160]
-
-
-def _answer(kind, pipe):
-    """The child: one architecture, answered through the pipe."""
-    torch.set_num_threads(1)
-    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, 2 * LIMIT_S))
-    signal.alarm(LONGEST_WAIT * LIMIT_S)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    pipe.send(outcome(kind))
-
-
-def run(kinds, again=(), at_once=AT_ONCE):
-    """The rows of all `kinds`, those in the file first, each written there as it is known.
-
-    Rows with one of `again` are made anew; of two rows in the file, the later one counts.
-    """
-    rows = {}
-    if KNOWN.exists():
-        rows = {row["kind"]: row for row in map(json.loads, KNOWN.read_text().splitlines())}
-    rows = {kind: row for kind, row in rows.items() if not _named(row) & set(again)}
-    KNOWN.parent.mkdir(exist_ok=True)
-    left = [kind for kind in kinds if kind not in rows]
-    context, running = multiprocessing.get_context("fork"), {}
-    with KNOWN.open("a") as file:
-        while left or running:
-            while left and len(running) < at_once:
-                pipe, theirs = context.Pipe(duplex=False)
-                child = context.Process(target=_answer, args=(left[0], theirs))
-                child.start()
-                theirs.close()
-                running[pipe] = (left.pop(0), child)
-            for row in _finished(running):
-                rows[row["kind"]] = row
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                print(f"{len(rows)} of {len(kinds)}: {row['kind']} {row['end']}", flush=True)
-    return [rows[kind] for kind in kinds]
-
-
-def _named(row):
-    """What a row is asked for by."""
-    return {row["kind"], row["end"], *row.get("untimed", ())}
-
-
-def _finished(running):
-    """The rows of children that have answered, or ended without a word."""
-    for pipe in wait(list(running), timeout=1):
-        kind, child = running.pop(pipe)
-        try:
-            row = pipe.recv()
-        except EOFError:
-            row = None
-        child.join()
-        if child.exitcode in (-signal.SIGXCPU, -signal.SIGALRM):
-            row = {"kind": kind, "end": "not built", "why": f"takes longer than {LIMIT_S} s"}
-        yield row or {"kind": kind, "end": "fails", "why": f"process ended: {child.exitcode}"}
 
 
 def load_what_all_need():
@@ -281,5 +213,6 @@ if __name__ == "__main__":
     logging.disable(logging.WARNING)
     transformers.logging.set_verbosity_error()
     load_what_all_need()
-    PAGE.write_text(page(run(kinds_with_a_class(), asked.again, asked.at_once)), encoding="utf-8")
+    rows = rows_of(kinds_with_a_class(), outcome, KNOWN, asked.again, asked.at_once)
+    PAGE.write_text(page(rows), encoding="utf-8")
     print(f"wrote {PAGE.name}")

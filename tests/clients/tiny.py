@@ -53,19 +53,20 @@ class Built:
         """Every floating-point output by its place, on `device`."""
         torch.manual_seed(3)
         inputs = {name: value.to(device) for name, value in self.inputs.items()}
-        return dict(_tensors("", self.model(**inputs)))
+        return dict(tensors("", self.model(**inputs)))
 
 
-def _tensors(path, value):
+def tensors(path, value):
+    """The floating-point tensors in a result of a model, with their places."""
     if isinstance(value, torch.Tensor):
         if value.is_floating_point() and value.numel():
             yield path, value
     elif isinstance(value, dict):
         for name, part in value.items():
-            yield from _tensors(f"{path}.{name}", part)
+            yield from tensors(f"{path}.{name}", part)
     elif isinstance(value, list | tuple):
         for place, part in enumerate(value):
-            yield from _tensors(f"{path}.{place}", part)
+            yield from tensors(f"{path}.{place}", part)
 
 
 def classes_of(kind):

@@ -119,3 +119,23 @@ def test_images_in_hbm_are_read_and_written_in_long_runs(size):
     writes = [one for one in moved if one.startswith("dst=HBM [20,")]
     columns = sorted(int(one.split("[20, ")[1].split("]")[0]) for one in writes)
     assert columns[len(columns) // 2] > 512  # more than one bank of PSUM holds
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("tokens", [12, 130])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_what_is_read_by_views_that_no_steps_can_say_is_computed_once(batch, tokens, parts):
+    made, shape = Made(), (batch, 2, tokens, 16)
+    x, y = (made.given(*shape) for _ in range(2))
+    if parts == 2:
+        low, high = (made.graph.slice(one, (0, 0, 0, 0), (*shape[:3], 8)) for one in (x, y))
+        sides = (
+            made.graph.pad(low, (0, 0, 0, 8), (0,) * 4),
+            made.graph.pad(high, (0,) * 4, (0, 0, 0, 8)),
+        )
+        computed = made.of("add", *sides)
+    else:
+        computed = made.of("tanh", made.of("multiply", x, y))
+    turned = made.graph.transpose(computed, (0, 2, 1, 3))
+    rows = made.graph.reshape(turned, (batch * tokens, 32))
+    made.check(made.graph.reduce("add", rows, [0]), made.graph.reduce("maximum", rows, [1]), rows)

@@ -19,7 +19,7 @@ from trnsim.compiler.emit.evaluation import Evaluation
 from trnsim.compiler.emit.eviction import evict
 from trnsim.compiler.emit.framing import vectors_of_channels
 from trnsim.compiler.emit.naming import Named
-from trnsim.compiler.emit.paths import is_free, is_view, view, widens
+from trnsim.compiler.emit.paths import Path, is_free, is_view, view, widens
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import EMITTERS
 from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned, spans, write
@@ -32,7 +32,7 @@ from trnsim.graph.ops.layout import (
 )
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
-from trnsim.graph.types import ITEM_BYTES
+from trnsim.graph.types import ITEM_BYTES, TensorType
 from trnsim.lower.fusion import Group, alone
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
@@ -362,6 +362,17 @@ class Emission:
             self.by_kernel(node)
             found = self.placed[node.result.number]
         return found
+
+    def viewed(self, value: Value, path: Path) -> Value:
+        """A value by the views of others that are computed of it."""
+        for node in path:
+            if node.values[0] != value:
+                number = min(0, *self.maker) - 1  # the graph's own are not below 0
+                made = Value(number, TensorType(node.result.shape, value.dtype))
+                node = Node(node.operation, (value,), (made,))  # noqa: PLW2901  another operand
+                self.maker[made.number] = node
+            value = node.result
+        return value
 
     def dense(self, value: Value) -> Tensor:
         """A value in HBM, its elements in row-major order."""

@@ -236,11 +236,11 @@ class Evaluation:
         return self._in_order(value.number, path)
 
     def _in_order(self, number: int, path: Path) -> Placed:
-        """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
+        """A leaf in HBM, in row-major order of what is computed."""
         value = self._values[number]
         placed = along(path, in_hbm(self.emission.dense(value), value.shape))
         if placed is None:
-            last = path[-1].result
+            last = self.emission.viewed(value, path)
             placed = in_hbm(self.emission.dense(last), last.shape)
         return placed
 
