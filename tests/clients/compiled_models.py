@@ -198,8 +198,8 @@ The values of {values}, every tenth architecture, were computed by their program
 instruction, beside the reference of each operation at full precision: the difference is the
 largest of all outputs, gradients and tensors kept for them, relative to the largest number of its
 tensor, or to a thousandth of the graph's largest, if that is more. For {near} it is at most
-{limit:.0e}. An operator whose input the chip does not define, such as the logarithm of 0 that is not
-chosen afterwards, stops them, as in `exact`.
+{limit:.0e}. An operator whose input the chip does not define, such as the logarithm of 0 that is
+not chosen afterwards, stops them, as in `exact`.
 """
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from trnsim.compiler.layers import Run, Stack, Tie, shortened, stacks_of
 from trnsim.compiler.pricing import Figures, Priced, _by_layers, figures_of
+from trnsim.compiler.schedules import Asked
 from trnsim.graph import Graph
 
 
@@ -58,8 +59,9 @@ def test_a_layer_that_is_read_after_all_layers_is_not_left_out():
 @pytest.mark.parametrize("rows", [1, 64, 600])
 def test_a_few_layers_give_the_time_of_all_within_a_hundredth(rows):
     graph, weights = stack(10, rows=rows)
-    whole = figures_of(graph, weights, "trn2")
-    short = _by_layers(Priced(graph, weights, Figures(), tuple(stacks_of(graph))), "trn2").figures
+    whole = figures_of(graph, weights, Asked("trn2"))
+    all_of_it = Priced(graph, weights, Figures(), tuple(stacks_of(graph)))
+    short = _by_layers(all_of_it, Asked("trn2")).figures
     assert short.device_time_s == pytest.approx(whole.device_time_s, rel=0.01)
     assert short.instructions == pytest.approx(whole.instructions, rel=0.01)
 
@@ -126,7 +128,8 @@ def test_runs_that_do_not_read_each_other_are_shortened_apart():
 @pytest.mark.parametrize("rows", [1, 128, 600])
 def test_a_few_layers_forward_and_backward_give_the_time_of_all_within_a_hundredth(rows):
     graph, weights = trained(9, rows=rows)
-    whole = figures_of(graph, weights, "trn2")
-    short = _by_layers(Priced(graph, weights, Figures(), tuple(stacks_of(graph))), "trn2").figures
+    whole = figures_of(graph, weights, Asked("trn2"))
+    all_of_it = Priced(graph, weights, Figures(), tuple(stacks_of(graph)))
+    short = _by_layers(all_of_it, Asked("trn2")).figures
     assert short.device_time_s == pytest.approx(whole.device_time_s, rel=0.01)
     assert short.instructions == pytest.approx(whole.instructions, rel=0.01)

@@ -46,7 +46,7 @@ def test_bytes_have_reasons():
 
 
 def test_results_without_room_are_spills(monkeypatch):
-    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda _: 0)
+    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 0)
     graph, weights = stack(2, width=256, rows=128)
     whole = total(work_of(traced(graph, weights), graph, weights))
     assert whole.hbm_bytes["spills"] > 0

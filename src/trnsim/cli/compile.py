@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -102,11 +103,17 @@ def compile_model(
         tell(model.name)
         subject = _subject(model, (batch, sequence, past, tp), phase, dtype)
         for chip in chips:
-            tell(f"{model.name} for {chip}")
-            found.append(answers.answer(subject, chip, exchange_s, asked, lnc))
+            where = f"{model.name} for {chip}"
+            tell(where)
+            searching = partial(_tell_of, tell, where)
+            found.append(answers.answer(subject, chip, exchange_s, asked, lnc, searching))
             typer.echo(f"{found[-1].text()}\n")
         if folder is not None:
             _write(found, folder, name, tell)
+
+
+def _tell_of(tell: Callable[[str], None], where: str, what: str) -> None:
+    tell(f"{where}: {what}")
 
 
 def _place(report: Path | None, model: Path) -> tuple[Path | None, str]:

@@ -6,7 +6,7 @@ What a graph runs by branches, loops or kernels of its own splits the program.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
@@ -16,6 +16,7 @@ from trnsim.compiler.flags import Flags
 from trnsim.compiler.hoist import Hoisted
 from trnsim.compiler.preparation import prepared
 from trnsim.compiler.pricing import APART, Figures, Priced, priced
+from trnsim.compiler.schedules import Asked
 from trnsim.compiler.sharding import halved
 from trnsim.compiler.sharding.splits import CORES
 from trnsim.compiler.shares import shares
@@ -142,6 +143,7 @@ def compile(  # noqa: A001  the name that compilers have
     lnc: int | None = None,
     flags: Flags | None = None,
     weights: Collection[int] = frozenset(),
+    tell: Callable[[str], None] = lambda _: None,
 ) -> CompiledProgram:
     """A graph as one program for each NeuronCore.
 
@@ -152,6 +154,7 @@ def compile(  # noqa: A001  the name that compilers have
             --logical-nc-config says among the flags, else 1.
         flags: those of neuronx-cc; its defaults if none.
         weights: the inputs that do not change from call to call, by their values' numbers.
+        tell: what is told of the search for a schedule as it goes.
 
     Raises:
         BadInput: for an `lnc` that the chip has not, or that the flags contradict.
@@ -160,10 +163,11 @@ def compile(  # noqa: A001  the name that compilers have
     asked = flags or Flags()
     cores = _cores(lnc, asked, target)
     verify(graph)
+    way = Asked(target, cores, asked.optlevel, tell)
     found, programs, chosen = Figures(), 0, list[Priced]()
     step = prepared(graph, weights, asked)
     for piece, own in pieces(step):
-        chosen.append(on_cores(piece, own, target, cores))
+        chosen.append(on_cores(piece, own, way))
         found, programs = found.plus(chosen[-1].figures), programs + 1
     by_module = [
         share for one in chosen for share in shares(one.figures.work, one.graph, one.stacks)
@@ -238,19 +242,19 @@ def _cut(graph: Graph, start: int, end: int) -> Graph:
     return Graph(inputs, nodes, outputs)
 
 
-def on_cores(graph: Graph, weights: frozenset[int], target: str, cores: int) -> Priced:
+def on_cores(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
     """What a graph takes on a logical core.
 
     Two cores have a half each, unless one that has all of it is no slower; then the other waits.
     """
-    if cores == 1:
-        return priced(graph, weights, target)
-    core = arch.paired(arch.target(target))
-    both = _on_both(graph, weights, target, core)
-    least_s = bound(graph, target, weights=weights).seconds
+    if asked.cores == 1:
+        return priced(graph, weights, asked)
+    core = arch.paired(arch.target(asked.target))
+    both = _on_both(graph, weights, asked, core)
+    least_s = bound(graph, asked.target, weights=weights).seconds
     if both is not None and both.figures.device_time_s <= least_s:
         return both  # no program of one core can be faster
-    alone = priced(graph, weights, target)
+    alone = priced(graph, weights, replace(asked, cores=1))
     if both is not None and both.figures.device_time_s < alone.figures.device_time_s:
         return both
     names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
@@ -263,14 +267,14 @@ def on_cores(graph: Graph, weights: frozenset[int], target: str, cores: int) -> 
 
 
 def _on_both(
-    graph: Graph, weights: frozenset[int], target: str, core: arch.NeuronCore
+    graph: Graph, weights: frozenset[int], asked: Asked, core: arch.NeuronCore
 ) -> Priced | None:
     """What a graph takes that is split over two cores; None where nothing of it can be."""
     own = frozenset(value.number for value in graph.inputs) & weights
     half = halved(graph, own, core)
     if not half.is_split:
         return None
-    found = priced(half.graph, half.weights, target, CORES)
+    found = priced(half.graph, half.weights, asked)
     shared = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
     said = (*found.figures.said, *shared)
     return replace(found, figures=replace(found.figures, said=said))

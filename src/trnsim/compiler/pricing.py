@@ -6,12 +6,13 @@ What is found is remembered on disk, so that a model is compiled once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from trnsim.compiler.layers import Stack, shortened, stacks_of
 from trnsim.compiler.program import legal, trace
+from trnsim.compiler.schedules import FIRST, Asked, Schedule, fastest, others
 from trnsim.compiler.work import Work, added, of_layers, restored, stored, work_of
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind
@@ -38,7 +39,9 @@ class Figures:
         instructions: how many it has.
         work: what each operation takes.
         said: why parts of it are no one program.
-        kept: layers that were compiled of each of the first stacks; none if all were.
+        kept: layers that were compiled of each stack; none if all were.
+        schedule: how SBUF is shared.
+        lacks: what another schedule may give it.
     """
 
     device_time_s: float = 0.0
@@ -47,6 +50,28 @@ class Figures:
     work: Work = field(default_factory=dict[tuple[str, int], Part])
     said: tuple[str, ...] = ()
     kept: tuple[int, ...] = ()
+    schedule: Schedule = FIRST
+    lacks: frozenset[str] = frozenset()
+
+    def stored(self) -> dict[str, Any]:
+        """As JSON."""
+        made = {one.name: getattr(self, one.name) for one in fields(self)}
+        schedule = (self.schedule.passing_bytes, self.schedule.ring_bytes)
+        return {**made, "work": stored(self.work), "schedule": schedule, "lacks": [*self.lacks]}
+
+    @classmethod
+    def restored(cls, known: dict[str, Any]) -> Figures:
+        """From JSON."""
+        return cls(
+            **{
+                **known,
+                "work": restored(known["work"]),
+                "said": tuple(known["said"]),
+                "kept": tuple(known["kept"]),
+                "schedule": Schedule(*known["schedule"]),
+                "lacks": frozenset(known["lacks"]),
+            }
+        )
 
     def plus(self, other: Figures) -> Figures:
         """With another's; one launch."""
@@ -88,52 +113,61 @@ class Priced:
         return shortened(self.graph, kept) or self.graph
 
 
-def priced(graph: Graph, weights: frozenset[int], target: str, cores: int = 1) -> Priced:
-    """What a graph takes on each of so many cores that do the same."""
+def priced(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
+    """What a graph takes on each of the cores that are asked for, in the fastest schedule."""
     own = frozenset(value.number for value in graph.inputs) & weights
-    key = ("program", graph.key(), tuple(sorted(own)), target, cores)
-    found = cache.read(key)
     if any(node.kind in APART for node in graph.nodes):
-        return Priced(graph, own, _apart(graph, target, 0))
+        return Priced(graph, own, _apart(graph, asked.target, 0))
+    key = ("model", graph.key(), tuple(sorted(own)), asked.target, asked.cores, asked.level)
+    found = cache.read(key)
     graph, own = legal(graph, own)
     if found is not None:
-        work, said, kept = (found.pop(name) for name in ("work", "said", "kept"))
         numbers = found.pop("stacks")
-        figures = Figures(work=restored(work), said=tuple(said), kept=tuple(kept), **found)
-        all_stacks = stacks_of(graph) if numbers else []
-        stacks = tuple(all_stacks[number] for number in numbers)
-        return Priced(graph, own, figures, stacks, cores)
-    made = _compiled(graph, own, target, cores)
-    figures = made.figures
-    kept = {one.name: getattr(figures, one.name) for one in fields(figures)}
-    all_stacks = stacks_of(graph) if made.stacks else []
-    numbers = [all_stacks.index(stack) for stack in made.stacks]
-    cache.write(key, {**kept, "work": stored(figures.work), "stacks": numbers})
+        stacks = stacks_of(graph) if numbers else []
+        chosen = tuple(stacks[number] for number in numbers)
+        return Priced(graph, own, Figures.restored(found), chosen, asked.cores)
+    made = _compiled(graph, own, asked)
+    stacks = stacks_of(graph) if made.stacks else []
+    numbers = [stacks.index(stack) for stack in made.stacks]
+    cache.write(key, {**made.figures.stored(), "stacks": numbers})
     return made
 
 
-def _compiled(graph: Graph, weights: frozenset[int], target: str, cores: int) -> Priced:
+def _compiled(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
     """What a graph takes: compiled whole, or with fewer of its equal layers."""
     stacks = stacks_of(graph)
     for some in (stacks, stacks[:1]):
-        whole = Priced(graph, weights, Figures(), tuple(some), cores)
-        found = _by_layers(whole, target)
+        whole = Priced(graph, weights, Figures(), tuple(some), asked.cores)
+        found = _by_layers(whole, asked)
         if found is not None:
             return found
-    return Priced(graph, weights, figures_of(graph, weights, target, cores), (), cores)
+    return Priced(graph, weights, _searched(graph, weights, asked), (), asked.cores)
 
 
-def _by_layers(whole: Priced, target: str) -> Priced | None:
+def _searched(graph: Graph, weights: frozenset[int], asked: Asked) -> Figures:
+    """The figures of a graph in the fastest schedule that is tried."""
+    first = figures_of(graph, weights, asked)
+    tried = others(asked.level, first.lacks, first.instructions)
+
+    def time_s(schedule: Schedule) -> float:
+        return figures_of(graph, weights, asked, schedule).device_time_s
+
+    chosen = fastest(first.device_time_s, tried, time_s, asked)
+    return figures_of(graph, weights, asked, chosen) if chosen != FIRST else first
+
+
+def _by_layers(whole: Priced, asked: Asked) -> Priced | None:
     """A graph's figures from those with few layers; None where layers are read elsewhere.
 
     Two programs that differ by some layers of a stack give what one takes beside its neighbours.
+    The schedule is the fastest for the fewest layers.
     """
-    stacks, cores = whole.stacks, whole.cores
+    stacks = whole.stacks
     least = next((n for n in range(1, _LEAST + 1) if _short(whole, n)), 0)
     short = _short(whole, least) if least and stacks else None
     if short is None:
         return None
-    one = figures_of(short, whole.weights, target, cores)
+    one = _searched(short, whole.weights, asked)
     few, many = (least, least + 1) if one.instructions > _BY_LAYERS else (2 * least, 4 * least)
     deep = [stack for stack in stacks if stack.count > many]
     whole = replace(whole, stacks=tuple(deep))
@@ -141,13 +175,13 @@ def _by_layers(whole: Priced, target: str) -> Priced | None:
     if not deep or short is None:
         return None
     is_one = few == least and len(deep) == len(stacks)
-    first = one if is_one else figures_of(short, whole.weights, target, cores)
+    first = one if is_one else figures_of(short, whole.weights, asked, one.schedule)
     time_s, instructions, base = first.device_time_s, float(first.instructions), first
     for stack in deep:
         longer = _short(whole, few, (stack, many))
         if longer is None:
             return None
-        more = figures_of(longer, whole.weights, target, cores)
+        more = figures_of(longer, whole.weights, asked, one.schedule)
         steps = (stack.count - few) / (many - few)
         time_s += steps * (more.device_time_s - first.device_time_s)
         instructions += steps * (more.instructions - first.instructions)
@@ -172,19 +206,38 @@ def _short(whole: Priced, count: int, other: tuple[Stack, int] | None = None) ->
     return shortened(whole.graph, cut)
 
 
-def figures_of(graph: Graph, weights: frozenset[int], target: str, cores: int = 1) -> Figures:
-    """The figures of a graph's program, all of it compiled.
+def figures_of(
+    graph: Graph, weights: frozenset[int], asked: Asked, schedule: Schedule = FIRST
+) -> Figures:
+    """The figures of a graph's program in a schedule, all of it compiled.
 
-    A graph that this compiler cannot place on the chip is priced as kernels one after another.
+    They are remembered on disk: a search that was interrupted goes on where it was. A graph that
+    this compiler cannot place on the chip is priced as kernels one after another.
     """
+    key = ("program", graph.key(), tuple(sorted(weights)), asked.target, asked.cores, schedule)
+    known = cache.read(key)
+    if known is not None:
+        return Figures.restored(known)
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
+    options: dict[str, Any] = {"numerics": False, "lnc": asked.cores, "schedule": schedule}
     try:
-        found = trace(graph, inputs, target, weights, numerics=False, lnc=cores)
+        found = trace(graph, inputs, asked.target, weights, **options)
     except (OutOfMemory, IllegalInstruction, InternalError) as error:
         alone, _ = without_exchanges(graph)
-        return replace(_apart(alone, target, -1), said=(f"not one program: {error.reason}",))
-    timeline, work = found.run.timeline, work_of(found, graph, weights)
-    return Figures(timeline.device_time_s, timeline.launch_s, len(timeline), work)
+        said = (f"not one program: {error.reason}",)
+        made = replace(_apart(alone, asked.target, -1), said=said, schedule=schedule)
+    else:
+        timeline, work = found.run.timeline, work_of(found, graph, weights)
+        made = Figures(
+            timeline.device_time_s,
+            timeline.launch_s,
+            len(timeline),
+            work,
+            schedule=schedule,
+            lacks=found.lacks,
+        )
+    cache.write(key, made.stored())
+    return made
 
 
 def _apart(graph: Graph, target: str, place: int) -> Figures:

@@ -27,6 +27,7 @@ from trnsim.compiler.emit.emission import Emission
 from trnsim.compiler.emit.naming import Named
 from trnsim.compiler.emit.walk import Frame
 from trnsim.compiler.preparation import prepared
+from trnsim.compiler.schedules import FIRST, RING, ROOM, Schedule
 from trnsim.compiler.sharding.splits import CORES
 from trnsim.graph import Graph, Kind, Node
 from trnsim.graph.types import BOOL
@@ -40,8 +41,6 @@ from trnsim.runs import Run, collected, launch, run
 from trnsim.timing.occupancy import Integers
 
 Array = np.ndarray[Any, Any]
-_PASSING_BYTES = 72 * 1024
-"""Bytes of a partition for weights on their way and for tiles of one instruction."""
 _RULES = (
     attention,
     attention_gradient,
@@ -120,6 +119,7 @@ class Traced:
             their layouts.
         outputs: serials of what it returns.
         spilled: serials of results in HBM for which SBUF had no room.
+        lacks: what another schedule may give it.
     """
 
     run: Run
@@ -127,6 +127,7 @@ class Traced:
     inputs: dict[int, int] = field(default_factory=dict[int, int])
     outputs: frozenset[int] = frozenset()
     spilled: frozenset[int] = frozenset()
+    lacks: frozenset[str] = frozenset()
 
     def stretches(self) -> Integers:
         """The place in `names` of each instruction.
@@ -162,6 +163,7 @@ def trace(
     *,
     numerics: bool,
     lnc: int = 1,
+    schedule: Schedule = FIRST,
 ) -> Traced:
     """As `traced`, with the operations that instructions belong to.
 
@@ -175,7 +177,8 @@ def trace(
     def kernel(tensors: tuple[Any, ...], prepared: tuple[Any, ...]) -> Any:
         one = _Trace(graph, prepared)
         made.append(one)
-        emissions.append(Emission(graph, weights, _resident_bytes(chip), one.prepare))
+        resident_bytes = _resident_bytes(chip, schedule)
+        emissions.append(Emission(graph, weights, resident_bytes, one.prepare, schedule.ring_bytes))
         outputs = emissions[-1].run(tensors)
         given = zip(tensors, (value.number for value in graph.inputs), strict=True)
         inputs = {tensor.storage.serial: number for tensor, number in given}
@@ -192,16 +195,24 @@ def trace(
         by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
         parts = tuple(one.of(by_number[one.number]) for one in made[0].asked)
         found = run(Kernel(kernel, {}), arrays, parts, target=target)
-    return Traced(found, emissions[-1].names, *lying[-1], _serials(emissions[-1].spilled))
+    last = emissions[-1]
+    lacks = _lacks(last, found)
+    return Traced(found, last.names, *lying[-1], _serials(last.spilled), lacks)
 
 
 def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:
     return frozenset(tensor.storage.serial for tensor in tensors)
 
 
-def _resident_bytes(chip: arch.Target) -> int:
+def _resident_bytes(chip: arch.Target, schedule: Schedule) -> int:
     """Bytes of a partition for results that stay in SBUF, beside what passes."""
-    return chip.core.sbuf_partition_bytes - _PASSING_BYTES
+    return chip.core.sbuf_partition_bytes - schedule.passing_bytes
+
+
+def _lacks(emission: Emission, found: Run) -> frozenset[str]:
+    """What a program lacked."""
+    is_spilled = emission.spilled or any(one.is_spill for one in found.timeline.program.checked)
+    return frozenset([ROOM] * bool(is_spilled) + [RING] * emission.is_ring_full)
 
 
 def legal(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]:

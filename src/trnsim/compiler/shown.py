@@ -15,6 +15,7 @@ from trnsim.compiler.compilation import CompiledProgram, on_cores, pieces
 from trnsim.compiler.preparation import prepared
 from trnsim.compiler.pricing import APART
 from trnsim.compiler.program import Traced, trace
+from trnsim.compiler.schedules import Asked
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory, SourceLine
 from trnsim.graph import Graph
 from trnsim.runs import Run
@@ -34,7 +35,8 @@ def shown(graph: Graph, made: CompiledProgram, title: str, weights: Collection[i
             fix="leave --report out, or report each kernel: trnsim run SCRIPT --report DIR",
         )
     largest = max(found, key=lambda one: len(one[0].nodes))
-    chosen = on_cores(*largest, made.target, made.lnc)
+    asked = Asked(made.target, made.lnc, made.flags.optlevel)
+    chosen = on_cores(*largest, asked)
     piece = chosen.compiled()
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in piece.inputs]
     try:

@@ -119,7 +119,7 @@ def test_a_reader_waits_for_the_barrier():
 
 
 def test_a_sum_without_room_in_sbuf_is_loaded(monkeypatch):
-    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda _: 0)
+    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 0)
     names, _ = opcodes(CoreReduce(BOTH, "add"), 300, 40)
     assert names.index("sendrecv") > names.index("activation")
     first = names.index("sendrecv")
@@ -129,14 +129,14 @@ def test_a_sum_without_room_in_sbuf_is_loaded(monkeypatch):
 def test_halves_without_room_in_sbuf_go_through_hbm(monkeypatch):
     names, _ = opcodes(CoreGather(BOTH, 0), 128, 128)
     assert "sendrecv" in names
-    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda _: 64 * 1024)
+    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 64 * 1024)
     names, found = opcodes(CoreGather(BOTH, 0), 128, 12_000)  # both halves do not fit
     assert found.overfull == ()
     assert "core_barrier" in names
 
 
 def test_a_sum_larger_than_sbuf_is_added_in_parts(monkeypatch):
-    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda _: 0)
+    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 0)
     names, found = opcodes(CoreReduce(BOTH, "add"), 128, 100_000)
     assert found.overfull == ()
     assert names.count("sendrecv") > 100

@@ -89,7 +89,7 @@ def test_results_stay_on_the_chip_between_products():
 
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 def test_what_does_not_fit_goes_to_hbm_in_its_frames_order(chip, monkeypatch):
-    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda _: 16 * 1024)
+    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 16 * 1024)
     made = Made("bfloat16")
     x = made.given(1100, 128)
     wide = [made.of("relu", made.linear(x, 2560)) for _ in range(4)]

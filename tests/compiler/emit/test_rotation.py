@@ -89,7 +89,7 @@ def test_halves_with_steps_are_no_rotation():
 @pytest.mark.parametrize("width", [32, 64, 128])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_halves_of_what_has_no_room_are_exchanged_on_their_way(width, dtype, monkeypatch):
-    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda _: 0)
+    monkeypatch.setattr("trnsim.compiler.program._resident_bytes", lambda *_: 0)
     made = Made(dtype)
     query, key, value = (queries(made, width) for _ in range(3))
     turned, other = made.rotary(query), made.rotary(key)

@@ -23,6 +23,7 @@ from trnsim.compiler.emit.paths import Path, is_free, is_view, view, widens
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import EMITTERS
 from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned, spans, write
+from trnsim.compiler.schedules import FIRST
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.layout import (
@@ -43,8 +44,6 @@ from trnsim.program import current_core
 
 _TURNED_BYTES: Final = 64 * 1024
 """Bytes of a partition that are turned at once on their way to HBM."""
-_RING_BYTES: Final = 32 * 1024
-"""Bytes of a partition for weights that pass: several panels ahead."""
 _PANELS_BYTES: Final = 2 * PANEL_BYTES
 """Bytes of a partition for what passes for products that are computed together."""
 _CONVERTING: Final = 2
@@ -61,6 +60,7 @@ class Emission:
         graph: what it computes.
         weights: the inputs whose layout in HBM may be chosen, as they do not change.
         resident_bytes: bytes of a partition for results that stay in SBUF.
+        ring_bytes: bytes of a partition for weights that pass, several panels ahead.
         placed: where each value lies; several places if it lies in several layouts.
         prepared: weights in layouts of their own, in the order of their use.
         names: what each stretch of instructions computes.
@@ -71,6 +71,7 @@ class Emission:
     weights: frozenset[int]
     resident_bytes: int
     prepare: Callable[..., Tensor]
+    ring_bytes: int = FIRST.ring_bytes
     placed: dict[int, list[Placed]] = field(default_factory=dict[int, list[Placed]])
 
     def __post_init__(self) -> None:
@@ -93,6 +94,7 @@ class Emission:
             value.dtype == "float32" for value in (*self.graph.inputs, *self.graph.outputs)
         )
         self._constants: dict[Any, Tensor] = {}
+        self.is_ring_full = False
         self.later: set[int] = set()
         self._depths: dict[int, int] = {}
         self._panels: dict[int, dict[int, int]] = {}
@@ -214,11 +216,13 @@ class Emission:
     def streamed(self, shape: tuple[int, int, int], dtype: Any) -> Tensor:
         """A tile for what is loaded, read and forgotten: it takes the place of an earlier one."""
         rows, blocks, columns = shape
-        size, most = blocks * columns, _RING_BYTES // dtype.itemsize
+        size, most = blocks * columns, self.ring_bytes // dtype.itemsize
         if size * 2 > most or rows != P:
             return new(shape, dtype)
         ring, at = self._rings.get(dtype) or (new((P, most), dtype), 0)
-        at = at if at + size <= most else 0
+        if at + size > most:
+            at = 0
+            self.is_ring_full = True
         self._rings[dtype] = ring, at + size
         return ring[:, at : at + size].reshape(shape)
 

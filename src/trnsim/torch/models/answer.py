@@ -263,6 +263,7 @@ def answer(
     exchange_s: ExchangeTime,
     flags: Flags = Flags(),  # noqa: B008  frozen
     lnc: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Answer:
     """What a model takes on a chip, with AWS's flags.
 
@@ -283,7 +284,9 @@ def answer(
     _require_room(subject.title, plan, device_core(arch.target(target), cores), target)
     times = [exchange_s(one, target) for one in exchanged]
     timed = tuple((one, time_s) for one, (time_s, _) in zip(exchanged, times, strict=True))
-    program = compiler.compile(made.graph, target, lnc=cores, flags=flags, weights=made.weights)
+    program = compiler.compile(
+        made.graph, target, lnc=cores, flags=flags, weights=made.weights, tell=tell
+    )
     many = [Refusal(code, what) for code, what in instructions_refused(program.instructions)]
     require_accepted(many)
     said = (*flags.said, *map(str, (*found, *many)))

@@ -1,0 +1,85 @@
+"""Schedules of a program that are tried: how SBUF is shared by what stays and what passes.
+
+Each is priced by the time model itself, and the fastest is kept. -O1 takes the first one, -O2 tries
+those that may help a program that lacks room, -O3 tries all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+_KIB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How the bytes of a partition of SBUF are shared.
+
+    Attributes:
+        passing_bytes: for weights on their way and tiles of one instruction; the rest holds
+            results.
+        ring_bytes: of these, for weights that are loaded ahead.
+    """
+
+    passing_bytes: int = 72 * _KIB
+    ring_bytes: int = 32 * _KIB
+
+    def __str__(self) -> str:
+        return f"{self.passing_bytes // _KIB} KiB passing, {self.ring_bytes // _KIB} KiB ahead"
+
+
+FIRST: Final = Schedule()
+ROOM: Final = "room"
+"""Lacked where a result found no room in SBUF."""
+RING: Final = "ring"
+"""Lacked where weights waited for those before them to be read."""
+_LONGEST: Final = 60_000
+"""Instructions of a program beyond which -O2 does not search: some ten seconds a schedule."""
+_FEW: Final = {ROOM: (Schedule(40 * _KIB),), RING: (Schedule(ring_bytes=64 * _KIB),)}
+_ALL: Final = tuple(
+    Schedule(passing * _KIB, ring * _KIB)
+    for passing, ring in product((40, 56, 72, 96, 128), (16, 32, 64))
+    if ring < passing
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """For what a graph is compiled.
+
+    Attributes:
+        target: the chip.
+        cores: how many cores do the same.
+        level: the optimization level, 1 to 3.
+        tell: what is told of the search as it goes.
+    """
+
+    target: str
+    cores: int = 1
+    level: int = 2
+    tell: Callable[[str], None] = lambda _: None
+
+
+def others(level: int, lacks: Collection[str], instructions: int) -> Sequence[Schedule]:
+    """The schedules to try beside the first, by what its program lacked."""
+    if level == 1 or not lacks or (level == 2 and instructions > _LONGEST):  # noqa: PLR2004  -O2
+        return ()
+    if level == 2:  # noqa: PLR2004  -O2
+        return tuple(one for lack in sorted(lacks) for one in _FEW[lack])
+    return tuple(one for one in _ALL if one != FIRST)
+
+
+def fastest(
+    first_s: float, tried: Sequence[Schedule], time_s: Callable[[Schedule], float], asked: Asked
+) -> Schedule:
+    """The schedule of the shortest program, the first one where none is shorter."""
+    best, best_s = FIRST, first_s
+    for number, schedule in enumerate(tried, 2):
+        asked.tell(f"schedule {number} of {len(tried) + 1}: {schedule}")
+        found_s = time_s(schedule)
+        if found_s < best_s:
+            best, best_s = schedule, found_s
+    return best

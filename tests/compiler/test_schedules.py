@@ -1,0 +1,131 @@
+"""The search for a schedule: what is tried, what is kept, and that it goes on where it was."""
+
+import numpy as np
+import pytest
+from made_graphs import Made
+from test_layers import stack
+
+from trnsim.compiler import Flags, pricing
+from trnsim.compiler import compile as compile_graph
+from trnsim.compiler.preparation import prepared
+from trnsim.compiler.program import legal, trace
+from trnsim.compiler.schedules import FIRST, RING, ROOM, Asked, Schedule, fastest, others
+from trnsim.graph import Graph
+from trnsim.lower import cache
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+
+
+def wide(rows=4096, width=2048):
+    """An MLP whose states find no room in SBUF."""
+    graph = Graph()
+    x = graph.input((rows, width), "bfloat16")
+    up, down = (
+        graph.input((2 * width, width), "bfloat16"),
+        graph.input((width, 2 * width), "bfloat16"),
+    )
+    made = graph.elementwise("gelu", graph.dot_general(x, up, (1, 1)))
+    graph.outputs = [graph.elementwise("add", x, graph.dot_general(made, down, (1, 1)))]
+    return graph, frozenset({up.number, down.number})
+
+
+def test_what_lacks_nothing_is_not_searched():
+    for level in (1, 2, 3):
+        assert not others(level, frozenset(), 100)
+    assert not others(1, frozenset({ROOM, RING}), 100)
+
+
+def test_levels_try_more_and_more():
+    both = frozenset({ROOM, RING})
+    few, all_of_them = others(2, both, 100), others(3, both, 100)
+    assert 0 < len(others(2, frozenset({ROOM}), 100)) < len(few) < len(all_of_them)
+    assert FIRST not in all_of_them
+    assert set(few) <= set(all_of_them)
+    assert len(set(all_of_them)) == len(all_of_them)
+    assert not others(2, both, 10**6)
+    assert others(3, both, 10**6) == all_of_them
+    assert all(one.ring_bytes < one.passing_bytes for one in all_of_them)
+
+
+@pytest.mark.parametrize(("times", "wanted"), [([3, 2], 1), ([1, 1], None), ([0.5, 0.5], 0)])
+def test_the_first_of_the_fastest_is_kept(times, wanted):
+    tried = [Schedule(40 * 1024), Schedule(56 * 1024)]
+    told = []
+    asked = Asked("trn2", tell=told.append)
+    price = dict(zip(tried, times, strict=True))
+    first_s = 2.5 if wanted == 1 else 1.0
+    assert fastest(first_s, tried, price.__getitem__, asked) == (
+        FIRST if wanted is None else tried[wanted]
+    )
+    assert told == [
+        "schedule 2 of 3: 40 KiB passing, 32 KiB ahead",
+        "schedule 3 of 3: 56 KiB passing, 32 KiB ahead",
+    ]
+
+
+def test_more_search_is_no_slower_and_finds_something_here():
+    graph, weights = wide()
+    times = [
+        compile_graph(graph, weights=weights, flags=Flags(optlevel=level)).device_time_s
+        for level in (1, 2, 3)
+    ]
+    assert times[0] >= times[1] >= times[2]
+    assert times[2] < times[0]
+
+
+def test_an_interrupted_search_goes_on_where_it_was(monkeypatch):
+    graph, weights = wide(rows=2048)
+    whole, calls = pricing.trace, []
+
+    def counted(*args, **options):
+        calls.append(options["schedule"])
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return whole(*args, **options)
+
+    monkeypatch.setattr(pricing, "trace", counted)
+    with pytest.raises(KeyboardInterrupt):
+        compile_graph(graph, weights=weights, flags=Flags(optlevel=3))
+    tried = calls[:3]
+    found = compile_graph(graph, weights=weights, flags=Flags(optlevel=3))
+    again = calls[4:]
+    assert not set(tried) & set(again)
+    assert {*tried, *again} >= {FIRST, *others(3, frozenset({ROOM}), 0)}
+    monkeypatch.setattr(pricing, "trace", None)
+    assert compile_graph(graph, weights=weights, flags=Flags(optlevel=3)) == found
+
+
+def test_the_layers_of_a_model_have_the_schedule_of_the_fewest(monkeypatch):
+    graph, weights = stack(8, width=2048, rows=2048)
+    whole, calls = pricing.trace, []
+
+    def counted(*args, **options):
+        calls.append(options["schedule"])
+        return whole(*args, **options)
+
+    monkeypatch.setattr(pricing, "trace", counted)
+    compile_graph(graph, weights=weights)
+    searched = 1 + len(others(2, frozenset({ROOM, RING}), 0))
+    assert len(calls) <= searched + 2
+    assert len(set(calls[searched:])) <= 1
+
+
+@pytest.mark.parametrize("schedule", others(3, frozenset({ROOM}), 0)[::4])
+def test_values_are_those_of_any_schedule(schedule):
+    made = Made("bfloat16")
+    x = made.given(64, 256)
+    made.graph.outputs = [made.layer_norm(made.linear(made.linear(x, 512), 256))]
+    step = prepared(made.graph, made.weights)
+    graph, weights = legal(step.step, step.weights)
+    known = dict(zip((v.number for v in made.graph.inputs), made.arrays, strict=True))
+    ahead = step.ahead.reference([known[v.number] for v in step.ahead.inputs])
+    known |= dict(zip((v.number for v in step.ahead.outputs), ahead, strict=True))
+    given = [known[v.number] for v in step.step.inputs]
+    first, other = (
+        trace(graph, given, "trn2", weights, numerics=True, schedule=one).run.outputs
+        for one in (FIRST, schedule)
+    )
+    np.testing.assert_array_equal(first, other)
