@@ -127,3 +127,21 @@ def test_a_long_chain_is_computed_in_parts():
     for _ in range(600):
         x, y = made.of("multiply", y, 0.5), made.of("multiply", made.of("add", x, y), 0.5)
     made.check(y)
+
+
+@pytest.mark.parametrize("rows", [43, 128, 300])
+def test_a_bias_that_all_rows_share_is_moved_at_once(rows):
+    """That of values of attention, whose rows lie along the partitions."""
+    made = Made("bfloat16")
+    x = made.given(1, rows, 128)
+    query, key, value = (made.heads(made.linear(x, 128), 2) for _ in range(3))
+    found = made.attention(query, key, value)
+    made.check(found)
+    run = made.run(found)
+    moves = [
+        checked.instruction
+        for checked in map(run.program.instruction, range(len(run.program)))
+        if checked.opcode == "dma_copy"
+    ]
+    assert len(moves) < 24
+    assert sum(move.dst.shape[0] == 1 for move in moves) <= 4

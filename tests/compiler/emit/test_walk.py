@@ -19,6 +19,7 @@ from trnsim.compiler.emit.walk import (
     is_all,
     is_movable,
     natural,
+    repeated,
     runs,
     slice_of,
     spans,
@@ -244,3 +245,24 @@ def test_neighbours_of_a_block_are_one_strip_up_to_so_many_columns():
     assert [list(strip) for strip in strips(one[:1], 5)] == [one[:1]]  # one may be longer
     assert list(strips([], 5)) == []
     assert whole(other) == Span(1, 1, 64, 60, 13)
+
+
+DOUBLED = [(1, 1, 0), (1, 128, 8), (3, 12, 3), (5, 7, 2)]
+
+
+@pytest.mark.parametrize(("rows", "partitions", "moves"), DOUBLED)
+def test_rows_are_repeated_by_doubling(rows, partitions, moves):
+    array = np.arange(rows * 6, dtype=np.float32).reshape(rows, 6)
+
+    @nki.jit
+    def kernel(x):
+        tile = new((rows, 1, 6))
+        nisa.dma_copy(dst=tile[:, 0], src=x)
+        whole = repeated(tile, partitions)
+        out = nl.ndarray((partitions, 6), dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=whole[:, 0])
+        return out
+
+    found = run(kernel, array)
+    np.testing.assert_array_equal(found.outputs, array[np.arange(partitions) % rows])
+    assert len(found.program) == 2 + moves

@@ -22,7 +22,7 @@ from trnsim.compiler.emit.naming import Named
 from trnsim.compiler.emit.paths import Path, is_free, is_view, view, widens
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import EMITTERS
-from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned, spans, write
+from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned, repeated, spans, write
 from trnsim.compiler.schedules import FIRST
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Attention, DotGeneral
@@ -331,14 +331,13 @@ class Emission:
         )
         if thin.columns * nl.float32.itemsize > self.resident_bytes // 2:
             return None
-        steps = tuple(placed.steps[dim] for dim in dims)
-        once = turning.framed(Placed(placed.storage, thin.shape, steps, placed.offset), thin)
-        tile = once.storage.tile
-        if length < frame.block:
-            whole = new((frame.block, 1, thin.columns), tile.dtype)
-            for at in range(0, frame.block, length):
-                nisa.dma_copy(dst=whole[at : at + length], src=tile)
-            tile = whole
+        if length == 1 and not placed.is_on_chip:
+            span = Span(0, 1, frame.block, 0, frame.columns)
+            tile = filled(placed, frame, span, placed.storage.dtype)
+        else:
+            steps = tuple(placed.steps[dim] for dim in dims)
+            once = turning.framed(Placed(placed.storage, thin.shape, steps, placed.offset), thin)
+            tile = repeated(once.storage.tile, frame.block)
         self._constants[key] = tile
         return tile
 

@@ -271,6 +271,20 @@ def filled(placed: Placed, frame: Frame, span: Span, dtype: Any, at_row: int = -
     return tile
 
 
+def repeated(tile: Tensor, partitions: int) -> Tensor:
+    """A tile's rows again and again, in so many partitions: what is there is doubled."""
+    rows, blocks, columns = tile.shape
+    if rows == partitions:
+        return tile
+    whole = new((partitions, blocks, columns), tile.dtype)
+    nisa.dma_copy(dst=whole[:rows], src=tile)
+    while rows < partitions:
+        more = min(rows, partitions - rows)
+        nisa.dma_copy(dst=whole[rows : rows + more], src=whole[:more])
+        rows += more
+    return whole
+
+
 def _sources(
     placed: Placed, begin: Step, steps: tuple[Step, Step], size: tuple[int, int]
 ) -> Iterator[tuple[Tensor, slice]]:
