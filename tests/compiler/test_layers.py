@@ -2,8 +2,10 @@
 
 import pytest
 
+from trnsim import arch
 from trnsim.compiler.compilation import _by_layers, _figures
 from trnsim.compiler.layers import Layers, layers_of, shortened
+from trnsim.compiler.sharding import halved
 from trnsim.graph import Graph
 
 
@@ -55,10 +57,15 @@ def test_a_layer_that_is_read_after_all_layers_is_not_left_out():
     assert shortened(graph, layers, 3) is not None
 
 
+@pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("rows", [1, 64, 600])
-def test_a_few_layers_give_the_time_of_all_within_a_hundredth(rows):
+def test_a_few_layers_give_the_time_of_all_within_a_hundredth(rows, cores):
     graph, weights = stack(10, rows=rows)
-    whole = _figures(graph, weights, "trn2")
-    short = _by_layers(graph, weights, "trn2", layers_of(graph))
+    if cores == 2:
+        half = halved(graph, weights, arch.paired(arch.target("trn2")))
+        graph, weights = half.graph, half.weights
+    assert layers_of(graph).count >= 8  # the first and the last may be split otherwise
+    whole = _figures(graph, weights, "trn2", cores)
+    short = _by_layers(graph, weights, "trn2", layers_of(graph), cores)
     assert short.device_time_s == pytest.approx(whole.device_time_s, rel=0.01)
     assert short.instructions == pytest.approx(whole.instructions, rel=0.01)

@@ -310,7 +310,7 @@ def _compiled(
 
 
 def _by_layers(
-    graph: Graph, weights: frozenset[int], target: str, layers: Layers, cores: int
+    graph: Graph, weights: frozenset[int], target: str, layers: Layers, cores: int = 1
 ) -> _Figures | None:
     """A graph's figures from those with few layers; None where layers are read elsewhere.
 
@@ -342,7 +342,7 @@ def _difference(more: _Figures, fewer: _Figures) -> _Figures:
     return more.plus(fewer, -1)
 
 
-def _figures(graph: Graph, weights: frozenset[int], target: str, cores: int) -> _Figures:
+def _figures(graph: Graph, weights: frozenset[int], target: str, cores: int = 1) -> _Figures:
     """The figures of a graph's program, all of it compiled.
 
     A graph that this compiler cannot place on the chip is priced as kernels one after another.
