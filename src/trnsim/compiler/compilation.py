@@ -36,6 +36,8 @@ _BY_LAYERS: Final = 4000
 _LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 _NAMED: Final = 4
 """Operations that are named of those that one core does."""
+_NO_PROGRAM: Final = (OutOfMemory, IllegalInstruction, InternalError)
+"""What a graph that has no place on the chip raises."""
 _APART: Final = (Kind.CONTROL, Kind.CALL)
 """What is a program of its own: values decide what runs, or the user wrote it."""
 
@@ -245,12 +247,15 @@ def _on_cores(
 def _on_both(
     graph: Graph, weights: frozenset[int], target: str, core: arch.NeuronCore
 ) -> tuple[_Figures, int] | None:
-    """What a graph takes that is split over two cores; None where nothing of it can be."""
+    """What a graph takes that is split over two cores; None where that is no program."""
     own = frozenset(value.number for value in graph.inputs) & weights
     half = halved(graph, own, core)
     if not half.is_split:
         return None
-    found, layers = _priced(half.graph, half.weights, target, CORES)
+    try:
+        found, layers = _priced(half.graph, half.weights, target, CORES)
+    except _NO_PROGRAM:
+        return None
     shared = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
     return replace(found, said=(*found.said, *shared)), layers
 
@@ -350,7 +355,9 @@ def _figures(graph: Graph, weights: frozenset[int], target: str, cores: int = 1)
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
     try:
         found = trace(graph, inputs, target, weights, numerics=False, lnc=cores)
-    except (OutOfMemory, IllegalInstruction, InternalError) as error:
+    except _NO_PROGRAM as error:
+        if cores > 1:
+            raise  # kernels exchange nothing, so one core has them all
         alone, _ = without_exchanges(graph)
         return replace(_apart(alone, target), said=(f"not one program: {error.reason}",))
     timeline = found.run.timeline
