@@ -2,9 +2,11 @@
 
 import pytest
 
+from trnsim import arch
 from trnsim.compiler.layers import Run, Stack, Tie, shortened, stacks_of
 from trnsim.compiler.pricing import Figures, Priced, _by_layers, figures_of
 from trnsim.compiler.schedules import Asked
+from trnsim.compiler.sharding import halved
 from trnsim.graph import Graph
 
 
@@ -56,12 +58,18 @@ def test_a_layer_that_is_read_after_all_layers_is_not_left_out():
     assert shortened(graph, [(layers, 3)]) is not None
 
 
+@pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("rows", [1, 64, 600])
-def test_a_few_layers_give_the_time_of_all_within_a_hundredth(rows):
+def test_a_few_layers_give_the_time_of_all_within_a_hundredth(rows, cores):
     graph, weights = stack(10, rows=rows)
-    whole = figures_of(graph, weights, Asked("trn2"))
-    all_of_it = Priced(graph, weights, Figures(), tuple(stacks_of(graph)))
-    short = _by_layers(all_of_it, Asked("trn2")).figures
+    if cores == 2:
+        half = halved(graph, weights, arch.paired(arch.target("trn2")))
+        graph, weights = half.graph, half.weights
+    asked = Asked("trn2", cores)
+    stacks = tuple(stacks_of(graph))
+    assert stacks[0].count >= 8  # the first and the last may be split otherwise
+    whole = figures_of(graph, weights, asked)
+    short = _by_layers(Priced(graph, weights, Figures(), stacks, cores), asked).figures
     assert short.device_time_s == pytest.approx(whole.device_time_s, rel=0.01)
     assert short.instructions == pytest.approx(whole.instructions, rel=0.01)
 

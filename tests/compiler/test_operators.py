@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trnsim import arch
+from trnsim.compiler import operators
 from trnsim.compiler.operators import operator_costs
-from trnsim.errors import NotModelled
+from trnsim.errors import NotModelled, OutOfMemory
 from trnsim.graph import Graph
 from trnsim.graph.ops.reductions import TopK
 from trnsim.lower import costs
@@ -72,6 +73,18 @@ def test_what_has_no_kernel_is_named():
     graph.outputs = [graph.apply(TopK(20000), graph.input((1, 400000), "float32"))]
     with pytest.raises(NotModelled, match="the 20000 largest"):
         operator_costs(graph, "trn2", 2)
+
+
+@pytest.mark.parametrize("error", [NotModelled, OutOfMemory])
+def test_halves_without_a_kernel_are_one_cores(monkeypatch, error):
+    def alone(graph, target, *, is_mirrored=False):
+        if is_mirrored:
+            raise error("not of this shape")
+        return costs(graph, target)
+
+    monkeypatch.setattr(operators, "costs", alone)
+    graph = square(1026, 2048)
+    assert device_s(operator_costs(graph, "trn2", 2)) == device_s(costs(graph, "trn2"))
 
 
 @settings(max_examples=20)

@@ -15,7 +15,7 @@ from trnsim import arch
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.hoist import Hoisted
 from trnsim.compiler.preparation import prepared
-from trnsim.compiler.pricing import APART, Figures, Priced, priced
+from trnsim.compiler.pricing import APART, NO_PROGRAM, Figures, Priced, priced
 from trnsim.compiler.schedules import Asked
 from trnsim.compiler.sharding import halved
 from trnsim.compiler.sharding.splits import CORES
@@ -269,12 +269,15 @@ def on_cores(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
 def _on_both(
     graph: Graph, weights: frozenset[int], asked: Asked, core: arch.NeuronCore
 ) -> Priced | None:
-    """What a graph takes that is split over two cores; None where nothing of it can be."""
+    """What a graph takes that is split over two cores; None where that is no program."""
     own = frozenset(value.number for value in graph.inputs) & weights
     half = halved(graph, own, core)
     if not half.is_split:
         return None
-    found = priced(half.graph, half.weights, asked)
+    try:
+        found = priced(half.graph, half.weights, asked)
+    except NO_PROGRAM:
+        return None
     shared = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
     said = (*found.figures.said, *shared)
     return replace(found, figures=replace(found.figures, said=said))

@@ -13,6 +13,7 @@ from functools import lru_cache
 from trnsim import arch
 from trnsim.compiler.sharding import halved
 from trnsim.compiler.sharding.splits import CORES
+from trnsim.errors import NotModelled, OutOfMemory
 from trnsim.graph import Graph
 from trnsim.lower import Cost, costs
 
@@ -37,7 +38,10 @@ def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...
     half = halved(graph, (), core, may_exchange=False)
     if not half.is_split:
         return started
-    both = costs(half.graph, target, is_mirrored=True)
+    try:
+        both = costs(half.graph, target, is_mirrored=True)
+    except (NotModelled, OutOfMemory):  # a kernel that halves of these shapes do not have
+        return started
     if _device_s(both) >= _device_s(alone):
         return started
     done, wanted = (sum(one.flop for one in kernels) for kernels in (both, alone))

@@ -21,6 +21,8 @@ from trnsim.profile.measures.parts import Part
 
 APART: Final = (Kind.CONTROL, Kind.CALL)
 """What is a program of its own: values decide what runs, or the user wrote it."""
+NO_PROGRAM: Final = (OutOfMemory, IllegalInstruction, InternalError)
+"""What a graph that has no place on the chip raises."""
 KERNELS: Final = "kernels"
 """What is busy while kernels of their own run, one after another."""
 _BY_LAYERS: Final = 4000
@@ -222,7 +224,9 @@ def figures_of(
     options: dict[str, Any] = {"numerics": False, "lnc": asked.cores, "schedule": schedule}
     try:
         found = trace(graph, inputs, asked.target, weights, **options)
-    except (OutOfMemory, IllegalInstruction, InternalError) as error:
+    except NO_PROGRAM as error:
+        if asked.cores > 1:
+            raise  # kernels exchange nothing, so one core has them all
         alone, _ = without_exchanges(graph)
         said = (f"not one program: {error.reason}",)
         made = replace(_apart(alone, asked.target, -1), said=said, schedule=schedule)
