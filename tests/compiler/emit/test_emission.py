@@ -127,3 +127,14 @@ def test_a_long_chain_is_computed_in_parts():
     for _ in range(600):
         x, y = made.of("multiply", y, 0.5), made.of("multiply", made.of("add", x, y), 0.5)
     made.check(y)
+
+
+@pytest.mark.parametrize("rows", [5, 128, 300])
+def test_a_row_comes_to_all_partitions_by_one_transfer(rows):
+    made = Made("bfloat16")
+    x = made.given(rows, 200)
+    scale, shift = made.weight(200), made.weight(200)
+    found = made.of("add", made.of("multiply", x, made.row(scale, x)), made.row(shift, x))
+    blocks = -(-rows // 128)
+    assert made.opcodes(found).count("dma_copy") <= 2 * blocks + 2
+    made.check(found, chip=CHIPS[rows % 4])

@@ -19,7 +19,7 @@ from trnsim.compiler.emit.framing import vectors_of_channels
 from trnsim.compiler.emit.paths import Path, is_free, is_view, view, widens
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import EMITTERS
-from trnsim.compiler.emit.walk import Frame, filled, is_aligned, spans, write
+from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned, spans, write
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.layout import (
@@ -257,13 +257,16 @@ class Emission:
         if moves and any(not any(placed.steps[d]) and frame.shape[d] > 1 for d in frame.f_dims):
             return None
         dims = (*inner, *moves)
-        thin = Frame(
-            tuple(frame.shape[dim] for dim in dims),
-            tuple(range(len(inner))),
-            tuple(range(len(inner), len(dims))),
-            length,
-        )
+        shape = tuple(frame.shape[dim] for dim in dims)
         steps = tuple(placed.steps[dim] for dim in dims)
+        if length == 1 and not placed.is_on_chip:  # one transfer brings a row to all partitions
+            wide = Frame((frame.block, *shape), (0,), tuple(range(1, len(dims) + 1)), frame.block)
+            row = Placed(placed.storage, wide.shape, ((0,), *steps), placed.offset)
+            span = Span(0, 1, frame.block, 0, wide.columns)
+            tile = filled(row, wide, span, placed.storage.dtype)
+            self._constants[key] = tile
+            return tile
+        thin = Frame(shape, tuple(range(len(inner))), tuple(range(len(inner), len(dims))), length)
         once = turning.framed(Placed(placed.storage, thin.shape, steps, placed.offset), thin)
         tile = once.storage.tile
         if length < frame.block:
