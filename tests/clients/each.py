@@ -29,10 +29,7 @@ def rows_of(kinds, outcome, known, again=(), at_once=AT_ONCE, late="not built"):
         at_once: how many processes.
         late: the end of what takes longer than the limit.
     """
-    rows = {}
-    if known.exists():
-        rows = {row["kind"]: row for row in map(json.loads, known.read_text().splitlines())}
-    rows = {kind: row for kind, row in rows.items() if not _named(row) & set(again)}
+    rows = {kind: row for kind, row in stored(known).items() if not _named(row) & set(again)}
     known.parent.mkdir(exist_ok=True)
     left = [kind for kind in kinds if kind not in rows]
     context, running = multiprocessing.get_context("fork"), {}
@@ -50,6 +47,13 @@ def rows_of(kinds, outcome, known, again=(), at_once=AT_ONCE, late="not built"):
                 file.flush()
                 print(f"{len(rows)} of {len(kinds)}: {row['kind']} {row['end']}", flush=True)
     return [rows[kind] for kind in kinds]
+
+
+def stored(known):
+    """The rows in a file, by architecture."""
+    if not known.exists():
+        return {}
+    return {row["kind"]: row for row in map(json.loads, known.read_text().splitlines())}
 
 
 def _answer(outcome, kind, pipe):

@@ -145,3 +145,14 @@ def test_a_bias_that_all_rows_share_is_moved_at_once(rows):
     ]
     assert len(moves) < 24
     assert sum(move.dst.shape[0] == 1 for move in moves) <= 4
+
+
+@pytest.mark.parametrize("rows", [5, 128, 300])
+def test_a_row_comes_to_all_partitions_by_one_transfer(rows):
+    made = Made("bfloat16")
+    x = made.given(rows, 200)
+    scale, shift = made.weight(200), made.weight(200)
+    found = made.of("add", made.of("multiply", x, made.row(scale, x)), made.row(shift, x))
+    blocks = -(-rows // 128)
+    assert made.opcodes(found).count("dma_copy") <= 2 * blocks + 2
+    made.check(found, chip=CHIPS[rows % 4])
