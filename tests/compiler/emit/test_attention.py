@@ -126,3 +126,18 @@ def test_operands_in_any_order_of_dimensions():
     )
     flipped = [made.graph.transpose(made.given(3, 5, 2, 32), (2, 0, 1, 3)) for _ in range(3)]
     made.check(made.attention(query, key, value), made.attention(*flipped, is_causal=True))
+
+
+@pytest.mark.parametrize("given", ["key", "value", "key and value"])
+@pytest.mark.parametrize(("keys", "heads"), [(128, 1), (256, 2), (300, 1), (2100, 1)])
+def test_keys_and_values_are_in_one_order_wherever_each_lies(keys, heads, given):
+    """In HBM, where a partition may hold neighbours, or in SBUF, as a product left it."""
+    made = Made("bfloat16")
+
+    def operand(name):
+        if name in given:
+            return made.given(1, heads, keys, 64)
+        return made.heads(made.linear(made.given(1, keys, 128), 64 * heads), heads)
+
+    query = made.given(1, heads, 40, 64)
+    made.check(made.attention(query, operand("key"), operand("value")))

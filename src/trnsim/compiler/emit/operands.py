@@ -207,10 +207,12 @@ class Operands:
     def _brought(
         self, key: Placed, value: Placed, start: int, count: int, partition: int
     ) -> tuple[Tensor, list[Tensor]]:
-        """A stretch of one head's keys [E, count], and its values by 128 keys."""
+        """A stretch of one head's keys [E, count], and its values by 128 keys, in one order."""
+        both = _lies_in_rows(key, self.E) and _lies_in_rows(value, self.V)
+        is_free = both and self.bias is None and not self.is_causal
         if _lies_in_rows(key, self.E):
             keys = new((self.E, count), self.dtype)
-            for at, parts in self._lines(key, self.E, start, count):
+            for at, parts in self._lines(key, self.E, start, count, is_free):
                 rows, whole, _ = parts.shape
                 for first, blocks in tiles.pieces(whole, _BLOCKS):
                     flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
@@ -224,7 +226,7 @@ class Operands:
         if _lies_in_rows(value, self.V):
             values = [
                 parts[:, block]
-                for _, parts in self._lines(value, self.V, start, count)
+                for _, parts in self._lines(value, self.V, start, count, is_free)
                 for block in range(parts.shape[1])
             ]
         else:
@@ -235,14 +237,13 @@ class Operands:
         return keys, values
 
     def _lines(
-        self, placed: Placed, width: int, start: int, count: int
+        self, placed: Placed, width: int, start: int, count: int, is_free: bool
     ) -> Iterator[tuple[int, Tensor]]:
         """Rows of a head in HBM, [rows of a block, blocks, width], from each place on.
 
-        Where the order of keys does not matter, a partition has neighbours, in one long run.
+        Where the order of keys is free, a partition has neighbours, in one long run.
         """
         step = placed.steps[0][0]
-        is_free = self.bias is None and not self.is_causal
         for at, many in tiles.pieces(count // P * P, (_RUN if is_free else _BLOCKS) * P):
             blocks = many // P
             view = (
