@@ -55,11 +55,23 @@ def estimate(graph, target, *, weights=frozenset(), lnc=1, cast="none"):
     return found.device_time_s, found.launch_s
 
 
-def whole(made, target, lnc, cast):
-    """What a `ModelGraph` takes, and its bound."""
+def whole(made, target, lnc, cast, fewer=()):
+    """What a `ModelGraph` takes, and its bound.
+
+    `fewer` are its graphs for one prompt and for two, and how many there are: each prompt beyond
+    the second takes what the second one adds.
+    """
     _, exchanges = without_exchanges(made.graph)
     options = {"weights": made.weights, "lnc": lnc}
-    seconds, launch_s = estimate(made.graph, target, cast=cast, **options)
+    if fewer:
+        one, two, batch = fewer
+        first, second = (
+            estimate(given.graph, target, cast=cast, weights=given.weights, lnc=lnc)
+            for given in (one, two)
+        )
+        seconds, launch_s = first[0] + (batch - 1) * (second[0] - first[0]), first[1]
+    else:
+        seconds, launch_s = estimate(made.graph, target, cast=cast, **options)
     least = bound(made.graph, target, is_cast=cast != "none", **options)
     return Estimate(
         seconds,

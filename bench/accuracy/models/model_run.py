@@ -39,6 +39,8 @@ OF_TIMES = (
 
 
 _LATE = "not compiled within"
+MANY, LONG = 4, 8192
+"""Prompts, and tokens of all of them, from which on one prompt and two stand for all."""
 
 
 def digest(places, files):
@@ -91,13 +93,20 @@ class Known:
         made = self.graph(spec)
         signal.alarm(self.patience_s)
         try:
-            return whole(made, target, lnc, cast).as_dict()
+            return whole(made, target, lnc, cast, self._fewer(spec)).as_dict()
         except EmulatorError as error:
             return {"refusal": str(error).splitlines()[0]}
         except TimeoutError:
             return {"refusal": f"{_LATE} {self.patience_s} s"}
         finally:
             signal.alarm(0)
+
+    def _fewer(self, spec):
+        """Graphs of one prompt and of two, where there are many long ones."""
+        batch, tokens = spec.get("batch", 1), spec.get("sequence", 0)
+        if spec.get("phase") != "prefill" or batch < MANY or batch * tokens < LONG:
+            return ()
+        return *(self.graph({**spec, "batch": n}) for n in (1, 2)), batch
 
 
 def _out_of_time(*_):
