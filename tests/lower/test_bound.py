@@ -129,3 +129,9 @@ def test_keys_after_the_last_query_are_nobodys():
     q, k = (graph.input((2, n, 16), "bfloat16") for n in (4, 100))
     graph.outputs = graph.apply_to_all(Attention(0.25, is_causal=True), [q, k, k])[:1]
     assert bound(graph, "trn2").flop == 2 * 2 * (4 * 5 / 2) * (16 + 16)
+
+
+def test_of_what_has_no_elements_nothing_crosses():
+    graph = Graph()
+    x, none = graph.input((3, 4), "float32"), graph.input((0, 4), "float32")
+    assert read(graph, graph.concatenate([x, none], 0)) == 4 * 12

@@ -133,6 +133,8 @@ def _needed(node: Node, place: int, share: Fraction) -> Fraction:
     """At least which share of an operand a share of the result needs."""
     operation, value = node.operation, node.values[place]
     given, made = value.type.elements, node.result.type.elements
+    if not given:
+        return Fraction()
     if isinstance(operation, Slice | Gather | DynamicSlice) and place == 0:
         return share * made / given
     if isinstance(operation, Pad | Concatenate):  # the others may be all that is needed
