@@ -69,11 +69,7 @@ class Emission:
 
     def __post_init__(self) -> None:
         self.maker = {v.number: node for node in self.graph.nodes for v in node.results}
-        self.order = {
-            value.number: place
-            for place, node in enumerate(self.graph.nodes)
-            for value in node.results
-        }
+        self.order = {v.number: n for n, node in enumerate(self.graph.nodes) for v in node.results}
         self.uses = uses(self.graph)
         self._readers: dict[int, list[Node]] = {}
         for node in self.graph.nodes:
@@ -406,10 +402,14 @@ class Emission:
         self._held = [
             one
             for one in self._held
-            if any(place.is_on_chip for place in self.placed.get(one[0].number, []))
-            and self.is_wanted(one[0], known)
+            if self._may_lie_on_chip(one[0]) and self.is_wanted(one[0], known)
         ]
         return self._held
+
+    def _may_lie_on_chip(self, value: Value) -> bool:
+        """Whether a value has a place on the chip, or is on its way there."""
+        places = self.placed.get(value.number)
+        return places is None or any(one.is_on_chip for one in places)
 
     def is_returned(self, value: Value) -> bool:
         """Whether the caller gets it."""

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.compiler.emit import lines
+from trnsim.compiler.emit.balance import balanced
 from trnsim.compiler.emit.compute import (
     compute,
     compute_activated,
@@ -20,22 +22,17 @@ from trnsim.compiler.emit.compute import (
     sides,
     suits,
 )
-from trnsim.compiler.emit.framing import covers, framed
-from trnsim.compiler.emit.paths import Path, along, back, is_passed, widens
+from trnsim.compiler.emit.framing import framed
+from trnsim.compiler.emit.leaves import Leaves, moves
+from trnsim.compiler.emit.paths import Path, along, is_passed, widens
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
-from trnsim.compiler.emit.turning import is_straight
 from trnsim.compiler.emit.walk import (
-    MANY,
+    Frame,
     Span,
-    filled,
     frame_of,
-    is_aligned,
     is_all,
-    is_movable,
-    is_scattered,
     slice_of,
     spans,
-    transfers,
     write,
 )
 from trnsim.graph import Kind, Node, Value
@@ -44,7 +41,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
-from trnsim.lower.fusion import Group
+from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.nki import language as nl
 
@@ -54,15 +51,11 @@ if TYPE_CHECKING:
 PIECE: Final = 2048
 """Elements of a partition in one instruction: long enough to hide its fixed cost."""
 
-_TOGETHER: Final = 24
-"""Operations of one kernel of a long line."""
-_LONG: Final = 1 << 15
-"""Elements of a line from which on it is cut into rows by a kernel of its own."""
 _REPEATED: Final = 3
 """Readers up to which an operation of one instruction is repeated rather than kept."""
 
 
-class Evaluation:
+class Evaluation(Leaves):
     """The operations that compute a value, from the leaves that lie somewhere."""
 
     def __init__(
@@ -78,13 +71,20 @@ class Evaluation:
         One that is not kept is read by another operation and forgotten: what several read is
         computed and kept before.
         """
-        self.emission, self.value = emission, value
-        self.leaves: dict[tuple[int, Path], Placed] = {}
-        self._values: dict[int, Value] = {value.number: value}
+        super().__init__(emission)
+        self.value = value
         self._memo: dict[tuple[int, Path], Tensor] = {}
-        self._columns: dict[Any, Tensor] = {}
+        self._places: dict[int, Placed] = {}
+        self._beside: dict[int, Value] = {}
+        self._joins = is_kept and pending is None
         if pending is None:
             self._collect(value, (), is_root=is_kept)
+            if self._beside and self.pending():
+                # Sums that several read are computed once, and kept.
+                self._joins = False
+                for known in (self._beside, self.leaves, self._values):
+                    known.clear()
+                self._collect(value, (), is_root=is_kept)
         else:
             self.leaves[value.number, ()] = pending
         numbers = {number for number, _ in self.leaves}
@@ -96,10 +96,13 @@ class Evaluation:
     def name(self) -> str:
         """The operations that it computes, in words."""
         found: list[str] = [one.storage.name for one in self.leaves.values() if one.is_pending]
-        waiting = [self.value]
+        waiting, seen = [self.value], set[int]()
         while waiting:
             value = waiting.pop()
             node = self.emission.maker.get(value.number)
+            if value.number in seen:
+                continue
+            seen.add(value.number)
             if node is None or any(number == value.number for number, _ in self.leaves):
                 continue
             if node.kind is Kind.ELEMENTWISE:
@@ -110,46 +113,59 @@ class Evaluation:
     def run(self) -> Placed:
         """The value's place, with all of it computed."""
         with self.emission.named(self.name):
-            return self._as_line() or self._run()
+            if self.pending():
+                return self._run()
+            with balanced():
+                return self._as_line() or self._run()
 
     def _as_line(self) -> Placed | None:
-        """The value by a kernel that cuts a long line into rows, if it is one.
-
-        A dimension runs along partitions or columns, not along both.
-        """
-        shape = self.value.shape
-        is_long = len(shape) == 1 and shape[0] >= _LONG
-        if not is_long or any(not self._is_in_order(one) for one in self.leaves.values()):
+        """A long line, by rows that lie along the partitions or by a kernel; None of others."""
+        if not lines.is_line(self.value.shape, self.leaves.values()):
             return None
-        numbers = {number for number, _ in self.leaves}
-        nodes: dict[int, Node] = {}
-        waiting = [self.value]
-        while waiting:
-            value = waiting.pop()
-            if value.number not in numbers and value.number in self.emission.maker:
-                nodes[value.number] = self.emission.maker[value.number]
-                waiting += nodes[value.number].values
-        kinds = {node.kind for node in nodes.values()}
-        if kinds != {Kind.ELEMENTWISE} or len(nodes) > _TOGETHER:
-            return None
-        order = [nodes[number] for number in sorted(nodes)]
-        return self.emission.by_group(Group(order, shape, outputs=[self.value], is_fused=True))
+        shape = lines.rows(self.value.shape)
+        if shape is None:
+            numbers = {number for number, _ in self.leaves}
+            return lines.by_kernel(self.emission, self.value, numbers)
+        self.leaves = lines.as_rows(self.leaves, shape)
+        self.frame = Frame(shape, (0,), (1,))
+        return self._run(is_line=True)
 
-    def _is_in_order(self, placed: Placed) -> bool:
-        dense = not placed.is_pending and not placed.is_on_chip
-        return dense and placed == in_hbm(placed.storage, placed.shape)
+    def fill(self, result: Placed) -> None:
+        """Compute all of the value into a place of its frame."""
+        with self.emission.named(self.name):
+            self._places[self.value.number] = result
+            self._run()
 
-    def _run(self) -> Placed:
-        result = self.emission.room(self.frame, self.value)
+    def _run(self, *, is_line: bool = False) -> Placed:
+        """The value's place, with it and what is kept beside it computed."""
+        for value in (*self._beside.values(), self.value):
+            if value.number not in self._places:
+                self._places[value.number] = self._room(value, is_line=is_line)
         for span in self.spans():
-            if result.is_on_chip:
-                self.tile(span, slice_of(result, self.frame, span))
-            else:
-                shape = (span.partitions, span.blocks, span.columns)
-                made = new(shape, result.storage.dtype)
-                self.tile(span, made)
-                write(result, self.frame, span, made)
-        return result
+            self.tile(span)
+        for number, value in (*self._beside.items(), (self.value.number, self.value)):
+            placed = self._places[number]
+            if is_line:
+                placed = in_hbm(placed.storage, value.shape)
+            self.emission.placed[number] = [placed]
+        return self.emission.placed[self.value.number][0]
+
+    def _room(self, value: Value, *, is_line: bool) -> Placed:
+        if not is_line:
+            return self.emission.room(self.frame, value)
+        tensor = tiles.output(value.shape, value.dtype)
+        return Placed(tensor, self.frame.shape, in_hbm(tensor, self.frame.shape).steps, (0,))
+
+    def _put(self, value: Value, span: Span) -> Tensor:
+        """Compute a value's tile where it belongs."""
+        placed = self._places[value.number]
+        dst = slice_of(placed, self.frame, span) if placed.is_on_chip else None
+        if dst is None:
+            dst = new((span.partitions, span.blocks, span.columns), dtype_of(value.dtype))
+        made = self._computed(value, (), span, dst)
+        if not placed.is_on_chip:
+            write(placed, self.frame, span, made)
+        return made
 
     def pending(self) -> list[Pending]:
         """The products among the leaves."""
@@ -170,6 +186,8 @@ class Evaluation:
     def tile(self, span: Span, dst: Tensor | None = None) -> Tensor:
         """The value's tile of a span, [partitions, blocks, columns]."""
         self._memo.clear()
+        if self._places:
+            return self._put(self.value, span)
         return self._made(self.value, (), span, dst)
 
     # The operations
@@ -186,7 +204,11 @@ class Evaluation:
             return
         elif is_passed(node) and self._inlined(node.values[0]):
             self._collect(node.values[0], (node, *path))
-        elif node.kind is Kind.ELEMENTWISE and (is_root or self._inlined(value)):
+        elif not path and value.number in self._beside:
+            return
+        elif node.kind is Kind.ELEMENTWISE and (
+            is_root or self._inlined(value) or self._is_beside(value, path)
+        ):
             for operand in node.values:
                 self._collect(operand, path)
         else:
@@ -205,6 +227,14 @@ class Evaluation:
         if widens(node):
             return True
         return emission.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
+
+    def _is_beside(self, value: Value, path: Path) -> bool:
+        """Whether a value of this shape that others read too is computed on the way, and kept."""
+        is_alike = self._joins and not path and value.shape == self.value.shape
+        if is_alike and value.number not in self.emission.later:
+            self._beside[value.number] = value
+            return True
+        return False
 
     def _is_cheap(self, value: Value) -> bool:
         """Whether a value is one operation on what lies somewhere: each reader repeats it."""
@@ -246,15 +276,6 @@ class Evaluation:
                 return placed
         return self._in_order(value.number, path)
 
-    def _in_order(self, number: int, path: Path) -> Placed:
-        """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
-        value = self._values[number]
-        placed = along(path, in_hbm(self.emission.dense(value), value.shape))
-        if placed is None:
-            last = path[-1].result
-            placed = in_hbm(self.emission.dense(last), last.shape)
-        return placed
-
     def _settle_others(self) -> None:
         """Compute what is pending in another frame, as its tiles are those of its own."""
         for (number, path), placed in list(self.leaves.items()):
@@ -268,8 +289,16 @@ class Evaluation:
         key = (value.number, path)
         if key in self._memo and dst is None:
             return self._memo[key]
+        if path or value.number not in self._beside:
+            return self._computed(value, path, span, dst)
+        found = self._put(value, span)
+        return found if dst is None else copied(found, dst.dtype, dst)
+
+    def _computed(self, value: Value, path: Path, span: Span, dst: Tensor | None) -> Tensor:
+        """The tile of a value, computed or fetched."""
+        key = (value.number, path)
         if key in self.leaves:
-            found = self._fetched(key, span)
+            found = self.fetched(key, span)
             if dst is not None:
                 found = copied(found, dst.dtype, dst)
         else:
@@ -397,7 +426,7 @@ class Evaluation:
         placed = self.leaves.get((value.number, path))
         if placed is None or placed.is_pending or "float" not in value.dtype:
             return False
-        return not _moves(placed, self.frame.f_dims)
+        return not moves(placed, self.frame.f_dims)
 
     def _operand(self, value: Value | float, path: Path, span: Span) -> Any:
         if not isinstance(value, Value):
@@ -414,70 +443,6 @@ class Evaluation:
             return float(node.operation.number)
         return None
 
-    def _fetched(self, key: tuple[int, Path], span: Span) -> Tensor:
-        """A leaf's tile."""
-        placed = self.leaves[key]
-        if placed.is_pending:
-            return placed.storage.tile(span)
-        if is_aligned(placed, self.frame):
-            found = slice_of(placed, self.frame, span)
-            if found is not None:
-                return found
-        period = self.emission.periodic(key[0], placed, self.frame)
-        if period is not None:
-            end = span.start + span.columns if period.shape[2] > 1 else 1
-            return period[: span.partitions, :, min(span.start, end - 1) : end]
-        if not _moves(placed, self.frame.f_dims):
-            return self._column(key, placed, span)
-        here = self._nearer(key, placed)
-        if here == placed:
-            return self._filled(key, placed, span)
-        self.leaves[key] = here
-        return self._fetched(key, span)
-
-    def _nearer(self, key: tuple[int, Path], placed: Placed) -> Placed:
-        """A leaf where transfers find it in the frame: in order in HBM, or turned."""
-        is_movable_across = covers(placed) and is_movable(placed, self.frame.flipped())
-        if not is_movable(placed, self.frame) and not is_movable_across:
-            return self._in_order(*key)
-        if is_scattered(placed, self.frame) or transfers(placed, self.frame) > MANY:
-            return self._in_order(*key)
-        if not covers(placed) or is_straight(placed, self.frame):
-            return placed
-        here = self.emission.reframed(placed, self.frame)
-        self._reused(key, here)
-        return here
-
-    def _reused(self, key: tuple[int, Path], placed: Placed) -> None:
-        """Note where a leaf now lies too."""
-        number, path = key
-        value = self._values[number]
-        for node in reversed(path):
-            before = back(node, placed)
-            if before is None:
-                return
-            placed = before
-        self.emission.add_place(value, placed)
-
-    def _column(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
-        """A leaf that is one number to a partition, of all blocks at once."""
-        if key not in self._columns:
-            self._columns[key] = self.emission.column(key[0], placed, self.frame)
-        return self._columns[key][: span.partitions, span.block : span.block + span.blocks]
-
-    def _filled(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
-        """A leaf's elements moved by transfers; once where many spans read them."""
-        is_row = not any(any(placed.steps[dim]) for dim in self.frame.p_dims)
-        blocks = span.blocks if is_row else (span.block, span.blocks)
-        short = (*key, blocks, span.partitions, span.start, span.columns)
-        if short in self._columns:
-            return self._columns[short]
-        dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
-        made = filled(placed, self.frame, span, dtype)
-        if is_row:
-            self._columns[short] = made
-        return made
-
 
 def _is_convert(name: str) -> bool:
     return name == "convert"
@@ -492,8 +457,3 @@ def _is_short(node: Node, readers: int) -> bool:
 
 def _are_floats(node: Node) -> bool:
     return node.values[0].type.is_floating and node.result.type.is_floating
-
-
-def _moves(placed: Placed, dims: tuple[int, ...]) -> bool:
-    """Whether a leaf's elements differ along some dimensions."""
-    return any(any(placed.steps[dim]) for dim in dims if placed.shape[dim] > 1)

@@ -35,11 +35,6 @@ def first_partition(placed: Placed, width: int) -> int:
     return first if fits else 0
 
 
-def lies_across(placed: Placed) -> bool:
-    """Whether a head [rows, width] lies in HBM as one run of rows for each of its columns."""
-    return not placed.is_on_chip and placed.steps[0] == (1,) and placed.steps[1] != (1,)
-
-
 def may_begin(first: int, partitions: int) -> bool:
     """Whether engines take so many partitions from there on."""
     spans = next(one for one in (32, 64, P) if partitions <= one)
@@ -54,9 +49,6 @@ def columns_of(
     What lies from another partition on than that is moved.
     """
     here = placed.sliced((count, width), (start, 0), (1, 1))
-    if lies_across(placed):
-        frame = Frame((count, width), (1,), (0,))
-        return filled(here, frame, Span(0, 1, width, 0, count), dtype)[:, 0]
     if here.is_on_chip:
         matrix, (p, f) = here.storage, here.offset
         first = p % matrix.block
@@ -66,8 +58,9 @@ def columns_of(
             step = here.steps[0][1] or 1
             return matrix.tile[first : first + width, p // matrix.block, f:end:step]
         if is_across:
-            frame = Frame((count, width), (1,), (0,))
-            return filled(here, frame, Span(0, 1, width, 0, count), dtype)[:, 0]
+            return _across(here, dtype)
+    elif lies_across(here):
+        return _across(here, dtype)
     result = new((width, count), dtype)
     for at, rows in tiles.pieces(count, P):
         lines = rows_of(placed, width, start + at, rows, dtype)
@@ -77,15 +70,30 @@ def columns_of(
     return result
 
 
+def lies_across(here: Placed) -> bool:
+    """Whether rows [rows, width] in HBM are neighbours: read along the width, they are elements."""
+    return here.steps[0] == (1,) and here.steps[1] != (1,) and here.shape[0] > 1
+
+
+def _across(here: Placed, dtype: Any) -> Tensor:
+    """Rows [rows, width] as [width, rows], by a transfer."""
+    count, width = here.shape
+    frame = Frame((count, width), (1,), (0,))
+    return filled(here, frame, Span(0, 1, width, 0, count), dtype)[:, 0]
+
+
 def rows_of(
     placed: Placed, width: int, start: int, count: int, dtype: Any, column: int = 0
 ) -> Tensor:
     """Rows of a head as [rows, width]: where they lie, moved, or turned."""
     here = placed.sliced((count, width), (start, column), (1, 1))
-    is_across = here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]
-    if is_across or lies_across(placed):
+    if here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]:
         turned = new((count, width), dtype or here.storage.tile.dtype, nl.psum)
         nisa.nc_transpose(dst=turned, data=columns_of(placed, width, start, count, dtype))
+        return copied(turned, turned.dtype, new((count, width), turned.dtype))
+    if not here.is_on_chip and width > 1 and lies_across(here):
+        turned = new((count, width), here.storage.dtype, nl.psum)
+        nisa.nc_transpose(dst=turned, data=_across(here, here.storage.dtype))
         return copied(turned, turned.dtype, new((count, width), turned.dtype))
     if here.is_on_chip and here.steps == ((1, 0), (0, 1)):
         matrix, (p, f) = here.storage, here.offset
