@@ -252,6 +252,52 @@ def copied(tile: Tensor, dtype: Any, dst: Tensor | None = None) -> Tensor:
     return made
 
 
+OPERATORS: Final = {
+    "add": nl.add,
+    "multiply": nl.multiply,
+    "maximum": nl.maximum,
+    "minimum": nl.minimum,
+}
+"""Operators of reductions, by name."""
+
+
+def reduced(tile: Tensor, op: str, dst: Tensor) -> None:
+    """The reduction of each row and block of a tile, [partitions, blocks, 1]."""
+    if tile.shape[2] == 1:
+        nisa.tensor_copy(dst=dst, src=tile)
+        return
+    sums = (Engine.vector, balance.seconds(Engine.vector, tile, 1.0))
+    copies = (Engine.scalar, balance.seconds(Engine.scalar, tile, 1.0))
+    ways: list[balance.Way] = [(sums,)]
+    if op == "add" and tile.shape[1] == 1:
+        ways.append((copies,))
+    way = ways[balance.best(*ways)]
+    balance.take(way)
+    partitions, blocks, _ = dst.shape
+    if way[0][0] is Engine.scalar:
+        _summed(nl.copy, tile, dst)
+        return
+    flat = dst.reshape((partitions, blocks))
+    nisa.tensor_reduce(dst=flat, op=OPERATORS[op], data=tile, axis=2)
+
+
+def squares_reduced(tile: Tensor, dst: Tensor) -> None:
+    """The sum of the squares of each row of a tile of one block, by one instruction."""
+    balance.note(Engine.scalar, tile)
+    _summed(nl.square, tile, dst)
+
+
+def _summed(op: Any, tile: Tensor, dst: Tensor) -> None:
+    partitions, _, columns = tile.shape
+    nisa.activation_reduce(
+        dst=new((partitions, columns), tile.dtype),
+        op=op,
+        data=tile.reshape((partitions, columns)),
+        reduce_op=nl.add,
+        reduce_res=dst.reshape((partitions, 1)),
+    )
+
+
 def shape_of(operands: list[Operand]) -> tuple[int, ...]:
     """The shape of what tiles give together."""
     shapes = [one.shape for one in operands if not _is_number(one)]

@@ -17,18 +17,19 @@ from trnsim.compiler.emit import turning
 from trnsim.compiler.emit.evaluation import Evaluation
 from trnsim.compiler.emit.eviction import evict
 from trnsim.compiler.emit.framing import vectors_of_channels
-from trnsim.compiler.emit.paths import is_free, is_view, view, widens
+from trnsim.compiler.emit.paths import is_free, is_view, view
 from trnsim.compiler.emit.placed import Placed, in_hbm
+from trnsim.compiler.emit.reading import contracted, of_long_rows, standing, uses
+from trnsim.compiler.emit.rows import waits
 from trnsim.compiler.emit.rules import EMITTERS
 from trnsim.compiler.emit.walk import Frame, filled, is_aligned, spans, write
 from trnsim.graph import Graph, Kind, Node, Value
-from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.layout import (
     BroadcastInDim,
     Reinterpret,
     Reshape,
 )
-from trnsim.graph.ops.leaves import Constant
+from trnsim.graph.ops.leaves import Constant, Iota
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.fusion import Group, alone
@@ -75,8 +76,9 @@ class Emission:
         for node in self.graph.nodes:
             for value in node.values:
                 self._readers.setdefault(value.number, []).append(node)
+        self.long_rows = of_long_rows(self.graph)
         self.standing = standing(self)
-        self.features = contracted(self.graph)
+        self.features = contracted(self.graph) - self.long_rows
         self.vectors_of_channels = vectors_of_channels(self.graph)
         self._rings: dict[Any, tuple[Tensor, int]] = {}
         self.is_narrow = not any(
@@ -84,6 +86,8 @@ class Emission:
         )
         self._constants: dict[Any, Tensor] = {}
         self.later: set[int] = set()
+        self.folded: dict[int, Node] = {}
+        self._asked: set[int] = set()
         self._depths: dict[int, int] = {}
         self.names: list[tuple[int, str]] = []
         self._returns = {value.number for value in self.graph.outputs}
@@ -100,10 +104,22 @@ class Emission:
             if node.kind is Kind.ELEMENTWISE or is_free(node):
                 self._wait(node)
             else:
-                with self.named(node.name):
-                    EMITTERS.get(type(node.operation), Emission.by_kernel)(self, node)
+                self._emit(node)
         with self.named("results to HBM"):
             return tuple(self._returned(value) for value in self.graph.outputs)
+
+    def _emit(self, node: Node) -> None:
+        with self.named(node.name):
+            EMITTERS.get(type(node.operation), Emission.by_kernel)(self, node)
+
+    def folds(self, node: Node) -> bool:
+        """Whether a reduction is left to who reads it: once, as whoever comes back needs it."""
+        number = node.result.number
+        if number in self._asked or not waits(self, node):
+            return False
+        self._asked.add(number)
+        self.folded[number] = node
+        return True
 
     def _wait(self, node: Node) -> None:
         """Leave an operation to its readers, but for one at the end of many that wait."""
@@ -266,8 +282,11 @@ class Emission:
             length,
         )
         steps = tuple(placed.steps[dim] for dim in dims)
-        once = turning.framed(Placed(placed.storage, thin.shape, steps, placed.offset), thin)
-        tile = once.storage.tile
+        own = Placed(placed.storage, thin.shape, steps, placed.offset)
+        if length == 1 and not placed.is_on_chip:
+            self._constants[key] = turning.repeated(own, thin, frame.block)
+            return self._constants[key]
+        tile = turning.framed(own, thin).storage.tile
         if length < frame.block:
             whole = new((frame.block, 1, thin.columns), tile.dtype)
             for at in range(0, frame.block, length):
@@ -280,8 +299,10 @@ class Emission:
         """All places of a value, which may be pending."""
         if value.number not in self.placed:
             node = self.maker[value.number]
-            if isinstance(node.operation, Constant) or value.number in self.later:
+            if isinstance(node.operation, Constant | Iota) or value.number in self.later:
                 self.by_kernel(node)
+            elif self.folded.pop(value.number, None):
+                self._emit(node)
             elif is_view(node):
                 self.placed[value.number] = self._views(node)
             else:
@@ -438,39 +459,6 @@ class Emission:
         return False
 
 
-def uses(graph: Graph) -> dict[int, int]:
-    """How many operations read each value, looking through views."""
-    found: dict[int, int] = {}
-    for value in graph.outputs:
-        found[value.number] = found.get(value.number, 0) + 1
-    for node in reversed(graph.nodes):
-        times = found.get(node.result.number, 0) if is_view(node) or widens(node) else 1
-        for value in node.values:
-            found[value.number] = found.get(value.number, 0) + times
-    return found
-
-
-def contracted(graph: Graph) -> set[int]:
-    """The values whose last dimension a product sums over, as they are or after other operations.
-
-    They lie best with that dimension along the partitions.
-    """
-    found: set[int] = set()
-    for node in reversed(graph.nodes):
-        if isinstance(node.operation, DotGeneral):
-            found |= {
-                value.number
-                for value, dim in zip(node.values, node.operation.contracting, strict=True)
-                if dim == len(value.shape) - 1
-            }
-        elif node.result.number in found and (
-            node.kind is Kind.ELEMENTWISE or isinstance(node.operation, Reshape)
-        ):
-            last = node.result.shape[-1:]
-            found |= {value.number for value in node.values if value.shape[-1:] == last}
-    return found
-
-
 def is_dense(placed: Placed) -> bool:
     """Whether it is all of a tensor in HBM, in order."""
     return (
@@ -478,23 +466,3 @@ def is_dense(placed: Placed) -> bool:
         and placed == in_hbm(placed.storage, placed.shape)
         and (prod(placed.storage.shape) == prod(placed.shape))
     )
-
-
-def standing(emission: Emission) -> set[int]:
-    """The products whose rows lie best along the partitions: values of attention."""
-    found: set[int] = set()
-    waiting = [
-        node.values[2] for node in emission.graph.nodes if isinstance(node.operation, Attention)
-    ]
-    while waiting:
-        value = waiting.pop()
-        node = emission.maker.get(value.number)
-        if node is None:
-            continue
-        if isinstance(node.operation, DotGeneral):
-            found.add(value.number)
-        elif is_view(node) or (
-            node.kind is Kind.ELEMENTWISE and emission.uses.get(value.number, 0) <= 1
-        ):
-            waiting += node.values
-    return found

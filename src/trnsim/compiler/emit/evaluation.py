@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit import lines
 from trnsim.compiler.emit.balance import balanced
 from trnsim.compiler.emit.compute import (
     compute,
-    compute_activated,
-    compute_scaled,
-    compute_shifted,
-    compute_with,
     copied,
-    filled_with,
-    is_activation,
     is_binary,
-    scaled,
-    sides,
-    suits,
+    reduced,
+    squares_reduced,
 )
+from trnsim.compiler.emit.counting import counted
 from trnsim.compiler.emit.framing import framed
-from trnsim.compiler.emit.leaves import Leaves, moves
+from trnsim.compiler.emit.fusing import Fusing, are_floats
 from trnsim.compiler.emit.paths import Path, along, is_passed, widens
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
+from trnsim.compiler.emit.rows import below, is_inside, stand
 from trnsim.compiler.emit.walk import (
     Frame,
     Span,
@@ -36,14 +30,13 @@ from trnsim.compiler.emit.walk import (
     write,
 )
 from trnsim.graph import Kind, Node, Value
-from trnsim.graph.ops.arithmetic import Add, Multiply, Relu
+from trnsim.graph.ops.arithmetic import Square
+from trnsim.graph.ops.comparison import Compare
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
-from trnsim.graph.ops.leaves import Constant
+from trnsim.graph.ops.leaves import Constant, Iota
 from trnsim.graph.ops.rounding import Convert
-from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
-from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission
@@ -51,11 +44,13 @@ if TYPE_CHECKING:
 PIECE: Final = 2048
 """Elements of a partition in one instruction: long enough to hide its fixed cost."""
 
+_ALONE: Final = 512
+"""Elements of a row from which on rows go block by block, as a number to each is an operand."""
 _REPEATED: Final = 3
 """Readers up to which an operation of one instruction is repeated rather than kept."""
 
 
-class Evaluation(Leaves):
+class Evaluation(Fusing):
     """The operations that compute a value, from the leaves that lie somewhere."""
 
     def __init__(
@@ -76,21 +71,41 @@ class Evaluation(Leaves):
         self._memo: dict[tuple[int, Path], Tensor] = {}
         self._places: dict[int, Placed] = {}
         self._beside: dict[int, Value] = {}
-        self._joins = is_kept and pending is None
-        if pending is None:
-            self._collect(value, (), is_root=is_kept)
-            if self._beside and self.pending():
-                # Sums that several read are computed once, and kept.
-                self._joins = False
-                for known in (self._beside, self.leaves, self._values):
-                    known.clear()
-                self._collect(value, (), is_root=is_kept)
-        else:
+        self._rows: dict[int, Node] = {}
+        self._counted: dict[int, Iota] = {}
+        if pending is not None:
             self.leaves[value.number, ()] = pending
+            self._set_frame()
+            return
+        for self._counts in (True, False):
+            self._joins = is_kept and self._counts
+            for known in (self._beside, self._counted, self._rows, self.leaves, self._values):
+                known.clear()
+            self._collect(value, (), is_root=is_kept)
+            self._set_frame()
+            if not (self._beside or self._rows or self._counted) or self._are_joined():
+                break
+        inside = {*self._values, *(node.result.number for node in self._rows.values())}
+        for number, one in list(self._beside.items()):
+            if is_inside(emission, one, inside):
+                del self._beside[number]
+        self._settle_others()
+
+    def _set_frame(self) -> None:
         numbers = {number for number, _ in self.leaves}
-        self.frame = framed(emission, value, self.leaves.values(), numbers)
-        if pending is None:
-            self._settle_others()
+        self.frame = framed(self.emission, self.value, self.leaves.values(), numbers)
+
+    def _are_joined(self) -> bool:
+        """Whether what several read, and reductions of rows, are computed on the way.
+
+        Sums in PSUM are computed once for all readers, and rows lie along the partitions.
+        """
+        kept = {len(node.result.shape) for node in self._rows.values()}
+        last = len(self.value.shape) - 1
+        down = [dim for dim in self.frame.f_dims if self.value.shape[dim] > 1]
+        if self._counted and (down != [last] or self.frame.is_replicated):
+            return False
+        return not self.pending() and all(stand(self.frame, self.value.shape, one) for one in kept)
 
     @property
     def name(self) -> str:
@@ -176,6 +191,9 @@ class Evaluation(Leaves):
         pending, end = self.pending(), start + (columns or self.frame.columns)
         longest = 1 if pending else PIECE
         most = min((one.span_columns() for one in pending), default=PIECE)
+        if self._rows:
+            most = self.frame.columns
+            longest = most if most >= _ALONE else PIECE
         chunk = min((one.chunk() for one in pending), default=end - start)
         for first in range(start, end, chunk):
             count = min(chunk, end - first)
@@ -200,11 +218,11 @@ class Evaluation(Leaves):
         self._values[value.number] = value
         if value.number in emission.placed or node is None:
             self.leaves[key] = self._leaf(value, path)
-        elif isinstance(node.operation, Constant):
+        elif isinstance(node.operation, Constant) or self._is_counted(node, path):
             return
         elif is_passed(node) and self._inlined(node.values[0]):
             self._collect(node.values[0], (node, *path))
-        elif not path and value.number in self._beside:
+        elif not path and (value.number in self._beside or self._is_of_rows(value, node)):
             return
         elif node.kind is Kind.ELEMENTWISE and (
             is_root or self._inlined(value) or self._is_beside(value, path)
@@ -227,6 +245,30 @@ class Evaluation(Leaves):
         if widens(node):
             return True
         return emission.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
+
+    def _is_counted(self, node: Node, path: Path) -> bool:
+        """Whether a value is each element's place along the columns: made where it is read."""
+        operation = node.operation
+        if not isinstance(operation, Iota) or path or operation.shape != self.value.shape:
+            return False
+        if not self._counts or operation.dim != len(operation.shape) - 1:
+            return False
+        self._counted[node.result.number] = operation
+        return True
+
+    def _is_of_rows(self, value: Value, node: Node) -> bool:
+        """Whether a value repeats what a reduction that waits gives; its operand is computed."""
+        is_alike = self._joins and value.shape == self.value.shape
+        if not is_alike or not isinstance(node.operation, BroadcastInDim):
+            return False
+        waiting = below(self.emission, node)
+        if waiting is None or waiting.values[0].shape != value.shape:
+            return False
+        is_new = value.number not in self._rows
+        self._rows[value.number] = waiting
+        if is_new:
+            self._collect(waiting.values[0], ())
+        return True
 
     def _is_beside(self, value: Value, path: Path) -> bool:
         """Whether a value of this shape that others read too is computed on the way, and kept."""
@@ -254,10 +296,11 @@ class Evaluation(Leaves):
             node = emission.maker.get(value.number)
             is_passed = node is not None and (
                 isinstance(node.operation, BroadcastInDim | Reshape)
-                or (isinstance(node.operation, Convert) and _are_floats(node))
+                or (isinstance(node.operation, Convert) and are_floats(node))
             )
             if node is None or not is_passed:
-                return self._number(value) is not None
+                is_iota = node is not None and isinstance(node.operation, Iota)
+                return is_iota or self._number(value) is not None
             value = node.values[0]
         return not emission.placed[value.number][0].is_pending
 
@@ -297,7 +340,11 @@ class Evaluation(Leaves):
     def _computed(self, value: Value, path: Path, span: Span, dst: Tensor | None) -> Tensor:
         """The tile of a value, computed or fetched."""
         key = (value.number, path)
-        if key in self.leaves:
+        if value.number in self._counted:
+            found = counted(self.frame, self._counted[value.number], span)
+        elif not path and value.number in self._rows:
+            found = self._of_row(self.emission.maker[value.number].values[0], span)
+        elif key in self.leaves:
             found = self.fetched(key, span)
             if dst is not None:
                 found = copied(found, dst.dtype, dst)
@@ -313,135 +360,39 @@ class Evaluation(Leaves):
         self._memo[key] = found
         return found
 
-    def _joined(self, node: Node, path: Path, span: Span, dst: Tensor | None) -> Tensor:
-        """A node's tile, its operand computed by the same instruction where one can."""
-        outer = scaled(node, partial(self._is_column, path=path))
-        if outer is not None:
-            inner, at = self._below(outer.data, path)
-            before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
-            if before is not None:
-                data = self._operand(before.data, at, span)
-                steps = [
-                    (before.op, self._operand(before.other, at, span), before.is_reversed),
-                    (outer.op, self._operand(outer.other, path, span), outer.is_reversed),
-                ]
-                return compute_scaled(node, data, steps, dst)
-        elif is_binary(node):
-            for data, other, is_reversed in sides(node):
-                inner, at = self._below(data, path)
-                before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
-                if before is not None:
-                    first = self._operand(before.data, at, span)
-                    step = before.op, self._operand(before.other, at, span), before.is_reversed
-                    second = self._operand(other, path, span)
-                    return compute_with(node, first, step, second, dst, is_reversed=is_reversed)
-        if is_activation(node):
-            inner, at = self._below(node.values[0], path)
-            before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
-            if before is not None and before.is_shift:
-                data = self._operand(before.data, at, span)
-                return compute_shifted(node, data, self._operand(before.other, at, span), dst)
-        operands = [self._operand(one, path, span) for one in node.operands]
-        if all(isinstance(one, int | float) for one in operands):
-            operands[0] = filled_with(operands[0], node.values[0].dtype, span.partitions)
-        if isinstance(node.operation, Convert) and _are_floats(node) and not self._is_elided(node):
-            rounded = copied(operands[0], dtype_of(node.result.dtype))
-            return rounded if dst is None else copied(rounded, dst.dtype, dst)
-        return compute(node, operands, dst)
-
-    def _is_elided(self, node: Node) -> bool:
-        """Whether a conversion needs no instruction: to a wider format, or on the way to as narrow.
-
-        A number that is rounded before it becomes wider again stays rounded.
-        """
-        if not _are_floats(node):
-            return False
-        size = ITEM_BYTES[node.result.dtype]
-        return size >= min(ITEM_BYTES[node.values[0].dtype], ITEM_BYTES[self.value.dtype])
-
-    def _activated(self, node: Node, path: Path, span: Span, dst: Tensor | None) -> Tensor | None:
-        """``f(data * scale + shift)`` or ``f(data * scale + shift + other)``, if it is one."""
-        if not (is_activation(node) or isinstance(node.operation, Relu)):
-            return None
-        inner, at = self._below(node.values[0], path)
-        found = self._scale_and_shift(inner, at)
-        if found is None:
-            return self._activated_sum(node, inner, at, span, dst)
-        data, scale, shift = (self._operand(one, at, span) for one, at in found)
-        if not suits([scale, shift]):
-            return None
-        return compute_activated(node, data, scale, shift, dst)
-
-    def _scale_and_shift(self, node: Node | None, path: Path) -> list[tuple[Any, Path]] | None:
-        """Data, scale and shift of ``data * scale + shift``, each with its path."""
-        found: list[tuple[Any, Path]] = []
-        for operation in (Add, Multiply):
-            step = None if node is None else scaled(node, partial(self._is_column, path=path))
-            if node is None or step is None or not isinstance(node.operation, operation):
-                return None
-            found.append((step.other, path))
-            data, at = step.data, path
-            node, path = self._below(data, path)
-        return [(data, at), *found[::-1]]
-
-    def _activated_sum(
-        self, node: Node, sum_: Node | None, path: Path, span: Span, dst: Tensor | None
-    ) -> Tensor | None:
-        """``f((data * scale + other) + shift)`` of ``f((data * scale + shift) + other)``.
-
-        So the Vector Engine has one instruction and the Scalar Engine another.
-        """
-        if sum_ is None or not isinstance(sum_.operation, Add) or not is_binary(sum_):
-            return None
-        for value, other, _ in sides(sum_):
-            found = self._scale_and_shift(*self._below(value, path))
-            if found is None or not isinstance(other, Value) or self._is_column(other, path):
-                continue
-            data, scale, shift = (self._operand(one, at, span) for one, at in found)
-            second = self._operand(other, path, span)
-            if suits([scale, shift]) and tuple(second.shape) == tuple(data.shape):
-                whole = new(data.shape)
-                compute_with(sum_, data, (nl.multiply, scale, False), second, whole)
-                return compute_activated(node, whole, 1.0, shift, dst)
-        return None
-
-    def _below(self, value: Value, path: Path) -> tuple[Node | None, Path]:
-        """The operation that computes a value here and for one reader alone, past conversions."""
-        while (value.number, path) not in self.leaves and (value.number, path) not in self._memo:
-            node = self.emission.maker.get(value.number)
-            if node is None or self.emission.uses.get(value.number, 0) > 1:
-                break
-            if is_passed(node):
-                value, path = node.values[0], (node, *path)
-            elif isinstance(node.operation, Convert) and self._is_elided(node):
-                value = node.values[0]
-            else:
-                return node, path
-        return None, path
-
-    def _is_column(self, value: Value, path: Path = ()) -> bool:
-        """Whether a value is a leaf with one number to a partition, or a constant."""
-        if self._number(value) is not None:
-            return True
-        placed = self.leaves.get((value.number, path))
-        if placed is None or placed.is_pending or "float" not in value.dtype:
-            return False
-        return not moves(placed, self.frame.f_dims)
-
-    def _operand(self, value: Value | float, path: Path, span: Span) -> Any:
-        if not isinstance(value, Value):
-            return value
+    def _of_row(self, value: Value, span: Span) -> Any:
+        """A number to a row of a span, [partitions, blocks, 1], of a reduction that waits."""
         number = self._number(value)
-        return self._made(value, path, span) if number is None else number
+        if number is not None:
+            return number
+        if (value.number, ()) not in self._memo:
+            node = self.emission.maker[value.number]
+            if value.number in self.emission.folded:
+                found = self._reduced(node, span)
+            elif node.kind is Kind.ELEMENTWISE:
+                parts = [
+                    self._of_row(one, span) if isinstance(one, Value) else one
+                    for one in node.operands
+                ]
+                found = compute(node, parts)
+            else:
+                found = self._of_row(node.values[0], span)
+            self._memo[value.number, ()] = found
+        return self._memo[value.number, ()]
 
-    def _number(self, value: Value) -> float | None:
-        """The number that a tensor repeats, if it is constant."""
-        node: Node | None = self.emission.maker.get(value.number)
-        while node is not None and isinstance(node.operation, Reshape | BroadcastInDim):
-            node = self.emission.maker.get(node.values[0].number)
-        if node is not None and isinstance(node.operation, Constant):
-            return float(node.operation.number)
-        return None
+    def _reduced(self, node: Node, span: Span) -> Tensor:
+        """The reduction of each row of a span; squares and their sum are one instruction."""
+        operation: Any = node.operation
+        made = new((span.partitions, span.blocks, 1))
+        value = node.values[0]
+        inner, path = self._below(value, ())
+        is_square = inner is not None and isinstance(inner.operation, Square)
+        if inner is not None and is_square and operation.op == "add" and span.blocks == 1:
+            data = self._operand(inner.values[0], path, span)
+            squares_reduced(data, made)
+            return made
+        reduced(self._made(value, (), span), operation.op, made)
+        return made
 
 
 def _is_convert(name: str) -> bool:
@@ -451,9 +402,5 @@ def _is_convert(name: str) -> bool:
 def _is_short(node: Node, readers: int) -> bool:
     """Whether an operation is so short that its readers may each compute it."""
     if isinstance(node.operation, Convert):
-        return _are_floats(node)
-    return readers <= _REPEATED and is_binary(node)
-
-
-def _are_floats(node: Node) -> bool:
-    return node.values[0].type.is_floating and node.result.type.is_floating
+        return are_floats(node)
+    return readers <= _REPEATED and (is_binary(node) or isinstance(node.operation, Compare))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.compiler.emit.evaluation import Evaluation
+from trnsim.compiler.emit.balance import balanced
+from trnsim.compiler.emit.compute import OPERATORS, copied, reduced
+from trnsim.compiler.emit.evaluation import PIECE, Evaluation
 from trnsim.compiler.emit.groups import sums_by_group
+from trnsim.compiler.emit.reading import TURNED_BYTES
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.turning import turned
-from trnsim.compiler.emit.walk import Frame, spans
+from trnsim.compiler.emit.walk import Frame, Span, spans
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import ITEM_BYTES
-from trnsim.lower.kernels.tiles import BANK, P, new
+from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, pieces
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
@@ -21,14 +24,6 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 8192
 """Elements of a partition that are reduced at once."""
-_TURNED_BYTES: Final = 24 * 1024
-"""Bytes of a partition for what is turned to be reduced along the columns."""
-_OPERATORS: Final = {
-    "add": nl.add,
-    "multiply": nl.multiply,
-    "maximum": nl.maximum,
-    "minimum": nl.minimum,
-}
 
 
 @emitter(Reduce)
@@ -36,6 +31,8 @@ def reduce(emission: Emission, node: Node) -> None:
     """A reduction in the layout in which its operand is computed, if that suits."""
     operation: Any = node.operation
     (value,) = node.values
+    if emission.folds(node):
+        return
     if value.type.is_floating and node.result.type.is_floating and node.result.shape:
         evaluation = Evaluation(emission, value, is_kept=False)
         if evaluation.pending() and not set(evaluation.frame.p_dims) <= set(operation.dims):
@@ -67,7 +64,7 @@ def _turns(emission: Emission, value: Value, frame: Frame) -> bool:
     It stays so for those that read it next, as the rest of a softmax.
     """
     across = Frame(frame.shape, frame.f_dims, frame.p_dims)
-    if across.blocks * across.columns * ITEM_BYTES[value.dtype] > _TURNED_BYTES:
+    if across.blocks * across.columns * ITEM_BYTES[value.dtype] > TURNED_BYTES:
         return False
     emission.settled(value)
     emission.placed[value.number].insert(0, turned(emission, value, across))
@@ -111,12 +108,19 @@ def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int
     inner = 1
     for dim in dims:
         inner *= frame.shape[dim]
-    if inner > _LONGEST or evaluation.pending():
+    is_alone = inner == frame.columns and not frame.is_replicated
+    if (inner > _LONGEST and not is_alone) or evaluation.pending():
         return False
     operation: Any = node.operation
     p_dims, f_dims = _kept(frame, node)
     result = Frame(node.result.shape, p_dims, f_dims, frame.block, frame.is_replicated)
     placed = result.matrix(nl.float32)
+    if inner > _LONGEST:
+        with balanced():
+            _by_parts(evaluation, operation.op, placed.storage.tile)
+        emission.placed[node.result.number] = [placed]
+        emission.hold(node.result, placed)
+        return True
     most = max(_LONGEST // 4 // inner, 1) * inner
     for span in spans(frame, 0, frame.columns, most, most):
         shape = (span.partitions, span.blocks, span.columns)
@@ -130,7 +134,22 @@ def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int
         ]
         for number in range(span.blocks):
             view = tile[:, number].reshape((span.partitions, groups, inner))
-            nisa.tensor_reduce(dst=dst[:, number], op=_OPERATORS[operation.op], data=view, axis=2)
+            nisa.tensor_reduce(dst=dst[:, number], op=OPERATORS[operation.op], data=view, axis=2)
     emission.placed[node.result.number] = [placed]
     emission.hold(node.result, placed)
     return True
+
+
+def _by_parts(evaluation: Evaluation, op: str, result: Tensor) -> None:
+    """Long rows, a block of them at a time: of each part, and of what the parts give."""
+    frame = evaluation.frame
+    parts = -(-frame.columns // PIECE)
+    for block in range(frame.blocks):
+        rows = min(frame.block, frame.rows - block * frame.block)
+        each = new((rows, 1, parts))
+        for number, (start, columns) in enumerate(pieces(frame.columns, PIECE)):
+            tile = evaluation.tile(Span(block, 1, rows, start, columns))
+            if tile.shape[2] != columns:
+                tile = copied(tile, tile.dtype, new((rows, 1, columns), tile.dtype))
+            reduced(tile, op, each[:, :, number : number + 1])
+        reduced(each, op, result[:rows, block : block + 1])
