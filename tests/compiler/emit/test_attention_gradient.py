@@ -22,7 +22,7 @@ def whole(made, outputs, chip="trn2"):
     made.graph.outputs = list(outputs)
     found = trace(made.graph, made.arrays, chip, frozenset(made.weights), numerics=False)
     moved = [span for span in found.run.timeline.spans() if span.opcode == "dma_copy"]
-    return {name for _, name in found.names}, len(moved)
+    return {one.name for one in found.names}, len(moved)
 
 
 SIZES = [(1, 1), (5, 7), (127, 128), (129, 127), (128, 513), (513, 40), (130, 1030)]
