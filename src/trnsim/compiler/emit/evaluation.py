@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit import lines
@@ -70,6 +71,7 @@ class Evaluation(Fusing):
         self.value = value
         self._memo: dict[tuple[int, Path], Tensor] = {}
         self._places: dict[int, Placed] = {}
+        self._waiting: dict[int, tuple[Span, Tensor]] = {}
         self._beside: dict[int, Value] = {}
         self._rows: dict[int, Node] = {}
         self._counted: dict[int, Iota] = {}
@@ -158,6 +160,8 @@ class Evaluation(Fusing):
                 self._places[value.number] = self._room(value, is_line=is_line)
         for span in self.spans():
             self.tile(span)
+        for number in list(self._waiting):
+            self._flush(number)
         for number, value in (*self._beside.items(), (self.value.number, self.value)):
             placed = self._places[number]
             if is_line:
@@ -174,13 +178,36 @@ class Evaluation(Fusing):
     def _put(self, value: Value, span: Span) -> Tensor:
         """Compute a value's tile where it belongs."""
         placed = self._places[value.number]
-        dst = slice_of(placed, self.frame, span) if placed.is_on_chip else None
-        if dst is None:
-            dst = new((span.partitions, span.blocks, span.columns), dtype_of(value.dtype))
-        made = self._computed(value, (), span, dst)
-        if not placed.is_on_chip:
-            write(placed, self.frame, span, made)
+        if placed.is_on_chip:
+            return self._computed(value, (), span, slice_of(placed, self.frame, span))
+        if span.blocks == 1 and span.columns < self.frame.columns:
+            return self._computed(value, (), span, self._staged(value, span))
+        shape = span.partitions, span.blocks, span.columns
+        made = self._computed(value, (), span, new(shape, dtype_of(value.dtype)))
+        write(placed, self.frame, span, made)
         return made
+
+    def _staged(self, value: Value, span: Span) -> Tensor:
+        """Where a span's tile waits for its neighbours, as longer rows go to HBM faster."""
+        before = self._waiting.get(value.number)
+        if before is not None:
+            first, tile = before
+            used = first.columns
+            is_next = (first.block, first.start + used) == (span.block, span.start)
+            if is_next and used + span.columns <= tile.shape[2]:
+                whole = replace(first, columns=used + span.columns)
+                self._waiting[value.number] = whole, tile
+                return tile[:, :, used : used + span.columns]
+            self._flush(value.number)
+        width = max(span.columns, min(PIECE, self.frame.columns - span.start))
+        tile = new((span.partitions, 1, width), dtype_of(value.dtype))
+        self._waiting[value.number] = span, tile
+        return tile[:, :, : span.columns]
+
+    def _flush(self, number: int) -> None:
+        """Store what waits."""
+        span, tile = self._waiting.pop(number)
+        write(self._places[number], self.frame, span, tile[:, :, : span.columns])
 
     def pending(self) -> list[Pending]:
         """The products among the leaves."""
