@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.framing import covers
 from trnsim.compiler.emit.paths import Path, along, back
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission
 
 
+_CHUNK: Final = 2048
+"""Columns that are loaded at once where spans are shorter: rows of 4 KiB of 16-bit elements."""
+_CHUNKS_BYTES: Final = 32 * 1024
+"""Bytes of a partition for such columns of all blocks."""
+
+
 class Leaves:
     """The values that a computation begins from.
 
@@ -44,6 +51,7 @@ class Leaves:
         self._columns: dict[Any, Tensor] = {}
         self._parts: dict[Any, Tensor] = {}
         self._strip: Span | None = None
+        self._chunks: dict[Any, tuple[int, Tensor]] = {}
 
     def _in_order(self, number: int, path: Path) -> Placed:
         """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
@@ -119,10 +127,32 @@ class Leaves:
                 self._parts[key] = filled(placed, self.frame, strip, dtype)
             part, at = self._parts[key], span.start - strip.start
             return part if part.shape[2] == 1 else part[:, :, at : at + span.columns]
+        if not is_row and not placed.is_on_chip:
+            found = self._of_chunk(key, placed, span)
+            if found is not None:
+                return found
         made = filled(placed, self.frame, span, dtype)
         if is_row:
             self._columns[short] = made
         return made
+
+    def _of_chunk(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor | None:
+        """A part of columns that are loaded with their neighbours, as longer rows come faster."""
+        start = span.start // _CHUNK * _CHUNK
+        count = min(_CHUNK, self.frame.columns - start)
+        nbytes = self.frame.blocks * _CHUNK * placed.storage.dtype.itemsize
+        is_part = span.blocks == 1 and span.columns < count and nbytes <= _CHUNKS_BYTES
+        if not is_part or span.start + span.columns > start + count:
+            return None
+        first, tile = self._chunks.get((key, span.block), (-1, None))
+        if first != start:
+            whole = replace(span, start=start, columns=count)
+            tile = filled(placed, self.frame, whole, placed.storage.dtype)
+            if tile.shape[2] != count:
+                return None
+            self._chunks[key, span.block] = start, tile
+        at = span.start - start
+        return tile[:, :, at : at + span.columns]
 
 
 def moves(placed: Placed, dims: tuple[int, ...]) -> bool:
