@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from made_graphs import CHIPS, Made
 
-from trnsim.compiler.emit.emission import Emission, is_dense, uses
+from trnsim.compiler.emit.emission import Emission, is_dense
 from trnsim.compiler.emit.placed import in_hbm
+from trnsim.compiler.emit.reading import uses
 from trnsim.errors import NotModelled
 from trnsim.graph import Graph
 from trnsim.graph.ops.control_flow import If

@@ -130,3 +130,28 @@ def test_sums_that_no_partition_has_room_for_go_by_a_kernel():
     made = Made()
     x = made.linear(made.given(1, 31000, 4), 20)
     made.check(made.layer_norm(x))
+
+
+@pytest.mark.parametrize("width", [8193, 10000, 30522])
+@pytest.mark.parametrize("op", ["add", "maximum", "minimum"])
+def test_rows_longer_than_the_chip_holds(width, op):
+    made = Made("float32")
+    x = made.given(40, width)
+    found = made.graph.reduce(op, made.of("multiply", x, 0.5), [1])
+    made.check(found, chip=CHIPS[width % 4])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_loss_of_scores_of_a_large_vocabulary(dtype):
+    made = Made(dtype)
+    x = made.given(256, 32)
+    scores = made.linear(x, 13000)
+    largest = made.repeated(made.graph.reduce("maximum", scores, [1]), scores, [0])
+    less = made.of("subtract", scores, largest)
+    total = made.graph.reduce("add", made.of("exponential", less), [1])
+    logs = made.of("subtract", less, made.repeated(made.of("log", total), less, [0]))
+    slope = made.of("multiply", made.of("exponential", logs), 0.01)
+    weight = made.graph.inputs[1]
+    to_x = made.graph.dot_general(slope, weight, (1, 0))
+    to_weight = made.graph.dot_general(slope, x, (0, 0))
+    made.check(made.graph.reduce("add", logs, [1]), to_x, to_weight, chip="trn1")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Final
 
+from trnsim.compiler.emit import balance
 from trnsim.graph import Node, Value
 from trnsim.graph.ops import arithmetic, rounding
 from trnsim.graph.ops.comparison import Select
 from trnsim.graph.ops.elementwise import Elementwise
 from trnsim.graph.types import BOOL, INTEGERS
+from trnsim.isa import Engine
 from trnsim.lower.kernels import elementwise
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.lower.rules import ON_TILES
@@ -21,6 +23,12 @@ from trnsim.nki import language as nl
 Operand = Any
 """A tile of three dimensions, or a number."""
 
+_ON_SCALAR: Final = (nl.multiply, nl.add)
+"""Operators of tensor_scalar that the Scalar Engine has too (nki.isa.tensor_scalar)."""
+_RECIPROCAL: Final = 8.0
+"""Cycles an element of the Vector Engine's reciprocal (nki.api.shared.rst, engine selection)."""
+_TWO_TENSORS: Final = 2.0
+"""Cycles an element of scalar_tensor_tensor."""
 _ON_THREE = (arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square)
 """Operations of several instructions that are written here for three dimensions."""
 
@@ -105,7 +113,9 @@ def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | No
         return made
     made, data = _into(node, data, dst)
     (op0, one, first), (op1, other, second) = steps
+    is_affine = (op0, op1) == (nl.multiply, nl.add)
     nisa.tensor_scalar(
+        engine=_engine_with_number(made, data, is_on_scalar=is_affine),
         dst=made,
         data=data,
         op0=op0,
@@ -138,6 +148,11 @@ def compute_with(
         made = new(shape_of([data, other]), dtype_of(node.result.dtype)) if dst is None else dst
         binary(made, op1, other if is_reversed else data, data if is_reversed else other)
         return made
+    if _is_apart(op0, data, other):
+        part = _apart(data, op0, operand, first)
+        made = new(data.shape, dtype_of(node.result.dtype)) if dst is None else dst
+        binary(made, op1, other if is_reversed else part, part if is_reversed else other)
+        return made
     made, data = _into(node, data, dst)
     nisa.scalar_tensor_tensor(
         dst=made,
@@ -152,6 +167,19 @@ def compute_with(
     return made
 
 
+def _is_apart(op: Any, data: Tensor, other: Tensor) -> bool:
+    """Whether engines are done sooner with two instructions than with one of the Vector Engine."""
+    wide = new(data.shape)
+    pairs = balance.with_tensor(wide, other)
+    firsts = balance.with_number(data, wide) if op in _ON_SCALAR else {}
+    fused = ((Engine.vector, balance.seconds(Engine.vector, data, _TWO_TENSORS)),)
+    ways = [(one, two) for one in firsts.items() for two in pairs.items()]
+    if balance.best(fused, *ways):
+        return True
+    balance.take(fused)
+    return False
+
+
 def compute_shifted(node: Node, data: Tensor, shift: Operand, dst: Tensor | None) -> Tensor:
     """``f(data + column)`` in one instruction of the Scalar Engine."""
     operation: Any = node.operation
@@ -160,6 +188,7 @@ def compute_shifted(node: Node, data: Tensor, shift: Operand, dst: Tensor | None
         return _plain(node, [data], dst)
     made, data = _into(node, data, dst)
     function = getattr(nl, operation.activation)
+    balance.note(Engine.scalar, made)
     nisa.activation(dst=made, op=function, data=data, bias=_column(shift))
     return made
 
@@ -175,6 +204,7 @@ def compute_activated(
     if _is_number(shift):
         bias = new((data.shape[0], 1))
         nisa.memset(dst=bias, value=shift)
+    balance.note(Engine.scalar, made)
     nisa.activation(
         dst=made,
         op=function or getattr(nl, operation.activation),
@@ -214,8 +244,59 @@ def _column(operand: Operand) -> Operand:
 def copied(tile: Tensor, dtype: Any, dst: Tensor | None = None) -> Tensor:
     """A tile's elements in a tile of their own."""
     made = new(tile.shape, dtype) if dst is None else dst
-    nisa.tensor_copy(dst=made, src=widened(tile, made.shape))
+    src = widened(tile, made.shape)
+    engine = _engine_with_number(made, src, is_on_scalar=True)
+    if engine is Engine.scalar:
+        nisa.activation(dst=made, op=nl.copy, data=src)
+    else:
+        nisa.tensor_copy(dst=made, src=src, engine=engine)
     return made
+
+
+OPERATORS: Final = {
+    "add": nl.add,
+    "multiply": nl.multiply,
+    "maximum": nl.maximum,
+    "minimum": nl.minimum,
+}
+"""Operators of reductions, by name."""
+
+
+def reduced(tile: Tensor, op: str, dst: Tensor) -> None:
+    """The reduction of each row and block of a tile, [partitions, blocks, 1]."""
+    if tile.shape[2] == 1:
+        nisa.tensor_copy(dst=dst, src=tile)
+        return
+    sums = (Engine.vector, balance.seconds(Engine.vector, tile, 1.0))
+    copies = (Engine.scalar, balance.seconds(Engine.scalar, tile, 1.0))
+    ways: list[balance.Way] = [(sums,)]
+    if op == "add" and tile.shape[1] == 1:
+        ways.append((copies,))
+    way = ways[balance.best(*ways)]
+    balance.take(way)
+    partitions, blocks, _ = dst.shape
+    if way[0][0] is Engine.scalar:
+        _summed(nl.copy, tile, dst)
+        return
+    flat = dst.reshape((partitions, blocks))
+    nisa.tensor_reduce(dst=flat, op=OPERATORS[op], data=tile, axis=2)
+
+
+def squares_reduced(tile: Tensor, dst: Tensor) -> None:
+    """The sum of the squares of each row of a tile of one block, by one instruction."""
+    balance.note(Engine.scalar, tile)
+    _summed(nl.square, tile, dst)
+
+
+def _summed(op: Any, tile: Tensor, dst: Tensor) -> None:
+    partitions, _, columns = tile.shape
+    nisa.activation_reduce(
+        dst=new((partitions, columns), tile.dtype),
+        op=op,
+        data=tile[:, 0],
+        reduce_op=nl.add,
+        reduce_res=dst.reshape((partitions, 1)),
+    )
 
 
 def shape_of(operands: list[Operand]) -> tuple[int, ...]:
@@ -257,7 +338,10 @@ def _plain(node: Node, operands: list[Operand], dst: Tensor | None) -> Tensor:
         # Between formats of floating point, it is rounded where it is written.
         return tile if dst is None else copied(tile, dst.dtype, dst)
     made = new(shape_of(operands), dtype) if dst is None else dst
+    if isinstance(operation, arithmetic.Square) or operation.activation:
+        balance.note(Engine.scalar, made)
     if isinstance(operation, arithmetic.Reciprocal):
+        balance.note(Engine.vector, made, _RECIPROCAL)
         nisa.reciprocal(dst=made, data=widened(operands[0], tuple(made.shape)))
     elif isinstance(operation, arithmetic.Square):
         nisa.activation(dst=made, op=nl.square, data=widened(operands[0], tuple(made.shape)))
@@ -279,19 +363,38 @@ def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
             continue
         if _is_number(other):
             whole = widened(data, tuple(dst.shape))
-            nisa.tensor_scalar(dst=dst, data=whole, op0=op, operand0=other, reverse0=is_reversed)
+            engine = _engine_with_number(dst, whole, is_on_scalar=op in _ON_SCALAR)
+            nisa.tensor_scalar(
+                dst=dst, data=whole, op0=op, operand0=other, reverse0=is_reversed, engine=engine
+            )
             return
         if tuple(data.shape) != tuple(dst.shape):
             continue
         if tuple(other.shape[1:]) == (1, 1) and dst.shape[2] > 1:
             nisa.tensor_scalar(
-                dst=dst, data=data, op0=op, operand0=_column(other), reverse0=is_reversed
+                dst=dst,
+                data=data,
+                op0=op,
+                operand0=_column(other),
+                reverse0=is_reversed,
+                engine=_engine_with_number(dst, data, is_on_scalar=op in _ON_SCALAR),
             )
             return
     shape = tuple(dst.shape)
     if left.buffer is nl.psum and right.buffer is nl.psum:  # nki.isa.tensor_tensor: at most one
         right = copied(right, nl.float32)
-    nisa.tensor_tensor(dst=dst, data1=widened(left, shape), data2=widened(right, shape), op=op)
+    left, right = widened(left, shape), widened(right, shape)
+    engine = balance.of_one(balance.with_tensor(dst, left, right))
+    nisa.tensor_tensor(dst=dst, data1=left, data2=right, op=op, engine=engine)
+
+
+def _engine_with_number(dst: Tensor, data: Tensor, *, is_on_scalar: bool) -> Engine:
+    """The engine for a copy, or an operation with a number or a column."""
+    costs = balance.with_number(dst, data)
+    is_float = all("float" in one.dtype.name for one in (dst, data))
+    if not is_on_scalar or not is_float:
+        del costs[Engine.scalar]
+    return balance.of_one(costs)
 
 
 def _divide(dst: Tensor, left: Operand, right: Operand) -> None:
@@ -300,6 +403,7 @@ def _divide(dst: Tensor, left: Operand, right: Operand) -> None:
         binary(dst, nl.multiply, left, 1.0 / right)
         return
     inverse = new(right.shape)
+    balance.note(Engine.vector, inverse, _RECIPROCAL)
     nisa.reciprocal(dst=inverse, data=right)
     binary(dst, nl.multiply, left, inverse)
 

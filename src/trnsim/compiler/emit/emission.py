@@ -13,25 +13,26 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
 
-from trnsim.compiler.contractions import PANEL_BYTES, panel_bytes
 from trnsim.compiler.emit import turning
 from trnsim.compiler.emit.evaluation import Evaluation
 from trnsim.compiler.emit.eviction import evict
 from trnsim.compiler.emit.framing import vectors_of_channels
 from trnsim.compiler.emit.naming import Named
-from trnsim.compiler.emit.paths import Path, is_free, is_view, view, widens
+from trnsim.compiler.emit.paths import Path, is_free, is_view, view
 from trnsim.compiler.emit.placed import Placed, in_hbm
+from trnsim.compiler.emit.reading import contracted, of_long_rows, standing, uses
+from trnsim.compiler.emit.rows import waits
 from trnsim.compiler.emit.rules import EMITTERS
+from trnsim.compiler.emit.waiting import Waiting
 from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned, repeated, spans, write
 from trnsim.compiler.schedules import FIRST
 from trnsim.graph import Graph, Kind, Node, Value
-from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.layout import (
     BroadcastInDim,
     Reinterpret,
     Reshape,
 )
-from trnsim.graph.ops.leaves import Constant
+from trnsim.graph.ops.leaves import Constant, Iota
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES, TensorType
 from trnsim.lower.fusion import Group, alone
@@ -44,12 +45,8 @@ from trnsim.program import current_core
 
 _TURNED_BYTES: Final = 64 * 1024
 """Bytes of a partition that are turned at once on their way to HBM."""
-_PANELS_BYTES: Final = 2 * PANEL_BYTES
-"""Bytes of a partition for what passes for products that are computed together."""
 _CONVERTING: Final = 2
 """Readers that each convert what lies in HBM: as many bytes as writing it narrow and reading it."""
-_DEEPEST: Final = 64
-"""Operations that wait for each other's readers; Python's stack is finite."""
 
 
 @dataclass
@@ -76,18 +73,15 @@ class Emission:
 
     def __post_init__(self) -> None:
         self.maker = {v.number: node for node in self.graph.nodes for v in node.results}
-        self.order = {
-            value.number: place
-            for place, node in enumerate(self.graph.nodes)
-            for value in node.results
-        }
+        self.order = {v.number: n for n, node in enumerate(self.graph.nodes) for v in node.results}
         self.uses = uses(self.graph)
         self._readers: dict[int, list[Node]] = {}
         for node in self.graph.nodes:
             for value in node.values:
                 self._readers.setdefault(value.number, []).append(node)
+        self.long_rows = of_long_rows(self.graph)
         self.standing = standing(self)
-        self.features = contracted(self.graph)
+        self.features = contracted(self.graph) - self.long_rows
         self.vectors_of_channels = vectors_of_channels(self.graph)
         self._rings: dict[Any, tuple[Tensor, int]] = {}
         self.is_narrow = not any(
@@ -96,8 +90,9 @@ class Emission:
         self._constants: dict[Any, Tensor] = {}
         self.is_ring_full = False
         self.later: set[int] = set()
-        self._depths: dict[int, int] = {}
-        self._panels: dict[int, dict[int, int]] = {}
+        self.folded: dict[int, Node] = {}
+        self._asked: set[int] = set()
+        self._waiting = Waiting(self)
         self.passing: tuple[Any, Placed] | None = None
         self.names = [Named(0, "")]
         self.spilled: list[Tensor] = []
@@ -113,54 +108,24 @@ class Emission:
             self._inputs[id(tensor)] = value.number
         for node in self.graph.nodes:
             if node.kind is Kind.ELEMENTWISE or is_free(node):
-                self._wait(node)
+                self._waiting.add(node)
             else:
-                with self.named(node.name, node):
-                    EMITTERS.get(type(node.operation), Emission.by_kernel)(self, node)
+                self._emit(node)
         with self.named("results to HBM"):
             return tuple(self._returned(value) for value in self.graph.outputs)
 
-    def _wait(self, node: Node) -> None:
-        """Leave an operation to its readers, but for one at the end of many that wait."""
-        waiting = [
-            self._depths.get(v.number, 0) for v in node.values if v.number not in self.placed
-        ]
-        depth = 1 + max(waiting, default=0)
-        self._make_way(node)
-        if depth > _DEEPEST:
-            self.settled(node.result)
-            depth = 0
-        self._depths[node.result.number] = depth
+    def _emit(self, node: Node) -> None:
+        with self.named(node.name, node):
+            EMITTERS.get(type(node.operation), Emission.by_kernel)(self, node)
 
-    def _make_way(self, node: Node) -> None:
-        """Compute operands that wait for products until the panels of the others find room."""
-        panels = {value: self._panels_of(value) for value in node.values}
-        panels = {value: own for value, own in panels.items() if own}
-        for value in sorted(panels, key=lambda one: -len(panels[one])):
-            together = {number: size for own in panels.values() for number, size in own.items()}
-            if sum(together.values()) <= _PANELS_BYTES or len(panels) < 2:  # noqa: PLR2004  beside another
-                break
-            self.settled(value)
-            del panels[value]
-        self._panels[node.result.number] = {
-            number: size for own in panels.values() for number, size in own.items()
-        }
-
-    def _panels_of(self, value: Value) -> dict[int, int]:
-        """Bytes of a partition of each tensor that passes through the array for a value to come."""
-        node, places = self.maker.get(value.number), self.placed.get(value.number)
-        if node is None or (places is not None and not places[0].is_pending):
-            return {}
-        if value.number not in self._panels:
-            found: dict[int, int] = {}
-            if isinstance(node.operation, DotGeneral):
-                passes = node.values[0]
-                if not any(one.is_on_chip for one in self.placed.get(passes.number, ())):
-                    found = {passes.number: panel_bytes(node)}
-            elif is_view(node):
-                found = self._panels_of(node.values[0])
-            self._panels[value.number] = found
-        return self._panels[value.number]
+    def folds(self, node: Node) -> bool:
+        """Whether a reduction is left to who reads it: once, as whoever comes back needs it."""
+        number = node.result.number
+        if number in self._asked or not waits(self, node):
+            return False
+        self._asked.add(number)
+        self.folded[number] = node
+        return True
 
     def _returned(self, value: Value) -> Tensor:
         tensor = self.dense(value)
@@ -331,13 +296,12 @@ class Emission:
         )
         if thin.columns * nl.float32.itemsize > self.resident_bytes // 2:
             return None
+        steps = tuple(placed.steps[dim] for dim in dims)
+        own = Placed(placed.storage, thin.shape, steps, placed.offset)
         if length == 1 and not placed.is_on_chip:
-            span = Span(0, 1, frame.block, 0, frame.columns)
-            tile = filled(placed, frame, span, placed.storage.dtype)
+            tile = turning.repeated(own, thin, frame.block)
         else:
-            steps = tuple(placed.steps[dim] for dim in dims)
-            once = turning.framed(Placed(placed.storage, thin.shape, steps, placed.offset), thin)
-            tile = repeated(once.storage.tile, frame.block)
+            tile = repeated(turning.framed(own, thin).storage.tile, frame.block)
         self._constants[key] = tile
         return tile
 
@@ -345,8 +309,10 @@ class Emission:
         """All places of a value, which may be pending."""
         if value.number not in self.placed:
             node = self.maker[value.number]
-            if isinstance(node.operation, Constant) or value.number in self.later:
+            if isinstance(node.operation, Constant | Iota) or value.number in self.later:
                 self.by_kernel(node)
+            elif self.folded.pop(value.number, None):
+                self._emit(node)
             elif is_view(node):
                 self.placed[value.number] = self._views(node)
             else:
@@ -481,10 +447,14 @@ class Emission:
         self._held = [
             one
             for one in self._held
-            if any(place.is_on_chip for place in self.placed.get(one[0].number, []))
-            and self.is_wanted(one[0], known)
+            if self._may_lie_on_chip(one[0]) and self.is_wanted(one[0], known)
         ]
         return self._held
+
+    def _may_lie_on_chip(self, value: Value) -> bool:
+        """Whether a value has a place on the chip, or is on its way there."""
+        places = self.placed.get(value.number)
+        return places is None or any(one.is_on_chip for one in places)
 
     def is_returned(self, value: Value) -> bool:
         """Whether the caller gets it."""
@@ -513,39 +483,6 @@ class Emission:
         return False
 
 
-def uses(graph: Graph) -> dict[int, int]:
-    """How many operations read each value, looking through views."""
-    found: dict[int, int] = {}
-    for value in graph.outputs:
-        found[value.number] = found.get(value.number, 0) + 1
-    for node in reversed(graph.nodes):
-        times = found.get(node.result.number, 0) if is_view(node) or widens(node) else 1
-        for value in node.values:
-            found[value.number] = found.get(value.number, 0) + times
-    return found
-
-
-def contracted(graph: Graph) -> set[int]:
-    """The values whose last dimension a product sums over, as they are or after other operations.
-
-    They lie best with that dimension along the partitions.
-    """
-    found: set[int] = set()
-    for node in reversed(graph.nodes):
-        if isinstance(node.operation, DotGeneral):
-            found |= {
-                value.number
-                for value, dim in zip(node.values, node.operation.contracting, strict=True)
-                if dim == len(value.shape) - 1
-            }
-        elif node.result.number in found and (
-            node.kind is Kind.ELEMENTWISE or isinstance(node.operation, Reshape)
-        ):
-            last = node.result.shape[-1:]
-            found |= {value.number for value in node.values if value.shape[-1:] == last}
-    return found
-
-
 def is_dense(placed: Placed) -> bool:
     """Whether it is all of a tensor in HBM, in order."""
     return (
@@ -553,23 +490,3 @@ def is_dense(placed: Placed) -> bool:
         and placed == in_hbm(placed.storage, placed.shape)
         and (prod(placed.storage.shape) == prod(placed.shape))
     )
-
-
-def standing(emission: Emission) -> set[int]:
-    """The products whose rows lie best along the partitions: values of attention."""
-    found: set[int] = set()
-    waiting = [
-        node.values[2] for node in emission.graph.nodes if isinstance(node.operation, Attention)
-    ]
-    while waiting:
-        value = waiting.pop()
-        node = emission.maker.get(value.number)
-        if node is None:
-            continue
-        if isinstance(node.operation, DotGeneral):
-            found.add(value.number)
-        elif is_view(node) or (
-            node.kind is Kind.ELEMENTWISE and emission.uses.get(value.number, 0) <= 1
-        ):
-            waiting += node.values
-    return found

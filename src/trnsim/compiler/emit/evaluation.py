@@ -4,53 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.compiler.emit import lines
+from trnsim.compiler.emit.balance import balanced
 from trnsim.compiler.emit.compute import (
     compute,
-    compute_activated,
-    compute_scaled,
-    compute_shifted,
-    compute_with,
     copied,
-    is_activation,
     is_binary,
-    scaled,
-    sides,
-    suits,
-    with_a_tile,
+    reduced,
+    squares_reduced,
 )
-from trnsim.compiler.emit.framing import covers, framed
-from trnsim.compiler.emit.lines import by_rows
+from trnsim.compiler.emit.counting import counted
+from trnsim.compiler.emit.framing import framed
+from trnsim.compiler.emit.fusing import Fusing, are_floats
 from trnsim.compiler.emit.naming import chain_name, chain_node
-from trnsim.compiler.emit.paths import Path, along, back, is_passed, widens
+from trnsim.compiler.emit.paths import Path, along, is_passed, widens
 from trnsim.compiler.emit.placed import Pending, Placed, in_hbm
-from trnsim.compiler.emit.turning import is_straight
+from trnsim.compiler.emit.rows import below, is_inside, stand
 from trnsim.compiler.emit.walk import (
-    MANY,
+    Frame,
     Span,
-    filled,
     frame_of,
-    is_aligned,
     is_all,
-    is_movable,
-    is_scattered,
     slice_of,
     spans,
     strips,
-    transfers,
     whole,
     write,
 )
 from trnsim.graph import Kind, Node, Value
-from trnsim.graph.ops.arithmetic import Add, Multiply, Relu
+from trnsim.graph.ops.arithmetic import Square
+from trnsim.graph.ops.comparison import Compare
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
-from trnsim.graph.ops.leaves import Constant
+from trnsim.graph.ops.leaves import Constant, Iota
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
-from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
-from trnsim.nki import language as nl
+from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels.tiles import Tensor, new
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission
@@ -60,11 +51,13 @@ PIECE: Final = 2048
 
 _STRIP_BYTES: Final = 4096
 """Bytes of a partition in one transfer; shorter runs take longer (nki_perf_guide.rst, Opt #9)."""
+_ALONE: Final = 512
+"""Elements of a row from which on rows go block by block, as a number to each is an operand."""
 _REPEATED: Final = 3
 """Readers up to which an operation of one instruction is repeated rather than kept."""
 
 
-class Evaluation:
+class Evaluation(Fusing):
     """The operations that compute a value, from the leaves that lie somewhere."""
 
     def __init__(
@@ -80,59 +73,123 @@ class Evaluation:
         One that is not kept is read by another operation and forgotten: what several read is
         computed and kept before.
         """
-        self.emission, self.value = emission, value
-        self.leaves: dict[tuple[int, Path], Placed] = {}
-        self._values: dict[int, Value] = {value.number: value}
+        super().__init__(emission)
+        self.value = value
         self._memo: dict[tuple[int, Path], Tensor] = {}
-        self._columns: dict[Any, Tensor] = {}
-        self._parts: dict[Any, Tensor] = {}
-        self._strip: Span | None = None
-        if pending is None:
-            self._collect(value, (), is_root=is_kept)
-        else:
+        self._places: dict[int, Placed] = {}
+        self._leaving: dict[int, Tensor] = {}
+        self._beside: dict[int, Value] = {}
+        self._rows: dict[int, Node] = {}
+        self._counted: dict[int, Iota] = {}
+        if pending is not None:
             self.leaves[value.number, ()] = pending
-        numbers = {number for number, _ in self.leaves}
-        self.frame = framed(emission, value, self.leaves.values(), numbers)
-        if pending is None:
-            self._settle_others()
+            self._set_frame()
+            return
+        for self._counts in (True, False):
+            self._joins = is_kept and self._counts
+            for known in (self._beside, self._counted, self._rows, self.leaves, self._values):
+                known.clear()
+            self._collect(value, (), is_root=is_kept)
+            self._set_frame()
+            if not (self._beside or self._rows or self._counted) or self._are_joined():
+                break
+        inside = {*self._values, *(node.result.number for node in self._rows.values())}
+        for number, one in list(self._beside.items()):
+            if is_inside(emission, one, inside):
+                del self._beside[number]
+        self._settle_others()
 
-    def run(self) -> Placed:
-        """The value's place, with all of it computed."""
-        with self._named() as leaves:
-            return by_rows(self.emission, self.value, leaves) or self._run()
+    def _set_frame(self) -> None:
+        numbers = {number for number, _ in self.leaves}
+        self.frame = framed(self.emission, self.value, self.leaves.values(), numbers)
+
+    def _are_joined(self) -> bool:
+        """Whether what several read, and reductions of rows, are computed on the way.
+
+        Sums in PSUM are computed once for all readers, and rows lie along the partitions.
+        """
+        kept = {len(node.result.shape) for node in self._rows.values()}
+        last = len(self.value.shape) - 1
+        down = [dim for dim in self.frame.f_dims if self.value.shape[dim] > 1]
+        if self._counted and (down != [last] or self.frame.is_replicated):
+            return False
+        return not self.pending() and all(stand(self.frame, self.value.shape, one) for one in kept)
 
     @contextmanager
-    def _named(self) -> Generator[dict[int, Placed]]:
-        """What is issued inside belongs to the operations that it computes, of those leaves."""
+    def _named(self) -> Generator[None]:
+        """What is issued inside belongs to the operations that it computes, of its leaves."""
         leaves = {number: one for (number, _), one in self.leaves.items()}
         chain = (self.emission.maker, self.value, leaves)
         with self.emission.named(chain_name(*chain), chain_node(*chain)):
-            yield leaves
+            yield
 
-    def _run(self) -> Placed:
-        result = self.emission.room(self.frame, self.value)
-        self._fill(result)
-        return result
+    def run(self) -> Placed:
+        """The value's place, with all of it computed."""
+        with self._named():
+            if self.pending():
+                return self._run()
+            with balanced():
+                return self._as_line() or self._run()
+
+    def _as_line(self) -> Placed | None:
+        """A long line, by rows that lie along the partitions or by a kernel; None of others."""
+        if not lines.is_line(self.value.shape, self.leaves.values()):
+            return None
+        shape = lines.rows(self.value.shape)
+        if shape is None:
+            numbers = {number for number, _ in self.leaves}
+            return lines.by_kernel(self.emission, self.value, numbers)
+        self.leaves = lines.as_rows(self.leaves, shape)
+        self.frame = Frame(shape, (0,), (1,))
+        return self._run(is_line=True)
 
     def fill(self, result: Placed) -> None:
         """Compute all of the value into a place of its frame."""
         with self._named():
-            self._fill(result)
+            self._places[self.value.number] = result
+            self._run()
 
-    def _fill(self, result: Placed) -> None:
+    def _run(self, *, is_line: bool = False) -> Placed:
+        """The value's place, with it and what is kept beside it computed."""
+        for value in (*self._beside.values(), self.value):
+            if value.number not in self._places:
+                self._places[value.number] = self._room(value, is_line=is_line)
         for strip in self._strips(0, self.frame.columns):
-            self._strip, self._parts = whole(strip), {}
-            if result.is_on_chip:
-                for span in strip:
-                    self.tile(span, slice_of(result, self.frame, span))
-                continue
-            one = self._strip
-            made = new((one.partitions, one.blocks, one.columns), result.storage.dtype)
-            for span in strip:
-                at = span.start - one.start
-                self.tile(span, made[:, :, at : at + span.columns])
-            write(result, self.frame, one, made)
+            self._cross(strip)
+        for number, value in (*self._beside.items(), (self.value.number, self.value)):
+            placed = self._places[number]
+            if is_line:
+                placed = in_hbm(placed.storage, value.shape)
+            self.emission.placed[number] = [placed]
+        return self.emission.placed[self.value.number][0]
+
+    def _room(self, value: Value, *, is_line: bool) -> Placed:
+        if not is_line:
+            return self.emission.room(self.frame, value)
+        tensor = tiles.output(value.shape, value.dtype)
+        return Placed(tensor, self.frame.shape, in_hbm(tensor, self.frame.shape).steps, (0,))
+
+    def _cross(self, strip: list[Span]) -> None:
+        """Compute spans of what is kept; what crosses HBM crosses for all of them at once."""
+        self._strip, self._parts = whole(strip), {}
+        one = self._strip
+        shape = (one.partitions, one.blocks, one.columns)
+        in_hbm = {number: at for number, at in self._places.items() if not at.is_on_chip}
+        self._leaving = {number: new(shape, at.storage.dtype) for number, at in in_hbm.items()}
+        for span in strip:
+            self.tile(span)
+        for number, placed in in_hbm.items():
+            write(placed, self.frame, one, self._leaving[number])
         self._strip = None
+
+    def _put(self, value: Value, span: Span) -> Tensor:
+        """Compute a value's tile where it belongs, or where it leaves from."""
+        placed = self._places[value.number]
+        if placed.is_on_chip:
+            return self._computed(value, (), span, slice_of(placed, self.frame, span))
+        at = span.start - (self._strip or span).start
+        dst = self._leaving[value.number][:, :, at : at + span.columns]
+        return self._computed(value, (), span, dst)
 
     def pending(self) -> list[Pending]:
         """The products among the leaves."""
@@ -148,6 +205,9 @@ class Evaluation:
         pending = self.pending()
         longest = 1 if pending else PIECE
         most = min((one.span_columns() for one in pending), default=PIECE)
+        if self._rows:
+            most = self.frame.columns
+            longest = most if most >= _ALONE else PIECE
         chunk = min((one.chunk() for one in pending), default=end - start)
         together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
         for first in range(start, end, chunk):
@@ -159,6 +219,8 @@ class Evaluation:
     def tile(self, span: Span, dst: Tensor | None = None) -> Tensor:
         """The value's tile of a span, [partitions, blocks, columns]."""
         self._memo.clear()
+        if self._places:
+            return self._put(self.value, span)
         return self._made(self.value, (), span, dst)
 
     # The operations
@@ -171,11 +233,15 @@ class Evaluation:
         self._values[value.number] = value
         if value.number in emission.placed or node is None:
             self.leaves[key] = self._leaf(value, path)
-        elif isinstance(node.operation, Constant):
+        elif isinstance(node.operation, Constant) or self._is_counted(node, path):
             return
         elif is_passed(node) and self._inlined(node.values[0]):
             self._collect(node.values[0], (node, *path))
-        elif node.kind is Kind.ELEMENTWISE and (is_root or self._inlined(value)):
+        elif not path and (value.number in self._beside or self._is_of_rows(value, node)):
+            return
+        elif node.kind is Kind.ELEMENTWISE and (
+            is_root or self._inlined(value) or self._is_beside(value, path)
+        ):
             for operand in node.values:
                 self._collect(operand, path)
         else:
@@ -195,6 +261,38 @@ class Evaluation:
             return True
         return emission.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
 
+    def _is_counted(self, node: Node, path: Path) -> bool:
+        """Whether a value is each element's place along the columns: made where it is read."""
+        operation = node.operation
+        if not isinstance(operation, Iota) or path or operation.shape != self.value.shape:
+            return False
+        if not self._counts or operation.dim != len(operation.shape) - 1:
+            return False
+        self._counted[node.result.number] = operation
+        return True
+
+    def _is_of_rows(self, value: Value, node: Node) -> bool:
+        """Whether a value repeats what a reduction that waits gives; its operand is computed."""
+        is_alike = self._joins and value.shape == self.value.shape
+        if not is_alike or not isinstance(node.operation, BroadcastInDim):
+            return False
+        waiting = below(self.emission, node)
+        if waiting is None or waiting.values[0].shape != value.shape:
+            return False
+        is_new = value.number not in self._rows
+        self._rows[value.number] = waiting
+        if is_new:
+            self._collect(waiting.values[0], ())
+        return True
+
+    def _is_beside(self, value: Value, path: Path) -> bool:
+        """Whether a value of this shape that others read too is computed on the way, and kept."""
+        is_alike = self._joins and not path and value.shape == self.value.shape
+        if is_alike and value.number not in self.emission.later:
+            self._beside[value.number] = value
+            return True
+        return False
+
     def _is_cheap(self, value: Value) -> bool:
         """Whether a value is one operation on what lies somewhere: each reader repeats it."""
         emission = self.emission
@@ -213,10 +311,11 @@ class Evaluation:
             node = emission.maker.get(value.number)
             is_passed = node is not None and (
                 isinstance(node.operation, BroadcastInDim | Reshape)
-                or (isinstance(node.operation, Convert) and _are_floats(node))
+                or (isinstance(node.operation, Convert) and are_floats(node))
             )
             if node is None or not is_passed:
-                return self._number(value) is not None
+                is_iota = node is not None and isinstance(node.operation, Iota)
+                return is_iota or self._number(value) is not None
             value = node.values[0]
         return not emission.placed[value.number][0].is_pending
 
@@ -235,15 +334,6 @@ class Evaluation:
                 return placed
         return self._in_order(value.number, path)
 
-    def _in_order(self, number: int, path: Path) -> Placed:
-        """A leaf in HBM, in row-major order of what is computed."""
-        value = self._values[number]
-        placed = along(path, in_hbm(self.emission.dense(value), value.shape))
-        if placed is None:
-            last = self.emission.viewed(value, path)
-            placed = in_hbm(self.emission.dense(last), last.shape)
-        return placed
-
     def _settle_others(self) -> None:
         """Compute what is pending in another frame, as its tiles are those of its own."""
         for (number, path), placed in list(self.leaves.items()):
@@ -257,10 +347,20 @@ class Evaluation:
         key = (value.number, path)
         if key in self._memo and dst is None:
             return self._memo[key]
-        if key in self.leaves:
-            found = self._fetched(key, span)
-            if dst is not None:
-                found = copied(found, dst.dtype, dst)
+        if path or value.number not in self._beside:
+            return self._computed(value, path, span, dst)
+        found = self._put(value, span)
+        return found if dst is None else copied(found, dst.dtype, dst)
+
+    def _computed(self, value: Value, path: Path, span: Span, dst: Tensor | None) -> Tensor:
+        """The tile of a value, computed or fetched."""
+        key = (value.number, path)
+        if value.number in self._counted:
+            found = counted(self.frame, self._counted[value.number], span)
+        elif not path and value.number in self._rows:
+            found = self._of_row(self.emission.maker[value.number].values[0], span)
+        elif key in self.leaves:
+            found = self.fetched(key, span)
         else:
             node = self.emission.maker[value.number]
             if is_passed(node):
@@ -270,220 +370,50 @@ class Evaluation:
             found = self._activated(node, path, span, dst)
             if found is None:
                 found = self._joined(node, path, span, dst)
+            self._memo[key] = found
+            return found
+        if dst is not None:
+            found = copied(found, dst.dtype, dst)
         self._memo[key] = found
         return found
 
-    def _joined(self, node: Node, path: Path, span: Span, dst: Tensor | None) -> Tensor:
-        """A node's tile, its operand computed by the same instruction where one can."""
-        outer = scaled(node, partial(self._is_column, path=path))
-        if outer is not None:
-            inner, at = self._below(outer.data, path)
-            before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
-            if before is not None:
-                data = self._operand(before.data, at, span)
-                steps = [
-                    (before.op, self._operand(before.other, at, span), before.is_reversed),
-                    (outer.op, self._operand(outer.other, path, span), outer.is_reversed),
-                ]
-                return compute_scaled(node, data, steps, dst)
-        elif is_binary(node):
-            for data, other, is_reversed in sides(node):
-                inner, at = self._below(data, path)
-                before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
-                if before is not None:
-                    first = self._operand(before.data, at, span)
-                    step = before.op, self._operand(before.other, at, span), before.is_reversed
-                    second = self._operand(other, path, span)
-                    return compute_with(node, first, step, second, dst, is_reversed=is_reversed)
-        if is_activation(node):
-            inner, at = self._below(node.values[0], path)
-            before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
-            if before is not None and before.is_shift:
-                data = self._operand(before.data, at, span)
-                return compute_shifted(node, data, self._operand(before.other, at, span), dst)
-        operands = [self._operand(one, path, span) for one in node.operands]
-        operands = with_a_tile(node, operands, span.partitions)
-        if isinstance(node.operation, Convert) and _are_floats(node) and not self._is_elided(node):
-            rounded = copied(operands[0], dtype_of(node.result.dtype))
-            return rounded if dst is None else copied(rounded, dst.dtype, dst)
-        return compute(node, operands, dst)
-
-    def _is_elided(self, node: Node) -> bool:
-        """Whether a conversion needs no instruction: to a wider format, or on the way to as narrow.
-
-        A number that is rounded before it becomes wider again stays rounded.
-        """
-        if not _are_floats(node):
-            return False
-        size = ITEM_BYTES[node.result.dtype]
-        return size >= min(ITEM_BYTES[node.values[0].dtype], ITEM_BYTES[self.value.dtype])
-
-    def _activated(self, node: Node, path: Path, span: Span, dst: Tensor | None) -> Tensor | None:
-        """``f(data * scale + shift)`` or ``f(data * scale + shift + other)``, if it is one."""
-        if not (is_activation(node) or isinstance(node.operation, Relu)):
-            return None
-        inner, at = self._below(node.values[0], path)
-        found = self._scale_and_shift(inner, at)
-        if found is None:
-            return self._activated_sum(node, inner, at, span, dst)
-        data, scale, shift = (self._operand(one, at, span) for one, at in found)
-        if not suits([scale, shift]):
-            return None
-        return compute_activated(node, data, scale, shift, dst)
-
-    def _scale_and_shift(self, node: Node | None, path: Path) -> list[tuple[Any, Path]] | None:
-        """Data, scale and shift of ``data * scale + shift``, each with its path."""
-        found: list[tuple[Any, Path]] = []
-        for operation in (Add, Multiply):
-            step = None if node is None else scaled(node, partial(self._is_column, path=path))
-            if node is None or step is None or not isinstance(node.operation, operation):
-                return None
-            found.append((step.other, path))
-            data, at = step.data, path
-            node, path = self._below(data, path)
-        return [(data, at), *found[::-1]]
-
-    def _activated_sum(
-        self, node: Node, sum_: Node | None, path: Path, span: Span, dst: Tensor | None
-    ) -> Tensor | None:
-        """``f((data * scale + other) + shift)`` of ``f((data * scale + shift) + other)``.
-
-        So the Vector Engine has one instruction and the Scalar Engine another.
-        """
-        if sum_ is None or not isinstance(sum_.operation, Add) or not is_binary(sum_):
-            return None
-        for value, other, _ in sides(sum_):
-            found = self._scale_and_shift(*self._below(value, path))
-            if found is None or not isinstance(other, Value) or self._is_column(other, path):
-                continue
-            data, scale, shift = (self._operand(one, at, span) for one, at in found)
-            second = self._operand(other, path, span)
-            if suits([scale, shift]) and tuple(second.shape) == tuple(data.shape):
-                whole = new(data.shape)
-                compute_with(sum_, data, (nl.multiply, scale, False), second, whole)
-                return compute_activated(node, whole, 1.0, shift, dst)
-        return None
-
-    def _below(self, value: Value, path: Path) -> tuple[Node | None, Path]:
-        """The operation that computes a value here and for one reader alone, past conversions."""
-        while (value.number, path) not in self.leaves and (value.number, path) not in self._memo:
-            node = self.emission.maker.get(value.number)
-            if node is None or self.emission.uses.get(value.number, 0) > 1:
-                break
-            if is_passed(node):
-                value, path = node.values[0], (node, *path)
-            elif isinstance(node.operation, Convert) and self._is_elided(node):
-                value = node.values[0]
-            else:
-                return node, path
-        return None, path
-
-    def _is_column(self, value: Value, path: Path = ()) -> bool:
-        """Whether a value is a leaf with one number to a partition, or a constant."""
-        if self._number(value) is not None:
-            return True
-        placed = self.leaves.get((value.number, path))
-        if placed is None or placed.is_pending or "float" not in value.dtype:
-            return False
-        return not _moves(placed, self.frame.f_dims)
-
-    def _operand(self, value: Value | float, path: Path, span: Span) -> Any:
-        if not isinstance(value, Value):
-            return value
+    def _of_row(self, value: Value, span: Span) -> Any:
+        """A number to a row of a span, [partitions, blocks, 1], of a reduction that waits."""
         number = self._number(value)
-        return self._made(value, path, span) if number is None else number
+        if number is not None:
+            return number
+        if (value.number, ()) not in self._memo:
+            node = self.emission.maker[value.number]
+            if value.number in self.emission.folded:
+                found = self._reduced(node, span)
+            elif node.kind is Kind.ELEMENTWISE:
+                parts = [
+                    self._of_row(one, span) if isinstance(one, Value) else one
+                    for one in node.operands
+                ]
+                found = compute(node, parts)
+            else:
+                found = self._of_row(node.values[0], span)
+            self._memo[value.number, ()] = found
+        return self._memo[value.number, ()]
 
-    def _number(self, value: Value) -> float | None:
-        """The number that a tensor repeats, if it is constant."""
-        node: Node | None = self.emission.maker.get(value.number)
-        while node is not None and isinstance(node.operation, Reshape | BroadcastInDim):
-            node = self.emission.maker.get(node.values[0].number)
-        if node is not None and isinstance(node.operation, Constant):
-            return float(node.operation.number)
-        return None
-
-    def _fetched(self, key: tuple[int, Path], span: Span) -> Tensor:
-        """A leaf's tile."""
-        placed = self.leaves[key]
-        if placed.is_pending:
-            return placed.storage.tile(span)
-        if is_aligned(placed, self.frame):
-            found = slice_of(placed, self.frame, span)
-            if found is not None:
-                return found
-        period = self.emission.periodic(key[0], placed, self.frame)
-        if period is not None:
-            end = span.start + span.columns if period.shape[2] > 1 else 1
-            return period[: span.partitions, :, min(span.start, end - 1) : end]
-        if not _moves(placed, self.frame.f_dims):
-            return self._column(key, placed, span)
-        here = self._nearer(key, placed)
-        if here == placed:
-            return self._filled(key, placed, span)
-        self.leaves[key] = here
-        return self._fetched(key, span)
-
-    def _nearer(self, key: tuple[int, Path], placed: Placed) -> Placed:
-        """A leaf where transfers find it in the frame: in order in HBM, or turned."""
-        is_movable_across = covers(placed) and is_movable(placed, self.frame.flipped())
-        if not is_movable(placed, self.frame) and not is_movable_across:
-            return self._in_order(*key)
-        if is_scattered(placed, self.frame) or transfers(placed, self.frame) > MANY:
-            return self._in_order(*key)
-        if not covers(placed) or is_straight(placed, self.frame):
-            return placed
-        here = self.emission.reframed(placed, self.frame)
-        self._reused(key, here)
-        return here
-
-    def _reused(self, key: tuple[int, Path], placed: Placed) -> None:
-        """Note where a leaf now lies too."""
-        number, path = key
-        value = self._values[number]
-        for node in reversed(path):
-            before = back(node, placed)
-            if before is None:
-                return
-            placed = before
-        self.emission.add_place(value, placed)
-
-    def _column(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
-        """A leaf that is one number to a partition, of all blocks at once."""
-        if key not in self._columns:
-            self._columns[key] = self.emission.column(key[0], placed, self.frame)
-        return self._columns[key][: span.partitions, span.block : span.block + span.blocks]
-
-    def _filled(self, key: tuple[int, Path], placed: Placed, span: Span) -> Tensor:
-        """A leaf's elements moved by transfers; once where many spans read them."""
-        is_row = not any(any(placed.steps[dim]) for dim in self.frame.p_dims)
-        blocks = span.blocks if is_row else (span.block, span.blocks)
-        short = (*key, blocks, span.partitions, span.start, span.columns)
-        if short in self._columns:
-            return self._columns[short]
-        dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
-        strip = self._strip
-        if strip is not None and not is_row and strip.columns > span.columns:
-            if key not in self._parts:
-                self._parts[key] = filled(placed, self.frame, strip, dtype)
-            part, at = self._parts[key], span.start - strip.start
-            return part if part.shape[2] == 1 else part[:, :, at : at + span.columns]
-        made = filled(placed, self.frame, span, dtype)
-        if is_row:
-            self._columns[short] = made
+    def _reduced(self, node: Node, span: Span) -> Tensor:
+        """The reduction of each row of a span; squares and their sum are one instruction."""
+        operation: Any = node.operation
+        made = new((span.partitions, span.blocks, 1))
+        value = node.values[0]
+        inner, path = self._below(value, ())
+        is_square = inner is not None and isinstance(inner.operation, Square)
+        if inner is not None and is_square and operation.op == "add" and span.blocks == 1:
+            data = self._operand(inner.values[0], path, span)
+            squares_reduced(data, made)
+            return made
+        reduced(self._made(value, (), span), operation.op, made)
         return made
 
 
 def _is_short(node: Node, readers: int) -> bool:
     """Whether an operation is so short that its readers may each compute it."""
     if isinstance(node.operation, Convert):
-        return _are_floats(node)
-    return readers <= _REPEATED and is_binary(node)
-
-
-def _are_floats(node: Node) -> bool:
-    return node.values[0].type.is_floating and node.result.type.is_floating
-
-
-def _moves(placed: Placed, dims: tuple[int, ...]) -> bool:
-    """Whether a leaf's elements differ along some dimensions."""
-    return any(any(placed.steps[dim]) for dim in dims if placed.shape[dim] > 1)
+        return are_floats(node)
+    return readers <= _REPEATED and (is_binary(node) or isinstance(node.operation, Compare))

@@ -36,7 +36,8 @@ def framed(emission: Emission, value: Value, leaves: Iterable[Placed], numbers: 
     whole = [one for one in leaves if covers(one)]
     first = [one for one in whole if one.is_pending] + [one for one in whole if one.is_on_chip]
     if not whole:
-        first = [one for one in leaves if one.is_on_chip and one.storage.rows >= _FEW_ROWS]
+        several = [one for one in leaves if any(map(any, one.steps))]
+        first = [one for one in several if one.is_on_chip and one.storage.rows >= _FEW_ROWS]
     if first:
         return frame_of(first[0], shape)
     found = _of_channels(emission, value, leaves)

@@ -35,11 +35,6 @@ def first_partition(placed: Placed, width: int) -> int:
     return first if fits else 0
 
 
-def lies_across(placed: Placed) -> bool:
-    """Whether a head [rows, width] lies in HBM as one run of rows for each of its columns."""
-    return not placed.is_on_chip and placed.steps[0] == (1,) and placed.steps[1] != (1,)
-
-
 def may_begin(first: int, partitions: int) -> bool:
     """Whether engines take so many partitions from there on."""
     spans = next(one for one in (32, 64, P) if partitions <= one)
@@ -54,9 +49,6 @@ def columns_of(
     What lies from another partition on than that is moved.
     """
     here = placed.sliced((count, width), (start, 0), (1, 1))
-    if lies_across(placed):
-        frame = Frame((count, width), (1,), (0,))
-        return filled(here, frame, Span(0, 1, width, 0, count), dtype)[:, 0]
     if here.is_on_chip:
         matrix, (p, f) = here.storage, here.offset
         first = p % matrix.block
@@ -67,7 +59,7 @@ def columns_of(
             return matrix.tile[first : first + width, p // matrix.block, f:end:step]
         if is_across:
             return _across(here, dtype)
-    elif _lies_across(here):
+    elif lies_across(here):
         return _across(here, dtype)
     result = new((width, count), dtype)
     for at, rows in tiles.pieces(count, P):
@@ -78,7 +70,7 @@ def columns_of(
     return result
 
 
-def _lies_across(here: Placed) -> bool:
+def lies_across(here: Placed) -> bool:
     """Whether rows [rows, width] in HBM are neighbours: read along the width, they are elements."""
     return here.steps[0] == (1,) and here.steps[1] != (1,) and here.shape[0] > 1
 
@@ -95,12 +87,11 @@ def rows_of(
 ) -> Tensor:
     """Rows of a head as [rows, width]: where they lie, moved, or turned."""
     here = placed.sliced((count, width), (start, column), (1, 1))
-    is_across = here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]
-    if is_across or lies_across(placed):
+    if here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]:
         turned = new((count, width), dtype or here.storage.tile.dtype, nl.psum)
         nisa.nc_transpose(dst=turned, data=columns_of(placed, width, start, count, dtype))
         return copied(turned, turned.dtype, new((count, width), turned.dtype))
-    if not here.is_on_chip and width > 1 and _lies_across(here):
+    if not here.is_on_chip and width > 1 and lies_across(here):
         turned = new((count, width), here.storage.dtype, nl.psum)
         nisa.nc_transpose(dst=turned, data=_across(here, here.storage.dtype))
         return copied(turned, turned.dtype, new((count, width), turned.dtype))

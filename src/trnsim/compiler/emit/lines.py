@@ -1,49 +1,70 @@
-"""Long lines, which a kernel cuts into rows: a dimension runs along partitions or columns."""
+"""Long lines: tensors of one dimension, computed as rows that lie along the partitions.
+
+A dimension runs along partitions or along columns, not along both: a line such as an optimizer's
+parameters is seen as a matrix of its parts. One whose length no row divides goes by its kernel.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.graph import Kind, Node, Value
+from trnsim.graph.types import Shape
 from trnsim.lower.fusion import Group
+from trnsim.lower.kernels.tiles import P
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.emission import Emission
 
+_LONG: Final = 1 << 15
+"""Elements of a line from which on it is cut into rows."""
+_LONGEST_ROW: Final = 1024
+"""Elements of a row: many operands of as many elements lie in SBUF at once."""
+_SHORTEST_ROW: Final = 128
+"""Elements of a row below which transfers are slow (nki-dma-overview.rst: 512 bytes)."""
 _TOGETHER: Final = 24
 """Operations of one kernel of a long line."""
-_LONG: Final = 1 << 15
-"""Elements of a line from which on it is cut into rows by a kernel of its own."""
 
 
-def by_rows(emission: Emission, value: Value, leaves: Mapping[int, Placed]) -> Placed | None:
-    """A long line of elementwise operations by a kernel from HBM to HBM, if it is one.
-
-    Args:
-        emission: the program.
-        value: what is computed.
-        leaves: where the operands lie, by their values' numbers.
-    """
-    shape = value.shape
+def is_line(shape: Shape, leaves: Collection[Placed]) -> bool:
+    """Whether a value is a long line of operands that lie in order, or are one number."""
     is_long = len(shape) == 1 and shape[0] >= _LONG
-    if not is_long or not all(map(_is_in_order, leaves.values())):
-        return None
+    return is_long and all(_is_in_order(one) for one in leaves)
+
+
+def _is_in_order(placed: Placed) -> bool:
+    if placed.is_pending or placed.is_on_chip:
+        return False
+    return placed == in_hbm(placed.storage, placed.shape) or not any(map(any, placed.steps))
+
+
+def rows(shape: Shape) -> Shape | None:
+    """The rows of a line, [rows, elements], at least one to a partition."""
+    (length,) = shape
+    most = min(_LONGEST_ROW, length // P)
+    found = (one for one in range(most, _SHORTEST_ROW - 1, -1) if length % one == 0)
+    row = next(found, 0)
+    return (length // row, row) if row else None
+
+
+def as_rows(leaves: Mapping[Any, Placed], shape: Shape) -> dict[Any, Placed]:
+    """Operands as rows of a line."""
+    found = {key: placed.reshaped(shape) for key, placed in leaves.items()}
+    return {key: placed for key, placed in found.items() if placed is not None}
+
+
+def by_kernel(emission: Emission, value: Value, numbers: Collection[int]) -> Placed | None:
+    """A line by a kernel of its own, from operands of these numbers; None where it has none."""
     nodes: dict[int, Node] = {}
     waiting = [value]
     while waiting:
         one = waiting.pop()
-        if one.number not in leaves and one.number in emission.maker:
+        if one.number not in {*numbers, *nodes} and one.number in emission.maker:
             nodes[one.number] = emission.maker[one.number]
             waiting += nodes[one.number].values
-    kinds = {node.kind for node in nodes.values()}
-    if kinds != {Kind.ELEMENTWISE} or len(nodes) > _TOGETHER:
+    if {node.kind for node in nodes.values()} != {Kind.ELEMENTWISE} or len(nodes) > _TOGETHER:
         return None
     order = [nodes[number] for number in sorted(nodes)]
-    return emission.by_group(Group(order, shape, outputs=[value], is_fused=True))
-
-
-def _is_in_order(placed: Placed) -> bool:
-    dense = not placed.is_pending and not placed.is_on_chip
-    return dense and placed == in_hbm(placed.storage, placed.shape)
+    return emission.by_group(Group(order, value.shape, outputs=[value], is_fused=True))

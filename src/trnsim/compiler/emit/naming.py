@@ -29,13 +29,14 @@ class Named(NamedTuple):
 def chain_name(maker: Mapping[int, Node], value: Value, leaves: Mapping[int, Placed]) -> str:
     """The operations that compute a value of leaves, in words: products, then what follows."""
     found: list[str] = [one.storage.name for one in leaves.values() if one.is_pending]
-    waiting = [value]
+    waiting, seen = [value], set[int]()
     while waiting:
         one = waiting.pop()
         node = maker.get(one.number)
-        if node is None or one.number in leaves:
+        if node is None or one.number in leaves or one.number in seen:
             continue
-        if node.kind is Kind.ELEMENTWISE:
+        seen.add(one.number)
+        if node.kind in (Kind.ELEMENTWISE, Kind.REDUCTION):
             found.append(node.name)
         waiting += node.values
     return "+".join(dict.fromkeys(sorted(found, key=_is_convert))) or "copy"

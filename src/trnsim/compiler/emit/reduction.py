@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.compiler.emit.compute import widened
-from trnsim.compiler.emit.evaluation import Evaluation
+from trnsim.compiler.emit.balance import balanced
+from trnsim.compiler.emit.compute import OPERATORS, reduced, widened
+from trnsim.compiler.emit.evaluation import PIECE, Evaluation
 from trnsim.compiler.emit.groups import sums_by_group
 from trnsim.compiler.emit.placed import Placed
+from trnsim.compiler.emit.reading import TURNED_BYTES
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.turning import turned
 from trnsim.compiler.emit.walk import Frame, spans
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import ITEM_BYTES
-from trnsim.lower.kernels import tiles
-from trnsim.lower.kernels.tiles import BANK, P, new
+from trnsim.lower.kernels.tiles import BANK, P, new, pieces
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 8192
 """Elements of a partition that are reduced at once."""
-_TURNED_BYTES: Final = 24 * 1024
-"""Bytes of a partition for what is turned to be reduced along the columns."""
-_OPERATORS: Final = {
-    "add": nl.add,
-    "multiply": nl.multiply,
-    "maximum": nl.maximum,
-    "minimum": nl.minimum,
-}
 
 
 @emitter(Reduce)
@@ -40,6 +33,8 @@ def reduce(emission: Emission, node: Node) -> None:
     """A reduction in the layout in which its operand is computed, if that suits."""
     operation: Any = node.operation
     (value,) = node.values
+    if emission.folds(node):
+        return
     if value.type.is_floating and node.result.type.is_floating and node.result.shape:
         evaluation = Evaluation(emission, value, is_kept=False)
         if evaluation.pending() and not set(evaluation.frame.p_dims) <= set(operation.dims):
@@ -74,7 +69,7 @@ def _turns(emission: Emission, value: Value, frame: Frame) -> bool:
     It stays so for those that read it next, as the rest of a softmax.
     """
     across = Frame(frame.shape, frame.f_dims, frame.p_dims)
-    if across.blocks * across.columns * ITEM_BYTES[value.dtype] > _TURNED_BYTES:
+    if across.blocks * across.columns * ITEM_BYTES[value.dtype] > TURNED_BYTES:
         return False
     emission.settled(value)
     emission.placed[value.number].insert(0, turned(emission, value, across))
@@ -125,7 +120,8 @@ def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int
     result = Frame(node.result.shape, p_dims, f_dims, frame.block, frame.is_replicated)
     placed = result.matrix(nl.float32)
     if inner > _LONGEST:
-        _in_pieces(evaluation, _OPERATORS[operation.op], inner, placed)
+        with balanced():
+            _in_pieces(evaluation, operation.op, inner, placed)
         emission.placed[node.result.number] = [placed]
         emission.hold(node.result, placed)
         return True
@@ -142,25 +138,22 @@ def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int
         ]
         for number in range(span.blocks):
             view = tile[:, number].reshape((span.partitions, groups, inner))
-            nisa.tensor_reduce(dst=dst[:, number], op=_OPERATORS[operation.op], data=view, axis=2)
+            nisa.tensor_reduce(dst=dst[:, number], op=OPERATORS[operation.op], data=view, axis=2)
     emission.placed[node.result.number] = [placed]
     emission.hold(node.result, placed)
     return True
 
 
-def _in_pieces(evaluation: Evaluation, op: Any, inner: int, placed: Placed) -> None:
+def _in_pieces(evaluation: Evaluation, op: str, inner: int, placed: Placed) -> None:
     """Reductions of long runs of columns: of pieces, then of what those give."""
-    frame, most = evaluation.frame, _LONGEST // 4
-    for start in range(0, frame.columns, inner):
+    frame, result = evaluation.frame, placed.storage.tile
+    parts = -(-inner // PIECE)
+    for group, start in enumerate(range(0, frame.columns, inner)):
         for rows in spans(frame, start, inner, 1, inner):
-            found = new((rows.partitions, -(-inner // most)))
-            for number, (at, count) in enumerate(tiles.pieces(inner, most)):
-                part = replace(rows, start=start + at, columns=count)
-                tile = evaluation.tile(part)
+            each = new((rows.partitions, 1, parts))
+            for number, (at, count) in enumerate(pieces(inner, PIECE)):
+                tile = evaluation.tile(replace(rows, start=start + at, columns=count))
                 whole = widened(tile, (rows.partitions, 1, count))
-                nisa.tensor_reduce(
-                    dst=found[:, number : number + 1], op=op, data=whole[:, 0], axis=1
-                )
-            group = start // inner
-            dst = placed.storage.tile[: rows.partitions, rows.block, group : group + 1]
-            nisa.tensor_reduce(dst=dst, op=op, data=found, axis=1)
+                reduced(whole, op, each[:, :, number : number + 1])
+            block = slice(rows.block, rows.block + 1)
+            reduced(each, op, result[: rows.partitions, block, group : group + 1])

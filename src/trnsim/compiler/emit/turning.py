@@ -85,6 +85,14 @@ def stretch(source: Placed, frame: Frame, part: Span, wanted: Any = None) -> Ten
     return tile
 
 
+def repeated(row: Placed, frame: Frame, partitions: int) -> Tensor:
+    """A row in HBM on so many partitions, [partitions, 1, columns], by one transfer."""
+    wide = Placed(row.storage, (partitions, *row.shape), ((0,), *row.steps), row.offset)
+    dims = tuple(dim + 1 for dim in frame.f_dims)
+    whole = Frame(wide.shape, (0,), dims, partitions)
+    return filled(wide, whole, Span(0, 1, partitions, 0, frame.columns), row.storage.dtype)
+
+
 def _is_line(source: Placed, frame: Frame) -> bool:
     """Whether a single column lies in order in HBM."""
     found = axes(source, frame.p_dims)

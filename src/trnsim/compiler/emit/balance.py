@@ -1,0 +1,114 @@
+"""Engines by their load: elementwise instructions go to the one that has least to do.
+
+Inside `balanced` each instruction that several engines have is given to the engine after which the
+busiest one has least to do. What a way costs is the documented interval of its instructions; where
+the Vector Engine and GpSimd share a port to SBUF, GpSimd gains nothing and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from trnsim.arch import NeuronCore
+from trnsim.isa import Engine
+from trnsim.isa.language.lanes import clock_hz
+from trnsim.lower.kernels.tiles import Tensor
+from trnsim.nki import language as nl
+from trnsim.program import current_core
+
+Way = tuple[tuple[Engine, float], ...]
+"""The instructions of one way: each one's engine and seconds."""
+
+_LOADS: ContextVar[dict[Engine, float] | None] = ContextVar("loads", default=None)
+_SHORT_BYTES: Final = 2
+"""Bytes of the formats that have faster modes on the Vector Engine."""
+
+
+@contextmanager
+def balanced() -> Generator[None]:
+    """Inside, instructions are spread over the engines."""
+    token = _LOADS.set({})
+    try:
+        yield
+    finally:
+        _LOADS.reset(token)
+
+
+def best(*ways: Way) -> int:
+    """The way after which the busiest engine has least to do; the first one outside `balanced`."""
+    loads = _LOADS.get()
+    if loads is None:
+        return 0
+    after = [_added(loads, way) for way in ways]
+    return min(range(len(ways)), key=lambda at: (max(after[at].values()), sum(after[at].values())))
+
+
+def _added(loads: dict[Engine, float], way: Way) -> dict[Engine, float]:
+    found = dict(loads)
+    for engine, seconds in way:
+        found[engine] = found.get(engine, 0.0) + seconds
+    return found
+
+
+def note(engine: Engine, tile: Tensor, cycles: float = 1.0) -> None:
+    """Count an instruction that one engine alone has, of so many cycles an element."""
+    take(((engine, seconds(engine, tile, cycles)),))
+
+
+def take(way: Way) -> None:
+    """Count the instructions of a way."""
+    loads = _LOADS.get()
+    if loads is not None:
+        loads.update(_added(loads, way))
+
+
+def seconds(engine: Engine, tile: Tensor, cycles: float) -> float:
+    """What an instruction of so many cycles an element takes."""
+    elements = 1
+    for length in tile.shape[1:]:
+        elements *= length
+    return max(cycles * elements, 1.0) / clock_hz(current_core().core, engine)
+
+
+def with_number(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
+    """Seconds of an operation with a number or a column, by engine."""
+    core = current_core().core
+    fast = core.vector_16bit_copy_speedup if _are_short(tile, *others) else 1.0
+    return {
+        Engine.vector: seconds(Engine.vector, tile, 1 / fast),
+        Engine.scalar: seconds(Engine.scalar, tile, 1.0),
+    }
+
+
+def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
+    """Seconds of an operation of two tensors, by engine; GpSimd alone has no port to PSUM."""
+    cycles = 1.0 if _are_short(tile, *others) else 2.0
+    found = {Engine.vector: seconds(Engine.vector, tile, cycles)}
+    if _has_own_port(current_core().core) and not _uses_psum(tile, *others):
+        found[Engine.gpsimd] = seconds(Engine.gpsimd, tile, 2.0)
+    return found
+
+
+def of_one(costs: dict[Engine, float]) -> Engine:
+    """The engine for one instruction; that which AWS's compiler takes outside `balanced`."""
+    if _LOADS.get() is None:
+        return Engine.unknown
+    ways: list[Way] = [((engine, seconds),) for engine, seconds in costs.items()]
+    way = ways[best(*ways)]
+    take(way)
+    return way[0][0]
+
+
+def _has_own_port(core: NeuronCore) -> bool:
+    return bool(core.vector_port_engines == 1)
+
+
+def _uses_psum(*tiles: Any) -> bool:
+    return any(tile.buffer is nl.psum for tile in tiles)
+
+
+def _are_short(*tiles: Any) -> bool:
+    return all(tile.dtype.itemsize == _SHORT_BYTES for tile in tiles)
