@@ -230,7 +230,7 @@ def _compiled(graph: Graph, weights: frozenset[int], target: str) -> tuple[_Figu
     if any(node.kind in _APART for node in graph.nodes):
         return _apart(graph, target), 0
     graph, weights = legal(graph, weights)
-    stacks = stacks_of(graph)
+    stacks = [one for one in stacks_of(graph) if _least(graph, [one])]
     for some in (stacks, stacks[:1]):
         found = _by_layers(graph, weights, target, some)
         if found is not None:
@@ -245,7 +245,7 @@ def _by_layers(
 
     Two programs that differ by some layers of a stack give what one takes beside its neighbours.
     """
-    least = next((n for n in range(1, _LEAST + 1) if _short(graph, stacks, n)), 0)
+    least = _least(graph, stacks)
     short = _short(graph, stacks, least) if least and stacks else None
     if short is None:
         return None
@@ -265,6 +265,11 @@ def _by_layers(
         more = _figures(longer, weights, target).plus(first, -1)
         found = found.plus(more, (stack.count - few) / (many - few))
     return found
+
+
+def _least(graph: Graph, stacks: Sequence[Stack]) -> int:
+    """The fewest layers of each stack that a shorter graph can have; 0 if none can."""
+    return next((n for n in range(1, _LEAST + 1) if _short(graph, stacks, n)), 0)
 
 
 def _short(
