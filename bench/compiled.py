@@ -11,7 +11,7 @@ import sys
 
 from trnsim import arch, compiler
 from trnsim.graph import Graph
-from trnsim.graph.ops.contraction import Attention, Convolution
+from trnsim.graph.ops.contraction import Attention, AttentionBackward, Convolution
 
 BF16 = "bfloat16"
 
@@ -44,6 +44,18 @@ def attention(batch, heads, shared, queries, keys, width, *, is_causal=False):
     wide = [g.broadcast_in_dim(one, shape, (0, 1, 3, 4)) for one in (k, v)]
     operation = Attention(width**-0.5, is_causal)
     g.outputs = [g.apply_to_all(operation, (q, *wide))[0]]
+    return g, set()
+
+
+def attention_gradient(batch, heads, tokens, width, *, is_causal=False):
+    """Attention and the gradients of its operands."""
+    g = Graph()
+    shape = (batch, heads, tokens, width)
+    q, k, v, slope = (g.input(shape, BF16) for _ in range(4))
+    options = width**-0.5, is_causal
+    result, logs = g.apply_to_all(Attention(*options), (q, k, v))
+    operands = (q, k, v, slope, result, logs)
+    g.outputs = [result, *g.apply_to_all(AttentionBackward(*options), operands)]
     return g, set()
 
 
@@ -143,6 +155,10 @@ GRAPHS = [
             (8, 8, 1, 1, 8192, 128),
             (8, 2, 2, 1, 4096, 128),
         )
+    ),
+    *(
+        ("attention and gradient", attention_gradient, sizes)
+        for sizes in ((16, 16, 128, 64), (1, 8, 2048, 128))
     ),
     *(("norm", norm, sizes) for sizes in ((128, 4096), (2048, 4096), (8192, 1024), (1, 8192))),
     *(("chain", chain, sizes) for sizes in ((2048, 4096), (128, 128), (1, 14336), (4096, 11008))),

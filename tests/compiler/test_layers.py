@@ -4,7 +4,7 @@ import pytest
 
 from trnsim import arch
 from trnsim.compiler.layers import Run, Stack, Tie, shortened, stacks_of
-from trnsim.compiler.pricing import Figures, Priced, _by_layers, figures_of
+from trnsim.compiler.pricing import Figures, Priced, _by_layers, figures_of, priced
 from trnsim.compiler.schedules import Asked
 from trnsim.compiler.sharding import halved
 from trnsim.graph import Graph
@@ -141,3 +141,14 @@ def test_a_few_layers_forward_and_backward_give_the_time_of_all_within_a_hundred
     short = _by_layers(all_of_it, Asked("trn2")).figures
     assert short.device_time_s == pytest.approx(whole.device_time_s, rel=0.01)
     assert short.instructions == pytest.approx(whole.instructions, rel=0.01)
+
+
+def test_a_stack_whose_layers_are_all_read_hinders_no_other():
+    graph, weights = stack(6)
+    x, made = graph.outputs[0], []
+    for _ in range(7):
+        x = graph.elementwise("multiply", graph.elementwise("tanh", x), 0.5)
+        made.append(x)
+    graph.outputs = [graph.concatenate(made, 0)]
+    assert len(stacks_of(graph)) == 2
+    assert priced(graph, weights, Asked("trn2")).layers == 6

@@ -137,13 +137,13 @@ def priced(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
 
 def _compiled(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
     """What a graph takes: compiled whole, or with fewer of its equal layers."""
-    stacks = stacks_of(graph)
+    plain = Priced(graph, weights, Figures(), (), asked.cores)
+    stacks = [one for one in stacks_of(graph) if _least(replace(plain, stacks=(one,)))]
     for some in (stacks, stacks[:1]):
-        whole = Priced(graph, weights, Figures(), tuple(some), asked.cores)
-        found = _by_layers(whole, asked)
+        found = _by_layers(replace(plain, stacks=tuple(some)), asked)
         if found is not None:
             return found
-    return Priced(graph, weights, _searched(graph, weights, asked), (), asked.cores)
+    return replace(plain, figures=_searched(graph, weights, asked))
 
 
 def _searched(graph: Graph, weights: frozenset[int], asked: Asked) -> Figures:
@@ -165,7 +165,7 @@ def _by_layers(whole: Priced, asked: Asked) -> Priced | None:
     The schedule is the fastest for the fewest layers.
     """
     stacks = whole.stacks
-    least = next((n for n in range(1, _LEAST + 1) if _short(whole, n)), 0)
+    least = _least(whole)
     short = _short(whole, least) if least and stacks else None
     if short is None:
         return None
@@ -198,6 +198,11 @@ def _by_layers(whole: Priced, asked: Asked) -> Priced | None:
         base, device_time_s=time_s, instructions=round(instructions), work=work, kept=kept
     )
     return replace(whole, figures=figures)
+
+
+def _least(whole: Priced) -> int:
+    """The fewest layers of each stack that a shorter graph can have; 0 if none can."""
+    return next((n for n in range(1, _LEAST + 1) if _short(whole, n)), 0)
 
 
 def _short(whole: Priced, count: int, other: tuple[Stack, int] | None = None) -> Graph | None:
