@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models opinfo mutants size clean
+.PHONY: help run test check tiny bench compiled docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling opinfo mutants size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -96,6 +96,9 @@ models: .venv-clients/.made ## write docs/models.md: every architecture of trans
 
 compiled-models: .venv-clients/.made ## write docs/compiled-models.md: the same as programs; a stopped run goes on
 	.venv-clients/bin/python tests/clients/compiled_models.py
+
+compiling: .venv-clients/.made ## models as one program beside published times or their bound; seconds and memory of compiling
+	.venv-clients/bin/python bench/compiled_models.py
 
 # An hour at most; what was checked stands in build/opinfo, and a stopped run goes on.
 opinfo: .venv/.test ## PyTorch's own samples of every operator on the device; writes docs/torch-ops.md
