@@ -21,11 +21,11 @@ from trnsim.graph.ops.leaves import Rng
 from trnsim.graph.ops.reductions import Reduce
 
 NEAR = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 6e-2}
-MANY = int(os.environ.get("TRNSIM_GRAPHS", "30"))
-"""Graphs by chance: TRNSIM_GRAPHS=200 for a longer look."""
+MANY = int(os.environ.get("TRNSIM_GRAPHS", "0"))
+"""Graphs by chance: the same 30 each time, or with TRNSIM_GRAPHS=200 as many new ones."""
 
 
-@settings(max_examples=MANY)
+@settings(max_examples=MANY or 30, derandomize=not MANY)
 @given(st.randoms(use_true_random=False), st.sampled_from(CHIPS), st.integers(1, 10))
 def test_a_graph_by_chance_gives_what_its_reference_says(random, chip, operations):
     made = Chance(random)
