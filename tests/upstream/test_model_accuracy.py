@@ -168,7 +168,7 @@ def test_no_estimate_is_below_its_bound():
     left, right = graph.input((128, 256), "bfloat16"), graph.input((256, 512), "bfloat16")
     graph.outputs = [graph.dot_general(left, right, (1, 0), "float32")]
     made = type("Made", (), {"graph": graph, "weights": frozenset({1}), "missing": ()})
-    found = model_estimate.whole(made, made, "trn1", 1, "none")
+    found = model_estimate.whole(made, "trn1", 1, "none")
     assert found.seconds > max(found.products_s, found.hbm_s) > 0
     assert found.weight_bytes == 2 * 256 * 512
     assert Estimate(**json.loads(json.dumps(found.as_dict()))).as_dict() == found.as_dict()
@@ -188,3 +188,17 @@ def test_the_page_has_every_row_and_why_others_are_not_run():
         line = next(line for line in text.splitlines() if line.startswith(f"| {kind} |"))
         assert model_page._pair(bar) in line
         assert model_page._pair(target) in line
+
+
+def test_many_prompts_take_what_one_and_a_second_one_take():
+    def made(rows):
+        graph = Graph()
+        left, right = graph.input((rows, 256), "bfloat16"), graph.input((256, 512), "bfloat16")
+        graph.outputs = [graph.dot_general(left, right, (1, 0), "float32")]
+        return type("Made", (), {"graph": graph, "weights": frozenset({1}), "missing": ()})
+
+    one, two, five = (made(4096 * prompts) for prompts in (1, 2, 5))
+    found = model_estimate.whole(five, "trn1", 1, "none", (one, two, 5))
+    whole = model_estimate.whole(five, "trn1", 1, "none")
+    assert found.seconds == pytest.approx(whole.seconds, rel=0.01)
+    assert (found.flop, found.hbm_s) == (whole.flop, whole.hbm_s)
