@@ -193,11 +193,12 @@ def test_the_page_has_every_row_and_why_others_are_not_run():
 def test_many_prompts_take_what_one_and_a_second_one_take():
     def made(rows):
         graph = Graph()
-        left, right = graph.input((rows, 256), "bfloat16"), graph.input((256, 512), "bfloat16")
-        graph.outputs = [graph.dot_general(left, right, (1, 0), "float32")]
+        left, right = graph.input((rows, 1024), "bfloat16"), graph.input((1024, 1024), "bfloat16")
+        graph.outputs = [graph.dot_general(left, right, (1, 0))]
         return type("Made", (), {"graph": graph, "weights": frozenset({1}), "missing": ()})
 
-    one, two, five = (made(4096 * prompts) for prompts in (1, 2, 5))
+    # More than SBUF holds of each, as states of long prompts are.
+    one, two, five = (made(16384 * prompts) for prompts in (1, 2, 5))
     found = model_estimate.whole(five, "trn1", 1, "none", (one, two, 5))
     whole = model_estimate.whole(five, "trn1", 1, "none")
     assert found.seconds == pytest.approx(whole.seconds, rel=0.01)
