@@ -64,16 +64,12 @@ class Figures:
     @classmethod
     def restored(cls, known: dict[str, Any]) -> Figures:
         """From JSON."""
-        return cls(
-            **{
-                **known,
-                "work": restored(known["work"]),
-                "said": tuple(known["said"]),
-                "kept": tuple(known["kept"]),
-                "schedule": Schedule(*known["schedule"]),
-                "lacks": frozenset(known["lacks"]),
-            }
-        )
+        made = dict(known)
+        made["work"] = restored(known["work"])
+        made |= {name: tuple(known[name]) for name in ("said", "kept")}
+        made["schedule"] = Schedule(*known["schedule"])
+        made["lacks"] = frozenset(known["lacks"])
+        return cls(**made)
 
     def plus(self, other: Figures) -> Figures:
         """With another's; one launch."""
