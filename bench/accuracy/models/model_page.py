@@ -31,7 +31,8 @@ NOTES = """
 - A decode row is one step at the bucket of the median token: token-generation buckets are powers of
   two from 128 up to the sequence length, and attention's cost follows the bucket
   (transformers-neuronx-developer-guide.rst, Bucketing). A prefill row is one prompt at its bucket,
-  with the scores of its last token.
+  with the scores of its last token. Of four prompts and more with 8,192 tokens together, one and
+  two are compiled: each further one takes what the second adds.
 - Heads that the ranks do not divide are made up with unused ones, as transformers-neuronx does.
 - An image takes its text encoders, each step of the denoiser and the decoder of latents, one
   after another; a step's halves with and without the prompt run on two cores at once.
