@@ -160,3 +160,12 @@ def test_rows_of_products_are_each_others_neighbours():
         made = Made("bfloat16")
         x = made.given(2, before, 40)
         made.check(made.linear(made.linear(x, after), before), chip=CHIPS[before % 4])
+
+
+@pytest.mark.parametrize("length", [1, 128, 129, 257])
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("batch", [2, 3])
+def test_each_of_a_batch_has_its_own_row(batch, rows, length):
+    made = Made()
+    x, y = made.given(batch, 1, length), made.given(batch, rows, length)
+    made.check(made.graph.dot_general(x, y, (2, 2)), chip=CHIPS[length % 4])

@@ -71,7 +71,7 @@ def stretch(source: Placed, frame: Frame, part: Span, wanted: Any = None) -> Ten
     """
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
     tile = new((part.partitions, part.blocks, part.columns), wanted or dtype)
-    if part.columns == 1 and part.blocks == frame.blocks and _is_line(source, frame):
+    if frame.columns == 1 and part.blocks == frame.blocks and _is_line(source, frame):
         _stand(source, frame, tile)
     elif is_straight(source, frame) and not is_aligned(source, frame.flipped()):
         for number in range(part.blocks):
