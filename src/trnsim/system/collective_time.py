@@ -6,7 +6,10 @@ of the same steps here, and marked as assumed. Ranks are assumed to be neighbour
 their own: two logical cores of one chip would be nearer, and links that several rings share would
 be slower. For small messages AWS's library chooses faster algorithms (mesh, recursive doubling).
 
-Source: aws-neuron-sdk, intranode-collective-comm.rst.
+Ranks of the first generation pass on a seventh to a quarter of what their links carry, as AWS's own
+all-reduce shows; of later ones no large message is published, and the links decide.
+
+Source: aws-neuron-sdk, intranode-collective-comm.rst, nccom-test.rst.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ class CollectiveTime:
     Attributes:
         time_s: seconds.
         form: the source of its form.
-        facts: bandwidth and latency of the links, with their provenance.
+        facts: bandwidth of the ring and latency of a hop, with their provenance.
     """
 
     time_s: float
@@ -64,16 +67,16 @@ class CollectiveTime:
 def collective_time(kind: str, nbytes: int, ranks: int, target: str) -> CollectiveTime | None:
     """``steps hop + shares (bytes / n) / bandwidth``, or None for a kind without a closed form.
 
-    Zero for one rank. `nbytes` is the size of the whole message: the larger of a rank's input and
+    The bandwidth is the ring's. Zero for one rank. `nbytes` is the size of the whole message: the larger of a rank's input and
     output. An all-to-all of unequal parts is timed as if they were equal.
     """
     form = FORMS.get(kind)
     if form is None:
         return None
     facts = platform(target).facts
-    link, hop = facts["chip-to-chip bytes/s"], facts["chip-to-chip hop s"]
-    time_s = form.steps(ranks) * hop + form.shares(ranks) * nbytes / ranks / link
-    return CollectiveTime(time_s if ranks > 1 else 0.0, form.provenance, (link, hop))
+    ring, hop = facts["ring bytes/s"], facts["chip-to-chip hop s"]
+    time_s = form.steps(ranks) * hop + form.shares(ranks) * nbytes / ranks / ring
+    return CollectiveTime(time_s if ranks > 1 else 0.0, form.provenance, (ring, hop))
 
 
 def _once(ranks: int) -> float:
