@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from model_estimate import exchange_s, links_s
+from model_estimate import CLOSED_FORMS, exchange_s
 from model_rows import CLASSES, DECODE, SEVERAL, TRAINING
 
 from trnsim import arch
+from trnsim.system.collective_time import collective_time
 
 LATENCIES_S = np.arange(0.0, 200e-6, 1e-6)
 """What the latency may be."""
@@ -66,12 +67,18 @@ class Row:
         sides = dict.fromkeys(("products", "HBM", "links"), 0.0)
         total = 0.0
         for part, found in zip(self.case.parts, self.parts, strict=True):
-            links = sum(links_s(one, self.case.target) for one in found.exchanges)
+            links = sum(_least_s(one, self.case.target) for one in found.exchanges)
             mine = {"products": found.products_s, "HBM": found.hbm_s, "links": links}
             total += part.times * max(mine.values())
             for what, seconds in mine.items():
                 sides[what] += part.times * seconds
         return total, max(sides, key=sides.get)
+
+
+def _least_s(exchange, target):
+    """The bytes of an exchange over the links at their published bandwidth."""
+    kind, nbytes, ranks = exchange
+    return collective_time(CLOSED_FORMS[kind], nbytes, ranks, target).least_s
 
 
 @dataclass

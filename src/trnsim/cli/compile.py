@@ -16,7 +16,7 @@ from trnsim.compiler import Flags
 from trnsim.errors import BadInput, NotModelled
 from trnsim.files import check_folder, write
 from trnsim.profile import write_report, write_traces
-from trnsim.system.collective_time import FORMS, collective_time
+from trnsim.system.collective_time import collective_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,9 +169,7 @@ def exchange_s(exchange: Exchange, chip: str) -> tuple[float, float]:
             f"{', '.join(_CLOSED_FORMS)}",
             fix="take it out of the graph",
         )
-    link, _ = found.facts
-    shares = FORMS[name].shares(exchange.ranks) if exchange.ranks > 1 else 0.0
-    return found.time_s, shares * exchange.nbytes / exchange.ranks / link
+    return found.time_s, found.least_s
 
 
 _CLOSED_FORMS: Final = {

@@ -1,11 +1,12 @@
-"""The time of one collective over NeuronLink: a ring of chips, in closed form.
+"""The time of one collective over NeuronLink, in closed form: a latency, and a ring's bytes.
 
-A ring passes shares of the message on, one hop at a time, with all links busy at once. AWS
-describes the ring of all-gather, reduce-scatter and all-reduce; the other collectives are composed
-of the same steps here, and marked as assumed. Ranks are assumed to be neighbours with links of
-their own: two logical cores of one chip would be nearer, and links that several rings share would
-be slower. For small messages AWS's library chooses faster algorithms (mesh, recursive doubling).
+A ring passes shares of the message on with all links busy at once. AWS describes the ring of
+all-gather, reduce-scatter and all-reduce; the other collectives are composed of the same steps
+here, and marked as assumed. Ranks are assumed to be neighbours with links of their own: two logical
+cores of one chip would be nearer, and links that several rings share would be slower.
 
+A ring's hops would add up, but AWS's library takes shorter ways for small messages: a mesh below 1
+MB, recursive doubling up to 56 MB. So the latency is one constant, whatever the number of ranks.
 Ranks of the first generation pass on a seventh to a quarter of what their links carry, as AWS's own
 all-reduce shows; of later ones no large message is published, and the links decide.
 
@@ -30,17 +31,17 @@ Ranks = Callable[[int], float]
 
 @dataclass(frozen=True)
 class Form:
-    """The steps of a collective round a ring of n ranks, its message cut into n shares.
+    """A collective round a ring of n ranks, its message cut into n shares.
 
     Attributes:
-        steps: number of hops, one after another.
         shares: number of shares that pass the busiest link.
         provenance: the source of this form.
+        is_a_hop: whether the message goes to a neighbour and no further.
     """
 
-    steps: Ranks
     shares: Ranks
     provenance: Provenance
+    is_a_hop: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,13 @@ class CollectiveTime:
 
     Attributes:
         time_s: seconds.
+        least_s: seconds of its bytes over the links at their published bandwidth.
         form: the source of its form.
-        facts: bandwidth of the ring and latency of a hop, with their provenance.
+        facts: bandwidth of the ring and latency, with their provenance.
     """
 
     time_s: float
+    least_s: float
     form: Provenance
     facts: tuple[Rate, Rate]
 
@@ -65,18 +68,21 @@ class CollectiveTime:
 
 
 def collective_time(kind: str, nbytes: int, ranks: int, target: str) -> CollectiveTime | None:
-    """``steps hop + shares (bytes / n) / bandwidth``, or None for a kind without a closed form.
+    """``latency + shares (bytes / n) / bandwidth``, or None for a kind without a closed form.
 
-    The bandwidth is the ring's. Zero for one rank. `nbytes` is the size of the whole message: the larger of a rank's input and
-    output. An all-to-all of unequal parts is timed as if they were equal.
+    The bandwidth is the ring's. Zero for one rank. `nbytes` is the size of the whole message: the
+    larger of a rank's input and output. An all-to-all of unequal parts is timed as if they were
+    equal.
     """
     form = FORMS.get(kind)
     if form is None:
         return None
     facts = platform(target).facts
-    ring, hop = facts["ring bytes/s"], facts["chip-to-chip hop s"]
-    time_s = form.steps(ranks) * hop + form.shares(ranks) * nbytes / ranks / ring
-    return CollectiveTime(time_s if ranks > 1 else 0.0, form.provenance, (ring, hop))
+    ring, links = facts["ring bytes/s"], facts["chip-to-chip bytes/s"]
+    latency = facts["chip-to-chip hop s" if form.is_a_hop else "exchange latency s"]
+    passed = form.shares(ranks) * nbytes / ranks if ranks > 1 else 0.0
+    time_s = latency + passed / ring if ranks > 1 else 0.0
+    return CollectiveTime(time_s, passed / links, form.provenance, (ring, latency))
 
 
 def _once(ranks: int) -> float:
@@ -102,18 +108,14 @@ def _assumed(how: str) -> Provenance:
     return Provenance(Evidence.ASSUMED, f"{how}; AWS describes no ring for it")
 
 
-_GATHER: Final = Form(_once, _once, _documented("ring all-gather: every share goes round once"))
-_SCATTER: Final = Form(
-    _once, _once, _documented("ring reduce-scatter: every share goes round once")
-)
-_ALL_REDUCE: Final = Form(
-    _twice, _twice, _documented("ring all-reduce: reduce-scatter, then all-gather")
-)
+_GATHER: Final = Form(_once, _documented("ring all-gather: every share goes round once"))
+_SCATTER: Final = Form(_once, _documented("ring reduce-scatter: every share goes round once"))
+_ALL_REDUCE: Final = Form(_twice, _documented("ring all-reduce: reduce-scatter, then all-gather"))
 _ALL_TO_ALL: Final = Form(
-    _once, _every_distance, _assumed("each share goes round to its rank, k links to the k-th")
+    _every_distance, _assumed("each share goes round to its rank, k links to the k-th")
 )
 _ONE_HOP: Final = Form(
-    lambda _: 1.0, lambda ranks: ranks, _assumed("the message goes to a neighbour as a whole")
+    lambda ranks: ranks, _assumed("the message goes to a neighbour as a whole"), is_a_hop=True
 )
 
 FORMS: Final[dict[str, Form]] = {
@@ -130,12 +132,12 @@ FORMS: Final[dict[str, Form]] = {
     **dict.fromkeys(
         ("reduce_scatter", "reduce_scatter_base", "reduce_scatter_tensor_coalesced"), _SCATTER
     ),
-    "broadcast": Form(_twice, _twice, _assumed("scatter, then all-gather")),
-    "reduce": Form(_twice, _twice, _assumed("reduce-scatter, then gather")),
-    "gather": Form(_once, _once, _assumed("shares go on to the root, the nearest first")),
-    "scatter": Form(_once, _once, _assumed("shares leave the root, the farthest first")),
+    "broadcast": Form(_twice, _assumed("scatter, then all-gather")),
+    "reduce": Form(_twice, _assumed("reduce-scatter, then gather")),
+    "gather": Form(_once, _assumed("shares go on to the root, the nearest first")),
+    "scatter": Form(_once, _assumed("shares leave the root, the farthest first")),
     **dict.fromkeys(("alltoall", "alltoall_base"), _ALL_TO_ALL),
     **dict.fromkeys(("send", "recv", "recv_any_source"), _ONE_HOP),
-    "barrier": Form(_twice, lambda _: 0.0, _assumed("an all-reduce of nothing")),
+    "barrier": Form(lambda _: 0.0, _assumed("an all-reduce of nothing")),
 }
 """By PyTorch's name of the collective, without underscores."""

@@ -44,6 +44,11 @@ _RING_BYTES_PER_S: Final = measured(
     "1 GiB all-reduced by two ranks in 18,930 us, an instance of the first generation, unnamed; "
     "taken for any number of its ranks (aws-neuron-sdk, nccom-test.rst)",
 )
+_EXCHANGE_S: Final = derived(
+    36e-6,
+    "latency of a small all-reduce inside an instance, fitted to 56 published Trn1 and Inf2 decode "
+    "rows, 3.8 % error (docs/accuracy-models.md)",
+)
 _PREFILL: Final = "median over published Trn1 and Inf2 TTFT rows of batch 1, at least 1024 tokens"
 
 
@@ -146,6 +151,7 @@ def _efficiencies(chip: Accelerator) -> dict[str, Rate]:
             "prefill efficiency": prefill,
             "HBM efficiency": _carried(_HBM_EFFICIENCY, is_fitted, origin),
             "half-layer latency s": _carried(_HALF_LAYER_S, is_fitted, origin),
+            "exchange latency s": _carried(_EXCHANGE_S, is_fitted, origin),
         }
     return {
         "training efficiency": _carried(
@@ -156,6 +162,7 @@ def _efficiencies(chip: Accelerator) -> dict[str, Rate]:
         "half-layer latency s": assumed(
             20e-6, "a quarter of Trn1's; no published figure was found"
         ),
+        "exchange latency s": assumed(9e-6, "a quarter of Trn1's; no published figure was found"),
     }
 
 
