@@ -20,8 +20,8 @@ same for every model and chip, of {rows} decode rows. Each row's is chosen on th
 other width and depth; the column "latency %" says what part of the estimate it is. The bytes of an
 exchange are priced by the closed form of the ring: on the first generation at 56.7 GB/s, which
 AWS's all-reduce of 1 GiB over two ranks shows (nccom-test.rst), on later ones at their links'
-bandwidth. Nothing is fitted for a model, a family or a class. P10 and P90 are the estimate over and times one factor, which holds four fifths of the other
-models' rows of all classes.
+bandwidth. Nothing is fitted for a model, a family or a class. P10 and P90 are the estimate over and
+times one factor, which holds four fifths of the other models' rows of all classes.
 
 No estimate may be below its bound: products at the peak that follows from the clock, each byte of
 weights, inputs and outputs once over the HBM stack's bandwidth (shared by the cores that have it),

@@ -3,6 +3,7 @@
 import pytest
 from made_graphs import Made
 
+from trnsim.compiler.emit import operands
 from trnsim.compiler.emit.decoding import packs
 
 
@@ -25,6 +26,8 @@ def test_one_group_or_many_queries_stand_alone():
         (2, 2, 4, 2048, 1, 64),  # a bank more than a pass
         (2, 1, 2, 4300, 3, 128),  # several passes
         (1, 3, 1, 127, 1, 16),
+        (2, 1, 1, 127, 127, 32),  # two tensors of the same length
+        (16, 1, 1, 2600, 1, 128),  # more heads than keep 2,048 keys each: three passes
     ],
 )
 def test_each_query_reads_its_own_keys(batch, shared, group, past, new, width):
@@ -46,3 +49,26 @@ def test_queries_of_all_heads_are_one_pass_of_the_vector_engine():
     keys, values = made.given(4, 2, 300, 64), made.given(4, 2, 300, 64)
     names = made.opcodes(made.attention(query, keys, values))
     assert names.count("activation_reduce") == 1
+
+
+def test_keys_that_do_not_fit_on_the_chip_pass_through_it():
+    # 8 heads of 16,384 keys are 512 KiB of a partition that has 192.
+    made = Made("bfloat16")
+    query = made.given(8, 1, 1, 128)
+    keys, values = made.given(8, 1, 16384, 128), made.given(8, 1, 16384, 128)
+    run = made.run(made.attention(query, keys, values), chip="trn1")
+    assert not any("spill" in span.operands for span in run.timeline.spans())
+    # Each key and value comes once: two transfers a head and pass of 2,048 keys.
+    loads = [s for s in run.timeline.spans() if "[128, 16, 128]" in s.operands.split("src=")[0]]
+    assert sum(span.opcode == "dma_copy" for span in loads) == 8 * 2 * 16384 // 2048
+
+
+def test_keys_lie_where_those_of_two_passes_before_lay(monkeypatch):
+    made = Made("bfloat16")
+    query = made.given(4, 1, 1, 128)
+    keys, values = made.given(4, 1, 16384, 128), made.given(4, 1, 16384, 128)
+    shapes = []
+    new = operands.new
+    monkeypatch.setattr(operands, "new", lambda s, *more: shapes.append(tuple(s)) or new(s, *more))
+    made.run(made.attention(query, keys, values), chip="trn1")
+    assert shapes.count((128, 16, 128)) == 4 * 2 * 2  # heads, keys and values, passes

@@ -20,12 +20,16 @@ from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.attention import Attending
-    from trnsim.compiler.emit.operands import Keys
+    from trnsim.compiler.emit.operands import Keys, Stretch
 
 _FEW: Final = 32
 """Queries of a group of heads up to which groups stand together."""
 _BANKS: Final = 4
 """Banks of PSUM for scores; a last short stretch takes one more."""
+_PASS_BYTES: Final = 64 * 1024
+"""Of a partition, for the keys and values of all heads in one pass."""
+_AHEAD: Final = 2
+"""Passes whose keys are in SBUF: one is read while the next comes."""
 
 Head = tuple[int, ...]
 
@@ -39,14 +43,12 @@ class _Member:
         start: the first row.
         rows: how many.
         queries: [E, all rows], zero but for these.
-        stretches: their keys and values.
     """
 
     heads: list[Head]
     start: int
     rows: int
     queries: Tensor
-    stretches: list[Keys]
 
 
 def packs(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
@@ -74,6 +76,7 @@ class Decoding:
         self.largest: Any = None
         self.total: Any = None
         self.result: Any = None
+        self.is_one = True
 
     def _members(self, groups: list[list[Head]]) -> Iterator[_Member]:
         one, start = self.attending, 0
@@ -84,13 +87,15 @@ class Decoding:
             for place, head in enumerate(heads):
                 at = start + place * one.L
                 nisa.tensor_copy(dst=whole[:, number, at : at + one.L], src=one.queries_of(head))
-            yield _Member(heads, start, rows, whole[:, number], one.keys_of(heads))
+            yield _Member(heads, start, rows, whole[:, number])
             start += rows
 
     def run(self, out: Placed) -> None:
         """Compute, and put each head in its place."""
-        for chunks in self._passes():
-            self._pass(chunks)
+        passes = self._passes()
+        self.is_one = len(passes) == 1
+        for number, stretches in enumerate(passes):
+            self._pass(stretches, number % _AHEAD)
         inverse = new((self.n, 1))
         nisa.reciprocal(dst=inverse, data=self.total)
         done = new((self.attending.V, self.n), self.attending.dtype)
@@ -100,20 +105,25 @@ class Decoding:
                 at = member.start + place * self.attending.L
                 self.attending.put(out, head, done[:, at : at + self.attending.L])
 
-    def _passes(self) -> Iterator[list[tuple[int, int, int]]]:
-        """(stretch, first key, keys) of the chunks whose scores are in PSUM at once."""
-        chunks = [
-            (number, start, count)
-            for number, keys in enumerate(self.members[0].stretches)
-            for start, count in tiles.pieces(keys.length, BANK)
-        ]
-        while chunks:
-            many = _BANKS + 1 if len(chunks) == _BANKS + 1 else _BANKS
-            yield chunks[:many]
-            chunks = chunks[many:]
+    def _passes(self) -> list[list[Stretch]]:
+        """Stretches of keys whose scores are in PSUM at once; few keys at the end join others."""
+        one = self.attending
+        key_bytes = one.dtype.itemsize * (1 + -(-one.V // P)) * len(self.members)
+        banks = min(max(_PASS_BYTES // (key_bytes * BANK), 1), _BANKS)
+        found = [[stretch] for stretch in one.stretches(banks * BANK)]
+        if len(found) > 1 and found[-1][0].length <= BANK:
+            last = found.pop()
+            found[-1] += last
+        return found
 
-    def _pass(self, chunks: list[tuple[int, int, int]]) -> None:
+    def _pass(self, stretches: list[Stretch], slot: int) -> None:
         scale, n = self.attending.scale, self.n
+        brought = [self._brought(one, slot) for one in stretches]
+        chunks = [
+            (keys, start, count)
+            for keys in brought
+            for start, count in tiles.pieces(keys[0].length, BANK)
+        ]
         scores = [self._scores(*chunk) for chunk in chunks]
         each = new((n, len(chunks) + 1))
         nisa.memset(dst=each, value=-3.0e38)
@@ -126,33 +136,37 @@ class Decoding:
         nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-scale)
         totals = new((n, len(chunks)))
         sums = new((self.attending.V, n), nl.float32, nl.psum)
-        for number, ((stretch, start, _), part) in enumerate(zip(chunks, scores, strict=True)):
+        for number, ((keys, start, _), part) in enumerate(zip(chunks, scores, strict=True)):
             powers = new(part.shape, self.attending.dtype)
             self.attending.powers(powers, part, shift, totals[:, number : number + 1])
-            self._weigh(powers, stretch, start, sums)
+            self._weigh(powers, keys, start, sums)
         total = new((n, 1))
         nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
         self._gather(largest, total, sums)
 
-    def _scores(self, stretch: int, start: int, columns: int) -> Tensor:
+    def _brought(self, stretch: Stretch, slot: int) -> list[Keys]:
+        """A stretch of each member's keys."""
+        return [
+            self.attending.brought(one.heads, stretch, (slot, number, stretch.part))
+            for number, one in enumerate(self.members)
+        ]
+
+    def _scores(self, keys: list[Keys], start: int, columns: int) -> Tensor:
         """The products of all queries with their own keys, [queries, keys]."""
         sums = new((self.n, columns), nl.float32, nl.psum)
-        for member in self.members:
-            keys = member.stretches[stretch].keys
-            nisa.nc_matmul(
-                dst=sums, stationary=member.queries, moving=keys[:, start : start + columns]
-            )
+        for member, own in zip(self.members, keys, strict=True):
+            moving = own.keys[:, start : start + columns]
+            nisa.nc_matmul(dst=sums, stationary=member.queries, moving=moving)
         return sums
 
-    def _weigh(self, powers: Tensor, stretch: int, start: int, sums: Tensor) -> None:
+    def _weigh(self, powers: Tensor, keys: list[Keys], start: int, sums: Tensor) -> None:
         """Add values, weighted, a column for each query."""
-        columns = powers.shape[1]
-        for at, count in tiles.pieces(columns, P):
+        for at, count in tiles.pieces(powers.shape[1], P):
             flipped = new((count, self.n), powers.dtype, nl.psum)
             nisa.nc_transpose(dst=flipped, data=powers[:, at : at + count])
             weights = copied(flipped, powers.dtype, new(flipped.shape, powers.dtype))
-            for member in self.members:
-                values = member.stretches[stretch].values[(start + at) // P]
+            for member, own in zip(self.members, keys, strict=True):
+                values = own.values[(start + at) // P]
                 rows = slice(member.start, member.start + member.rows)
                 nisa.nc_matmul(dst=sums[:, rows], stationary=values, moving=weights[:, rows])
 
@@ -177,7 +191,7 @@ class Decoding:
             nisa.tensor_tensor(dst=before, data1=result, data2=self._across(shrunk), op=nl.multiply)
             nisa.tensor_tensor(dst=added, data1=before, data2=sums, op=nl.add)
             total, sums = whole, added
-        elif len(self.members[0].stretches) > 1:
+        elif not self.is_one:
             sums = copied(sums, nl.float32, new(sums.shape))
         self.largest, self.total, self.result = largest, total, sums
 

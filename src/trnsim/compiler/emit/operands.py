@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +31,21 @@ _BLOCKS: Final = 4
 """Blocks of 128 keys that are turned in one bank of PSUM, in any format."""
 _RUN: Final = 16
 """Neighbouring keys of a partition that one transfer brings."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Keys that lie one after another in one tensor.
+
+    Attributes:
+        part: the number of the tensor.
+        start: the first key, in it.
+        length: how many.
+    """
+
+    part: int
+    start: int
+    length: int
 
 
 @dataclass
@@ -83,6 +98,7 @@ class Operands:
                 self.bias = in_hbm(emission.dense(bias), bias.shape)
         self.logs: Placed | None = None
         self._loaded: dict[Any, list[Keys]] = {}
+        self._slots: dict[Hashable, Tensor] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
         self._together_masks: dict[Any, Tensor] = {}
@@ -184,35 +200,57 @@ class Operands:
         keys = [first_partition(head(key, index), self.E) for key, _, _ in self.parts]
         return query if all(one == query for one in keys) else 0
 
+    def stretches(self, longest: int = _STRETCH) -> list[Stretch]:
+        """All keys in stretches of up to so many, each of one tensor."""
+        return [
+            Stretch(part, start, count)
+            for part, (_, _, length) in enumerate(self.parts)
+            for start, count in tiles.pieces(length, longest)
+        ]
+
     def keys_of(self, heads: list[tuple[int, ...]]) -> list[Keys]:
         """The stretches of keys and values that some heads read, loaded once."""
+        name = self._key_of(heads[0])
+        if name not in self._loaded:
+            if len(self._loaded) >= P:
+                self._loaded.clear()
+            self._loaded[name] = [self.brought(heads, one) for one in self.stretches()]
+        return self._loaded[name]
+
+    def brought(
+        self, heads: list[tuple[int, ...]], stretch: Stretch, slot: Hashable = None
+    ) -> Keys:
+        """A stretch of the keys and values that some heads read.
+
+        It lies where an earlier one of the same slot lay, so that its transfer waits for the
+        readers of that one; without a slot it has tiles of its own.
+        """
         index = heads[0]
-        name = self._key_of(index)
-        if name in self._loaded:
-            return self._loaded[name]
-        if len(self._loaded) >= P:
-            self._loaded.clear()
-        found: list[Keys] = []
-        first, partition = 0, self._from(index) if len(heads) == 1 else 0
-        for key, value, length in self.parts:
-            for start, count in tiles.pieces(length, _STRETCH):
-                keys, values = self._brought(
-                    head(key, index), head(value, index), start, count, partition
-                )
-                found.append(Keys(first + start, count, keys, values))
-            first += length
-        self._loaded[name] = found
-        return found
+        partition = self._from(index) if len(heads) == 1 else 0
+        key, value, _ = self.parts[stretch.part]
+        first = sum(length for _, _, length in self.parts[: stretch.part])
+        keys, values = self._brought(
+            head(key, index), head(value, index), stretch.start, stretch.length, partition, slot
+        )
+        return Keys(first + stretch.start, stretch.length, keys, values)
 
     def _brought(
-        self, key: Placed, value: Placed, start: int, count: int, partition: int
+        self,
+        key: Placed,
+        value: Placed,
+        start: int,
+        count: int,
+        partition: int,
+        slot: Hashable = None,
     ) -> tuple[Tensor, list[Tensor]]:
         """A stretch of one head's keys [E, count], and its values by 128 keys, in one order."""
         both = _lies_in_rows(key, self.E) and _lies_in_rows(value, self.V)
         is_free = both and self.bias is None and not self.is_causal
         if _lies_in_rows(key, self.E):
             keys = new((self.E, count), self.dtype)
-            for at, parts in self._lines(key, self.E, start, count, is_free):
+            for at, parts in self._lines(
+                key, self.E, start, count, is_free, slot and (slot, "keys")
+            ):
                 rows, whole, _ = parts.shape
                 for first, blocks in tiles.pieces(whole, _BLOCKS):
                     flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
@@ -226,7 +264,9 @@ class Operands:
         if _lies_in_rows(value, self.V):
             values = [
                 parts[:, block]
-                for _, parts in self._lines(value, self.V, start, count, is_free)
+                for _, parts in self._lines(
+                    value, self.V, start, count, is_free, slot and (slot, "values")
+                )
                 for block in range(parts.shape[1])
             ]
         else:
@@ -237,7 +277,13 @@ class Operands:
         return keys, values
 
     def _lines(
-        self, placed: Placed, width: int, start: int, count: int, is_free: bool
+        self,
+        placed: Placed,
+        width: int,
+        start: int,
+        count: int,
+        is_free: bool,
+        slot: Hashable = None,
     ) -> Iterator[tuple[int, Tensor]]:
         """Rows of a head in HBM, [rows of a block, blocks, width], from each place on.
 
@@ -250,17 +296,25 @@ class Operands:
                 [(step * blocks, P), (step, blocks)] if is_free else [(step, P), (P * step, blocks)]
             )
             view.append((1, width))
-            tile = new((P, many // P, width), self.dtype)
+            tile = self._tile((P, many // P, width), slot and (slot, at))
             place = placed.offset[0] + (start + at) * step
             nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
             yield at, tile
         at, rest = count // P * P, count % P
         if rest:
-            tile = new((rest, 1, width), self.dtype)
+            tile = self._tile((rest, 1, width), slot and (slot, at))
             place = placed.offset[0] + (start + at) * step
             view = [(step, rest), (0, 1), (1, width)]
             nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
             yield at, tile
+
+    def _tile(self, shape: tuple[int, ...], slot: Hashable) -> Tensor:
+        """A tile of its own, or that of a slot."""
+        if slot is None:
+            return new(shape, self.dtype)
+        if (slot, shape) not in self._slots:
+            self._slots[slot, shape] = new(shape, self.dtype)
+        return self._slots[slot, shape]
 
 
 def _lies_in_rows(placed: Placed, width: int) -> bool:
