@@ -169,6 +169,20 @@ def test_a_folder_whose_place_a_file_has_is_refused(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder where nobody makes folders")
+def test_a_folder_that_cannot_be_made_is_refused_before_the_work():
+    found = refusal(files.check_folder, "/proc/reports/of/mine")
+    assert found.reason.startswith("cannot write to the folder /proc/reports/of/mine: ")
+    assert found.fix == "name another folder"
+
+
+def test_a_folder_that_nobody_may_write_to_is_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(files.os, "access", lambda *_: False)
+    assert "Permission denied" in refusal(files.check_folder, tmp_path).reason
+    assert "Permission denied" in refusal(files.check_folder, tmp_path / "a" / "b").reason
+    assert list(tmp_path.iterdir()) == []
+
+
 # Reading
 
 

@@ -31,6 +31,7 @@ __all__ = [
 
 _ARCHIVE: Final = b"PK"
 _ROOM: Final = "make room on that disk, or name a file on another"
+_FOLDER: Final = "name another folder"
 _WRITABLE: Final = "name a file in a folder that exists and that you may write to"
 
 
@@ -201,18 +202,28 @@ def check_writable(path: Path | str) -> None:
 
 
 def check_folder(path: Path | str) -> None:
-    """Raise `BadInput` for a folder that cannot be made because a file stands in its place.
+    """Raise `BadInput` for a folder that cannot be made or written to; nothing is left there.
 
     Raises:
-        BadInput: `path`, or a folder on the way to it, is a file.
+        BadInput: `path`, or a folder on the way to it, is a file or may not be written to.
     """
     path = Path(path)
-    for place in (path, *path.parents):
-        if place.is_dir():
-            return
-        if place.exists():
-            what = "it is a file" if place == path else f"{place} is a file"
-            raise BadInput(f"cannot write to the folder {path}: {what}", fix="name another folder")
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    first = path if not missing else missing[-1].parent
+    if not first.is_dir():
+        what = "it is a file" if first == path else f"{first} is a file"
+        raise BadInput(f"cannot write to the folder {path}: {what}", fix=_FOLDER)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        _target(path / secrets.token_hex(8))
+    except OSError as error:
+        raise BadInput(
+            f"cannot write to the folder {path}: {_reason(error)}", fix=_FOLDER
+        ) from error
+    finally:
+        for place in missing:
+            with suppress(OSError):
+                place.rmdir()
 
 
 def _target(path: Path) -> Path:

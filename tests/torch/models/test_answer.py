@@ -86,6 +86,11 @@ def test_a_logical_core_of_two_has_two_shares_of_everything(tmp_path):
     assert "of 12 GiB of a NeuronCore" in one.text()
 
 
+@pytest.mark.parametrize(("lnc", "title"), [(1, "net.py"), (2, "net.py, LNC=2")])
+def test_a_report_says_over_how_many_cores_a_graph_is_split(tmp_path, lnc, title):
+    assert answer(tmp_path, 64, 32, "cpu", 16, lnc=lnc).run().title == title
+
+
 def test_what_one_of_two_cores_does_is_told(tmp_path):
     text = answer(tmp_path, 63, 31, "cpu", 15, lnc=2).text()
     assert text.splitlines()[10].startswith("  note        one of the two cores does all of: ")

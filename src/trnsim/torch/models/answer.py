@@ -98,7 +98,8 @@ class Answer:
             BadInput: there is none.
         """
         made = self.subject.made
-        return shown(made.graph, self.program, self.subject.title, made.weights)
+        cores = f", LNC={self.program.lnc}" if self.program.lnc > 1 else ""
+        return shown(made.graph, self.program, f"{self.subject.title}{cores}", made.weights)
 
     def text(self) -> str:
         """Ten lines, what is no one program, and what AWS's compiler would say."""
