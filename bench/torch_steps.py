@@ -21,10 +21,10 @@ import large_models
 import torch
 from torch import nn
 
+from trnsim.device.numerics import numerics
 from trnsim.device.step_time import step_time
 from trnsim.lower import cache
 from trnsim.torch.call_recording import recording
-from trnsim.torch.dispatch.numerics_mode import numerics
 
 CALLS, REPEATS, ROUNDS = 200, 9, 30
 TARGETS = {"eager": 2.5, "compiled": 1.3}

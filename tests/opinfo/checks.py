@@ -9,9 +9,10 @@ from unittest import SkipTest
 import torch
 from samples import Copies, Tensor, difference, tensors, views
 
+from trnsim.device.fallback_policy import set_policy
+from trnsim.device.numerics import numerics
 from trnsim.torch.device_errors import DtypeRefused, OperatorNotModelled
-from trnsim.torch.dispatch.fallback_policy import LACKING, set_policy
-from trnsim.torch.dispatch.numerics_mode import numerics
+from trnsim.torch.dispatch.fallback_policy import LACKING
 
 FLOATS = (torch.float32, torch.bfloat16)
 OTHERS = (torch.int64, torch.bool, torch.complex64, torch.float64, torch.float16)

@@ -4,6 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.device.fallback_policy import set_policy
+from trnsim.device.numerics import numerics
 from trnsim.device.step_report import step_text
 from trnsim.device.step_time import step_time
 from trnsim.errors import EmulatorError
@@ -14,8 +16,6 @@ from trnsim.torch.device_errors import (
     OperatorNotModelled,
     OutOfDeviceMemory,
 )
-from trnsim.torch.dispatch.fallback_policy import set_policy
-from trnsim.torch.dispatch.numerics_mode import numerics
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from trnsim.device import call_log
 from trnsim.device.call_log import Recording
+from trnsim.device.numerics import mode
 from trnsim.torch.aten.operator_call import call_of, tensors_in
-from trnsim.torch.dispatch.numerics_mode import exactly, mode
+from trnsim.torch.dispatch.exact import exactly
 from trnsim.torch.dispatch.stochastic_rounding import rounding
 from trnsim.torch.scope_tracker import scope_tracker
 

@@ -11,8 +11,8 @@ def agree(monkeypatch):
     rounding where the result is bfloat16.
     """
     torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
-    from trnsim.torch.dispatch import numerics_mode  # noqa: PLC0415  only where torch is
-    from trnsim.torch.dispatch.numerics_mode import numerics  # noqa: PLC0415  likewise
+    from trnsim.device.numerics import numerics  # noqa: PLC0415  likewise
+    from trnsim.torch.dispatch import exact  # noqa: PLC0415  only where torch is
 
     def build(call):
         """The graph of a call, whose results cross to HBM as the operator's own types."""
@@ -22,8 +22,8 @@ def agree(monkeypatch):
         assert found == (wanted or found), call.name  # lists in place return nothing
         return built
 
-    exact_build = numerics_mode.build
-    monkeypatch.setattr(numerics_mode, "build", build)
+    exact_build = exact.build
+    monkeypatch.setattr(exact, "build", build)
 
     def check(function, *arguments, tolerance=2.0**-18, is_lowered=True):
         expected = function(*arguments)
@@ -51,7 +51,7 @@ def agree(monkeypatch):
 def same():
     """`same(function, *tensors)`: `exact` gives the very numbers of the CPU, NaN where it does."""
     torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
-    from trnsim.torch.dispatch.numerics_mode import numerics  # noqa: PLC0415  only where torch is
+    from trnsim.device.numerics import numerics  # noqa: PLC0415  only where torch is
 
     def check(function, *tensors):
         with numerics("exact") as on_host:

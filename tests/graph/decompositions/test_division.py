@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.dispatch.numerics_mode import numerics
+from trnsim.device.numerics import numerics
 
 X = torch.linspace(-3, 3, 24).reshape(4, 6)
 Y = torch.linspace(0.1, 2, 24).reshape(4, 6)

@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import torch.nn.functional as F  # noqa: N812  its usual name
 
-from trnsim.torch.dispatch.numerics_mode import numerics
+from trnsim.device.numerics import numerics
 
 aten = torch.ops.aten
 X = torch.linspace(-3, 3, 24).reshape(4, 6)

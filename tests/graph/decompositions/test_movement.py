@@ -2,11 +2,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.device.numerics import numerics
 from trnsim.graph import TensorType
 from trnsim.graph.decompositions.build import Build
 from trnsim.graph.decompositions.movement import DECOMPOSITIONS
 from trnsim.lower import evaluate
-from trnsim.torch.dispatch.numerics_mode import numerics
 
 aten = torch.ops.aten
 X = torch.arange(120.0).reshape(4, 5, 6)

@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.dispatch.numerics_mode import numerics
+from trnsim.device.numerics import numerics
 
 torch.manual_seed(0)
 X = torch.randn(5, 7, 9)

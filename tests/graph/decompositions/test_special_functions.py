@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.dispatch.numerics_mode import numerics
+from trnsim.device.numerics import numerics
 
 aten = torch.ops.aten
 REAL = torch.linspace(-4.9, 30, 96) + 0.013

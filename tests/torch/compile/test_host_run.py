@@ -5,11 +5,11 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 
+from trnsim.device.numerics import numerics
 from trnsim.torch.api.memory import place
 from trnsim.torch.compile import compiler
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.launches import launch
-from trnsim.torch.dispatch.numerics_mode import numerics
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

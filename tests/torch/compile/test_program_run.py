@@ -12,8 +12,8 @@ from torch.nn import functional
 from trnsim import compiler
 from trnsim.compiler import program
 from trnsim.device import compiled_graph
+from trnsim.device.numerics import numerics
 from trnsim.torch.compile.refused import CompilerWarning
-from trnsim.torch.dispatch.numerics_mode import numerics
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -56,7 +56,7 @@ def test_heads_that_share_keys_keep_products_and_a_softmax():
 
 
 def test_no_values_are_computed_where_shapes_are_asked_for():
-    from trnsim.torch.dispatch.numerics_mode import numerics  # noqa: PLC0415  torch is there by now
+    from trnsim.device.numerics import numerics  # noqa: PLC0415  torch is there by now
 
     with numerics("shapes"):
         found, values = attend(1, 2, 16, 8)

@@ -1,9 +1,11 @@
 import warnings
+from collections import Counter
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.device.fallback_policy import HostFallback, state
 from trnsim.errors import BadInput
 from trnsim.torch.device_errors import DtypeRefused
 from trnsim.torch.dispatch import fallback_policy
@@ -11,7 +13,8 @@ from trnsim.torch.dispatch import fallback_policy
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    monkeypatch.setattr(fallback_policy, "state", fallback_policy._State())
+    monkeypatch.setattr(state, "policy", "host")
+    monkeypatch.setattr(state, "on_host", Counter())
 
 
 @pytest.mark.parametrize("dtype", sorted(fallback_policy.LACKING, key=str))
@@ -28,7 +31,7 @@ def test_the_host_takes_it_counts_it_and_warns_once():
         warnings.simplefilter("always")
         x = torch.ones(2, dtype=torch.float64, device="neuron")
         assert (x + x).tolist() == [2, 2]
-    assert [warning.category for warning in caught] == [fallback_policy.HostFallback]
+    assert [warning.category for warning in caught] == [HostFallback]
     assert torch.neuron.host_fallbacks()["float64"] >= 2
 
 

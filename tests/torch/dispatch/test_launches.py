@@ -6,12 +6,12 @@ import nki
 import nki.language as nl
 
 from trnsim.device import compiled_graph
+from trnsim.device.numerics import numerics
 from trnsim.device.step_time import step_time
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.torch.call_recording import recording
 from trnsim.torch.device_errors import MixedDevices
 from trnsim.torch.dispatch.launches import NoGradient
-from trnsim.torch.dispatch.numerics_mode import numerics
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

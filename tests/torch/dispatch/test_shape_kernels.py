@@ -2,9 +2,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.device.numerics import numerics
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
-from trnsim.torch.dispatch.numerics_mode import numerics
 
 
 def step(kind):

@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.dispatch.numerics_mode import numerics
+from trnsim.device.numerics import numerics
 from trnsim.torch.dispatch.stochastic_rounding import ROUNDED
 
 FEW_BITS = sorted(ROUNDED, key=str)

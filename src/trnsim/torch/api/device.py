@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from trnsim.device.device_core import device_core, target, visible_cores
+from trnsim.device.fallback_policy import host_fallbacks, set_policy
 from trnsim.device.hbm import device_memory
 from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
@@ -46,7 +47,6 @@ from trnsim.torch.api.streams import (
     set_stream,
     stream,
 )
-from trnsim.torch.dispatch.fallback_policy import host_fallbacks, set_policy
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:

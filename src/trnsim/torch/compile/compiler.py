@@ -24,6 +24,7 @@ from trnsim.compiler.casts import apply_casts
 from trnsim.device.call_log import note, without_recording
 from trnsim.device.compiled_graph import compiled, graphs, graphs_text, require_room
 from trnsim.device.device_core import require_same_cores, target
+from trnsim.device.numerics import mode
 from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
@@ -32,7 +33,6 @@ from trnsim.torch.compile.program_run import ProgramRun
 from trnsim.torch.compile.refused import CompilerWarning, refused, refused_as_dynamic, settle
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.dispatch.launches import in_graph
-from trnsim.torch.dispatch.numerics_mode import mode
 from trnsim.torch.scope_tracker import scope_tracker
 
 _ADVICE: Final = (

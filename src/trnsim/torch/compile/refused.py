@@ -16,9 +16,9 @@ from torch import fx
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.ncc.calls import Call
 from trnsim.compiler.ncc.refusals import Refusal, refusals
+from trnsim.device.fallback_policy import state
 from trnsim.graph import Graph
 from trnsim.torch.compile.origins import dynamic_calls, dynamic_inputs
-from trnsim.torch.dispatch.fallback_policy import state
 
 _DYNAMIC: Final = "NCC_EMOD025"
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 
 from trnsim.device.call_log import recordings
+from trnsim.device.numerics import mode
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
 from trnsim.torch.call_recording import note_transfer
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.fallback_policy import LACKING, admit
-from trnsim.torch.dispatch.numerics_mode import mode
 from trnsim.torch.dispatch.stochastic_rounding import ROUNDED, rounded
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from trnsim.device.call_log import note
 from trnsim.device.device_core import target
 from trnsim.device.kernel_call import KernelCall, Outline
+from trnsim.device.numerics import mode
 from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
 from trnsim.nki.kernel import Kernel, launchers
@@ -25,7 +26,6 @@ from trnsim.torch.api.memory import place, require
 from trnsim.torch.device_errors import MixedDevices
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.nki_calls import call_of_kernel, results_of
-from trnsim.torch.dispatch.numerics_mode import mode
 from trnsim.torch.pytorch import DEVICE_TYPE
 from trnsim.torch.scope_tracker import scope_tracker
 

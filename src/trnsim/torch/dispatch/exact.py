@@ -1,33 +1,21 @@
-"""The computation of values: by the host, instruction by instruction, or not at all.
+"""An operator's values by its own kernel, instruction by instruction: `exact` numerics.
 
-- `fast`, the default: the host computes an operator as a whole, and rounds once.
-- `exact`: the operator's kernel runs, so that sums are added in the order of tiles and functions
-  are those of the engines; a graph of torch.compile runs as the one program that was timed. An
-  operator without a kernel is computed by the host, with a warning and a count, or refused under
-  the policy `chip`, which leaves its tensors unchanged.
-- `shapes`: no values are computed. A step has its calls, memory and time, and reading a number
-  gives whatever is in memory.
-
-Random numbers are the host's in all modes. `fast` and `exact` agree within one rounding of the
-output plus ``2 * K * 2**-24 * sum(abs(a) * abs(b))`` for a reduction over K, and within
-`FUNCTION_BOUNDS` for the functions of the Scalar Engine. `fast` rounds to nearest, or
-stochastically (`stochastic_rounding`).
+An operator without a kernel is computed by the host, with a warning and a count, or refused under
+the policy `chip`, which leaves its tensors unchanged.
 """
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from trnsim.device.device_core import target
-from trnsim.errors import BadInput
+from trnsim.device.numerics import mode
 from trnsim.graph.decompositions import DECOMPOSITIONS
 from trnsim.graph.decompositions.build import Unlowered
 from trnsim.lower import evaluate
@@ -48,57 +36,6 @@ from trnsim.torch.dispatch.host_arrays import array_of, tensor_of
 if TYPE_CHECKING:
     from trnsim.torch.dispatch.host_arrays import Array
     from trnsim.torch.pytorch import Kernel
-
-Numerics = Literal["fast", "exact", "shapes"]
-_KINDS: Final[tuple[Numerics, ...]] = ("fast", "exact", "shapes")
-_VARIABLE: Final = "TRNSIM_NUMERICS"
-_STOCHASTIC: Final = "NEURON_RT_STOCHASTIC_ROUNDING_EN"
-
-FUNCTION_BOUND: Final = 2.0**-21
-"""Bound of the difference between a function in `exact` and in `fast`, over max(abs(f), 1)."""
-FUNCTION_BOUNDS: Final = {
-    "gelu": 2.0**-19,
-    "silu_backward": 2.0**-20,
-    "asinh": 2.0**-18,
-    "acosh": 2.0**-19,
-}
-"""Bounds of functions that lose more: differences of nearly equal numbers, long formulas."""
-
-
-class _Mode:
-    """The numerics in force, whether `fast` rounds stochastically, and the count of fallbacks."""
-
-    def __init__(self) -> None:
-        self.is_stochastic = os.environ.get(_STOCHASTIC, "0") == "1"
-        self.kind: Numerics = _checked(os.environ.get(_VARIABLE, "fast"), f"{_VARIABLE}=")
-        self.on_host: Counter[str] = Counter()
-
-
-def _checked(value: str, setting: str = "numerics ") -> Numerics:
-    """`value`, checked to be a mode."""
-    for kind in _KINDS:
-        if value == kind:
-            return kind
-    raise BadInput(f"{setting}{value!r}; legal: {', '.join(_KINDS)}", fix=f"{_VARIABLE}=fast")
-
-
-mode: Final = _Mode()
-
-
-@contextmanager
-def numerics(kind: Numerics, *, is_stochastic: bool | None = None) -> Generator[Counter[str]]:
-    """Inside, operators are computed in this mode; the host's share in `exact` is counted.
-
-    `is_stochastic` says whether `fast` rounds stochastically; None leaves that as it is.
-    """
-    before = mode.kind, mode.is_stochastic
-    mode.kind = _checked(kind)
-    mode.is_stochastic = mode.is_stochastic if is_stochastic is None else is_stochastic
-    mode.on_host.clear()
-    try:
-        yield mode.on_host
-    finally:
-        mode.kind, mode.is_stochastic = before
 
 
 def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:

@@ -1,16 +1,17 @@
 import math
+from collections import Counter
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.device import fallback_policy
+from trnsim.device.fallback_policy import HostFallback, set_policy
+from trnsim.device.numerics import FUNCTION_BOUND, FUNCTION_BOUNDS, numerics
 from trnsim.device.step_time import step_time
 from trnsim.errors import BadInput
 from trnsim.torch.call_recording import recording
 from trnsim.torch.device_errors import OperatorNotModelled
-from trnsim.torch.dispatch import fallback_policy
-from trnsim.torch.dispatch.fallback_policy import HostFallback, set_policy
-from trnsim.torch.dispatch.numerics_mode import FUNCTION_BOUND, FUNCTION_BOUNDS, numerics
 
 
 def bound(a, b, K, dtype):
@@ -129,7 +130,7 @@ def chip():
 
 
 def test_what_has_no_kernel_is_left_to_the_host_counted_and_warned_of(monkeypatch):
-    monkeypatch.setattr(fallback_policy, "state", fallback_policy._State())
+    monkeypatch.setattr(fallback_policy.state, "on_host", Counter())
     x = torch.randn(5, 5).to("neuron")
     with numerics("exact") as on_host, pytest.warns(HostFallback) as caught:
         values = [torch.linalg.eigvalsh(x) for _ in range(2)]

@@ -1,0 +1,74 @@
+"""How the values of a device are computed: by the host, instruction by instruction, or not at all.
+
+- `fast`, the default: the host computes an operation as a whole, and rounds once.
+- `exact`: the instructions of the chip compute it, so that sums are added in the order of tiles and
+  functions are those of the engines; a compiled graph runs as the one program that was timed.
+- `shapes`: no values are computed. A step has its calls, memory and time, and reading a number
+  gives whatever is in memory.
+
+Random numbers are the host's in all modes. `fast` and `exact` agree within one rounding of the
+output plus ``2 * K * 2**-24 * sum(abs(a) * abs(b))`` for a reduction over K, and within
+`FUNCTION_BOUNDS` for the functions of the Scalar Engine. `fast` rounds to nearest, or
+stochastically where NEURON_RT_STOCHASTIC_ROUNDING_EN=1 asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, Literal
+
+from trnsim.errors import BadInput
+
+Numerics = Literal["fast", "exact", "shapes"]
+_KINDS: Final[tuple[Numerics, ...]] = ("fast", "exact", "shapes")
+_VARIABLE: Final = "TRNSIM_NUMERICS"
+_STOCHASTIC: Final = "NEURON_RT_STOCHASTIC_ROUNDING_EN"
+
+FUNCTION_BOUND: Final = 2.0**-21
+"""Bound of the difference between a function in `exact` and in `fast`, over max(abs(f), 1)."""
+FUNCTION_BOUNDS: Final = {
+    "gelu": 2.0**-19,
+    "silu_backward": 2.0**-20,
+    "asinh": 2.0**-18,
+    "acosh": 2.0**-19,
+}
+"""Bounds of functions that lose more: differences of nearly equal numbers, long formulas."""
+
+
+class _Mode:
+    """The numerics in force, whether `fast` rounds stochastically, and the count of fallbacks."""
+
+    def __init__(self) -> None:
+        self.is_stochastic = os.environ.get(_STOCHASTIC, "0") == "1"
+        self.kind: Numerics = _checked(os.environ.get(_VARIABLE, "fast"), f"{_VARIABLE}=")
+        self.on_host: Counter[str] = Counter()
+
+
+def _checked(value: str, setting: str = "numerics ") -> Numerics:
+    """`value`, checked to be a mode."""
+    for kind in _KINDS:
+        if value == kind:
+            return kind
+    raise BadInput(f"{setting}{value!r}; legal: {', '.join(_KINDS)}", fix=f"{_VARIABLE}=fast")
+
+
+mode: Final = _Mode()
+
+
+@contextmanager
+def numerics(kind: Numerics, *, is_stochastic: bool | None = None) -> Generator[Counter[str]]:
+    """Inside, values are computed in this mode; the host's share in `exact` is counted.
+
+    `is_stochastic` says whether `fast` rounds stochastically; None leaves that as it is.
+    """
+    before = mode.kind, mode.is_stochastic
+    mode.kind = _checked(kind)
+    mode.is_stochastic = mode.is_stochastic if is_stochastic is None else is_stochastic
+    mode.on_host.clear()
+    try:
+        yield mode.on_host
+    finally:
+        mode.kind, mode.is_stochastic = before

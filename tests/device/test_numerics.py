@@ -1,0 +1,48 @@
+import subprocess
+import sys
+
+import pytest
+
+from trnsim.device.numerics import mode, numerics
+from trnsim.errors import BadInput
+
+
+def test_numerics_hold_inside_and_are_put_back():
+    before = mode.kind, mode.is_stochastic
+    with numerics("exact", is_stochastic=True):
+        assert (mode.kind, mode.is_stochastic) == ("exact", True)
+        with numerics("shapes"):
+            assert (mode.kind, mode.is_stochastic) == ("shapes", True)
+        assert mode.kind == "exact"
+    assert (mode.kind, mode.is_stochastic) == before
+
+
+def test_numerics_are_put_back_after_an_error():
+    before = mode.kind
+    with pytest.raises(ZeroDivisionError), numerics("exact"):
+        1 / 0  # noqa: B018  an error of the program
+    assert mode.kind == before
+
+
+def test_a_count_begins_anew():
+    with numerics("exact") as on_host:
+        on_host["one"] += 1
+    with numerics("exact") as on_host:
+        assert not on_host
+
+
+def test_other_numerics_are_refused():
+    slow = numerics("slow")
+    with pytest.raises(BadInput, match="numerics 'slow'; legal: fast, exact, shapes"):
+        slow.__enter__()
+
+
+def test_the_variable_is_checked_when_a_program_begins():
+    found = subprocess.run(
+        [sys.executable, "-c", "import trnsim.device.numerics"],
+        env={"TRNSIM_NUMERICS": "slow"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "TRNSIM_NUMERICS='slow'; legal: fast, exact, shapes" in found.stderr
