@@ -1,0 +1,139 @@
+"""What is read of MLIR's objects: types, attributes and constants of StableHLO's operations.
+
+An operation (`Op`), a value (`Ssa`), a block (`Block`) are jaxlib's own objects. They live as long
+as their module: what is imported keeps none of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+from jaxlib.mlir import ir
+
+from trnsim.errors import NotModelled
+from trnsim.graph.types import ELEMENT_TYPES, Array, TensorType
+
+Op = Any
+"""An operation of MLIR."""
+Ssa = Any
+"""A value of MLIR: what an operation gives, or an argument of a block."""
+Block = Any
+"""Operations one after the other, and their arguments."""
+
+_NAMES: Final = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f8E4M3": "float8_e4m3",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2": "float8_e5m2",
+    "i1": "bool",
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+"""Element types by MLIR's names of them."""
+_SOURCE: Final = "nki.api.shared.rst, Supported Data Types"
+_ENUM: Final = re.compile(r"(\w+)>?$")
+
+
+def element_type(type_: Any) -> str:
+    """The element type of a tensor's type as numpy and ml_dtypes name it, or as MLIR does."""
+    text = str(type_.element_type)
+    return _NAMES.get(text, text)
+
+
+def shape_of(type_: Any) -> tuple[int, ...]:
+    """The shape of a tensor's type.
+
+    Raises:
+        NotModelled: it has a dimension without a size.
+    """
+    ranked = ir.RankedTensorType(type_)
+    if not ranked.has_static_shape:
+        raise NotModelled(
+            f"{type_} has a dimension without a size",
+            fix="export the program at fixed shapes",
+            source="aws-neuron-sdk compiler/error-codes/EMOD025.rst",
+        )
+    return tuple(ranked.shape)
+
+
+def tensor_type(type_: Any) -> TensorType:
+    """The type of a tensor.
+
+    Raises:
+        NotModelled: a NeuronCore stores no such elements.
+    """
+    if not is_tensor(type_):
+        raise NotModelled(f"a value of type {type_} is no tensor", fix="leave it out")
+    name = element_type(ir.RankedTensorType(type_))
+    if name not in ELEMENT_TYPES:
+        raise NotModelled(
+            f"a tensor of {name}; a NeuronCore stores {', '.join(ELEMENT_TYPES)}",
+            fix="cast it first, for example to float32",
+            source=_SOURCE,
+        )
+    return TensorType(shape_of(type_), name)
+
+
+def is_tensor(type_: Any) -> bool:
+    """Whether a type is that of a tensor with a rank."""
+    return bool(ir.RankedTensorType.static_typeid == type_.typeid)
+
+
+def ints(op: Op, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
+    """An attribute that lists whole numbers."""
+    if name not in op.attributes:
+        return tuple(default)
+    found = op.attributes[name]
+    return tuple(int(one) for one in found)
+
+
+def number(op: Op, name: str, default: int = 0) -> int:
+    """An attribute that is a whole number."""
+    return int(op.attributes[name].value) if name in op.attributes else default
+
+
+def flag(op: Op, name: str) -> bool:
+    """An attribute that is true or false; false where it is missing."""
+    return name in op.attributes and bool(op.attributes[name].value)
+
+
+def word(op: Op, name: str) -> str:
+    """An attribute that is an enumerator, such as LT, or a name; "" where it is missing."""
+    if name not in op.attributes:
+        return ""
+    text = str(op.attributes[name]).strip('"@')
+    found = _ENUM.search(text)
+    return found[1] if text.startswith("#") and found else text
+
+
+def table(op: Op, name: str) -> list[list[int]]:
+    """An attribute that is a matrix of whole numbers; none where it is missing."""
+    return np.array(op.attributes[name]).tolist() if name in op.attributes else []
+
+
+def constant(op: Op) -> Array:
+    """The numbers of a constant; one that repeats takes the memory of one."""
+    attribute = op.attributes["value"]
+    shape, name = shape_of(attribute.type), element_type(ir.RankedTensorType(attribute.type))
+    kind = np.dtype(getattr(ml_dtypes, name, name) if name in _NAMES.values() else "O")
+    if kind == np.dtype("O"):
+        raise NotModelled(
+            f"a constant of {name}; a NeuronCore stores {', '.join(ELEMENT_TYPES)}", source=_SOURCE
+        )
+    if getattr(attribute, "is_splat", False):
+        one = np.array(attribute.get_splat_value().value).astype(kind)
+        return np.broadcast_to(one, shape)
+    text = str(attribute) if kind.kind == "V" else ""
+    if '"0x' in text:
+        bits = bytes.fromhex(text.partition('"0x')[2].partition('"')[0])
+        return np.frombuffer(bits, kind).reshape(shape)
+    if kind.kind == "V":
+        return np.array([attribute[at] for at in range(len(attribute))]).astype(kind).reshape(shape)
+    return np.array(attribute).astype(kind).reshape(shape)
