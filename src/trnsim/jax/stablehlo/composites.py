@@ -8,9 +8,11 @@ it makes an artifact.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as dialect
 
 from trnsim.errors import NotModelled
 from trnsim.graph.ops.arithmetic import Square
@@ -88,19 +90,16 @@ _WRITTEN_OUT: Final = (
 )
 def written_out(scope: Scope, op: Op) -> Any:
     """StableHLO's own operations in the place of one of CHLO."""
-    function = _function(op)
+    module = _written(op)
+    functions = mlir.functions(module)
+    into = replace(scope.into, functions=functions)
     given = [scope.entry(one) for one in op.operands]
-    apart = Scope(scope.into, None, scope.path.in_call(op))
-    found = apart.run(function.regions[0].blocks[0], given)
+    found = Scope(into).call("main", given, scope.path.in_call(op))
     return found[0] if len(found) == 1 else tuple(found)
 
 
-_written: Final[dict[str, bytes]] = {}
-"""Artifacts by the text of the module with one operation of CHLO."""
-
-
-def _function(op: Op) -> Op:
-    """The function of a module that has one operation, written out.
+def _written(op: Op) -> Any:
+    """A module with one operation of CHLO, written out as jaxlib does for an artifact.
 
     Raises:
         NotModelled: jaxlib keeps it.
@@ -108,29 +107,21 @@ def _function(op: Op) -> Op:
     from jaxlib import _jax  # noqa: PLC0415  private: only where CHLO must be written out
 
     text = _module_of(op)
-    if text not in _written:
+    found = _artifacts.get(text)
+    if found is None:
         module = ir.Module.parse(text, op.context)
-        version = _jax.mlir
-        _written[text] = version.serialize_portable_artifact(module, _version(), False)
+        version = dialect.get_current_version()
+        found = _artifacts[text] = _jax.mlir.serialize_portable_artifact(module, version, False)
     with op.context:
-        made = _jax.mlir.deserialize_portable_artifact(_written[text])
-    module = made if isinstance(made, ir.Module) else ir.Module.parse(made, op.context)
-    _kept.append(module)
-    (function,) = (one.operation for one in module.body.operations)
-    names = [one.operation.name for one in function.regions[0].blocks[0].operations]
-    if op.name in names:
+        made = dialect.deserialize_portable_artifact(op.context, found)
+    own = mlir.functions(made)["main"].regions[0].blocks[0]
+    if any(one.operation.name == op.name for one in own.operations):
         raise NotModelled(f"{op.name} has no form in StableHLO", fix="compute it otherwise")
-    return function
+    return made
 
 
-_kept: list[Any] = []
-
-
-def _version() -> str:
-    from jaxlib.mlir.dialects import stablehlo  # noqa: PLC0415  beside its only use
-
-    version: str = stablehlo.get_current_version()
-    return version
+_artifacts: Final[dict[str, bytes]] = {}
+"""By the text of the module."""
 
 
 def _module_of(op: Op) -> str:

@@ -27,7 +27,7 @@ _SAME: Final = (
     *("round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor"),
 )
 """Operations that the graph has under the same name."""
-_BITS: Final = ("popcnt", "shift_left", "shift_right_arithmetic", "shift_right_logical")
+_BITS: Final = ("popcnt", "shift_left", "shift_right_logical")
 _SIGNED: Final = {1: "int8", 2: "int16", 4: "int32"}
 
 _NEUTRAL: Final[dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
@@ -94,6 +94,27 @@ def bits(scope: Scope, op: Op) -> Entry:
     dtype = scope.result(op).dtype
     given = operands_of(scope, op)
     return applied(scope, name, *given, dtype=dtype, bits=8 * ITEM_BYTES[dtype])
+
+
+@rule("stablehlo.shift_right_arithmetic")
+def shift_right_arithmetic(scope: Scope, op: Op) -> Entry:
+    """A shift that keeps the highest bit; integers without a sign are shifted as if they had."""
+    wanted = scope.result(op)
+    kind = _SIGNED[ITEM_BYTES[wanted.dtype]]
+    sides = [_signed(scope, one, kind) for one in operands_of(scope, op)]
+    bits_ = 8 * ITEM_BYTES[kind]
+    found = applied(scope, "shift_right_arithmetic", *sides, dtype=kind, bits=bits_)
+    if wanted.dtype == kind:
+        return found
+    return applied(scope, "bitcast_convert", found, dtype=wanted.dtype, to=wanted.dtype)
+
+
+def _signed(scope: Scope, operand: Operand, kind: str) -> Operand:
+    """Integers with the same bits in a type with a sign; a number beside them is its own."""
+    if not isinstance(operand, Value) or operand.dtype == kind:
+        return operand
+    found: Value = applied(scope, "bitcast_convert", operand, dtype=kind, to=kind)
+    return found
 
 
 @rule("stablehlo.count_leading_zeros", composed="shifts, or, not, popcnt")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, NotModelled
 from trnsim.graph import Graph, TensorType, Value, verify
 from trnsim.graph.types import Array
 from trnsim.jax.stablehlo import (
@@ -29,7 +29,7 @@ from trnsim.jax.stablehlo import (
 )
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.origins import Path
-from trnsim.jax.stablehlo.scope import Entry, NoCounterpart, Scope, Target
+from trnsim.jax.stablehlo.scope import NoCounterpart, Scope, Target
 
 RULES_IN: Final = (
     calls,
@@ -83,11 +83,7 @@ def graph_of(module: Op) -> Imported:
         NotModelled: for an operation or a type that a graph has not, with the program's line.
         BadInput: the module has no main function.
     """
-    functions = {
-        str(one.operation.attributes["sym_name"]).strip('"'): one.operation
-        for one in module.operation.regions[0].blocks[0].operations
-        if one.operation.name == "func.func"
-    }
+    functions = mlir.functions(module)
     if "main" not in functions:
         raise BadInput("a module without a function main", fix="lower a function with jax.jit")
     block = functions["main"].regions[0].blocks[0]
@@ -99,9 +95,9 @@ def graph_of(module: Op) -> Imported:
     found = scope.run(block, inputs)
     into.b.graph.came_from = None
     graph = into.b.graph
-    graph.outputs = [_returned(scope, one) for one in found]
+    graph.outputs = [scope.tensor(one) for one in found]
     graph.prune()
-    _drop_unread(into)
+    _drop_unread(into, set(names))
     verify(graph)
     names |= {number: f"constant{at}" for at, number in enumerate(into.constants)}
     return Imported(
@@ -112,16 +108,9 @@ def graph_of(module: Op) -> Imported:
 def _argument(argument: mlir.Ssa, place: int) -> TensorType:
     try:
         return mlir.tensor_type(argument.type)
-    except NotImplementedError:
-        raise
-    except Exception as error:
-        if not hasattr(error, "reason"):
-            raise
-        raise NoCounterpart(
-            f"argument {place} of main: {error.reason}",
-            fix=getattr(error, "fix", ""),
-            source=getattr(error, "source", ""),
-        ) from error
+    except NotModelled as error:
+        reason = f"argument {place} of main: {error.reason}"
+        raise NoCounterpart(reason, fix=error.fix, source=error.source) from error
 
 
 def _name(argument: mlir.Ssa, place: int) -> str:
@@ -131,18 +120,11 @@ def _name(argument: mlir.Ssa, place: int) -> str:
     return text[5:].partition('"')[0] if named else f"arg{place}"
 
 
-def _returned(scope: Scope, entry: Entry) -> Value:
-    """What is returned, as a tensor."""
-    return scope.tensor(entry)
-
-
-def _drop_unread(into: Target) -> None:
-    """Take away constants that nothing reads."""
+def _drop_unread(into: Target, own: set[int]) -> None:
+    """Take away constants that nothing reads, and put the others behind the arguments, `own`."""
     graph = into.b.graph
     read = {value.number for node in graph.nodes for value in node.values}
     read |= {value.number for value in graph.outputs}
     into.constants = {at: held for at, held in into.constants.items() if at in read}
-    kept = [*into.constants]
-    own = [one for one in graph.inputs if one.number not in into.constants]
-    dropped = [one for one in graph.inputs if one.number in kept or one in own]
-    graph.inputs = dropped
+    arguments = [value for value in graph.inputs if value.number in own]
+    graph.inputs = [*arguments, *(one for one in graph.inputs if one.number in into.constants)]

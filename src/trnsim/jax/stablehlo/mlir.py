@@ -41,6 +41,15 @@ _SOURCE: Final = "nki.api.shared.rst, Supported Data Types"
 _ENUM: Final = re.compile(r"(\w+)>?$")
 
 
+def functions(module: Any) -> dict[str, Op]:
+    """The functions of a module by their names."""
+    return {
+        str(one.operation.attributes["sym_name"]).strip('"'): one.operation
+        for one in module.operation.regions[0].blocks[0].operations
+        if one.operation.name == "func.func"
+    }
+
+
 def element_type(type_: Any) -> str:
     """The element type of a tensor's type as numpy and ml_dtypes name it, or as MLIR does."""
     text = str(type_.element_type)
