@@ -31,7 +31,9 @@ def samples(dtype: str) -> Array:
     wanted = TensorType((), dtype)
     if wanted.is_floating:
         found = stored(np.array(_FLOATS), dtype)
-        return found[np.isin(found.astype(np.float64), _FLOATS) | np.isnan(found.astype(float))]
+        held = found.astype(np.float64)
+        is_exact = np.isnan(held) | np.isin(held, _FLOATS)
+        return np.asarray(found[is_exact])
     if dtype == "bool":
         return np.array([False, True])
     signed = () if dtype.startswith("u") else _NEGATIVE
@@ -163,11 +165,11 @@ def _extremes(
 ) -> tuple[Array, Array]:
     """The value and the place that argmax or argmin keeps of two."""
     one, two = exact(left), exact(right)
-    is_nan = one != one
+    is_nan = np.isnan(one) if one.dtype.kind == "f" else np.zeros(one.shape, np.bool_)
     better = one > two if name == "maximum" else one < two
     is_left = better | is_nan
     equal = (one == two) & ~is_nan
-    is_first = is_left | (equal & (place < other)) | (is_nan & (two != two) & (place < other))
+    is_first = is_left | (equal & (place < other))
     return np.where(is_left, left, right), np.where(is_first, place, other)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Final
 
 from jaxlib.mlir import ir
@@ -104,14 +105,13 @@ def _written(op: Op) -> Any:
     Raises:
         NotModelled: jaxlib keeps it.
     """
-    from jaxlib import _jax  # noqa: PLC0415  private: only where CHLO must be written out
-
     text = _module_of(op)
     found = _artifacts.get(text)
     if found is None:
         module = ir.Module.parse(text, op.context)
         version = dialect.get_current_version()
-        found = _artifacts[text] = _jax.mlir.serialize_portable_artifact(module, version, False)
+        jaxlib: Any = import_module("jaxlib._jax")  # private: its only use
+        found = _artifacts[text] = jaxlib.mlir.serialize_portable_artifact(module, version, False)
     with op.context:
         made = dialect.deserialize_portable_artifact(op.context, found)
     own = mlir.functions(made)["main"].regions[0].blocks[0]

@@ -66,8 +66,7 @@ def _as_matrices(
     """
     last, first = [*batch, *free, *over], [*batch, *over, *free]
     in_order = list(range(len(value.shape)))
-    is_last = last == in_order or (first != in_order and bool(free) and _ends(value, over))
-    is_last = is_last or first != in_order and not free
+    is_last = last == in_order or (first != in_order and (not free or _ends(value, over)))
     groups = (batch, free, over) if is_last else (batch, over, free)
     shape = [prod(value.shape[dim] for dim in dims) for dims in groups]
     kept = [value.shape[dim] for dim in batch]

@@ -164,7 +164,7 @@ def _counter(
 
 
 def _is_whole(ssa: Ssa) -> bool:
-    return "int" in mlir.element_type(mlir.ir.RankedTensorType(ssa.type))
+    return "int" in mlir.element_type(ssa.type)
 
 
 def _bound(scope: Scope, ssa: Ssa, arguments: list[Ssa], op: Op) -> Array | None:
@@ -305,5 +305,3 @@ def _outside(block: Block, scope: Scope) -> Iterator[Ssa]:
         for region in op.regions:
             for inner in region.blocks:
                 yield from _outside(inner, scope)
-
-

@@ -123,9 +123,7 @@ def count_leading_zeros(scope: Scope, op: Op) -> Entry:
     x, size = scope.value(op.operands[0]), 8 * ITEM_BYTES[scope.result(op).dtype]
     places = 1
     while places < size:
-        moved = applied(
-            scope, "shift_right_logical", x, float(places), dtype=x.dtype, bits=size
-        )
+        moved = applied(scope, "shift_right_logical", x, float(places), dtype=x.dtype, bits=size)
         x, places = applied(scope, "or", x, moved, dtype=x.dtype), 2 * places
     return applied(scope, "popcnt", applied(scope, "not", x), dtype=x.dtype, bits=size)
 
@@ -156,11 +154,10 @@ def in_total_order(scope: Scope, x: Value) -> Value:
     size = ITEM_BYTES[x.dtype]
     kind, last = _SIGNED[size], 8 * size - 1
     pattern = applied(scope, "bitcast_convert", x, dtype=kind, to=kind)
-    sign = applied(
-        scope, "shift_right_arithmetic", pattern, float(last), dtype=kind, bits=8 * size
-    )
+    sign = applied(scope, "shift_right_arithmetic", pattern, float(last), dtype=kind, bits=8 * size)
     below = applied(scope, "and", sign, float(2**last - 1), dtype=kind)
-    return applied(scope, "xor", pattern, below, dtype=kind)
+    found: Value = applied(scope, "xor", pattern, below, dtype=kind)
+    return found
 
 
 @rule("stablehlo.select")
@@ -256,9 +253,7 @@ def reduce_precision(scope: Scope, op: Op) -> Entry:
             fix="round to one of these",
         )
     value = scope.value(op.operands[0])
-    return applied(
-        scope, "reduce_precision", value, dtype=value.dtype, format=_FORMATS[wanted]
-    )
+    return applied(scope, "reduce_precision", value, dtype=value.dtype, format=_FORMATS[wanted])
 
 
 _FORMATS: Final = {

@@ -15,7 +15,6 @@ from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope, is_one, number_of
 
 
-
 @rule("stablehlo.gather")
 def gather(scope: Scope, op: Op) -> Entry:
     """Slices at indices, moved inside where they are beyond."""

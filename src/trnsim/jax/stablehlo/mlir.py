@@ -52,7 +52,7 @@ def functions(module: Any) -> dict[str, Op]:
 
 def element_type(type_: Any) -> str:
     """The element type of a tensor's type as numpy and ml_dtypes name it, or as MLIR does."""
-    text = str(type_.element_type)
+    text = str(ir.RankedTensorType(type_).element_type)
     return _NAMES.get(text, text)
 
 
@@ -80,7 +80,7 @@ def tensor_type(type_: Any) -> TensorType:
     """
     if not is_tensor(type_):
         raise NotModelled(f"a value of type {type_} is no tensor", fix="leave it out")
-    name = element_type(ir.RankedTensorType(type_))
+    name = element_type(type_)
     if name not in ELEMENT_TYPES:
         raise NotModelled(
             f"a tensor of {name}; a NeuronCore stores {', '.join(ELEMENT_TYPES)}",
@@ -130,7 +130,7 @@ def table(op: Op, name: str) -> list[list[int]]:
 def constant(op: Op) -> Array:
     """The numbers of a constant; one that repeats takes the memory of one."""
     attribute = op.attributes["value"]
-    shape, name = shape_of(attribute.type), element_type(ir.RankedTensorType(attribute.type))
+    shape, name = shape_of(attribute.type), element_type(attribute.type)
     kind = np.dtype(getattr(ml_dtypes, name, name) if name in _NAMES.values() else "O")
     if kind == np.dtype("O"):
         raise NotModelled(

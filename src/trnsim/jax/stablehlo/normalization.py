@@ -88,9 +88,7 @@ def batch_norm_grad(scope: Scope, op: Op) -> tuple[Entry, ...]:
     norm = _Normalized(scope, op)
     scale, mean, variance, grad = (scope.value(one) for one in op.operands[1:])
     inverse = norm.inverse(variance)
-    unit = norm.ew(
-        "multiply", norm.ew("subtract", norm.value, norm.wide(mean)), inverse
-    )
+    unit = norm.ew("multiply", norm.ew("subtract", norm.value, norm.wide(mean)), inverse)
     to_scale, to_offset = norm.total(norm.ew("multiply", grad, unit)), norm.total(grad)
     drop = norm.ew("add", norm.ew("multiply", unit, norm.wide(to_scale)), norm.wide(to_offset))
     left = norm.ew("subtract", grad, norm.ew("multiply", drop, 1.0 / norm.count))

@@ -20,9 +20,10 @@ _NAME: Final = re.compile(r'loc\("(?P<name>(?:[^"\\]|\\.)*)"(?!:)')
 _LINE: Final = re.compile(r'"(?P<file>(?:[^"\\]|\\.)+)":(?P<line>\d+)')
 _WRAPPED: Final = re.compile(r"(?:jvp|transpose|vmap|pmap|shard_map|remat|custom_\w+)\((.*)\)")
 _CALL: Final = re.compile(r"(?:jit|pjit|xla_call|core_call)(?:\(.*\))?:?")
-_STRUCTURE: Final = frozenset(
-    *[("", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "remat", "remat2")]
+_STRUCTURE: Final = (
+    *("", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "remat", "remat2"),
 )
+"""Names that JAX itself gives to parts of a program."""
 _LOOP: Final = "while"
 
 

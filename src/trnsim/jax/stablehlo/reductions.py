@@ -127,19 +127,23 @@ def _windowed(scope: Scope, op: Op, name: str, value: Value, start: Ssa) -> Valu
         rest = float(neutral(name, value.type.numpy_dtype()))
         between = [gap - 1 for gap in gaps]
         value = scope.graph.pad(value, (0,) * rank, (0,) * rank, between, rest)
-    dims = [dim for dim, n in enumerate(lengths) if n > 1]
-    is_plain = {*steps, *dilations} <= {1} and len(dims) == 1
-    if is_plain and {low[dims[0]], high[dims[0]]} == {0, value.shape[dims[0]] - 1}:
-        if lengths[dims[0]] == value.shape[dims[0]] and not _others(low, high, dims[0]):
-            found = _running(scope, name, value, dims[0], is_backward=low[dims[0]] == 0)
-            return _with_start(scope, name, found, start)
     operation = ReduceWindow(lengths, steps, low, high, name, dilations)
-    return _with_start(scope, name, scope.graph.apply(operation, value), start)
+    dim = _grows_along(operation, value.shape)
+    if dim is None:
+        return _with_start(scope, name, scope.graph.apply(operation, value), start)
+    found = _running(scope, name, value, dim, is_backward=low[dim] == 0)
+    return _with_start(scope, name, found, start)
 
 
-def _others(low: Sequence[int], high: Sequence[int], dim: int) -> bool:
-    """Whether there is padding along another dimension."""
-    return any(n for side in (low, high) for d, n in enumerate(side) if d != dim)
+def _grows_along(op: ReduceWindow, shape: Sequence[int]) -> int | None:
+    """The dimension along which windows of its length begin or end at each element; else None."""
+    dims = [dim for dim, n in enumerate(op.lengths) if n > 1]
+    if {*op.strides, *op.dilations} > {1} or len(dims) != 1:
+        return None
+    (dim,) = dims
+    beyond = {op.low[dim], op.high[dim]} == {0, shape[dim] - 1}
+    others = [n for side in (op.low, op.high) for d, n in enumerate(side) if d != dim]
+    return dim if beyond and op.lengths[dim] == shape[dim] and not any(others) else None
 
 
 def _running(scope: Scope, name: str, value: Value, dim: int, *, is_backward: bool) -> Value:
@@ -212,5 +216,3 @@ def top_k(scope: Scope, value: Value, k: int) -> tuple[Value, Value]:
     """The k largest elements of each last dimension, and their places."""
     places = scope.graph.top_k(value, k)
     return scope.graph.gather_in_rows(value, places), places
-
-

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from trnsim.errors import EmulatorError, NotModelled
+from trnsim.errors import EmulatorError, InternalError, NotModelled
 from trnsim.graph import Graph, Value
 from trnsim.graph.decompositions.build import Build
 from trnsim.graph.types import ELEMENT_TYPES, Array, TensorType
@@ -66,7 +66,7 @@ class Scope:
 
     def __init__(self, into: Target, parent: Scope | None = None, path: Path | None = None) -> None:
         self.into = into
-        self.path = path or (parent.path if parent else Path())
+        self.path: Path = path or (parent.path if parent else Path())
         self._parent = parent
         self._entries: dict[Ssa, Entry] = {}
 
@@ -86,12 +86,11 @@ class Scope:
 
     def entry(self, ssa: Ssa) -> Entry:
         """What a value of MLIR is."""
-        scope: Scope | None = self
-        while scope is not None:
-            if ssa in scope._entries:
-                return scope._entries[ssa]
-            scope = scope._parent
-        raise KeyError(str(ssa))
+        if ssa in self._entries:
+            return self._entries[ssa]
+        if self._parent is None:
+            raise InternalError(f"{ssa} has no maker in its function")
+        return self._parent.entry(ssa)
 
     def has(self, ssa: Ssa) -> bool:
         """Whether this scope or one around it knows a value."""

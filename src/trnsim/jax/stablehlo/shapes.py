@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -43,7 +44,9 @@ def iota(scope: Scope, op: Op) -> Entry:
 def broadcast_in_dim(scope: Scope, op: Op) -> Entry:
     """The operand's dimensions among those of the result, repeated along the others."""
     shape = mlir.shape_of(op.results[0].type)
-    return repeated(scope, scope.entry(op.operands[0]), shape, mlir.ints(op, "broadcast_dimensions"))
+    return repeated(
+        scope, scope.entry(op.operands[0]), shape, mlir.ints(op, "broadcast_dimensions")
+    )
 
 
 @rule("stablehlo.broadcast", composed="broadcast_in_dim", is_pure=False)
@@ -62,9 +65,8 @@ def repeated(scope: Scope, entry: Entry, shape: Sequence[int], dims: Sequence[in
     if isinstance(entry, np.ndarray):
         return _numbers_repeated(entry, shape, dims)
     value = scope.tensor(entry)
-    if value.type.elements == TensorType(tuple(shape), value.dtype).elements:
-        if list(dims) == sorted(dims):
-            return scope.graph.reshape(value, shape)
+    if value.type.elements == prod(shape) and list(dims) == sorted(dims):
+        return scope.graph.reshape(value, shape)
     return scope.graph.broadcast_in_dim(value, shape, dims)
 
 
@@ -129,16 +131,15 @@ def concatenate(scope: Scope, op: Op) -> Entry:
 def pad(scope: Scope, op: Op) -> Entry:
     """A number before, after and between elements; one that is computed, by a choice."""
     value = scope.value(op.operands[0])
-    sides = [
-        mlir.ints(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
-    ]
+    names = "edge_padding_low", "edge_padding_high", "interior_padding"
+    low, high, between = (mlir.ints(op, name) for name in names)
     known = scope.known(op.operands[1])
     if known is not None:
-        return scope.graph.pad(value, *sides, number=number_of(known))
+        return scope.graph.pad(value, low, high, between, number_of(known))
     number = scope.value(op.operands[1])
-    wide_ = scope.graph.pad(value, *sides)
+    wide_ = scope.graph.pad(value, low, high, between)
     held = scope.graph.constant(1.0, TensorType(value.shape, "bool"))
-    is_own = scope.graph.pad(held, *sides)
+    is_own = scope.graph.pad(held, low, high, between)
     other = scope.graph.broadcast_in_dim(number, wide_.shape, ())
     return scope.graph.elementwise("select", is_own, wide_, other, dtype=value.dtype)
 
