@@ -38,6 +38,7 @@ _NAMES: Final = {
 }
 """Element types by MLIR's names of them."""
 _SOURCE: Final = "nki.api.shared.rst, Supported Data Types"
+_WORD: Final = re.compile(r"0x[0-9A-Fa-f]+|-?\d[\d.]*(?:[eE][-+]?\d+)?")
 _ENUM: Final = re.compile(r"(\w+)>?$")
 
 
@@ -139,10 +140,23 @@ def constant(op: Op) -> Array:
     if getattr(attribute, "is_splat", False):
         one = np.array(attribute.get_splat_value().value).astype(kind)
         return np.broadcast_to(one, shape)
-    text = str(attribute) if kind.kind == "V" else ""
-    if '"0x' in text:
-        bits = bytes.fromhex(text.partition('"0x')[2].partition('"')[0])
-        return np.frombuffer(bits, kind).reshape(shape)
     if kind.kind == "V":
-        return np.array([attribute[at] for at in range(len(attribute))]).astype(kind).reshape(shape)
+        return _written(str(attribute), kind).reshape(shape)
     return np.array(attribute).astype(kind).reshape(shape)
+
+
+def _written(text: str, kind: np.dtype[Any]) -> Array:
+    """The numbers of a text ``dense<[1.0, 0x7F80]> : ..``, in types that jaxlib does not read.
+
+    Bits stand for what is not finite, and in one run of bytes for many numbers.
+    """
+    _, is_bytes, digits = text.partition('"0x')
+    if is_bytes:
+        return np.frombuffer(bytes.fromhex(digits.partition('"')[0]), kind)
+    words = _WORD.findall(text.partition("dense<")[2].partition(">")[0])
+    bits = np.dtype(f"u{kind.itemsize}")
+    found = [
+        np.array(int(one, 16), bits).view(kind) if "0x" in one else np.array(float(one), kind)
+        for one in words
+    ]
+    return np.array(found, kind)

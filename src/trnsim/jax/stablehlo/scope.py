@@ -43,12 +43,14 @@ class Target:
         b: the graph, and what decompositions say it with.
         functions: the module's functions by their names.
         constants: inputs of the graph that hold known numbers, by number.
+        tables: these inputs, by where their numbers lie in memory.
         operators: StableHLO's operations that were imported, in order.
     """
 
     functions: dict[str, Op]
     b: Build = field(default_factory=Build)
     constants: dict[int, Array] = field(default_factory=dict[int, Array])
+    tables: dict[Any, Value] = field(default_factory=dict[Any, Value])
     operators: list[str] = field(default_factory=list[str])
 
     def another(self) -> Target:
@@ -207,12 +209,18 @@ class Scope:
             )
         if is_one(numbers) or not numbers.size:
             return self.graph.constant(number_of(numbers) if numbers.size else 0.0, wanted)
-        for number, held in self.into.constants.items():
-            if held is numbers:
-                return next(one for one in self.graph.inputs if one.number == number)
-        value = self.graph.input(wanted.shape, wanted.dtype)
-        self.into.constants[value.number] = numbers
-        return value
+        kept = [dim for dim, step in enumerate(numbers.strides) if step or wanted.shape[dim] == 1]
+        table = numbers[tuple(slice(None) if dim in kept else 0 for dim in range(numbers.ndim))]
+        return self.graph.broadcast_in_dim(self._table(table), wanted.shape, kept)
+
+    def _table(self, numbers: Array) -> Value:
+        """An input of the graph that holds known numbers; the same memory is one input."""
+        place = numbers.__array_interface__["data"][0], numbers.shape, numbers.strides
+        if place not in self.into.tables:
+            value = self.graph.input(numbers.shape, numbers.dtype.name)
+            self.into.constants[value.number] = numbers
+            self.into.tables[place] = value
+        return self.into.tables[place]
 
     def _joined(self, stack: Stack) -> Value:
         """The parts of a stack behind one another."""
