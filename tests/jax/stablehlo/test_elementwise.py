@@ -91,7 +91,7 @@ def test_choices():
             jnp.where(x > y, x, y),
             lax.select(x[0, 2] > 9, x, y),
             jnp.where(x > y, 1.0, 2.0),
-            jnp.where(True, x, y),  # noqa: FBT003  it is known
+            jnp.where(True, x, y),
         ),
         EDGES,
         ROUND,

@@ -47,9 +47,7 @@ def test_triangular_systems(lower, trans, unit):
     matrix = np.eye(5, dtype=np.float32) * 3 + BLOCK.ravel()[:25].reshape(5, 5)
 
     def solved(a, b):
-        return jax.scipy.linalg.solve_triangular(
-            a, b, lower=lower, trans=trans, unit_diagonal=unit
-        )
+        return jax.scipy.linalg.solve_triangular(a, b, lower=lower, trans=trans, unit_diagonal=unit)
 
     agree(solved, matrix, BLOCK[0, :, :3].copy(), tolerance=2e-3, platform="tpu")
 

@@ -7,6 +7,7 @@ pairs of numbers that tell the functions apart which the graph knows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from typing import Any, Final
@@ -173,29 +174,49 @@ def _extremes(
     return np.where(is_left, left, right), np.where(is_first, place, other)
 
 
-def order_of(scope: Scope, op: Op) -> tuple[int, bool]:
-    """By how many operands, first to last, a body sorts, and whether the largest comes first.
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How a body sorts.
+
+    Attributes:
+        keys: by how many operands, the first ones.
+        is_descending: whether the largest comes first.
+        is_total: whether floating point is ordered by its bits, so that -0 comes before 0.
+    """
+
+    keys: int
+    is_descending: bool
+    is_total: bool
+
+
+def order_of(scope: Scope, op: Op) -> Order:
+    """How a body sorts.
 
     Raises:
-        NotModelled: it sorts by something else.
+        NotModelled: by something else than its first operands.
     """
     block = op.regions[0].blocks[0]
     dtypes = _types(block)[::2]
     shown = dtypes[:_KEYS]
     left, right = pairs(shown)
-    count = len(left[0])
     given = list[Array]()
     for place, dtype in enumerate(dtypes):
         is_key = place < len(shown)
-        given += [left[place], right[place]] if is_key else [_filler(dtype, count)] * 2
+        given += [left[place], right[place]] if is_key else [_filler(dtype, len(left[0]))] * 2
     (found,) = run(scope, block, given)
-    for keys in range(1, len(shown) + 1):
-        for is_descending in (False, True):
-            if same(found, _before(left[:keys], right[:keys], is_descending=is_descending)):
-                return keys, is_descending
+    is_number = ~np.any([_is_nan(one) for one in (*left, *right)], axis=0)
+    for keys, rank in product(range(1, len(shown) + 1), (_ranked, _by_bits, _as_compared)):
+        first, second = ([rank(one) for one in side[:keys]] for side in (left, right))
+        up, down = (_before(first, second, is_descending=way) for way in (False, True))
+        # Of equal ones LE says what LT does not; to compare NaN with a number is no order.
+        judged = is_number if rank is _as_compared else np.ones_like(is_number)
+        differ, alike = judged & (up | down), judged & ~(up | down)
+        for is_descending, wanted in ((False, up), (True, down)):
+            if same(found[differ], wanted[differ]) and len({*found[alike].tolist()}) <= 1:
+                return Order(keys, is_descending, rank is _by_bits)
     raise NotModelled(
         f"{op.name} whose body is no order by its first operands",
-        fix="sort by LT or GT of the operands in turn",
+        fix="sort by LT, LE, GT or GE of the operands in turn",
         source="aws-neuron-sdk jax-neuronx-known-issues.rst, sort",
     )
 
@@ -205,17 +226,32 @@ _KEYS: Final = 2
 
 
 def _before(left: Sequence[Array], right: Sequence[Array], *, is_descending: bool) -> Array:
-    """Whether the left numbers come before the right ones, NaN as the largest."""
+    """Whether the left numbers come before the right ones, by the first that differs."""
     is_before = np.zeros(left[0].shape, np.bool_)
     for one, other in reversed(list(zip(left, right, strict=True))):
-        ours, theirs = (_ranked(side) for side in (one, other))
-        sooner = ours > theirs if is_descending else ours < theirs
-        is_before = sooner | ((ours == theirs) & is_before)
+        sooner = one > other if is_descending else one < other
+        is_before = sooner | ((one == other) & is_before)
     return is_before
 
 
 def _ranked(numbers: Array) -> Array:
-    """Numbers in their order, NaN behind infinity."""
+    """Numbers in their order, NaN behind infinity, as `Sort` has them."""
     wide = numbers.astype(np.float64)
     order = np.unique(wide[~np.isnan(wide)])
     return np.where(np.isnan(wide), len(order), np.searchsorted(order, wide))
+
+
+def _by_bits(numbers: Array) -> Array:
+    """Numbers in the order of their bits, -0 before 0."""
+    wide = numbers.astype(np.float64)
+    return _ranked(numbers) * 2 - (np.signbit(wide) & (wide == 0))
+
+
+def _is_nan(numbers: Array) -> Array:
+    """Which numbers are none."""
+    return np.asarray(np.isnan(numbers.astype(np.float64)))
+
+
+def _as_compared(numbers: Array) -> Array:
+    """Numbers as a comparison takes them: NaN is neither more nor less."""
+    return exact(numbers)

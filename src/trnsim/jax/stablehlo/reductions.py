@@ -13,7 +13,7 @@ from trnsim.graph.decompositions.indexing import moved
 from trnsim.graph.ops.reductions import ReduceWindow, SelectAndScatter, Sort, neutral
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.bodies import extreme_of, function_of, order_of
-from trnsim.jax.stablehlo.elementwise import applied
+from trnsim.jax.stablehlo.elementwise import applied, in_total_order
 from trnsim.jax.stablehlo.mlir import Op, Ssa
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope, is_one, number_of
@@ -196,20 +196,27 @@ def _selects(block: Any) -> str | None:
     return found.get(mlir.word(compared, "comparison_direction"))
 
 
-@rule("stablehlo.sort", limits="by LT or GT of the first operands in turn")
+@rule("stablehlo.sort", limits="by LT, LE, GT or GE of the first operands in turn")
 def sort(scope: Scope, op: Op) -> Entry:
     """All operands by the first; by several keys, once for each, the last first."""
-    keys, is_descending = order_of(scope, op)
-    dim = mlir.number(op, "dimension", -1) % len(mlir.shape_of(op.operands[0].type))
+    order = order_of(scope, op)
+    shape = mlir.shape_of(op.operands[0].type)
+    dim = mlir.number(op, "dimension", -1) % len(shape)
     held = [scope.value(one) for one in op.operands]
-    if mlir.shape_of(op.operands[0].type)[dim] > 1:
-        for key in reversed(range(keys)):
-            order = [key, *(at for at in range(len(held)) if at != key)]
-            is_stable = mlir.flag(op, "is_stable") or keys > 1
-            operation = Sort(dim, is_descending, is_stable)
-            found = scope.graph.apply_to_all(operation, [held[at] for at in order])
-            held = [found[order.index(at)] for at in range(len(held))]
+    if shape[dim] > 1:
+        is_stable = mlir.flag(op, "is_stable") or order.keys > 1
+        operation = Sort(dim, order.is_descending, is_stable)
+        for key in reversed(range(order.keys)):
+            first = in_total_order(scope, held[key]) if order.is_total else held[key]
+            others = held if first is not held[key] else [*held[:key], *held[key + 1 :]]
+            found = list(scope.graph.apply_to_all(operation, [first, *others]))
+            held = found[1:] if first is not held[key] else _put(found[1:], key, found[0])
     return held[0] if len(held) == 1 else tuple(held)
+
+
+def _put(values: list[Value], place: int, value: Value) -> list[Value]:
+    """Values with one more in a place."""
+    return [*values[:place], value, *values[place:]]
 
 
 def top_k(scope: Scope, value: Value, k: int) -> tuple[Value, Value]:
