@@ -254,4 +254,4 @@ def _is_nan(numbers: Array) -> Array:
 
 def _as_compared(numbers: Array) -> Array:
     """Numbers as a comparison takes them: NaN is neither more nor less."""
-    return exact(numbers)
+    return np.asarray(exact(numbers))
