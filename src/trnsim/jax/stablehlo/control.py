@@ -104,21 +104,22 @@ def loop(scope: Scope, op: Op) -> Any:
     entries = [scope.entry(one) for one in op.operands]
     trips = _trips(scope, op)
     if trips is not None and trips * _size(scope, body) <= UNROLLED:
-        return _several(_unrolled(scope, condition, body, entries))
+        return _several(_unrolled(scope, (condition, body), entries, trips))
     return _several(_repeated(scope, condition, body, entries, trips))
 
 
 def _unrolled(
-    scope: Scope, condition: Block, body: Block, entries: Sequence[Entry]
+    scope: Scope, blocks: tuple[Block, Block], entries: Sequence[Entry], trips: int
 ) -> Sequence[Entry]:
-    """Every trip's operations."""
+    """Every trip's operations, as long as the condition holds."""
+    condition, body = blocks
     for trip in count():
         (goes_on,) = Scope(scope.into.another(), scope).run(condition, entries)
         if not isinstance(goes_on, np.ndarray):
             raise NotModelled("a while whose condition is no longer known after a trip")
         if not bool(goes_on):
             break
-        entries = scope.run(body, entries, scope.path.in_trip(trip))
+        entries = scope.run(body, entries, scope.path.in_trip(trip, trips))
     return entries
 
 

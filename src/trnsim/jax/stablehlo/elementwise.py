@@ -201,8 +201,8 @@ def convert(scope: Scope, op: Op) -> Entry:
         return wide(scope, f"to {name}", [entry])
     if isinstance(entry, np.ndarray) and (name.endswith("64") or entry.dtype.itemsize == _LONG):
         return _long(entry, name)
-    value = scope.tensor(entry)
-    return value if value.dtype == name else applied(scope, "convert", value, dtype=name)
+    value, wanted = scope.tensor(entry), scope.result(op)
+    return value if value.dtype == name else applied(scope, "convert", value, dtype=wanted.dtype)
 
 
 _LONG: Final = 8

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from trnsim.device.program_line import is_program
 from trnsim.errors import SourceLine
@@ -27,6 +27,13 @@ _STRUCTURE: Final = (
 _LOOP: Final = "while"
 
 
+class Trip(NamedTuple):
+    """A trip of a loop: its number, and how many there are."""
+
+    number: int
+    trips: int
+
+
 class Path:
     """The scopes around an operation.
 
@@ -34,26 +41,34 @@ class Path:
         names: of the program's scopes, outermost first.
         trips: of the loops around it, outermost first, those of one function that are not yet
             among the names.
+        line: of the innermost call around it, for what has no line of its own.
     """
 
-    def __init__(self, names: Sequence[str] = (), trips: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        names: Sequence[str] = (),
+        trips: Sequence[Trip] = (),
+        line: SourceLine | None = None,
+    ) -> None:
         self.names = tuple(names)
         self.trips = tuple(trips)
+        self.line = line
 
-    def in_trip(self, trip: int) -> Path:
-        """Within that trip of one more loop."""
-        return Path(self.names, (*self.trips, trip))
+    def in_trip(self, number: int, trips: int) -> Path:
+        """Within a trip of one more loop, of so many."""
+        return Path(self.names, (*self.trips, Trip(number, trips)), self.line)
 
     def in_call(self, op: Op) -> Path:
         """Within a function that an operation calls."""
         scopes, primitive = self._scopes(op)
-        return Path((*scopes, *_program_names([primitive], ())))
+        names = (*scopes, *_program_names([primitive], ()))
+        return Path(names, (), line_of(op) or self.line)
 
     def origin(self, op: Op) -> Origin:
         """The origin of an operation."""
         scopes, primitive = self._scopes(op)
         operator = primitive.rstrip(":") or op.name.partition(".")[2]
-        return Origin(".".join(scopes), f"jax::{operator}", line_of(op))
+        return Origin(".".join(scopes), f"jax::{operator}", line_of(op) or self.line)
 
     def _scopes(self, op: Op) -> tuple[tuple[str, ...], str]:
         """The program's scopes around an operation, and the name of its primitive."""
@@ -69,16 +84,26 @@ def line_of(op: Op) -> SourceLine | None:
     return next((SourceLine(file, int(at)) for file, at in lines if is_program(file)), None)
 
 
-def _program_names(parts: Sequence[str], trips: Sequence[int]) -> list[str]:
-    """The user's own names among scopes; a loop that is unrolled gives the number of its trip."""
-    left, names = list(trips), list[str]()
+def _program_names(parts: Sequence[str], trips: Sequence[Trip]) -> list[str]:
+    """The user's own names among scopes; a loop that is unrolled gives the number of its trip.
+
+    The gradient of a loop has its trips from the last to the first: each has the forward one's.
+    """
+    left, names, is_gradient = list(trips), list[str](), False
     for part in parts:
         name = _bare(part)
-        if name == _LOOP:
-            names += [str(left.pop(0))] if left else []
-        elif name not in _STRUCTURE and not _CALL.fullmatch(name):
+        is_gradient |= "transpose(" in part
+        if name == _LOOP and left:
+            trip = left.pop(0)
+            names.append(str(trip.trips - 1 - trip.number if is_gradient else trip.number))
+        elif name != _LOOP and _is_own(name):
             names.append(name)
     return names
+
+
+def _is_own(name: str) -> bool:
+    """Whether a scope is the user's: no part of JAX's, no call, no formula of an einsum."""
+    return name not in _STRUCTURE and not _CALL.fullmatch(name) and "->" not in name
 
 
 def _bare(part: str) -> str:
