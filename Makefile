@@ -26,7 +26,7 @@ run: .venv/.run ## install without torch or jax, and print the demo
 
 test: .venv/.test check ## install what tests need, run every check and every test
 	$(BIN)/python -m pytest --numprocesses=2
-	$(BIN)/python -m pytest --numprocesses=2 tests/graph/test_oracle.py
+	$(BIN)/python -m pytest --numprocesses=2 tests/graph/test_oracle.py tests/jax/stablehlo
 
 check: .venv/.test ## format, lint, types, layers, spelling, and the tests a newcomer runs first
 	$(BIN)/ruff format --check --quiet .

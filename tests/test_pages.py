@@ -9,6 +9,7 @@ import pytest
 from trnsim.arch.provenance import how_true
 from trnsim.compiler.ncc.page import errors_page
 from trnsim.isa.reference.contents import pages
+from trnsim.jax.stablehlo.page import operations_page
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -20,6 +21,7 @@ def made():
         **{f"isa/{name}": text for name, text in pages().items()},
         "how-true.md": how_true(),
         "ncc-errors.md": errors_page(),
+        "jax-ops.md": operations_page(),
     }
 
 

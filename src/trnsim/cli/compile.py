@@ -1,4 +1,4 @@
-"""`trnsim compile`: a PyTorch model on the chip, without running it."""
+"""`trnsim compile`: a model of PyTorch or JAX on the chip, without running it."""
 
 from __future__ import annotations
 
@@ -55,6 +55,15 @@ _Dtype = Annotated[
     str, typer.Option(help="Of weights and activations: bfloat16, float16 or float32.")
 ]
 
+_Weights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--weights", help="An argument of a program of JAX that holds weights: params; again."
+    ),
+]
+_OF_JAX: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo")
+"""What files of programs of JAX are named, whatever they hold."""
+
 app = parser()
 
 
@@ -62,7 +71,10 @@ app = parser()
 def compile_model(
     model: Annotated[
         Path,
-        typer.Argument(help="An exported program (.pt2), a config.json, or a Python file (.py)."),
+        typer.Argument(
+            help="An exported program (.pt2), a config.json, a Python file (.py), or a program of "
+            "JAX: what jax.export wrote, or StableHLO (.mlir)."
+        ),
     ],
     on: _On = "trn2",
     modules: _Modules = None,
@@ -75,23 +87,27 @@ def compile_model(
     tp: _Tp = 1,
     phase: _Phase = None,
     dtype: _Dtype = "bfloat16",
+    weights: _Weights = None,
 ) -> None:
     """Compile a model to a program for a NeuronCore: its time, what bounds it, where it goes.
 
     The model is an exported program; a config.json, as it lies beside a model's weights, of which
     transformers builds one rank's graph in one phase on the meta device; or a Python file: what it
-    names model, on what it names args. Nothing is computed, so the weights may be any, or none.
+    names model, on what it names args; or a program of JAX. Nothing is computed, so the weights may
+    be any, or none.
 
     To export a model: torch.export.save(torch.export.export(model.eval(), (x,)), "model.pt2").
-    Shapes are those of x; another batch size is another program.
+    Shapes are those of x; another batch size is another program. To export a function of JAX:
+    Path("step.jax").write_bytes(jax.export.export(jax.jit(f))(params, x).serialize()).
 
     Examples: trnsim compile model.pt2 --on trn2,trn3 --report out
 
     trnsim compile model.pt2 --flags "--auto-cast=matmult -O1"
 
     trnsim compile config.json --batch 8 --past 2047 --tp 32 --lnc 2 --report decode.html
+
+    trnsim compile step.jax --weights params --report out
     """
-    answers = _answers()
     folder, name = _place(report, model)
     if folder is not None:
         check_folder(folder)
@@ -101,12 +117,17 @@ def compile_model(
     found: list[Any] = []
     with progress() as tell:
         tell(model.name)
-        subject = _subject(model, (batch, sequence, past, tp), phase, dtype)
+        if _is_of_jax(model):
+            subject, answer = _program_of_jax(model, weights or []), _any_answer()
+        else:
+            answers = _answers()
+            subject = _subject(answers, model, (batch, sequence, past, tp), phase, dtype)
+            answer = answers.answer
         for chip in chips:
             where = f"{model.name} for {chip}"
             tell(where)
             searching = partial(_tell_of, tell, where)
-            found.append(answers.answer(subject, chip, exchange_s, asked, lnc, searching))
+            found.append(answer(subject, chip, exchange_s, asked, lnc, searching))
             typer.echo(f"{found[-1].text()}\n")
         if folder is not None:
             _write(found, folder, name, tell)
@@ -123,9 +144,34 @@ def _place(report: Path | None, model: Path) -> tuple[Path | None, str]:
     return report, model.stem
 
 
-def _subject(model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str) -> Any:
-    """The model in a file, of whatever kind."""
-    answers = _answers()
+def _is_of_jax(model: Path) -> bool:
+    """Whether a file is a program of JAX: by its name, or by what it holds."""
+    if model.suffix in _OF_JAX:
+        return True
+    if model.suffix in (".json", ".py", ".pt2") or not model.is_file():
+        return False
+    head = model.read_bytes()
+    return b"ML\xefR" in head or b"stablehlo." in head
+
+
+def _program_of_jax(model: Path, weights: list[str]) -> Any:
+    """The program of JAX in a file; imported late: other commands need no JAX."""
+    try:
+        import_module("jaxlib")
+    except ImportError as error:
+        raise BadInput("a program of JAX needs JAX", fix="pip install jax") from error
+    return import_module("trnsim.jax.stablehlo.exported").of_export(model, weights)
+
+
+def _any_answer() -> Any:
+    """What answers for a graph of any framework."""
+    return import_module("trnsim.device.answer").answer
+
+
+def _subject(
+    answers: Any, model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str
+) -> Any:
+    """The model of PyTorch in a file, of whatever kind."""
     if model.suffix == ".json":
         batch, sequence, past, tp = sizes
         named = phase or answers.phase_of(model, past)

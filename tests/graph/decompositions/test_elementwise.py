@@ -117,6 +117,11 @@ def test_angles_in_every_quadrant(agree):
     agree(torch.atan2, X, Y - 1, tolerance=2.0**-14)
 
 
+def test_angles_of_zeros_with_signs_and_of_infinities(agree):
+    edges = torch.tensor([0.0, -0.0, 1.0, -2.5, torch.inf, -torch.inf])
+    agree(torch.atan2, edges[:, None].repeat(1, 6), edges.repeat(6, 1), tolerance=2.0**-14)
+
+
 @pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor"])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.bool])
 def test_bits(agree, name, dtype):

@@ -103,6 +103,18 @@ def refusals(
     return tuple(dict.fromkeys(found))
 
 
+def require_accepted(found: Sequence[Refusal], *, is_strict: bool) -> None:
+    """Raise the first refusal that is an error: any where `is_strict`, else one that is final.
+
+    Raises:
+        CompilerRefusal: for what neuronx-cc refuses.
+        OutOfMemory: for a graph that does not fit in HBM.
+    """
+    for one in found:
+        if one.documented.is_final or is_strict:
+            raise one.error()
+
+
 def _of_flags(asked: Asked) -> list[Refusal]:
     """The flags that the chip does not take."""
     cores = asked.flags.logical_nc_config

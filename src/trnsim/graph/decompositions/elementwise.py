@@ -255,11 +255,19 @@ def bitwise_not(b: Build, x: Value) -> Value:
 
 
 def atan2(b: Build, y: Value, x: Value) -> Value:
-    """The angle of (x, y): that of y / x, half a turn further where x is below 0."""
-    angle = b.convert(atan(b, b.ew("divide", y, x, dtype="float32")), "float32")
-    turn = b.ew("select", _is_below(b, y), -math.pi, math.pi, dtype="float32")
-    turned = b.ew("add", angle, turn)
-    return b.result(b.ew("select", _is_below(b, x), turned, angle, dtype="float32"))
+    """The angle of (x, y): of their magnitudes, mirrored where x is below 0, with the sign of y.
+
+    A zero has a sign: (-0, 1) lies beyond the vertical. Two infinities are equal, as two zeros are.
+    """
+    y, x = b.convert(y, "float32"), b.convert(x, "float32")
+    tall, wide = b.ew("abs", y), b.ew("abs", x)
+    is_equal = b.ew("compare", tall, wide, dtype="bool", direction="EQ")
+    ratio = b.ew("select", is_equal, 1.0, b.ew("divide", tall, wide), dtype="float32")
+    is_flat = b.ew("compare", y, 0.0, dtype="bool", direction="EQ")
+    angle = atan(b, b.ew("select", is_flat, b.ew("minimum", wide, 0.0), ratio, dtype="float32"))
+    angle = b.convert(angle, "float32")
+    mirrored = b.ew("select", _has_minus(b, x), b.ew("subtract", math.pi, angle), angle)
+    return b.result(b.ew("select", _has_minus(b, y), b.ew("negate", mirrored), mirrored))
 
 
 def _is_below(b: Build, x: Value) -> Value:

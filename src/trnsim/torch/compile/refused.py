@@ -16,6 +16,7 @@ from torch import fx
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.ncc.calls import Call
 from trnsim.compiler.ncc.refusals import Refusal, refusals
+from trnsim.compiler.ncc.refusals import require_accepted as refusals_required
 from trnsim.device.fallback_policy import state
 from trnsim.graph import Graph
 from trnsim.torch.compile.origins import dynamic_calls, dynamic_inputs
@@ -68,9 +69,7 @@ def require_accepted(found: Sequence[Refusal]) -> None:
         CompilerRefusal: for what neuronx-cc refuses.
         OutOfMemory: for a graph that does not fit in HBM.
     """
-    for one in found:
-        if one.documented.is_final or state.policy == "chip":
-            raise one.error()
+    refusals_required(found, is_strict=state.policy == "chip")
 
 
 def settle(found: Sequence[Refusal]) -> None:

@@ -1,0 +1,1 @@
+"""JAX on the emulated device."""

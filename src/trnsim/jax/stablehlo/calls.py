@@ -1,0 +1,68 @@
+"""Custom calls by name, and annotations of shardings."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from trnsim.errors import NotModelled
+from trnsim.jax.stablehlo import mlir
+from trnsim.jax.stablehlo.mlir import Op
+from trnsim.jax.stablehlo.reductions import top_k
+from trnsim.jax.stablehlo.rules import rule
+from trnsim.jax.stablehlo.scope import Scope
+
+_NOTES: Final = (
+    *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
+    *("annotate_device_placement", "xla.sdy.FuncResultSharding", "MoveToHost", "MoveToDevice"),
+)
+"""Calls that say where a tensor is to lie, and compute nothing."""
+KERNEL: Final = "AwsNeuronCustomNativeKernel"
+"""The call of an NKI kernel (nki/guides/framework_custom_op.rst)."""
+
+
+@rule("sdy.sharding_constraint", "sdy.propagation_barrier", is_pure=False)
+def note(scope: Scope, op: Op) -> Any:
+    """The operand: a note on where it is to lie."""
+    return scope.entry(op.operands[0])
+
+
+@rule("sdy.mesh", is_pure=False)
+def mesh(scope: Scope, op: Op) -> Any:
+    """Nothing: the devices of a module's notes."""
+    del scope, op
+    return ()
+
+
+@rule(
+    "stablehlo.custom_call",
+    is_pure=False,
+    limits="notes of shardings and layouts, and mhlo.topk; any other name is refused",
+)
+def custom_call(scope: Scope, op: Op) -> Any:
+    """Notes pass; other names are what the graph has, or are refused."""
+    name = mlir.word(op, "call_target_name")
+    if name in _NOTES:
+        _check_same_shape(op, name)
+        return scope.entry(op.operands[0])
+    if name == "mhlo.topk":
+        return top_k(scope, scope.value(op.operands[0]), mlir.shape_of(op.results[0].type)[-1])
+    if name == KERNEL:
+        raise NotModelled(
+            f"stablehlo.custom_call of {name}: an NKI kernel within a program of JAX",
+            fix="call the kernel by itself",
+            source="nki/guides/framework_custom_op.rst",
+        )
+    raise NotModelled(
+        f"stablehlo.custom_call of {name}: code of the host that a NeuronCore does not have",
+        fix="write it in jax.numpy, or compute it outside the program",
+        source="aws-neuron-sdk jax-neuronx-known-issues.rst, host callbacks",
+    )
+
+
+def _check_same_shape(op: Op, name: str) -> None:
+    given, found = op.operands[0].type, op.results[0].type
+    if given != found:
+        raise NotModelled(
+            f"stablehlo.custom_call of {name} from {given} to {found}: a share of a tensor",
+            fix="import the program of one device",
+        )

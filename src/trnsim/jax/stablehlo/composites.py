@@ -1,0 +1,138 @@
+"""CHLO's operations, which come as themselves, as composites, or as calls of their names.
+
+`jax.jit(f).lower` has them in the dialect; a portable artifact has some as composites with a
+decomposition. What the graph has no operation for is written out by jaxlib itself, as it does where
+it makes an artifact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Final
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as dialect
+
+from trnsim.errors import NotModelled
+from trnsim.graph.ops.arithmetic import Square
+from trnsim.graph.ops.functions import Atan, Erf, Tan
+from trnsim.graph.types import BOOL
+from trnsim.jax.stablehlo import mlir
+from trnsim.jax.stablehlo.mlir import Op
+from trnsim.jax.stablehlo.reductions import top_k as largest
+from trnsim.jax.stablehlo.rules import rule
+from trnsim.jax.stablehlo.scope import Entry, Scope
+
+_SAME: Final = {"erf": Erf, "square": Square, "tan": Tan, "atan": Atan}
+"""Operations that the graph has, with their classes."""
+
+
+def composite(scope: Scope, op: Op) -> Any:
+    """What a composite of a name that the graph knows gives; None for another."""
+    name = mlir.word(op, "name").strip('"')
+    found = _BY_NAME.get(name)
+    return found(scope, op) if found else None
+
+
+@rule(*(f"chlo.{name}" for name in _SAME))
+def same(scope: Scope, op: Op) -> Entry:
+    """The operation of that name."""
+    name = _name(op).rpartition(".")[2]
+    value = scope.value(op.operands[0])
+    return scope.graph.elementwise(name, value, dtype=value.dtype)
+
+
+def _name(op: Op) -> str:
+    """The name of an operation or of what a composite stands for."""
+    return mlir.word(op, "name").strip('"') if op.name == "stablehlo.composite" else op.name
+
+
+@rule("chlo.top_k", composed="top_k, gather")
+def top_k(scope: Scope, op: Op) -> Entry:
+    """The k largest elements of each row, and their places."""
+    shape = mlir.shape_of(op.results[0].type)
+    return largest(scope, scope.value(op.operands[0]), shape[-1])
+
+
+def _is(test: str) -> Callable[[Scope, Op], Entry]:
+    def build(scope: Scope, op: Op) -> Entry:
+        """Whether an element is infinite."""
+        value = scope.value(op.operands[0])
+        number = float("-inf") if test == "neg" else float("inf")
+        sides = scope.graph.elementwise("abs", value, dtype=value.dtype) if not test else value
+        return scope.graph.elementwise("compare", sides, number, dtype=BOOL, direction="EQ")
+
+    return build
+
+
+for _sign, _word in (("", "is_inf"), ("pos", "is_pos_inf"), ("neg", "is_neg_inf")):
+    rule(f"chlo.{_word}", composed="abs, compare")(_is(_sign))
+
+_BY_NAME: Final[dict[str, Callable[[Scope, Op], Any]]] = {
+    "chlo.top_k": top_k,
+    **{f"chlo.{name}": same for name in _SAME},
+}
+
+_WRITTEN_OUT: Final = (
+    *("acos", "acosh", "asin", "asinh", "atanh", "bessel_i1e", "cosh", "digamma", "erf_inv"),
+    *("erfc", "lgamma", "next_after", "polygamma", "sinh", "zeta", "constant"),
+    *("broadcast_add", "broadcast_subtract", "broadcast_multiply", "broadcast_divide"),
+    *("broadcast_maximum", "broadcast_minimum", "broadcast_power", "broadcast_compare"),
+    *("_asin_acos_kernel", "mulhi", "ragged_dot"),
+)
+
+
+@rule(
+    *(f"chlo.{name}" for name in _WRITTEN_OUT),
+    composed="StableHLO's operations, as jaxlib writes them",
+    is_pure=False,
+)
+def written_out(scope: Scope, op: Op) -> Any:
+    """StableHLO's own operations in the place of one of CHLO."""
+    module = _written(op)
+    functions = mlir.functions(module)
+    into = replace(scope.into, functions=functions)
+    given = [scope.entry(one) for one in op.operands]
+    found = Scope(into).call("main", given, scope.path.in_call(op))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _written(op: Op) -> Any:
+    """A module with one operation of CHLO, written out as jaxlib does for an artifact.
+
+    Raises:
+        NotModelled: jaxlib keeps it.
+    """
+    text = _module_of(op)
+    found = _artifacts.get(text)
+    if found is None:
+        module = ir.Module.parse(text, op.context)
+        version = dialect.get_current_version()
+        jaxlib: Any = import_module("jaxlib._jax")  # private: its only use
+        found = _artifacts[text] = jaxlib.mlir.serialize_portable_artifact(module, version, False)
+    with op.context:
+        made = dialect.deserialize_portable_artifact(op.context, found)
+    own = mlir.functions(made)["main"].regions[0].blocks[0]
+    if any(one.operation.name == op.name for one in own.operations):
+        raise NotModelled(f"{op.name} has no form in StableHLO", fix="compute it otherwise")
+    return made
+
+
+_artifacts: Final[dict[str, bytes]] = {}
+"""By the text of the module."""
+
+
+def _module_of(op: Op) -> str:
+    """A module whose function is one operation."""
+    inputs = ", ".join(f"%arg{at}: {one.type}" for at, one in enumerate(op.operands))
+    names = ", ".join(f"%arg{at}" for at in range(len(op.operands)))
+    types = ", ".join(str(one.type) for one in op.operands)
+    results = ", ".join(str(one.type) for one in op.results)
+    attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
+    return (
+        f"func.func public @main({inputs}) -> ({results}) {{\n"
+        f'  %0 = "{op.name}"({names}) {{{attributes}}} : ({types}) -> ({results})\n'
+        f"  return %0 : {results}\n}}"
+    )

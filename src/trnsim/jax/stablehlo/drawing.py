@@ -1,0 +1,70 @@
+"""Random numbers."""
+
+from __future__ import annotations
+
+from math import tau
+
+from trnsim.errors import NotModelled
+from trnsim.graph import Value
+from trnsim.graph.ops.leaves import RngBitGenerator
+from trnsim.jax.stablehlo import mlir
+from trnsim.jax.stablehlo.elementwise import applied
+from trnsim.jax.stablehlo.mlir import Op
+from trnsim.jax.stablehlo.rules import rule
+from trnsim.jax.stablehlo.scope import Entry, Scope
+from trnsim.jax.stablehlo.wide import Wide, of_words
+
+_WORDS = 4
+
+
+@rule("stablehlo.rng", composed="rng, log, sqrt, sine, multiply, add", is_pure=False)
+def rng(scope: Scope, op: Op) -> Entry:
+    """Uniform numbers between two, or normal ones of a mean and a deviation; of no seed."""
+    wanted = scope.result(op)
+    shape = wanted.shape or (1,)
+    drawn = scope.graph.rng(shape)
+    low, high = (scope.operand(one) for one in op.operands[:2])
+    if mlir.word(op, "rng_distribution") == "NORMAL":
+        unit = _normal(scope, drawn, scope.graph.rng(shape))
+        found = _scaled(scope, unit, low, high)
+    else:
+        found = _scaled(scope, drawn, low, _apart(scope, low, high))
+    return scope.b.convert(scope.graph.reshape(found, wanted.shape), wanted.dtype)
+
+
+def _normal(scope: Scope, first: Value, second: Value) -> Value:
+    """By Box and Muller's transform."""
+    log = applied(scope, "log", applied(scope, "subtract", 1.0, first))
+    radius = applied(scope, "sqrt", applied(scope, "multiply", log, -2.0))
+    angle = applied(scope, "multiply", second, tau)
+    found: Value = applied(scope, "multiply", radius, applied(scope, "sine", angle))
+    return found
+
+
+def _apart(scope: Scope, low: Value | float, high: Value | float) -> Value | float:
+    if isinstance(low, float) and isinstance(high, float):
+        return high - low
+    return scope.b.ew("subtract", high, low, dtype="float32")
+
+
+def _scaled(scope: Scope, unit: Value, start: Value | float, by: Value | float) -> Value:
+    wide = scope.b.ew("multiply", unit, by, dtype="float32")
+    return scope.b.ew("add", wide, start, dtype="float32")
+
+
+@rule("stablehlo.rng_bit_generator", limits="states of 128 bits; bits in uint32")
+def rng_bit_generator(scope: Scope, op: Op) -> tuple[Entry, Entry]:
+    """Bits from a state, and the state after; the state may be two integers of 64 bits."""
+    entry = scope.entry(op.operands[0])
+    is_wide = isinstance(entry, Wide)
+    state = entry.words(scope) if is_wide else scope.tensor(entry)
+    if state.dtype != "uint32" or state.type.elements != _WORDS:
+        raise NotModelled(f"rng_bit_generator of a state {state.type}; legal: four words of uint32")
+    shape = mlir.shape_of(op.results[1].type)
+    if mlir.element_type(op.results[1].type) != "uint32":
+        raise NotModelled(f"rng_bit_generator of {op.results[1].type}; legal: uint32")
+    flat = scope.graph.reshape(state, (_WORDS,))
+    after, drawn = scope.graph.apply_to_all(RngBitGenerator(shape), [flat])
+    if is_wide:
+        return of_words(scope, scope.graph.reshape(after, (_WORDS // 2, 2))), drawn
+    return scope.graph.reshape(after, state.shape), drawn

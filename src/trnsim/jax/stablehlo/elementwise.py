@@ -1,0 +1,303 @@
+"""Operations on each element: arithmetic, functions, comparisons, bits, conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.errors import NotModelled
+from trnsim.graph import TensorType, Value
+from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.graph.decompositions.build import Operand
+from trnsim.graph.ops.layout import Reinterpret
+from trnsim.graph.types import BOOL, FLOATS, ITEM_BYTES, Array
+from trnsim.jax.stablehlo import mlir
+from trnsim.jax.stablehlo.mlir import Op
+from trnsim.jax.stablehlo.rules import rule
+from trnsim.jax.stablehlo.scope import Entry, Scope, is_one, number_of
+from trnsim.jax.stablehlo.wide import Wide, of_words, wide
+
+_SAME: Final = (
+    *("abs", "add", "and", "cbrt", "ceil", "cosine", "divide", "exponential"),
+    *("exponential_minus_one", "floor", "log", "log_plus_one", "logistic", "maximum", "minimum"),
+    *("multiply", "negate", "not", "or", "power", "remainder", "round_nearest_afz"),
+    *("round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor"),
+)
+"""Operations that the graph has under the same name."""
+_BITS: Final = ("popcnt", "shift_left", "shift_right_logical")
+_SIGNED: Final = {1: "int8", 2: "int16", 4: "int32"}
+
+_NEUTRAL: Final[dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
+    "and": ((1.0,), (1.0,)),
+    "or": ((0.0,), (0.0,)),
+    "maximum": ((-inf,), (-inf,)),
+    "minimum": ((inf,), (inf,)),
+    "multiply": ((1.0,), (1.0,)),
+    "divide": ((), (1.0,)),
+    "subtract": ((), (0.0,)),
+}
+"""Numbers on the left and on the right that leave the other side as it is, its NaN and -0 too."""
+
+
+def applied(scope: Scope, name: str, *operands: Operand, dtype: str = "", **attributes: Any) -> Any:
+    """An elementwise operation; of numbers alone, on a tensor of one."""
+    ready = list(operands)
+    if not any(isinstance(one, Value) for one in ready):
+        raise NotModelled(f"{name} of numbers alone")
+    return scope.graph.elementwise(name, *ready, dtype=dtype, **attributes)
+
+
+def operands_of(scope: Scope, op: Op) -> list[Operand]:
+    """The operands, numbers where they repeat; one of them at least a tensor."""
+    found = [scope.operand(one) for one in op.operands]
+    if not any(isinstance(one, Value) for one in found):
+        found[0] = scope.value(op.operands[0])
+    return found
+
+
+@rule(*(f"stablehlo.{name}" for name in _SAME))
+def same(scope: Scope, op: Op) -> Entry:
+    """The operation of that name."""
+    name = op.name.partition(".")[2]
+    if any(isinstance(scope.entry(one), Wide) for one in op.operands):
+        return wide(scope, name, [scope.entry(one) for one in op.operands])
+    unchanged = _unchanged(scope, op, name)
+    if unchanged is not None:
+        return unchanged
+    dtype = scope.result(op).dtype
+    return applied(scope, name, *operands_of(scope, op), dtype=dtype)
+
+
+def _unchanged(scope: Scope, op: Op, name: str) -> Entry | None:
+    """The operand that the operation leaves as it is; None if it does something."""
+    if name not in _NEUTRAL:
+        return None
+    if name in ("and", "or") and scope.result(op).dtype != BOOL:
+        return None
+    for side, numbers in enumerate(_NEUTRAL[name]):
+        known = scope.known(op.operands[side])
+        if known is not None and is_one(known) and known.size and number_of(known) in numbers:
+            return scope.entry(op.operands[1 - side])
+    return None
+
+
+@rule(*(f"stablehlo.{name}" for name in _BITS))
+def bits(scope: Scope, op: Op) -> Entry:
+    """Shifts and counts, which know how many bits their type has."""
+    name = op.name.partition(".")[2]
+    entries = [scope.entry(one) for one in op.operands]
+    if any(isinstance(one, Wide) for one in entries):
+        return wide(scope, name, entries)
+    dtype = scope.result(op).dtype
+    given = operands_of(scope, op)
+    return applied(scope, name, *given, dtype=dtype, bits=8 * ITEM_BYTES[dtype])
+
+
+@rule("stablehlo.shift_right_arithmetic")
+def shift_right_arithmetic(scope: Scope, op: Op) -> Entry:
+    """A shift that keeps the highest bit; integers without a sign are shifted as if they had."""
+    wanted = scope.result(op)
+    kind = _SIGNED[ITEM_BYTES[wanted.dtype]]
+    sides = [_signed(scope, one, kind) for one in operands_of(scope, op)]
+    bits_ = 8 * ITEM_BYTES[kind]
+    found = applied(scope, "shift_right_arithmetic", *sides, dtype=kind, bits=bits_)
+    if wanted.dtype == kind:
+        return found
+    return applied(scope, "bitcast_convert", found, dtype=wanted.dtype, to=wanted.dtype)
+
+
+def _signed(scope: Scope, operand: Operand, kind: str) -> Operand:
+    """Integers with the same bits in a type with a sign; a number beside them is its own."""
+    if not isinstance(operand, Value) or operand.dtype == kind:
+        return operand
+    found: Value = applied(scope, "bitcast_convert", operand, dtype=kind, to=kind)
+    return found
+
+
+@rule("stablehlo.count_leading_zeros", composed="shifts, or, not, popcnt")
+def count_leading_zeros(scope: Scope, op: Op) -> Entry:
+    """The ones of what is left when every bit below the highest one is set."""
+    x, size = scope.value(op.operands[0]), 8 * ITEM_BYTES[scope.result(op).dtype]
+    places = 1
+    while places < size:
+        moved = applied(scope, "shift_right_logical", x, float(places), dtype=x.dtype, bits=size)
+        x, places = applied(scope, "or", x, moved, dtype=x.dtype), 2 * places
+    return applied(scope, "popcnt", applied(scope, "not", x), dtype=x.dtype, bits=size)
+
+
+@rule("stablehlo.is_finite")
+def is_finite(scope: Scope, op: Op) -> Entry:
+    """Whether an element is neither infinite nor NaN."""
+    return applied(scope, "is_finite", scope.value(op.operands[0]))
+
+
+@rule("stablehlo.compare")
+def compare(scope: Scope, op: Op) -> Entry:
+    """A comparison; of floating point in a total order by bits."""
+    direction = mlir.word(op, "comparison_direction")
+    given = operands_of(scope, op)
+    if mlir.word(op, "compare_type") == "TOTALORDER":
+        given = [in_total_order(scope, scope.value(one)) for one in op.operands]
+    return applied(scope, "compare", *given, dtype=BOOL, direction=direction)
+
+
+def in_total_order(scope: Scope, x: Value) -> Value:
+    """Integers in the order of floating point: -NaN, -inf, .., -0, 0, .., inf, NaN.
+
+    Below 0 all bits but the sign are inverted. Source: IEEE 754-2019, section 5.10.
+    """
+    if not x.type.is_floating:
+        return x
+    size = ITEM_BYTES[x.dtype]
+    kind, last = _SIGNED[size], 8 * size - 1
+    pattern = applied(scope, "bitcast_convert", x, dtype=kind, to=kind)
+    sign = applied(scope, "shift_right_arithmetic", pattern, float(last), dtype=kind, bits=8 * size)
+    below = applied(scope, "and", sign, float(2**last - 1), dtype=kind)
+    found: Value = applied(scope, "xor", pattern, below, dtype=kind)
+    return found
+
+
+@rule("stablehlo.select")
+def select(scope: Scope, op: Op) -> Entry:
+    """One of two, by truth values; one for all may choose between tensors."""
+    pred, *sides = op.operands
+    known = scope.known(pred)
+    if known is not None and is_one(known) and known.size:
+        return scope.entry(sides[0] if number_of(known) else sides[1])
+    wanted = scope.result(op)
+    if any(isinstance(scope.entry(one), Wide) for one in sides):
+        raise NotModelled("a choice between integers of 64 bits")
+    chosen = spread(scope, scope.value(pred), sides)
+    return applied(scope, "select", chosen, *map(scope.operand, sides), dtype=wanted.dtype)
+
+
+def spread(scope: Scope, value: Value, others: Any) -> Value:
+    """A number for all elements as a tensor of the others' shape."""
+    shape = mlir.shape_of(others[0].type)
+    return value if value.shape else scope.graph.broadcast_in_dim(value, shape, ())
+
+
+@rule("stablehlo.clamp")
+def clamp(scope: Scope, op: Op) -> Entry:
+    """Elements within bounds, which may be one for all."""
+    least, x, most = op.operands
+    bounds = [
+        one if isinstance(one, float) else spread(scope, one, [x])
+        for one in map(scope.operand, (least, most))
+    ]
+    value = scope.value(x)
+    return applied(scope, "clamp", bounds[0], value, bounds[1], dtype=value.dtype)
+
+
+@rule("stablehlo.convert")
+def convert(scope: Scope, op: Op) -> Entry:
+    """Elements of another type."""
+    to, entry = op.results[0].type, scope.entry(op.operands[0])
+    name = mlir.element_type(to)
+    if isinstance(entry, Wide) or (name in ("uint64", "int64") and not _is_known(entry)):
+        return wide(scope, f"to {name}", [entry])
+    if isinstance(entry, np.ndarray) and (name.endswith("64") or entry.dtype.itemsize == _LONG):
+        return _long(entry, name)
+    value, wanted = scope.tensor(entry), scope.result(op)
+    return value if value.dtype == name else applied(scope, "convert", value, dtype=wanted.dtype)
+
+
+_LONG: Final = 8
+
+
+def _is_known(entry: Entry) -> bool:
+    return isinstance(entry, np.ndarray)
+
+
+def _long(numbers: Array, name: str) -> Array:
+    """Known numbers to or from a type of 64 bits."""
+    with np.errstate(all="ignore"):
+        return numbers.astype(name)
+
+
+@rule("stablehlo.bitcast_convert")
+def bitcast_convert(scope: Scope, op: Op) -> Entry:
+    """The same bits as another type; a shorter one has one more dimension, a longer one less."""
+    entry = scope.entry(op.operands[0])
+    name = mlir.element_type(op.results[0].type)
+    if name == "uint64":
+        return of_words(scope, scope.tensor(entry))
+    if isinstance(entry, Wide):
+        return entry.words(scope)
+    value, wanted = scope.tensor(entry), scope.result(op)
+    if value.dtype == wanted.dtype:
+        return value
+    if ITEM_BYTES[value.dtype] == ITEM_BYTES[wanted.dtype]:
+        return applied(scope, "bitcast_convert", value, dtype=wanted.dtype, to=wanted.dtype)
+    if ITEM_BYTES[value.dtype] > ITEM_BYTES[wanted.dtype]:
+        value = scope.graph.reshape(value, (*value.shape, 1))
+    found = scope.graph.apply(Reinterpret(wanted.dtype), value)
+    return scope.graph.reshape(found, wanted.shape)
+
+
+@rule(
+    "stablehlo.reduce_precision",
+    limits="only exponent and mantissa bits of float32, bfloat16, float16 and 8-bit formats",
+)
+def reduce_precision(scope: Scope, op: Op) -> Entry:
+    """Elements rounded to a format."""
+    wanted = (mlir.number(op, "exponent_bits"), mlir.number(op, "mantissa_bits"))
+    if wanted not in _FORMATS:
+        known = ", ".join(f"{e} and {m}" for e, m in _FORMATS)
+        raise NotModelled(
+            f"reduce_precision to {wanted[0]} exponent and {wanted[1]} mantissa bits; "
+            f"there are formats of {known}",
+            fix="round to one of these",
+        )
+    value = scope.value(op.operands[0])
+    return applied(scope, "reduce_precision", value, dtype=value.dtype, format=_FORMATS[wanted])
+
+
+_FORMATS: Final = {
+    (8, 23): "float32",
+    (8, 7): "bfloat16",
+    (5, 10): "float16",
+    (5, 2): "float8_e5m2",
+}
+
+
+@rule("stablehlo.atan2", composed="divide, atan, select")
+def atan2(scope: Scope, op: Op) -> Entry:
+    """The angle of a point."""
+    return decomposed(scope, op, "atan2")
+
+
+def decomposed(scope: Scope, op: Op, name: str, *more: Any) -> Entry:
+    """What a decomposition gives of the operands."""
+    scope.b.results = [scope.result(op)]
+    build: Callable[..., Any] = DECOMPOSITIONS[name]
+    return build(scope.b, *map(scope.value, op.operands), *more)
+
+
+@rule("stablehlo.map", composed="the operations of its body")
+def map_(scope: Scope, op: Op) -> Entry:
+    """The body on whole tensors: it has elementwise operations alone."""
+    block = op.regions[0].blocks[0]
+    (found,) = scope.run(block, [scope.entry(one) for one in op.operands])
+    shape = mlir.shape_of(op.results[0].type)
+    return np.broadcast_to(found, shape) if isinstance(found, np.ndarray) else found
+
+
+def with_number(number: float, type_: TensorType) -> Array:
+    """Known numbers that are all one."""
+    kind = type_.numpy_dtype()
+    return np.broadcast_to(np.array(number).astype(kind), type_.shape)
+
+
+__all__ = [
+    "FLOATS",
+    "applied",
+    "decomposed",
+    "in_total_order",
+    "operands_of",
+    "spread",
+    "with_number",
+]

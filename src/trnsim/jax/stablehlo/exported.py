@@ -1,0 +1,149 @@
+"""Programs of JAX in files: an artifact of `jax.export`, a portable artifact, MLIR's text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as dialect
+
+from trnsim.compiler.ncc.calls import Call
+from trnsim.device.answer import Subject
+from trnsim.errors import BadInput
+from trnsim.files import check_readable
+from trnsim.graph import Graph
+from trnsim.jax.stablehlo.importing import Imported, graph_of
+
+_MAGIC: Final = b"ML\xefR"
+"""What MLIR's bytecode begins with."""
+_LENGTH: Final = 4
+"""Bytes of the length before a vector in a flatbuffer, which `jax.export` writes."""
+_EXPORT: Final = (
+    "write one: Path('step.jax').write_bytes(jax.export.export(jax.jit(f))(*args).serialize())"
+)
+
+
+@dataclass(frozen=True)
+class ProgramGraph:
+    """A program of JAX as a model's graph (see `trnsim.device.answer.ModelGraph`).
+
+    Attributes:
+        graph: the graph.
+        weights: its constants, and the arguments that are said to be weights, by number.
+        names: of its inputs, by number.
+        operators: StableHLO's operations, in order.
+        origins: the primitive and the line that a value came from, by the value's number.
+        missing: none: what has no lowering is refused.
+        calls: none: a graph says what was called.
+    """
+
+    graph: Graph = field(repr=False)
+    weights: frozenset[int]
+    names: dict[int, str]
+    operators: tuple[str, ...]
+    origins: dict[int, Call] = field(repr=False)
+    missing: tuple[str, ...] = ()
+    calls: tuple[Call, ...] = ()
+
+    @classmethod
+    def of(cls, found: Imported, weights: Sequence[str] = ()) -> ProgramGraph:
+        """An imported module.
+
+        `weights` names the arguments of JAX's function that hold the weights: "params" for
+        ``params['emb']``.
+
+        Raises:
+            BadInput: no argument has such a name.
+        """
+        named = {name: _named(found, name) for name in weights}
+        for name, numbers in named.items():
+            if not numbers:
+                raise BadInput(
+                    f"no argument of the program is {name}; there are "
+                    f"{', '.join(found.names[one.number] for one in found.inputs)}",
+                    fix="name one of these, or what comes before their brackets",
+                )
+        kept = {number for numbers in named.values() for number in numbers}
+        origins = {
+            value.number: Call(one.origin.operator, one.name, {}, (), one.origin.line)
+            for one in found.graph.nodes
+            if one.origin is not None
+            for value in one.results
+        }
+        return cls(
+            found.graph,
+            frozenset(kept | set(found.constants)),
+            found.names,
+            found.operators,
+            origins,
+        )
+
+
+def _named(found: Imported, name: str) -> set[int]:
+    """The numbers of the arguments of that name, and of those within it."""
+    return {
+        one.number
+        for one in found.inputs
+        if (found.names[one.number] + "[").startswith((f"{name}[", f"{name}."))
+    }
+
+
+def of_export(path: Path, weights: Sequence[str] = ()) -> Subject:
+    """The program of JAX in a file.
+
+    Raises:
+        BadInput: for a file that is no program of StableHLO.
+        NotModelled: for an operation that a graph has not, with the program's line.
+    """
+    return Subject(path.name, ProgramGraph.of(graph_of(read_module(path)), weights))
+
+
+def read_module(path: Path) -> Any:
+    """The module of StableHLO in a file.
+
+    Raises:
+        BadInput: for a file that holds none.
+    """
+    check_readable(path, fix=_EXPORT)
+    content = path.read_bytes()
+    context = _context()
+    try:
+        if _MAGIC in content:
+            with context:
+                return dialect.deserialize_portable_artifact(context, bytecode_in(content))
+        return ir.Module.parse(content.decode(), context)
+    except (ir.MLIRError, ValueError) as error:
+        reason = " ".join(str(error).split("\n")[:2]).strip()
+        raise BadInput(f"{path} is no program of StableHLO: {reason}", fix=_EXPORT) from error
+
+
+def bytecode_in(content: bytes) -> bytes:
+    """The bytecode in a file: all of it, or a vector of the flatbuffer that it is.
+
+    Raises:
+        ValueError: the vector is longer than the file.
+    """
+    start = content.index(_MAGIC)
+    if start < _LENGTH:
+        return content
+    length = int.from_bytes(content[start - _LENGTH : start], "little")
+    if start + length > len(content):
+        raise ValueError(f"{len(content)} bytes of a file of at least {start + length}")
+    return content[start : start + length]
+
+
+def _context() -> Any:
+    """A context with the dialects of JAX.
+
+    Raises:
+        BadInput: without JAX.
+    """
+    try:
+        private = import_module("jax._src.interpreters.mlir")
+    except ImportError as error:
+        raise BadInput("a program of JAX needs JAX", fix="pip install jax") from error
+    return private.make_ir_context()

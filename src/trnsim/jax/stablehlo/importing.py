@@ -1,0 +1,130 @@
+"""`graph_of`: a module of StableHLO as a graph.
+
+Functions are inlined, what is known is computed, loops with few known trips are unrolled. Every
+operation of the graph knows the scope and the line of the program that it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from trnsim.errors import BadInput, NotModelled
+from trnsim.graph import Graph, TensorType, Value, verify
+from trnsim.graph.types import Array
+from trnsim.jax.stablehlo import (
+    calls,
+    collectives,
+    composites,
+    contraction,
+    control,
+    drawing,
+    elementwise,
+    lookup,
+    mlir,
+    normalization,
+    reductions,
+    shapes,
+)
+from trnsim.jax.stablehlo.mlir import Op
+from trnsim.jax.stablehlo.origins import Path
+from trnsim.jax.stablehlo.scope import NoCounterpart, Scope, Target
+
+RULES_IN: Final = (
+    calls,
+    collectives,
+    composites,
+    contraction,
+    control,
+    drawing,
+    elementwise,
+    lookup,
+    normalization,
+    reductions,
+    shapes,
+)
+"""Importing them fills the table of rules."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A module as a graph.
+
+    Attributes:
+        graph: its inputs are those of the module's main function, in order, then its constants.
+        inputs: of the main function.
+        outputs: what it returns, in order.
+        constants: numbers of the program that are inputs of the graph, by the value's number.
+        names: the names of the inputs, by the value's number.
+        operators: StableHLO's operations, in order, those of every trip of a loop.
+    """
+
+    graph: Graph = field(repr=False)
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    constants: dict[int, Array] = field(repr=False)
+    names: dict[int, str] = field(repr=False)
+    operators: tuple[str, ...] = field(repr=False)
+
+    def arguments(self, given: Sequence[Array]) -> list[Array]:
+        """The arrays of all inputs of the graph: those given for the main function's, constants."""
+        return [*given, *(self.constants[one.number] for one in self.graph.inputs[len(given) :])]
+
+    def reference(self, given: Sequence[Array]) -> list[Array]:
+        """What the main function returns, by the references of the graph's operations."""
+        return self.graph.reference(self.arguments(given))
+
+
+def graph_of(module: Op) -> Imported:
+    """The graph of a module of StableHLO; nothing of it keeps the module.
+
+    Raises:
+        NotModelled: for an operation or a type that a graph has not, with the program's line.
+        BadInput: the module has no main function.
+    """
+    functions = mlir.functions(module)
+    if "main" not in functions:
+        raise BadInput("a module without a function main", fix="lower a function with jax.jit")
+    block = functions["main"].regions[0].blocks[0]
+    into = Target(functions)
+    types = [_argument(one, place) for place, one in enumerate(block.arguments)]
+    inputs = [into.b.graph.input(one.shape, one.dtype) for one in types]
+    names = {one.number: _name(block.arguments[at], at) for at, one in enumerate(inputs)}
+    scope = Scope(into, None, Path())
+    found = scope.run(block, inputs)
+    into.b.graph.came_from = None
+    graph = into.b.graph
+    graph.outputs = [scope.tensor(one) for one in found]
+    graph.prune()
+    _drop_unread(into, set(names))
+    verify(graph)
+    names |= {number: f"constant{at}" for at, number in enumerate(into.constants)}
+    return Imported(
+        graph, tuple(inputs), tuple(graph.outputs), into.constants, names, tuple(into.operators)
+    )
+
+
+def _argument(argument: mlir.Ssa, place: int) -> TensorType:
+    try:
+        return mlir.tensor_type(argument.type)
+    except NotModelled as error:
+        reason = f"argument {place} of main: {error.reason}"
+        raise NoCounterpart(reason, fix=error.fix, source=error.source) from error
+
+
+def _name(argument: mlir.Ssa, place: int) -> str:
+    """The name that JAX gives an argument."""
+    text = str(getattr(argument, "location", ""))
+    named = text.startswith('loc("') and ":" not in text.partition("(")[2].partition('")')[0]
+    return text[5:].partition('"')[0] if named else f"arg{place}"
+
+
+def _drop_unread(into: Target, own: set[int]) -> None:
+    """Take away constants that nothing reads, and put the others behind the arguments, `own`."""
+    graph = into.b.graph
+    read = {value.number for node in graph.nodes for value in node.values}
+    read |= {value.number for value in graph.outputs}
+    into.constants = {at: held for at, held in into.constants.items() if at in read}
+    arguments = [value for value in graph.inputs if value.number in own]
+    graph.inputs = [*arguments, *(one for one in graph.inputs if one.number in into.constants)]

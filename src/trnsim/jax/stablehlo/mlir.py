@@ -1,0 +1,162 @@
+"""What is read of MLIR's objects: types, attributes and constants of StableHLO's operations.
+
+An operation (`Op`), a value (`Ssa`), a block (`Block`) are jaxlib's own objects. They live as long
+as their module: what is imported keeps none of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+from jaxlib.mlir import ir
+
+from trnsim.errors import NotModelled
+from trnsim.graph.types import ELEMENT_TYPES, Array, TensorType
+
+Op = Any
+"""An operation of MLIR."""
+Ssa = Any
+"""A value of MLIR: what an operation gives, or an argument of a block."""
+Block = Any
+"""Operations one after the other, and their arguments."""
+
+_NAMES: Final = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f8E4M3": "float8_e4m3",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2": "float8_e5m2",
+    "i1": "bool",
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+"""Element types by MLIR's names of them."""
+_SOURCE: Final = "nki.api.shared.rst, Supported Data Types"
+_WORD: Final = re.compile(r"0x[0-9A-Fa-f]+|-?\d[\d.]*(?:[eE][-+]?\d+)?")
+_ENUM: Final = re.compile(r"(\w+)>?$")
+
+
+def functions(module: Any) -> dict[str, Op]:
+    """The functions of a module by their names."""
+    return {
+        str(one.operation.attributes["sym_name"]).strip('"'): one.operation
+        for one in module.operation.regions[0].blocks[0].operations
+        if one.operation.name == "func.func"
+    }
+
+
+def element_type(type_: Any) -> str:
+    """The element type of a tensor's type as numpy and ml_dtypes name it, or as MLIR does."""
+    text = str(ir.RankedTensorType(type_).element_type)
+    return _NAMES.get(text, text)
+
+
+def shape_of(type_: Any) -> tuple[int, ...]:
+    """The shape of a tensor's type.
+
+    Raises:
+        NotModelled: it has a dimension without a size.
+    """
+    ranked = ir.RankedTensorType(type_)
+    if not ranked.has_static_shape:
+        raise NotModelled(
+            f"{type_} has a dimension without a size",
+            fix="export the program at fixed shapes",
+            source="aws-neuron-sdk compiler/error-codes/EMOD025.rst",
+        )
+    return tuple(ranked.shape)
+
+
+def tensor_type(type_: Any) -> TensorType:
+    """The type of a tensor.
+
+    Raises:
+        NotModelled: a NeuronCore stores no such elements.
+    """
+    if not is_tensor(type_):
+        raise NotModelled(f"a value of type {type_} is no tensor", fix="leave it out")
+    name = element_type(type_)
+    if name not in ELEMENT_TYPES:
+        raise NotModelled(
+            f"a tensor of {name}; a NeuronCore stores {', '.join(ELEMENT_TYPES)}",
+            fix="cast it first, for example to float32",
+            source=_SOURCE,
+        )
+    return TensorType(shape_of(type_), name)
+
+
+def is_tensor(type_: Any) -> bool:
+    """Whether a type is that of a tensor with a rank."""
+    return bool(ir.RankedTensorType.static_typeid == type_.typeid)
+
+
+def ints(op: Op, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
+    """An attribute that lists whole numbers."""
+    if name not in op.attributes:
+        return tuple(default)
+    found = op.attributes[name]
+    return tuple(int(one) for one in found)
+
+
+def number(op: Op, name: str, default: int = 0) -> int:
+    """An attribute that is a whole number."""
+    return int(op.attributes[name].value) if name in op.attributes else default
+
+
+def flag(op: Op, name: str) -> bool:
+    """An attribute that is true or false; false where it is missing."""
+    return name in op.attributes and bool(op.attributes[name].value)
+
+
+def word(op: Op, name: str) -> str:
+    """An attribute that is an enumerator, such as LT, or a name; "" where it is missing."""
+    if name not in op.attributes:
+        return ""
+    text = str(op.attributes[name]).strip('"@')
+    found = _ENUM.search(text)
+    return found[1] if text.startswith("#") and found else text
+
+
+def table(op: Op, name: str) -> list[list[int]]:
+    """An attribute that is a matrix of whole numbers; none where it is missing."""
+    return np.array(op.attributes[name]).tolist() if name in op.attributes else []
+
+
+def constant(op: Op) -> Array:
+    """The numbers of a constant; one that repeats takes the memory of one."""
+    attribute = op.attributes["value"]
+    shape, name = shape_of(attribute.type), element_type(attribute.type)
+    kind = np.dtype(getattr(ml_dtypes, name, name) if name in _NAMES.values() else "O")
+    if kind == np.dtype("O"):
+        raise NotModelled(
+            f"a constant of {name}; a NeuronCore stores {', '.join(ELEMENT_TYPES)}", source=_SOURCE
+        )
+    if getattr(attribute, "is_splat", False):
+        one = np.array(attribute.get_splat_value().value).astype(kind)
+        return np.broadcast_to(one, shape)
+    if kind.kind == "V":
+        return _written(str(attribute), kind).reshape(shape)
+    return np.array(attribute).astype(kind).reshape(shape)
+
+
+def _written(text: str, kind: np.dtype[Any]) -> Array:
+    """The numbers of a text ``dense<[1.0, 0x7F80]> : ..``, in types that jaxlib does not read.
+
+    Bits stand for what is not finite, and in one run of bytes for many numbers.
+    """
+    _, is_bytes, digits = text.partition('"0x')
+    if is_bytes:
+        return np.frombuffer(bytes.fromhex(digits.partition('"')[0]), kind)
+    words = _WORD.findall(text.partition("dense<")[2].partition(">")[0])
+    bits = np.dtype(f"u{kind.itemsize}")
+    found = [
+        np.array(int(one, 16), bits).view(kind) if "0x" in one else np.array(float(one), kind)
+        for one in words
+    ]
+    return np.array(found, kind)

@@ -1,0 +1,120 @@
+"""Batch normalization and its gradient, and systems of equations with a triangular matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trnsim.graph import Value
+from trnsim.graph.decompositions import DECOMPOSITIONS
+from trnsim.jax.stablehlo import mlir
+from trnsim.jax.stablehlo.mlir import Op
+from trnsim.jax.stablehlo.rules import rule
+from trnsim.jax.stablehlo.scope import Entry, Scope
+
+_F32 = "float32"
+_OF = "reduce, subtract, multiply, rsqrt, add"
+
+
+class _Normalized:
+    """The operand of a batch normalization, and how features lie in it."""
+
+    def __init__(self, scope: Scope, op: Op) -> None:
+        self.scope, self.value = scope, scope.value(op.operands[0])
+        self.feature = mlir.number(op, "feature_index")
+        self.epsilon = float(op.attributes["epsilon"].value)
+        rank = len(self.value.shape)
+        self.others = [dim for dim in range(rank) if dim != self.feature]
+        self.count = self.value.type.elements // self.value.shape[self.feature]
+
+    def ew(self, name: str, *operands: Any) -> Value:
+        """An elementwise operation in float32."""
+        return self.scope.b.ew(name, *operands, dtype=_F32)
+
+    def wide(self, value: Value) -> Value:
+        """A number for each feature, for all elements."""
+        return self.scope.graph.broadcast_in_dim(value, self.value.shape, (self.feature,))
+
+    def mean(self, value: Value) -> Value:
+        """The mean of each feature."""
+        return self.ew("multiply", self.total(value), 1.0 / self.count)
+
+    def total(self, value: Value) -> Value:
+        """The sum of each feature."""
+        return self.scope.graph.reduce("add", self.scope.b.convert(value, _F32), self.others)
+
+    def inverse(self, variance: Value) -> Value:
+        """One over the deviation of each feature, for all elements."""
+        return self.wide(self.ew("rsqrt", self.ew("add", variance, self.epsilon)))
+
+
+def _of(norm: _Normalized, given: Sequence[Value]) -> Value:
+    """``(x - mean) / sqrt(variance + epsilon) * scale + offset``."""
+    scale, offset, mean, variance = given
+    centred = norm.ew("subtract", norm.value, norm.wide(mean))
+    unit = norm.ew("multiply", centred, norm.inverse(variance))
+    scaled = norm.ew("multiply", unit, norm.wide(scale))
+    return norm.ew("add", scaled, norm.wide(offset))
+
+
+@rule("stablehlo.batch_norm_inference", composed=_OF)
+def batch_norm_inference(scope: Scope, op: Op) -> Entry:
+    """By a mean and a variance that are given."""
+    found = _of(_Normalized(scope, op), [scope.value(one) for one in op.operands[1:]])
+    return scope.b.convert(found, scope.result(op).dtype)
+
+
+@rule("stablehlo.batch_norm_training", composed=_OF)
+def batch_norm_training(scope: Scope, op: Op) -> tuple[Entry, ...]:
+    """By the batch's own mean and variance, which are results too."""
+    norm = _Normalized(scope, op)
+    mean = norm.mean(norm.value)
+    centred = norm.ew("subtract", norm.value, norm.wide(mean))
+    variance = norm.mean(norm.ew("multiply", centred, centred))
+    scale, offset = (scope.value(one) for one in op.operands[1:])
+    found = _of(norm, [scale, offset, mean, variance])
+    parts = (found, mean, variance)
+    return tuple(
+        scope.b.convert(one, scope.result(op, place).dtype) for place, one in enumerate(parts)
+    )
+
+
+@rule("stablehlo.batch_norm_grad", composed=_OF)
+def batch_norm_grad(scope: Scope, op: Op) -> tuple[Entry, ...]:
+    """Gradients of the operand, the scale and the offset.
+
+    Source: StableHLO Specification, batch_norm_grad.
+    """
+    norm = _Normalized(scope, op)
+    scale, mean, variance, grad = (scope.value(one) for one in op.operands[1:])
+    inverse = norm.inverse(variance)
+    unit = norm.ew("multiply", norm.ew("subtract", norm.value, norm.wide(mean)), inverse)
+    to_scale, to_offset = norm.total(norm.ew("multiply", grad, unit)), norm.total(grad)
+    drop = norm.ew("add", norm.ew("multiply", unit, norm.wide(to_scale)), norm.wide(to_offset))
+    left = norm.ew("subtract", grad, norm.ew("multiply", drop, 1.0 / norm.count))
+    found = norm.ew("multiply", norm.ew("multiply", left, inverse), norm.wide(scale))
+    parts = (found, to_scale, to_offset)
+    return tuple(
+        scope.b.convert(one, scope.result(op, place).dtype) for place, one in enumerate(parts)
+    )
+
+
+@rule("stablehlo.triangular_solve", composed="dot_general, select, add")
+def triangular_solve(scope: Scope, op: Op) -> Entry:
+    """The x of ``a @ x = b`` or ``x @ a = b``, a or its transpose, by products."""
+    matrix, y = (scope.value(one) for one in op.operands)
+    upper = not mlir.flag(op, "lower")
+    if mlir.word(op, "transpose_a") in ("TRANSPOSE", "ADJOINT"):
+        rank = len(matrix.shape)
+        matrix = scope.graph.transpose(matrix, (*range(rank - 2), rank - 1, rank - 2))
+        upper = not upper
+    scope.b.results = [scope.result(op)]
+    found: Value = DECOMPOSITIONS["linalg_solve_triangular"](
+        scope.b,
+        matrix,
+        y,
+        upper=upper,
+        left=mlir.flag(op, "left_side"),
+        unitriangular=mlir.flag(op, "unit_diagonal"),
+    )
+    return found

@@ -1,0 +1,124 @@
+"""Where an operation came from: JAX's named scope, its primitive, and the user's line.
+
+JAX writes a location as `"jit(step)/jvp(layers)/mlp/dot_general"(callsite("mlp"("model.py":12:4 to
+:30) at ...))`: scopes of the program between those of its transformations, and lines, the innermost
+first. In a function that is called, names are those within it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from trnsim.device.program_line import is_program
+from trnsim.errors import SourceLine
+from trnsim.graph import Origin
+from trnsim.jax.stablehlo.mlir import Op
+
+_NAME: Final = re.compile(r'loc\("(?P<name>(?:[^"\\]|\\.)*)"(?!:)')
+_LINE: Final = re.compile(r'"(?P<file>(?:[^"\\]|\\.)+)":(?P<line>\d+)')
+_WRAPPED: Final = re.compile(r"(?:jvp|transpose|vmap|pmap|shard_map|remat|custom_\w+)\((.*)\)")
+_CALL: Final = re.compile(r"(?:jit|pjit|xla_call|core_call)(?:\(.*\))?:?")
+_STRUCTURE: Final = (
+    *("", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "remat", "remat2"),
+)
+"""Names that JAX itself gives to parts of a program."""
+_LOOP: Final = "while"
+
+
+class Trip(NamedTuple):
+    """A trip of a loop: its number, and how many there are."""
+
+    number: int
+    trips: int
+
+
+class Path:
+    """The scopes around an operation.
+
+    Attributes:
+        names: of the program's scopes, outermost first.
+        trips: of the loops around it, outermost first, those of one function that are not yet
+            among the names.
+        line: of the innermost call around it, for what has no line of its own.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str] = (),
+        trips: Sequence[Trip] = (),
+        line: SourceLine | None = None,
+    ) -> None:
+        self.names = tuple(names)
+        self.trips = tuple(trips)
+        self.line = line
+
+    def in_trip(self, number: int, trips: int) -> Path:
+        """Within a trip of one more loop, of so many."""
+        return Path(self.names, (*self.trips, Trip(number, trips)), self.line)
+
+    def in_call(self, op: Op) -> Path:
+        """Within a function that an operation calls."""
+        scopes, primitive = self._scopes(op)
+        names = (*scopes, *_program_names([primitive], ()))
+        return Path(names, (), line_of(op) or self.line)
+
+    def origin(self, op: Op) -> Origin:
+        """The origin of an operation."""
+        scopes, primitive = self._scopes(op)
+        operator = primitive.rstrip(":") or op.name.partition(".")[2]
+        return Origin(".".join(scopes), f"jax::{operator}", line_of(op) or self.line)
+
+    def _scopes(self, op: Op) -> tuple[tuple[str, ...], str]:
+        """The program's scopes around an operation, and the name of its primitive."""
+        found = _NAME.match(str(op.location))
+        parts = _split(found["name"]) if found else []
+        *scopes, primitive = parts or [""]
+        return (*self.names, *_program_names(scopes, self.trips)), primitive
+
+
+def line_of(op: Op) -> SourceLine | None:
+    """The innermost line of the user's program that an operation came from."""
+    lines = _LINE.findall(str(op.location))
+    return next((SourceLine(file, int(at)) for file, at in lines if is_program(file)), None)
+
+
+def _program_names(parts: Sequence[str], trips: Sequence[Trip]) -> list[str]:
+    """The user's own names among scopes; a loop that is unrolled gives the number of its trip.
+
+    The gradient of a loop has its trips from the last to the first: each has the forward one's.
+    """
+    left, names, is_gradient = list(trips), list[str](), False
+    for part in parts:
+        name = _bare(part)
+        is_gradient |= "transpose(" in part
+        if name == _LOOP and left:
+            trip = left.pop(0)
+            names.append(str(trip.trips - 1 - trip.number if is_gradient else trip.number))
+        elif name != _LOOP and _is_own(name):
+            names.append(name)
+    return names
+
+
+def _is_own(name: str) -> bool:
+    """Whether a scope is the user's: no part of JAX's, no call, no formula of an einsum."""
+    return name not in _STRUCTURE and not _CALL.fullmatch(name) and "->" not in name
+
+
+def _bare(part: str) -> str:
+    """A scope without the transformations around it."""
+    found = _WRAPPED.fullmatch(part)
+    return _bare(found[1]) if found else part
+
+
+def _split(name: str) -> list[str]:
+    """The parts of a name between slashes; a slash within parentheses parts nothing."""
+    parts, depth = [""], 0
+    for letter in name:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "/" and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts

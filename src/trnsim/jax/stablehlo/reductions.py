@@ -1,0 +1,225 @@
+"""Reductions, windows and orders, whose bodies say what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trnsim.errors import NotModelled
+from trnsim.graph import Value
+from trnsim.graph.decompositions.indexing import moved
+from trnsim.graph.ops.reductions import ReduceWindow, SelectAndScatter, Sort, neutral
+from trnsim.jax.stablehlo import mlir
+from trnsim.jax.stablehlo.bodies import extreme_of, function_of, order_of
+from trnsim.jax.stablehlo.elementwise import applied, in_total_order
+from trnsim.jax.stablehlo.mlir import Op, Ssa
+from trnsim.jax.stablehlo.rules import rule
+from trnsim.jax.stablehlo.scope import Entry, Scope, is_one, number_of
+from trnsim.jax.stablehlo.shapes import reversed_
+
+_VARIADIC = "of several operands argmax, argmin, and bodies that keep them apart"
+
+
+@rule("stablehlo.reduce", limits=_VARIADIC)
+def reduce(scope: Scope, op: Op) -> Entry:
+    """Each operand by its function; values with their places as argmax or argmin."""
+    count = len(op.operands) // 2
+    dims = mlir.ints(op, "dimensions")
+    values, starts = op.operands[:count], op.operands[count:]
+    if count == 2 and _is_count(scope, op, dims):  # noqa: PLR2004  values and their places
+        return _extreme(scope, op, dims)
+    found = [
+        _with_start(scope, name, scope.graph.reduce(name, scope.value(one), dims), start)
+        for name, one, start in zip(function_of(scope, op), values, starts, strict=True)
+    ]
+    return found[0] if count == 1 else tuple(found)
+
+
+def _with_start(scope: Scope, name: str, found: Value, start: Ssa) -> Value:
+    """A result combined with where the reduction begins, unless that changes nothing."""
+    known = scope.known(start)
+    if known is not None and is_one(known):
+        kind = found.type.numpy_dtype()
+        if number_of(known) == float(neutral(name, kind)) or _is_lowest(name, known):
+            return found
+    first = scope.operand(start)
+    if isinstance(first, Value):
+        first = scope.graph.broadcast_in_dim(first, found.shape, ())
+    return _combined(scope, name, found, first)
+
+
+def _combined(scope: Scope, name: str, found: Value, first: Any) -> Value:
+    value: Value = applied(scope, name, found, first, dtype=found.dtype)
+    return value
+
+
+def _is_lowest(name: str, known: Any) -> bool:
+    """Whether a maximum begins at the lowest number of a type without an infinity, or so."""
+    kind = known.dtype
+    if kind.kind in "iub" or name not in ("maximum", "minimum"):
+        return False
+    return bool(np.isinf(known.astype(np.float64)).all()) and (
+        (number_of(known) < 0) == (name == "maximum")
+    )
+
+
+def _is_count(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
+    """Whether the second operand counts places along the one dimension that is reduced."""
+    maker = op.operands[1].owner
+    name = getattr(maker, "name", "")
+    if name == "stablehlo.broadcast_in_dim":
+        return _counts_within(scope, maker, dims)
+    is_iota = name == "stablehlo.iota"
+    return is_iota and tuple(dims) == (mlir.number(maker, "iota_dimension"),)
+
+
+def _counts_within(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
+    """Whether a count is repeated along other dimensions."""
+    del scope
+    maker = op.operands[0].owner
+    if getattr(maker, "name", "") != "stablehlo.iota":
+        return False
+    places = mlir.ints(op, "broadcast_dimensions")
+    return tuple(dims) == (places[mlir.number(maker, "iota_dimension")],)
+
+
+def _extreme(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
+    """The largest or smallest element and its place: the first of a search for one."""
+    name = extreme_of(scope, op)
+    value, (dim,) = scope.value(op.operands[0]), dims
+    keys = value
+    if name == "minimum" and value.type.is_floating:
+        keys = applied(scope, "negate", value, dtype=value.dtype)
+    elif name == "minimum":  # -x - 1: unlike -x, within the type for all
+        keys = applied(scope, "not", value, dtype=value.dtype)
+    if keys.dtype == "bool":
+        keys = scope.b.convert(keys, "int32")
+    found = scope.graph.top_k(moved(scope.b, keys, dim, -1), 1)
+    shape = tuple(n for d, n in enumerate(value.shape) if d != dim)
+    place = scope.b.convert(scope.graph.reshape(found, shape), scope.result(op, 1).dtype)
+    return scope.graph.reduce(name, value, dims), place
+
+
+@rule("stablehlo.reduce_window", limits="several operands only where the body keeps them apart")
+def reduce_window(scope: Scope, op: Op) -> Entry:
+    """Each window by its function; windows that grow from one end are running results."""
+    count = len(op.operands) // 2
+    found = [
+        _windowed(scope, op, name, scope.value(one), start)
+        for name, one, start in zip(
+            function_of(scope, op), op.operands[:count], op.operands[count:], strict=True
+        )
+    ]
+    return found[0] if count == 1 else tuple(found)
+
+
+def _windowed(scope: Scope, op: Op, name: str, value: Value, start: Ssa) -> Value:
+    rank = len(value.shape)
+    ones = (1,) * rank
+    lengths, steps = mlir.ints(op, "window_dimensions"), mlir.ints(op, "window_strides", ones)
+    dilations = mlir.ints(op, "window_dilations", ones)
+    gaps = mlir.ints(op, "base_dilations", ones)
+    sides = mlir.table(op, "padding") or [[0, 0]] * rank
+    low, high = (tuple(side[at] for side in sides) for at in (0, 1))
+    if set(gaps) > {1}:
+        rest = float(neutral(name, value.type.numpy_dtype()))
+        between = [gap - 1 for gap in gaps]
+        value = scope.graph.pad(value, (0,) * rank, (0,) * rank, between, rest)
+    operation = ReduceWindow(lengths, steps, low, high, name, dilations)
+    dim = _grows_along(operation, value.shape)
+    if dim is None:
+        return _with_start(scope, name, scope.graph.apply(operation, value), start)
+    found = _running(scope, name, value, dim, is_backward=low[dim] == 0)
+    return _with_start(scope, name, found, start)
+
+
+def _grows_along(op: ReduceWindow, shape: Sequence[int]) -> int | None:
+    """The dimension along which windows of its length begin or end at each element; else None."""
+    dims = [dim for dim, n in enumerate(op.lengths) if n > 1]
+    if {*op.strides, *op.dilations} > {1} or len(dims) != 1:
+        return None
+    (dim,) = dims
+    beyond = {op.low[dim], op.high[dim]} == {0, shape[dim] - 1}
+    others = [n for side in (op.low, op.high) for d, n in enumerate(side) if d != dim]
+    return dim if beyond and op.lengths[dim] == shape[dim] and not any(others) else None
+
+
+def _running(scope: Scope, name: str, value: Value, dim: int, *, is_backward: bool) -> Value:
+    """Running results along a dimension, from its first or its last element."""
+    row = moved(scope.b, value, dim, -1)
+    last = [len(row.shape) - 1]
+    if is_backward:
+        row = reversed_(scope, row, last)
+    found = scope.graph.scan(name, row)
+    if is_backward:
+        found = reversed_(scope, found, last)
+    rank = len(value.shape)
+    order = [d if d < dim else rank - 1 if d == dim else d - 1 for d in range(rank)]
+    return scope.graph.transpose(found, order)
+
+
+@rule(
+    "stablehlo.select_and_scatter",
+    limits="selected by GE or LE, scattered by addition, from 0",
+)
+def select_and_scatter(scope: Scope, op: Op) -> Entry:
+    """Each source added at the first largest or smallest element of its window."""
+    value, source = (scope.value(one) for one in op.operands[:2])
+    first, second = (region.blocks[0] for region in op.regions)
+    direction = _selects(first)
+    if direction is None or [one.operation.name for one in second.operations][:1] != _ADDED:
+        raise NotModelled(f"{op.name} with other bodies than GE or LE, and an addition")
+    ones = (1,) * len(value.shape)
+    sides = mlir.table(op, "padding") or [[0, 0]] * len(value.shape)
+    operation = SelectAndScatter(
+        mlir.ints(op, "window_dimensions", ones),
+        mlir.ints(op, "window_strides", ones),
+        tuple(low for low, _ in sides),
+        tuple(high for _, high in sides),
+        direction,
+    )
+    found = scope.graph.apply(operation, value, source)
+    return _with_start(scope, "add", found, op.operands[2])
+
+
+_ADDED = ["stablehlo.add"]
+
+
+def _selects(block: Any) -> str | None:
+    """Whether a body keeps the first of two unless the second is larger, or smaller."""
+    compared = block.operations[0].operation
+    if compared.name != "stablehlo.compare":
+        return None
+    found = {"GE": "maximum", "LE": "minimum"}
+    return found.get(mlir.word(compared, "comparison_direction"))
+
+
+@rule("stablehlo.sort", limits="by LT, LE, GT or GE of the first operands in turn")
+def sort(scope: Scope, op: Op) -> Entry:
+    """All operands by the first; by several keys, once for each, the last first."""
+    order = order_of(scope, op)
+    shape = mlir.shape_of(op.operands[0].type)
+    dim = mlir.number(op, "dimension", -1) % len(shape)
+    held = [scope.value(one) for one in op.operands]
+    if shape[dim] > 1:
+        is_stable = mlir.flag(op, "is_stable") or order.keys > 1
+        operation = Sort(dim, order.is_descending, is_stable)
+        for key in reversed(range(order.keys)):
+            first = in_total_order(scope, held[key]) if order.is_total else held[key]
+            others = held if first is not held[key] else [*held[:key], *held[key + 1 :]]
+            found = list(scope.graph.apply_to_all(operation, [first, *others]))
+            held = found[1:] if first is not held[key] else _put(found[1:], key, found[0])
+    return held[0] if len(held) == 1 else tuple(held)
+
+
+def _put(values: list[Value], place: int, value: Value) -> list[Value]:
+    """Values with one more in a place."""
+    return [*values[:place], value, *values[place:]]
+
+
+def top_k(scope: Scope, value: Value, k: int) -> tuple[Value, Value]:
+    """The k largest elements of each last dimension, and their places."""
+    places = scope.graph.top_k(value, k)
+    return scope.graph.gather_in_rows(value, places), places

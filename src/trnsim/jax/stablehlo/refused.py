@@ -1,0 +1,103 @@
+"""What no rule imports: computed on the host, or refused, each with its reason and source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from trnsim.errors import NotModelled
+
+_KNOWN: Final = "aws-neuron-sdk frameworks/jax/setup/jax-neuronx-known-issues.rst"
+_SPEC: Final = "StableHLO Specification, {}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why an operation is not imported.
+
+    Attributes:
+        why: what stands against it.
+        fix: what to do.
+        is_on_host: whether XLA computes it on the host, so that a program has values, and no time.
+        source: where that is said.
+    """
+
+    why: str
+    fix: str = "compute it outside the program, and pass the result"
+    is_on_host: bool = False
+    source: str = _KNOWN
+
+
+_COMPLEX: Final = Refused("a NeuronCore has no complex numbers", "keep two real tensors", True)
+_DYNAMIC: Final = Refused(
+    "a program for a NeuronCore has fixed shapes",
+    "export it at fixed shapes",
+    source="aws-neuron-sdk compiler/error-codes/EMOD025.rst",
+)
+_QUANTIZED: Final = Refused(
+    "no type of a NeuronCore has a scale",
+    "multiply by the scale in the program",
+    source="nki.api.shared.rst, Supported Data Types",
+)
+_HOST: Final = Refused("the host exchanges nothing with a program that runs", "return the value")
+_LINKED: Final = Refused(
+    "cores exchange values by collectives alone",
+    "use collective_permute",
+    source="nki.collectives, Collective Operations",
+)
+_ASYNC: Final = Refused(
+    "operations of a program have one order", "call the operation itself", source="nki-about.rst"
+)
+_WHICH: Final = Refused(
+    "one graph is the program of every core, and this is another number on each",
+    "pass the number as an argument",
+    is_on_host=True,
+    source=_SPEC.format("{}"),
+)
+_RULES_OF_SUMS: Final = "rewrite it as a product of named dimensions, dot_general"
+
+REFUSED: Final[dict[str, Refused]] = {
+    **dict.fromkeys(("stablehlo.complex", "stablehlo.real", "stablehlo.imag"), _COMPLEX),
+    "stablehlo.fft": _COMPLEX,
+    **{
+        f"stablehlo.{name}": _DYNAMIC
+        for name in (
+            *("dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_iota"),
+            *("dynamic_pad", "dynamic_reshape", "real_dynamic_slice", "set_dimension_size"),
+        )
+    },
+    **dict.fromkeys(("stablehlo.uniform_quantize", "stablehlo.uniform_dequantize"), _QUANTIZED),
+    **dict.fromkeys(("stablehlo.infeed", "stablehlo.outfeed"), _HOST),
+    **dict.fromkeys(("stablehlo.send", "stablehlo.recv"), _LINKED),
+    **dict.fromkeys(("stablehlo.async_start", "stablehlo.async_done"), _ASYNC),
+    **dict.fromkeys(("stablehlo.partition_id", "stablehlo.replica_id"), _WHICH),
+    "stablehlo.cholesky": Refused(
+        "each column needs those before it: the engines have no such chain",
+        is_on_host=True,
+        source=_SPEC.format("cholesky"),
+    ),
+    **{
+        f"stablehlo.{name}": Refused(
+            "letters name its sums", _RULES_OF_SUMS, True, _SPEC.format("dot_general")
+        )
+        for name in ("einsum", "unary_einsum")
+    },
+}
+"""By the operation's name, with its dialect."""
+
+
+def refuse(name: str) -> NoReturn:
+    """Refuse an operation.
+
+    Raises:
+        NotModelled: always, with the reason.
+    """
+    found = REFUSED.get(name)
+    if found is None:
+        raise NotModelled(
+            f"{name} is no operation that is imported",
+            fix="docs/jax-ops.md lists those that are",
+            source="StableHLO Specification",
+        )
+    source = found.source.replace("{}", name.partition(".")[2])
+    raise NotModelled(f"{name}: {found.why}", fix=found.fix, source=source)

@@ -1,0 +1,79 @@
+"""A tensor in parts along a dimension, as a loop makes one a trip: no part is copied to be joined.
+
+A loop of JAX writes what each trip gives into one tensor, and reads what each trip takes out of
+one. Where the loop is unrolled, a part that is written and read again is the tensor itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trnsim.graph.types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A run of places of an entry.
+
+    Attributes:
+        entry: a tensor of the graph, or known numbers.
+        start: the first place, along the stack's dimension.
+        length: how many.
+    """
+
+    entry: Any
+    start: int
+    length: int
+
+    def cut(self, start: int, length: int) -> Part:
+        """Some of these places."""
+        return Part(self.entry, self.start + start, length)
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Parts behind one another.
+
+    Attributes:
+        type: of the whole.
+        dim: along which dimension.
+        parts: in order.
+    """
+
+    type: TensorType
+    dim: int
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, entry: Any, type_: TensorType, dim: int) -> Stack | None:
+        """An entry as a stack along a dimension; None for a stack along another."""
+        if isinstance(entry, Stack):
+            return entry if entry.dim == dim else None
+        return cls(type_, dim, (Part(entry, 0, type_.shape[dim]),))
+
+    def within(self, start: int, length: int) -> tuple[Part, ...]:
+        """The parts of a run of places."""
+        found, at = list[Part](), 0
+        for part in self.parts:
+            first, last = max(start, at), min(start + length, at + part.length)
+            if first < last:
+                found.append(part.cut(first - at, last - first))
+            at += part.length
+        return tuple(found)
+
+    def updated(self, entry: Any, start: int, length: int) -> Stack:
+        """With a run of places replaced by an entry."""
+        end, whole = start + length, self.type.shape[self.dim]
+        parts = (
+            *self.within(0, start),
+            Part(entry, 0, length),
+            *self.within(end, whole - end),
+        )
+        return Stack(self.type, self.dim, parts)
+
+    def sliced(self, start: int, shape: Sequence[int]) -> Stack:
+        """A run of places."""
+        kept = self.within(start, shape[self.dim])
+        return Stack(TensorType(tuple(shape), self.type.dtype), self.dim, kept)

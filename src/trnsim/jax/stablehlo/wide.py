@@ -1,0 +1,146 @@
+"""Integers of 64 bits without a sign, as JAX counts random numbers: two words of 32.
+
+A NeuronCore has none. JAX numbers the elements of a random tensor in 64 bits, and takes the numbers
+apart: a number that is known to stay below 2**32 is its low word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trnsim.errors import NotModelled
+from trnsim.graph import TensorType, Value
+
+if TYPE_CHECKING:
+    from trnsim.jax.stablehlo.scope import Scope
+
+_BITS: Final = 32
+_WORD: Final = 2**_BITS
+_SOURCE: Final = "nki.api.shared.rst, Supported Data Types"
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """Integers of 64 bits.
+
+    Attributes:
+        low: the low word of each, uint32.
+        high: the high word of each; None where all are 0.
+        below: what no number reaches.
+    """
+
+    low: Value
+    high: Value | None = None
+    below: int = 2**64
+
+    def words(self, scope: Scope) -> Value:
+        """Both words of each, in a dimension more, the low one first."""
+        graph, shape = scope.graph, self.low.shape
+        zeros = TensorType(shape, "uint32")
+        high = graph.constant(0.0, zeros) if self.high is None else self.high
+        return graph.concatenate(
+            [graph.reshape(one, (*shape, 1)) for one in (self.low, high)], len(shape)
+        )
+
+
+def of_words(scope: Scope, words: Value) -> Wide:
+    """Integers of 64 bits from both words of each, uint32, in the last dimension."""
+    graph, shape = scope.graph, words.shape[:-1]
+    zeros = [0] * len(shape)
+    low, high = (
+        graph.reshape(graph.slice(words, (*zeros, at), (*shape, 1)), shape) for at in (0, 1)
+    )
+    return Wide(low, high)
+
+
+def counted(scope: Scope, shape: Sequence[int], dim: int) -> Wide:
+    """Each element's place along a dimension."""
+    places = scope.graph.elementwise("convert", scope.graph.iota(shape, dim), dtype="uint32")
+    return Wide(places, None, max(shape[dim], 1))
+
+
+def reshaped(wide_: Wide, change: Callable[[Value], Value]) -> Wide:
+    """The same integers in another shape."""
+    high = None if wide_.high is None else change(wide_.high)
+    return Wide(change(wide_.low), high, wide_.below)
+
+
+def wide(scope: Scope, name: str, entries: Sequence[Any]) -> Any:
+    """An operation on integers of 64 bits.
+
+    Raises:
+        NotModelled: for one but those by which JAX numbers random elements.
+    """
+    build = _OPERATIONS.get(name)
+    if build is None:
+        raise NotModelled(
+            f"{name} of integers of 64 bits; a NeuronCore has 32 at most",
+            fix="compute in uint32 or int32",
+            source=_SOURCE,
+        )
+    return build(scope, *entries)
+
+
+def _add(scope: Scope, lhs: Any, rhs: Any) -> Wide:
+    one, other = _small(scope, lhs), _small(scope, rhs)
+    below = one[1] + other[1] - 1
+    return _kept(scope, "add", one[0], other[0], below)
+
+
+def _multiply(scope: Scope, lhs: Any, rhs: Any) -> Wide:
+    one, other = _small(scope, lhs), _small(scope, rhs)
+    below = (one[1] - 1) * (other[1] - 1) + 1
+    return _kept(scope, "multiply", one[0], other[0], below)
+
+
+def _kept(scope: Scope, name: str, lhs: Any, rhs: Any, below: int) -> Wide:
+    if below > _WORD:
+        raise NotModelled(f"{name} of integers of 64 bits that may reach 2**32", source=_SOURCE)
+    return Wide(scope.graph.elementwise(name, lhs, rhs, dtype="uint32"), None, below)
+
+
+def _small(scope: Scope, entry: Any) -> tuple[Any, int]:
+    """Numbers below 2**32 as a tensor or a number, and what none of them reaches."""
+    del scope
+    if isinstance(entry, Wide) and entry.high is None:
+        return entry.low, entry.below
+    if isinstance(entry, np.ndarray) and not any(entry.strides) and int(entry.flat[0]) < _WORD:
+        return float(entry.flat[0]), int(entry.flat[0]) + 1
+    raise NotModelled("integers of 64 bits that may reach 2**32", source=_SOURCE)
+
+
+def _shift_right_logical(scope: Scope, lhs: Any, rhs: Any) -> Wide:
+    places = int(rhs.flat[0]) if isinstance(rhs, np.ndarray) and not any(rhs.strides) else -1
+    if not isinstance(lhs, Wide) or places != _BITS:
+        raise NotModelled("shift of integers of 64 bits but by 32 places", source=_SOURCE)
+    if lhs.high is not None:
+        return Wide(lhs.high, None, _WORD)
+    return Wide(scope.graph.constant(0.0, TensorType(lhs.low.shape, "uint32")), None, 1)
+
+
+def _to_uint32(scope: Scope, entry: Any) -> Value:
+    del scope
+    found: Value = entry.low
+    return found
+
+
+def _to_uint64(scope: Scope, entry: Any) -> Wide:
+    if isinstance(entry, Wide):
+        return entry
+    value = scope.tensor(entry)
+    if value.dtype not in ("uint32", "uint8", "bool"):
+        raise NotModelled(f"{value.type} as integers of 64 bits", source=_SOURCE)
+    return Wide(scope.graph.elementwise("convert", value, dtype="uint32"), None, _WORD)
+
+
+_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
+    "add": _add,
+    "multiply": _multiply,
+    "shift_right_logical": _shift_right_logical,
+    "to uint32": _to_uint32,
+    "to uint64": _to_uint64,
+}

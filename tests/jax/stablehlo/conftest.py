@@ -1,0 +1,12 @@
+"""Programs of JAX, imported from StableHLO and compared with XLA's CPU.
+
+They run in a process of their own (see the Makefile): JAX starts threads, beside which other tests
+may not fork.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+sys.path.insert(0, str(Path(__file__).parent))  # modules by their names

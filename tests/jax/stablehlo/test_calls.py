@@ -1,0 +1,51 @@
+"""Custom calls by name, and notes of shardings."""
+
+import pytest
+from agreeing import parsed
+
+from trnsim.errors import NotModelled
+from trnsim.jax.stablehlo import graph_of
+
+CALL = """func.func public @main(%a: tensor<4x6xf32>) -> tensor<{result}xf32> {{
+  %0 = stablehlo.custom_call @{name}(%a) : (tensor<4x6xf32>) -> tensor<{result}xf32>
+  return %0 : tensor<{result}xf32> }}"""
+
+
+def of(name, result="4x6"):
+    return graph_of(parsed(CALL.format(name=name, result=result)))
+
+
+@pytest.mark.parametrize("name", ["Sharding", "LayoutConstraint", "annotate_device_placement"])
+def test_notes_pass(name):
+    found = of(name)
+    assert found.outputs == found.inputs
+    assert not found.graph.nodes
+
+
+def test_a_note_that_makes_a_share_is_refused():
+    with pytest.raises(NotModelled, match=r"of SPMDFullToShardShape from tensor<4x6xf32> to tens"):
+        of("SPMDFullToShardShape", "2x6")
+
+
+def test_notes_of_shardy_pass():
+    text = """module {
+      sdy.mesh @mesh = <["x"=1]>
+      func.func public @main(%a: tensor<4x6xf32>) -> tensor<4x6xf32> {
+        %0 = sdy.sharding_constraint %a <@mesh, [{"x"}, {}]> : tensor<4x6xf32>
+        return %0 : tensor<4x6xf32> } }"""
+    found = graph_of(parsed(text))
+    assert found.outputs == found.inputs
+
+
+def test_a_kernel_within_a_program_is_refused_by_name():
+    with pytest.raises(
+        NotModelled, match=r"^stablehlo\.custom_call of AwsNeuronCustomNativeKernel: an NKI kernel"
+    ):
+        of("AwsNeuronCustomNativeKernel")
+
+
+def test_code_of_the_host_is_refused_by_name():
+    with pytest.raises(
+        NotModelled, match=r"^stablehlo\.custom_call of lapack_spotrf: code of the host"
+    ):
+        of("lapack_spotrf")

@@ -1,0 +1,74 @@
+"""Random numbers: JAX's own bit for bit, the chip's by their range and mean."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from agreeing import agree, module_of, names, parsed
+from jax import lax
+
+from trnsim.errors import NotModelled
+from trnsim.jax.stablehlo import graph_of
+
+KEY = np.array([0, 4], np.uint32)
+
+
+def test_random_numbers_of_jax_are_the_same():
+    agree(
+        lambda key: (
+            *(jax.random.bits(key, (5, 3)), jax.random.uniform(key, (5, 3))),
+            *(jax.random.randint(key, (4,), 0, 10), jax.random.permutation(key, jnp.arange(9))),
+            *(jax.random.bernoulli(key, 0.4, (7,)), jax.random.split(key, 3)),
+            jax.random.fold_in(key, 3),
+        ),
+        KEY,
+        tolerance=0,
+    )
+
+
+def test_distributions_of_jax():
+    agree(
+        lambda key: (
+            *(jax.random.normal(key, (40,)), jax.random.gumbel(key, (3,))),
+            *(jax.random.categorical(key, jnp.ones(5)), jax.random.exponential(key, (1,))),
+        ),
+        KEY,
+    )
+
+
+def test_bits_of_a_state():
+    def drawn(state):
+        return lax.rng_bit_generator(state, (64, 32), jnp.uint32)
+
+    found = graph_of(module_of(drawn, np.arange(4, dtype=np.uint32)))
+    assert "rng_bit_generator" in names(found)
+    after, bits = found.reference([np.arange(4, dtype=np.uint32)])
+    assert (after.shape, after.dtype, bits.shape) == ((4,), np.uint32, (64, 32))
+    assert (after != np.arange(4)).any()
+    assert np.unpackbits(bits.view(np.uint8)).mean() == pytest.approx(0.5, abs=0.01)
+
+
+DRAWN = """func.func public @main() -> tensor<64x32xf32> {{
+  %a = stablehlo.constant dense<2.0> : tensor<f32>
+  %b = stablehlo.constant dense<5.0> : tensor<f32>
+  %s = stablehlo.constant dense<[64, 32]> : tensor<2xi64>
+  %0 = stablehlo.rng %a, %b, %s, distribution = {kind}
+    : (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32> }}"""
+
+
+def test_numbers_of_the_chips_own():
+    (uniform,) = graph_of(parsed(DRAWN.format(kind="UNIFORM"))).reference([])
+    assert 2 <= uniform.min() < uniform.mean() < uniform.max() < 5
+    assert uniform.mean() == pytest.approx(3.5, abs=0.1)
+    (normal,) = graph_of(parsed(DRAWN.format(kind="NORMAL"))).reference([])
+    assert np.isfinite(normal).all()
+
+
+def test_another_state_is_refused():
+    text = """func.func public @main(%a: tensor<2xui32>) -> tensor<3xui32> {
+      %0, %1 = stablehlo.rng_bit_generator %a, algorithm = DEFAULT
+        : (tensor<2xui32>) -> (tensor<2xui32>, tensor<3xui32>)
+      return %1 : tensor<3xui32> }"""
+    with pytest.raises(NotModelled, match="of a state tensor<2xuint32>; legal: four words"):
+        graph_of(parsed(text))

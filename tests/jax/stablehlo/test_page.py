@@ -1,0 +1,35 @@
+"""The page has every operation of the dialect that jaxlib has."""
+
+import importlib
+
+from trnsim.jax.stablehlo.page import AWS, dialect, operations_page
+from trnsim.jax.stablehlo.refused import REFUSED
+from trnsim.jax.stablehlo.rules import RULES
+
+
+def of_jaxlib(module):
+    classes = vars(importlib.import_module(f"jaxlib.mlir.dialects._{module}_ops_gen")).values()
+    return {one.OPERATION_NAME for one in classes if hasattr(one, "OPERATION_NAME")}
+
+
+def test_every_operation_of_the_dialect_has_a_row():
+    assert set(dialect()) == of_jaxlib("stablehlo")
+
+
+def test_no_operation_is_imported_and_refused():
+    assert not set(RULES) & set(REFUSED)
+    assert set(AWS) <= set(dialect())
+
+
+def test_operations_of_chlo_are_those_of_the_dialect():
+    ours = {name for name in RULES if name.startswith("chlo.")}
+    assert ours <= of_jaxlib("chlo")
+
+
+def test_a_row_says_what_becomes_of_an_operation():
+    page = operations_page()
+    assert "| `add` | lowered | the operation of that name |  |" in page
+    assert "| `dot` | composed | a product over the last dimension of the left side" in page
+    assert "| `cholesky` | host | each column needs those before it" in page
+    assert "| `infeed` | refused | the host exchanges nothing with a program that runs;" in page
+    assert "| `while` | lowered | trips one after the other" in page

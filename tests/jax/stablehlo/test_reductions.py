@@ -1,0 +1,177 @@
+"""Reductions, windows and orders, at edge values."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from agreeing import BFLOAT16, BLOCK, EDGES, WHOLE, agree, agree_text, module_of, names, parsed
+from jax import lax
+
+from trnsim.errors import NotModelled
+from trnsim.jax.stablehlo import graph_of
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
+def test_reductions_over_any_dimensions(dtype):
+    agree(
+        lambda x: (
+            *(x.sum(), x.sum((0, 2)), x.max(1), x.min(), x.prod(-1), x.mean(), x.std(0)),
+            *(jnp.any(x > 0, 0), jnp.all(x > 0), jax.nn.logsumexp(x, 1)),
+        ),
+        BLOCK.astype(dtype),
+        tolerance=1e-4 if dtype is np.float32 else 2.0**-5,
+    )
+
+
+def test_reductions_of_integers():
+    agree(lambda x: (x.sum(), x.max(1), x.min(), x.prod(0)), WHOLE)
+    agree(lambda x: (x.max(1), x.min(0)), WHOLE.astype(np.uint8))
+
+
+def test_reductions_of_edges_and_of_nothing():
+    agree(lambda x: (x.max(1), x.min(0), x.sum(0), jnp.nanmax(x)), EDGES)
+    agree(lambda x: (x.sum(0), x.prod(0)), np.ones((0, 3), np.float32))
+
+
+def test_where_a_reduction_begins():
+    agree(lambda x, y: lax.reduce(x, y[0], lax.max, (1,)), EDGES, np.ones(1, np.float32))
+    agree(lambda x: lax.reduce(x, 2.5, lax.add, (1,)), BLOCK)
+    agree(lambda x: lax.reduce(x, 0.0, lax.max, (0, 2)), BLOCK - 9)
+
+
+def test_places_of_extremes():
+    """The first of equal ones, and NaN before all numbers."""
+    for given in (EDGES, WHOLE, WHOLE.astype(np.uint8), EDGES > 0, np.ones((2, 6), np.float32)):
+        agree(
+            lambda x: (jnp.argmax(x, 1), jnp.argmin(x, 1), jnp.argmax(x), jnp.argmin(x, 0)), given
+        )
+
+
+def test_extremes_with_their_places():
+    found = agree(lambda x: lax.argmax(x, 1, jnp.int32), BLOCK)
+    assert "top_k" in names(found)
+
+
+def test_several_operands_apart():
+    text = """func.func public @main(%a: tensor<2x6xf32>, %b: tensor<2x6xf32>)
+        -> (tensor<2xf32>, tensor<2xf32>) {
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %0:2 = stablehlo.reduce(%a init: %zero), (%b init: %low) across dimensions = [1]
+        : (tensor<2x6xf32>, tensor<2x6xf32>, tensor<f32>, tensor<f32>)
+        -> (tensor<2xf32>, tensor<2xf32>)
+        reducer(%p: tensor<f32>, %q: tensor<f32>) (%r: tensor<f32>, %s: tensor<f32>) {
+          %1 = stablehlo.add %p, %q : tensor<f32>
+          %2 = stablehlo.maximum %r, %s : tensor<f32>
+          stablehlo.return %1, %2 : tensor<f32>, tensor<f32>
+        }
+      return %0#0, %0#1 : tensor<2xf32>, tensor<2xf32> }"""
+    given = BLOCK.ravel()[:12].reshape(2, 6)
+    agree_text(text, given, given + 1)
+    mixed = text.replace("stablehlo.maximum %r, %s", "stablehlo.add %r, %q")
+    with pytest.raises(NotModelled, match=r"^stablehlo\.reduce with a body that is none of add"):
+        graph_of(parsed(mixed))
+    both = text.replace("stablehlo.maximum %r, %s", "stablehlo.maximum %r, %s").replace(
+        "stablehlo.return %1, %2", "%3 = stablehlo.multiply %2, %1 : tensor<f32>\n return %1, %3"
+    )
+    with pytest.raises(NotModelled, match=r"none of add|mixes its 2 operands"):
+        graph_of(parsed(both.replace("\n return", "\n stablehlo.return")))
+
+
+def test_running_results():
+    found = agree(
+        lambda x: (
+            *(jnp.cumsum(x, 0), jnp.cumprod(x, 1), lax.cummax(x, 2)),
+            *(lax.cummin(x, 1, reverse=True), lax.cumsum(x, 2, reverse=True)),
+        ),
+        BLOCK,
+        tolerance=1e-4,
+    )
+    assert names(found).count("scan") == 5
+    agree(lambda x: jnp.cumsum(x, 0), np.ones((1, 3), np.float32))
+    agree(jnp.cumsum, WHOLE)
+
+
+def test_windows():
+    agree(
+        lambda x: (
+            lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 2), (1, 2, 1), "SAME"),
+            lax.reduce_window(
+                x, 0.0, lax.add, (2, 3, 2), (1, 2, 1), "VALID", window_dilation=(1, 1, 2)
+            ),
+            lax.reduce_window(
+                x, 0.0, lax.add, (2, 3, 2), (1, 2, 1), ((0, 0), (1, 2), (0, 1)), (1, 2, 3)
+            ),
+            lax.reduce_window(x, 1.5, lax.add, (1, 2, 2), (1, 2, 2), "VALID"),
+            lax.reduce_window(x, jnp.inf, lax.min, (1, 1, 4), (1, 1, 4), "VALID"),
+        ),
+        BLOCK,
+        tolerance=1e-4,
+    )
+
+
+def test_gradients_of_windows():
+    def pooled(x):
+        return (lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 2), (1, 2, 1), "SAME") ** 2).sum()
+
+    found = agree(jax.grad(pooled), BLOCK)
+    assert "select_and_scatter" in names(found)
+
+
+@pytest.mark.parametrize(
+    "given", [BLOCK, EDGES, WHOLE, WHOLE.astype(np.uint8)], ids=lambda g: g.dtype
+)
+def test_orders(given):
+    agree(
+        lambda x: (
+            *(jnp.sort(x), jnp.sort(x, 0), jnp.argsort(x), jnp.sort(x, descending=True)),
+            jnp.argsort(x, descending=True, axis=0),
+        ),
+        given,
+    )
+
+
+def test_orders_by_several_keys():
+    agree(lambda x: lax.sort((jnp.round(x), x), num_keys=2, dimension=0), BLOCK)
+    agree(lambda x: lax.sort((jnp.round(x), x, x * 2), num_keys=1), BLOCK)
+
+
+@pytest.mark.parametrize("direction", ["LT", "LE", "GT", "GE"])
+def test_an_order_by_each_comparison(direction):
+    text = f"""func.func public @main(%a: tensor<24xf32>) -> tensor<24xf32> {{
+      %0 = "stablehlo.sort"(%a) ({{
+        ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+          %1 = stablehlo.compare {direction}, %x, %y, TOTALORDER
+            : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          stablehlo.return %1 : tensor<i1>
+      }}) {{dimension = 0 : i64, is_stable = false}} : (tensor<24xf32>) -> tensor<24xf32>
+      return %0 : tensor<24xf32> }}"""
+    given = np.concatenate([BLOCK.ravel()[:10], [0.0, -0.0]] * 2).astype(np.float32)
+    wanted = np.sort(given)
+    wanted[wanted == 0] = [-0.0, -0.0, 0.0, 0.0]
+    wanted = wanted if direction.startswith("L") else wanted[::-1]
+    (found,) = graph_of(parsed(text)).reference([given])
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+    plain = text.replace(", TOTALORDER", ", FLOAT")
+    np.testing.assert_array_equal(graph_of(parsed(plain)).reference([given])[0], wanted)
+
+
+def test_an_order_by_another_body_is_refused():
+    text = """func.func public @main(%a: tensor<6xf32>) -> tensor<6xf32> {
+      %0 = "stablehlo.sort"(%a) ({
+        ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+          %1 = stablehlo.abs %x : tensor<f32>
+          %2 = stablehlo.compare LT, %1, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          stablehlo.return %2 : tensor<i1>
+      }) {dimension = 0 : i64, is_stable = true} : (tensor<6xf32>) -> tensor<6xf32>
+      return %0 : tensor<6xf32> }"""
+    with pytest.raises(NotModelled, match=r"^stablehlo\.sort whose body is no order") as refused:
+        graph_of(parsed(text))
+    assert "jax-neuronx-known-issues.rst, sort" in str(refused.value)
+
+
+def test_a_reduction_by_another_function_is_refused():
+    module = module_of(lambda x: lax.cumlogsumexp(x, 0), BLOCK)
+    with pytest.raises(NotModelled, match=r"with a body that is none of add, multiply, maximum"):
+        graph_of(module)
