@@ -18,7 +18,7 @@ help: ## list the targets
 	@touch $@
 
 .venv/.test: .venv/.run
-	$(PIP) --constraint constraints.txt --editable '.[torch,test,check]'
+	$(PIP) --constraint constraints.txt --editable '.[torch,jax,test,check]'
 	@touch $@
 
 run: .venv/.run ## install without torch or jax, and print the demo
@@ -26,7 +26,8 @@ run: .venv/.run ## install without torch or jax, and print the demo
 
 test: .venv/.test check ## install what tests need, run every check and every test
 	$(BIN)/python -m pytest --numprocesses=2
-	$(BIN)/python -m pytest --numprocesses=2 tests/graph/test_oracle.py
+	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --numprocesses=2 tests/graph/test_oracle.py
+	$(BIN)/python -m pytest --numprocesses=2 tests/jax
 
 check: .venv/.test ## format, lint, types, layers, spelling, and the tests a newcomer runs first
 	$(BIN)/ruff format --check --quiet .
