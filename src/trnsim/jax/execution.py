@@ -10,7 +10,6 @@ graph (`trnsim.jax.stablehlo.graph_of`), the time of that graph as one program o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -47,6 +46,8 @@ class Program:
         cores: its devices, replica by replica.
         is_portable: whether the caller names the device at each call.
         donors: the arguments whose memory it may take.
+        arguments: what each device takes.
+        results: what each device gives.
     """
 
     def __init__(self, code: bytes, options: bytes) -> None:
@@ -61,6 +62,8 @@ class Program:
         self.replicas, self.partitions = assignment.shape
         self.cores = [int(core) for core in assignment.ravel()]
         self._loaded = {tuple(self.cores): self._load(module, assignment)}
+        types = private.program_shape(self.loaded.hlo_modules()[0])
+        self.arguments, self.results = ([ArrayType(*one) for one in listed] for listed in types)
 
     def _assignment(self, asked: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
         """The device of each replica and partition.
@@ -102,22 +105,6 @@ class Program:
     def loaded(self) -> Any:
         """The private client's program for `cores`."""
         return self._loaded[tuple(self.cores)]
-
-    @cached_property
-    def _types(self) -> tuple[list[ArrayType], list[ArrayType]]:
-        hlo = self.loaded.hlo_modules()[0]
-        arguments, results = private.program_shape(hlo)
-        return [ArrayType(*one) for one in arguments], [ArrayType(*one) for one in results]
-
-    @property
-    def arguments(self) -> list[ArrayType]:
-        """What each device takes."""
-        return self._types[0]
-
-    @property
-    def results(self) -> list[ArrayType]:
-        """What each device gives."""
-        return self._types[1]
 
     def run(self, cores: Sequence[int], arguments: list[list[HostArray]]) -> list[list[HostArray]]:
         """The results on each device, of the arguments on each device.
