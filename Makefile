@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling opinfo mutants size clean
+.PHONY: help run test check tiny bench compiled docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling jax-suite opinfo mutants size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -18,7 +18,7 @@ help: ## list the targets
 	@touch $@
 
 .venv/.test: .venv/.run
-	$(PIP) --constraint constraints.txt --editable '.[torch,test,check]'
+	$(PIP) --constraint constraints.txt --editable '.[torch,jax,test,check]'
 	@touch $@
 
 run: .venv/.run ## install without torch or jax, and print the demo
@@ -26,7 +26,8 @@ run: .venv/.run ## install without torch or jax, and print the demo
 
 test: .venv/.test check ## install what tests need, run every check and every test
 	$(BIN)/python -m pytest --numprocesses=2
-	$(BIN)/python -m pytest --numprocesses=2 tests/graph/test_oracle.py tests/jax/stablehlo
+	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --numprocesses=2 tests/graph/test_oracle.py tests/jax/stablehlo
+	$(BIN)/python -m pytest --numprocesses=2 tests/jax --ignore=tests/jax/stablehlo
 
 check: .venv/.test ## format, lint, types, layers, spelling, and the tests a newcomer runs first
 	$(BIN)/ruff format --check --quiet .
@@ -88,6 +89,16 @@ digest: .venv-upstream/.made ## values, times and refusals of all development su
 		--constraint constraints.txt --editable '.[torch,test,clients]'
 	@touch $@
 
+.venv-jax/.made: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-jax
+	.venv-jax/bin/python -m pip --disable-pip-version-check install --quiet \
+		--constraint constraints.txt --editable '.[test,jax-suite]'
+	@touch $@
+
+# SUITES="lax_test nn_test" runs those; what was run stands in build/jax-suite, and a stopped run goes on.
+jax-suite: .venv-jax/.made ## JAX's own tests, from a clone at the installed version's tag; writes docs/jax-conformance.md
+	.venv-jax/bin/python tests/jax_suite/conformance.py $(UPSTREAM) $(SUITES)
+
 clients: .venv-clients/.made ## test released programs that know the device: transformers, Lightning, TRL and others
 	.venv-clients/bin/python -m pytest --quiet tests/clients
 
@@ -112,4 +123,4 @@ size: ## lines of each room
 	@for d in src/trnsim/*/; do printf '%6d %s\n' $$(find $$d -name '*.py' | xargs cat | wc -l) $$d; done
 
 clean: ## remove what was made
-	rm -rf .venv .venv-upstream .venv-clients build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-upstream .venv-clients .venv-jax build dist .mypy_cache .ruff_cache .pytest_cache

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 ALIASES = {
+    "jax_neuronx": "trnsim.jax.by_name",
+    "libneuronxla": "trnsim.jax.by_name",
     "neuron_dtypes": "trnsim.nki.aliases.neuron_dtypes",
     "neuronxcc": "trnsim.nki.aliases.neuronxcc",
     "nki": "trnsim.nki",

@@ -15,8 +15,9 @@ from trnsim.timing import timelines
 # A time that one test run computed is no proof of what the next one computes.
 os.environ["TRNSIM_CACHE"] = "off"
 
-# JAX starts threads, beside which other tests may not fork: `make test` runs these by themselves.
-collect_ignore = ["graph/test_oracle.py", "jax/stablehlo"]
+# JAX starts threads, beside which other tests may not fork: `make test` runs its oracle by itself,
+# and the tests of its device.
+collect_ignore = ["graph/test_oracle.py", "jax"]
 
 settings.register_profile("trnsim", max_examples=40, deadline=None)
 settings.load_profile("trnsim")

@@ -1,11 +1,14 @@
 """Every operation's reference against JAX, at full precision, at edge values and edge shapes."""
 
+import os
 import sys
 from math import prod
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+os.environ["JAX_PLATFORMS"] = "cpu"  # the oracle, and not our own device
 
 jax = pytest.importorskip("jax", reason="the oracle is JAX: pip install 'trnsim[test]'")
 

@@ -1,0 +1,64 @@
+"""When the platform is there, and when it is the default: the rules of loading it by itself.
+
+JAX calls every plugin that is installed. This one stays away where `TRNSIM_AUTOLOAD=0`, where JAX
+has an accelerator of its own in the machine, and where AWS's plugin is installed, which always
+wins. A program that asks for it by name gets it all the same, but never beside AWS's: it sets
+JAX_PLATFORMS=neuron, or imports `jax_neuronx` or `libneuronxla`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from typing import Final
+
+from trnsim.jax import private
+
+_VARIABLE: Final = "TRNSIM_AUTOLOAD"
+_BY_NAME: Final = frozenset({"jax_neuronx", "libneuronxla"})
+"""Modules that only programs for this platform import."""
+_GROUP: Final = "jax_plugins"
+_OURS: Final = "trnsim.jax"
+
+_said: Final[list[str]] = []
+
+
+def is_asked_for() -> bool:
+    """Whether the program asks for the platform by name."""
+    return private.PLATFORM in private.asked_platforms() or not _BY_NAME.isdisjoint(sys.modules)
+
+
+def stays_away() -> bool:
+    """Whether the platform is not to be registered."""
+    if is_taken():
+        return True
+    if is_asked_for():
+        return False
+    return os.environ.get(_VARIABLE) == "0" or bool(private.accelerator())
+
+
+def is_taken() -> bool:
+    """Whether another plugin has the name: AWS's, which is installed or registered already."""
+    if private.is_registered():
+        return True
+    others = [one for one in entry_points(group=_GROUP) if one.value != _OURS]
+    is_installed = any(private.PLATFORM in f"{one.name} {one.value}" for one in others)
+    return is_installed or _in_namespace()
+
+
+def _in_namespace() -> bool:
+    """Whether a module `jax_plugins.neuron` is installed, the other form of a plugin."""
+    return find_spec(_GROUP) is not None and find_spec(f"{_GROUP}.{private.PLATFORM}") is not None
+
+
+def say() -> None:
+    """Tell a program that did not ask for the platform, once and on stderr, that it gets it."""
+    if _said or private.asked_platforms() or is_asked_for():
+        return
+    _said.append(
+        "trnsim: the default device of this program is the emulated 'neuron', as JAX has no other "
+        f"accelerator ({_VARIABLE}=0 leaves it out)"
+    )
+    print(_said[0], file=sys.stderr)  # noqa: T201  a warning would point at JAX's own line

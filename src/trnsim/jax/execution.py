@@ -1,0 +1,120 @@
+"""Programs of JAX: compiled when JAX compiles, run when it calls.
+
+`fast`, the only numerics so far: XLA's CPU client computes the very module that JAX sent, rounding
+each operation to its dtype (no excess precision), and partitions it over the devices. A program's
+graph (`trnsim.jax.stablehlo.graph_of`), the time of that graph as one program of the chip
+(`trnsim.compiler.compile`) and its values in `exact` join here: `Program.__init__` has the module,
+`Program.run` has the arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trnsim.errors import BadInput
+from trnsim.jax import private
+from trnsim.jax.host_client import host
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.jax.host_client import HostArray
+
+_NO_EXCESS: Final = ("xla_allow_excess_precision", "False")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """The shape and dtype of what each device gets or gives."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class Program:
+    """A program for the devices that it was compiled for, or for any one device.
+
+    Attributes:
+        code: the module as JAX sent it.
+        options: the compile options as JAX sent them.
+        name: the name of its module.
+        replicas: how many copies run, each with data of its own.
+        partitions: over how many devices each copy is split.
+        cores: its devices, replica by replica.
+        is_portable: whether the caller names the device at each call.
+        donors: the arguments whose memory it may take.
+        arguments: what each device takes.
+        results: what each device gives.
+    """
+
+    def __init__(self, code: bytes, options: bytes) -> None:
+        self.code = code
+        self.options = options
+        module = private.module_of(code)
+        self.name = private.name_of(module)
+        self.donors = private.donors(module)
+        asked = private.options_of(options)
+        self.is_portable = bool(asked.compile_portable_executable)
+        assignment = self._assignment(asked)
+        self.replicas, self.partitions = assignment.shape
+        self.cores = [int(core) for core in assignment.ravel()]
+        self._loaded = {tuple(self.cores): self._load(module, assignment)}
+        types = private.program_shape(self.loaded.hlo_modules()[0])
+        self.arguments, self.results = ([ArrayType(*one) for one in listed] for listed in types)
+
+    def _assignment(self, asked: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """The device of each replica and partition.
+
+        Raises:
+            BadInput: for devices that this process does not have.
+        """
+        given = private.assigned(asked)
+        if given is None:
+            shape = asked.num_replicas, asked.num_partitions
+            given = np.arange(shape[0] * shape[1], dtype=np.int32).reshape(shape)
+        if int(given.max()) >= len(host().devices):
+            raise BadInput(
+                f"a program for {given.size} devices, of {len(host().devices)} that there are",
+                fix="set NEURON_RT_NUM_CORES before the program starts",
+            )
+        return given
+
+    def _load(self, module: Any, assignment: np.ndarray[Any, np.dtype[np.int32]]) -> Any:
+        """The private client's program."""
+        options = private.options_of(self.options)
+        options.compile_portable_executable = False
+        private.assign(options, assignment)
+        options.env_option_overrides = [*options.env_option_overrides, _NO_EXCESS]
+        devices = [host().devices[core] for core in assignment.ravel()]
+        return host().client.compile_and_load(module, private.device_list(devices), options)
+
+    def _loaded_for(self, cores: Sequence[int]) -> Any:
+        """The private client's program for these devices."""
+        key = tuple(cores)
+        found = self._loaded.get(key)
+        if found is None:
+            module = private.module_of(self.code)
+            assignment = np.array([key], np.int32)
+            found = self._loaded[key] = self._load(module, assignment)
+        return found
+
+    @property
+    def loaded(self) -> Any:
+        """The private client's program for `cores`."""
+        return self._loaded[tuple(self.cores)]
+
+    def run(self, cores: Sequence[int], arguments: list[list[HostArray]]) -> list[list[HostArray]]:
+        """The results on each device, of the arguments on each device.
+
+        Returns as soon as the computation is under way; its errors arrive at the results.
+        """
+        loaded = self._loaded_for(cores)
+        if len(cores) == 1:
+            given = arguments[0]
+        else:
+            given = [host().joined(one, cores) for one in zip(*arguments, strict=True)]
+        found = loaded.execute_sharded(given).disassemble_into_single_device_arrays()
+        return [list(one) for one in zip(*found, strict=True)] or [[] for _ in cores]

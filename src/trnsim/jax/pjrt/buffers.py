@@ -1,0 +1,316 @@
+"""Buffers: arrays on a device, from and to the host, and between devices.
+
+A buffer's elements are an array of the private client (`trnsim.jax.host_client`). What enters is
+copied at once, as to a chip: a program may change its numpy array afterwards. What leaves is copied
+into the memory that JAX names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from trnsim.device.call_log import note_from_host, note_to_host
+from trnsim.device.hbm import device_memory
+from trnsim.errors import BadInput, NotModelled
+from trnsim.jax.host_client import HostArray, as_numpy, host
+from trnsim.jax.pjrt.devices import core_at, devices
+from trnsim.jax.pjrt.element_types import dtype_of, hbm_bytes, type_of
+from trnsim.jax.pjrt.events import READY, event_of, failed
+from trnsim.jax.pjrt.handles import Handle, Numbers, numbers_at
+from trnsim.jax.pjrt.structs import enumeration, struct
+from trnsim.jax.pjrt.sweep import Place, buffers, made, place_above, sweep
+from trnsim.jax.pjrt.table import slot
+
+if TYPE_CHECKING:
+    from trnsim.device.hbm import DeviceMemory
+
+_STRIDES: Final = enumeration("Buffer_MemoryLayout_Type")["Strides"]
+_TILED: Final = enumeration("Buffer_MemoryLayout_Type")["Tiled"]
+
+
+class Storage:
+    """The elements of a buffer; as long as it lives, they count in HBM."""
+
+    __slots__ = ("__weakref__", "array")
+
+    def __init__(self, array: HostArray) -> None:
+        self.array = array
+
+
+class Buffer(Handle):
+    """An array on a device.
+
+    Attributes:
+        core: the number of its device.
+        shape: its sides.
+        dtype: the dtype of its elements.
+        nbytes: the bytes that it takes in HBM.
+        storage: its elements, or None once it is deleted or donated.
+    """
+
+    __slots__ = ("_dims", "_order", "core", "dtype", "nbytes", "shape", "storage")
+
+    def __init__(self, array: HostArray, core: int) -> None:
+        super().__init__()
+        self.core = core
+        self.shape: tuple[int, ...] = array.shape
+        self.dtype: np.dtype[Any] = array.dtype
+        self.nbytes = hbm_bytes(self.shape, self.dtype)
+        self.storage: Storage | None = Storage(array)
+        self._dims: Numbers | None = None
+        self._order: Numbers | None = None
+        device_memory(core).hold(self.storage, self.nbytes, self.shape, self.dtype)
+
+    @property
+    def array(self) -> HostArray:
+        """Its elements.
+
+        Raises:
+            BadInput: if it was deleted or donated.
+        """
+        if self.storage is None:
+            raise BadInput(f"an array {self.dtype}{list(self.shape)} was deleted or donated")
+        return self.storage.array
+
+    @property
+    def dims(self) -> Numbers:
+        """Its sides, as C reads them."""
+        if self._dims is None:
+            self._dims = Numbers(ctypes.c_int64, self.shape)
+        return self._dims
+
+    @property
+    def minor_to_major(self) -> Numbers:
+        """Its dimensions, the fastest first."""
+        if self._order is None:
+            self._order = Numbers(ctypes.c_int64, range(len(self.shape))[::-1])
+        return self._order
+
+    def drop_if_donated(self) -> None:
+        """Give its memory back if an execution has taken it."""
+        if self.storage is not None and self.storage.array.is_deleted():
+            self.storage = None
+
+
+def require(nbytes: int, core: int) -> DeviceMemory:
+    """Refuse an allocation that does not fit in a core's HBM.
+
+    Raises:
+        OutOfMemory: with a table of the arrays in memory.
+    """
+    hbm = device_memory(core)
+    if hbm.live_bytes + nbytes > hbm.capacity_bytes:
+        sweep()
+        hbm.require(nbytes)
+    return hbm
+
+
+def new_buffer(array: HostArray, core: int, place: Place) -> int:
+    """The handle of an array that a call at `place` has made."""
+    found = Buffer(array, core)
+    made(found, place)
+    return found.address
+
+
+def _buffer(args: Any) -> Buffer:
+    """The buffer of a call.
+
+    Raises:
+        BadInput: if it is dead.
+    """
+    found = buffers.get(args.buffer)
+    if found is None:
+        raise BadInput("an array that was freed is used")
+    return found
+
+
+def _host_view(
+    address: int | None, dims: list[int], strides: list[int], dtype: np.dtype[Any]
+) -> npt.NDArray[Any]:
+    """The caller's memory as an array; strides may be negative."""
+    if not address or 0 in dims:
+        return np.empty(dims, dtype)
+    steps = strides or _dense(dims, dtype.itemsize)
+    reach = [(side - 1) * step for side, step in zip(dims, steps, strict=True)]
+    low, high = sum(min(far, 0) for far in reach), sum(max(far, 0) for far in reach)
+    memory: Any = (ctypes.c_char * (high - low + dtype.itemsize)).from_address(address + low)
+    return np.ndarray(dims, dtype, memory, offset=-low, strides=steps)
+
+
+def _dense(dims: list[int], itemsize: int) -> list[int]:
+    """Byte strides of rows in order."""
+    steps = [itemsize] * len(dims)
+    for at in range(len(dims) - 1, 0, -1):
+        steps[at - 1] = steps[at] * dims[at]
+    return steps
+
+
+@slot("Client_BufferFromHostBuffer")
+def _from_host(args: Any) -> None:
+    place = place_above(2)
+    dims = numbers_at(args.dims, args.num_dims)
+    dtype = dtype_of(args.type)
+    core = core_at(args.device, args.memory)
+    nbytes = hbm_bytes(tuple(dims), dtype)
+    require(nbytes, core)
+    strides = numbers_at(args.byte_strides, args.num_byte_strides)
+    array = host().put(_host_view(args.data, dims, strides, dtype), core)
+    args.buffer = new_buffer(array, core, place)
+    args.done_with_host_buffer = READY
+    note_from_host(nbytes)
+
+
+@slot("Buffer_ToHostBuffer")
+def _to_host(args: Any) -> None:
+    buffer = buffers.get(args.src)
+    if buffer is None:
+        raise BadInput("an array that was freed is read")
+    nbytes = buffer.dtype.itemsize
+    for side in buffer.shape:
+        nbytes *= side
+    if not args.dst:
+        args.dst_size = nbytes
+        return
+    if args.dst_size < nbytes:
+        raise BadInput(f"{nbytes} bytes do not fit into {args.dst_size}")
+    try:
+        array = as_numpy(buffer.array)
+    except Exception as error:  # noqa: BLE001  of the computation: it belongs to the array
+        args.event = failed(error)
+        return
+    _write(args.dst, args.host_layout, array)
+    args.event = READY
+    note_to_host(buffer.nbytes)
+
+
+def _write(address: int, layout: int | None, array: npt.NDArray[Any]) -> None:
+    """Copy an array into the caller's memory, in the caller's layout."""
+    order = list(range(array.ndim))
+    if layout:
+        asked = struct("Buffer_MemoryLayout").from_address(layout)
+        if asked.type == _STRIDES:
+            steps = numbers_at(asked.strides.byte_strides, asked.strides.num_byte_strides)
+            _host_view(address, list(array.shape), steps, array.dtype)[...] = array
+            return
+        order = numbers_at(asked.tiled.minor_to_major, asked.tiled.minor_to_major_size)[::-1]
+    if array.size:
+        laid = np.ascontiguousarray(array.transpose(order))
+        ctypes.memmove(address, laid.ctypes.data, laid.nbytes)
+
+
+@slot("Buffer_ElementType")
+def _element_type(args: Any) -> None:
+    args.type = type_of(_buffer(args).dtype)
+
+
+@slot("Buffer_Dimensions")
+def _dimensions(args: Any) -> None:
+    dims = _buffer(args).dims
+    args.dims, args.num_dims = dims.address, dims.size
+
+
+@slot("Buffer_UnpaddedDimensions")
+def _unpadded(args: Any) -> None:
+    dims = _buffer(args).dims
+    args.unpadded_dims, args.num_dims = dims.address, dims.size
+
+
+@slot("Buffer_DynamicDimensionIndices")
+def _dynamic(args: Any) -> None:
+    args.dynamic_dim_indices, args.num_dynamic_dims = None, 0
+
+
+@slot("Buffer_GetMemoryLayout")
+def _layout(args: Any) -> None:
+    order = _buffer(args).minor_to_major
+    layout = args.layout
+    layout.type = _TILED
+    layout.tiled.minor_to_major = order.address
+    layout.tiled.minor_to_major_size = order.size
+    layout.tiled.num_tiles = 0
+
+
+@slot("Buffer_OnDeviceSizeInBytes")
+def _size(args: Any) -> None:
+    args.on_device_size_in_bytes = _buffer(args).nbytes
+
+
+@slot("Buffer_Device")
+def _device(args: Any) -> None:
+    args.device = _owner(args).address
+
+
+@slot("Buffer_Memory")
+def _memory(args: Any) -> None:
+    args.memory = _owner(args).memory.address
+
+
+def _owner(args: Any) -> Any:
+    """The device of a buffer."""
+    return list(devices.values())[_buffer(args).core]
+
+
+@slot("Buffer_Delete")
+def _delete(args: Any) -> None:
+    found = buffers.get(args.buffer)
+    if found is not None:
+        found.storage = None
+
+
+@slot("Buffer_IsDeleted")
+def _is_deleted(args: Any) -> None:
+    found = buffers.get(args.buffer)
+    args.is_deleted = found is None or found.storage is None
+
+
+@slot("Buffer_IsOnCpu")
+def _is_on_cpu(args: Any) -> None:
+    args.is_on_cpu = False
+
+
+@slot("Buffer_ReadyEvent")
+def _ready_event(args: Any) -> None:
+    found = buffers.get(args.buffer)
+    is_there = found is not None and found.storage is not None
+    args.event = event_of([found.array]) if found is not None and is_there else READY
+
+
+@slot("Buffer_UnsafePointer")
+def _unsafe_pointer(args: Any) -> None:
+    args.buffer_pointer = args.buffer
+
+
+@slot("Buffer_CopyToDevice")
+def _to_device(args: Any) -> None:
+    args.dst_buffer = _copied(args, core_at(args.dst_device, None), place_above(2))
+
+
+@slot("Buffer_CopyToMemory")
+def _to_memory(args: Any) -> None:
+    args.dst_buffer = _copied(args, core_at(None, args.dst_memory), place_above(2))
+
+
+def _copied(args: Any, core: int, place: Place) -> int:
+    """The handle of a copy on another device."""
+    source = _buffer(args)
+    require(source.nbytes, core)
+    return new_buffer(host().copy(source.array, core), core, place)
+
+
+@slot("Buffer_IncreaseExternalReferenceCount")
+def _no_pointers(args: Any) -> None:
+    """No memory of a device can be shared: AWS documents that dlpack is not supported.
+
+    Raises:
+        NotModelled: always.
+    """
+    del args
+    raise NotModelled(
+        "memory of a neuron device cannot be shared with another framework (dlpack)",
+        fix="go through numpy: np.asarray(x)",
+        source="aws-neuron-sdk frameworks/jax/setup/jax-neuronx-known-issues.rst",
+    )

@@ -1,0 +1,138 @@
+"""The plugin and its client: versions, devices, and the default assignment of programs to them."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any, Final
+
+import trnsim
+from trnsim.device.device_core import target
+from trnsim.errors import BadInput
+from trnsim.jax import autoload, private
+from trnsim.jax.pjrt.devices import devices, make_devices, memories
+from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
+from trnsim.jax.pjrt.named_values import NamedValues
+from trnsim.jax.pjrt.table import slot
+
+_XLA_VERSION: Final = 2  # understands serialized StableHLO
+
+
+class Client(Handle):
+    """The client of this process, which has every device."""
+
+    __slots__ = ("devices", "memories", "name", "version")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = Text(private.PLATFORM)
+        self.version = Text(f"trnsim {trnsim.__version__} ({target().name})")
+        self.devices = pointers([device.address for device in make_devices()])
+        self.memories = pointers(list(memories))
+
+
+clients: Final[dict[int, Client]] = {}
+"""Clients by their handles: one, and another after each `clear_backends`."""
+
+
+@cache
+def attributes() -> NamedValues:
+    """What JAX asks of a plugin before it sends a program: the versions of StableHLO it reads."""
+    newest, oldest = private.stablehlo_versions()
+    return NamedValues(
+        {
+            "xla_version": _XLA_VERSION,
+            "stablehlo_current_version": newest,
+            "stablehlo_minimum_version": oldest,
+        }
+    )
+
+
+@slot("Plugin_Initialize")
+def _initialize(args: Any) -> None:
+    """Nothing to do: importing the plugin has done it."""
+    del args
+
+
+@slot("Plugin_Attributes")
+def _attributes(args: Any) -> None:
+    found = attributes()
+    args.attributes, args.num_attributes = found.address, found.size
+
+
+@slot("Client_Create")
+def _create(args: Any) -> None:
+    autoload.say()
+    found = Client()
+    clients[found.address] = found
+    args.client = found.address
+
+
+@slot("Client_PlatformName")
+def _platform(args: Any) -> None:
+    name = clients[args.client].name
+    args.platform_name, args.platform_name_size = name.address, name.size
+
+
+@slot("Client_PlatformVersion")
+def _version(args: Any) -> None:
+    text = clients[args.client].version
+    args.platform_version, args.platform_version_size = text.address, text.size
+
+
+@slot("Client_ProcessIndex")
+def _process(args: Any) -> None:
+    args.process_index = 0
+
+
+@slot("Client_Devices")
+def _devices(args: Any) -> None:
+    found = clients[args.client].devices
+    args.devices, args.num_devices = found.address, found.size
+
+
+@slot("Client_AddressableDevices")
+def _addressable(args: Any) -> None:
+    found = clients[args.client].devices
+    args.addressable_devices, args.num_addressable_devices = found.address, found.size
+
+
+@slot("Client_AddressableMemories")
+def _memories(args: Any) -> None:
+    found = clients[args.client].memories
+    args.addressable_memories, args.num_addressable_memories = found.address, found.size
+
+
+@slot("Client_LookupDevice")
+def _lookup(args: Any) -> None:
+    args.device = _device(args.id)
+
+
+@slot("Client_LookupAddressableDevice")
+def _lookup_addressable(args: Any) -> None:
+    args.addressable_device = _device(args.local_hardware_id)
+
+
+def _device(core: int) -> int:
+    """The handle of a device by its number.
+
+    Raises:
+        BadInput: if there is none.
+    """
+    for device in devices.values():
+        if device.core == core:
+            return device.address
+    raise BadInput(f"neuron:{core} does not exist: this process has {len(devices)} device(s)")
+
+
+@slot("Client_DefaultDeviceAssignment")
+def _assignment(args: Any) -> None:
+    count = args.num_replicas * args.num_partitions
+    if count > len(devices):
+        raise BadInput(
+            f"a program for {count} devices; this process has {len(devices)}",
+            fix=f"set NEURON_RT_NUM_CORES={count} before the program starts",
+        )
+    numbers = Numbers(ctypes.c_int32, range(count))
+    room = min(count, args.default_assignment_size)
+    ctypes.memmove(args.default_assignment, numbers.address, room * 4)

@@ -1,0 +1,233 @@
+"""Devices and their memories: one logical NeuronCore each, with its share of the chip's HBM.
+
+Kinds are AWS's: "NC_v2", "NC_v3", and with a "d" where a device is two NeuronCores.
+Source: aws-neuron-sdk archive/appnotes/torch-neuronx/introducing-pytorch-2-6.rst.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.device.device_core import device_core, target, visible_cores
+from trnsim.device.hbm import DeviceMemory, device_memory
+from trnsim.jax.pjrt.handles import Handle, Text, pointers
+from trnsim.jax.pjrt.named_values import NamedValues
+from trnsim.jax.pjrt.structs import fill
+from trnsim.jax.pjrt.sweep import sweep
+from trnsim.jax.pjrt.table import nothing, slot
+
+if TYPE_CHECKING:
+    from trnsim.jax.pjrt.named_values import Value
+
+MEMORY_KIND: Final = "device"
+_PAIR: Final = 2
+_IS_SET: Final = "_is_set"
+
+
+def device_kind() -> str:
+    """The kind of this process's devices: "NC_v3d"."""
+    made = device_core()
+    pair = "d" if made.physical_cores == _PAIR else ""
+    return f"NC_v{made.chip.core.generation}{pair}"
+
+
+class Device(Handle):
+    """A device, its description and its memory, which share one handle each.
+
+    Attributes:
+        core: the number by which JAX knows it.
+        kind: the kind of its core.
+        text: its name.
+        memory: the handle of its HBM.
+    """
+
+    __slots__ = ("_attributes", "core", "kind", "memories", "memory", "owners", "text")
+
+    def __init__(self, core: int) -> None:
+        super().__init__()
+        self.core = core
+        self.kind = Text(device_kind())
+        self.text = Text(f"NeuronDevice(id={core})")
+        self.memory = Memory(self)
+        self.memories = pointers([self.memory.address])
+        self.owners = pointers([self.address])
+        self._attributes = NamedValues(self._facts())
+
+    def _facts(self) -> dict[str, Value]:
+        """What programs may ask of it."""
+        made = device_core()
+        return {
+            "target": target().name,
+            "neuron_core": visible_cores()[self.core],
+            "physical_cores": made.physical_cores,
+        }
+
+    @property
+    def hbm(self) -> DeviceMemory:
+        """What is held of its HBM."""
+        return device_memory(self.core)
+
+    @property
+    def attributes(self) -> NamedValues:
+        """Its facts, as C reads them."""
+        return self._attributes
+
+
+class Memory(Handle):
+    """The HBM of a device."""
+
+    __slots__ = ("core", "kind", "owner", "text")
+
+    def __init__(self, owner: Device) -> None:
+        super().__init__()
+        self.owner = owner
+        self.core = owner.core
+        self.kind = Text(MEMORY_KIND)
+        self.text = Text(f"HBM of NeuronDevice(id={owner.core})")
+
+
+devices: Final[dict[int, Device]] = {}
+"""Devices by their handles, in order."""
+memories: Final[dict[int, Memory]] = {}
+"""Memories by their handles, in order."""
+
+
+def make_devices() -> list[Device]:
+    """The devices of this process, made once: their handles outlive every client."""
+    if not devices:
+        for core in range(len(visible_cores())):
+            made = Device(core)
+            devices[made.address] = made
+            memories[made.memory.address] = made.memory
+    return list(devices.values())
+
+
+def core_at(device: int | None, memory: int | None) -> int:
+    """The core that a call names by its device or by its memory."""
+    if memory:
+        return memories[memory].core
+    return devices[device].core if device else 0
+
+
+@slot("Device_GetDescription")
+def _description(args: Any) -> None:
+    args.device_description = args.device
+
+
+@slot("DeviceDescription_Id")
+def _id(args: Any) -> None:
+    args.id = devices[args.device_description].core
+
+
+@slot("DeviceDescription_ProcessIndex")
+def _process(args: Any) -> None:
+    args.process_index = 0
+
+
+@slot("DeviceDescription_Attributes")
+def _described(args: Any) -> None:
+    found = devices[args.device_description].attributes
+    args.attributes, args.num_attributes = found.address, found.size
+
+
+@slot("DeviceDescription_Kind")
+def _kind(args: Any) -> None:
+    kind = devices[args.device_description].kind
+    args.device_kind, args.device_kind_size = kind.address, kind.size
+
+
+@slot("DeviceDescription_DebugString")
+def _debug_text(args: Any) -> None:
+    text = devices[args.device_description].text
+    args.debug_string, args.debug_string_size = text.address, text.size
+
+
+@slot("DeviceDescription_ToString")
+def _text(args: Any) -> None:
+    text = devices[args.device_description].text
+    args.to_string, args.to_string_size = text.address, text.size
+
+
+@slot("Device_IsAddressable")
+def _is_addressable(args: Any) -> None:
+    args.is_addressable = True
+
+
+@slot("Device_LocalHardwareId")
+def _hardware(args: Any) -> None:
+    args.local_hardware_id = devices[args.device].core
+
+
+@slot("Device_AddressableMemories")
+def _memories(args: Any) -> None:
+    found = devices[args.device].memories
+    args.memories, args.num_memories = found.address, found.size
+
+
+@slot("Device_DefaultMemory")
+def _default_memory(args: Any) -> None:
+    args.memory = devices[args.device].memory.address
+
+
+@slot("Device_GetAttributes")
+def _attributes(args: Any) -> None:
+    found = devices[args.device].attributes
+    args.attributes, args.num_attributes = found.address, found.size
+    args.device_attributes = args.device
+    args.attributes_deleter = nothing()
+
+
+@slot("Device_MemoryStats")
+def _memory_stats(args: Any) -> None:
+    sweep()
+    hbm = devices[args.device].hbm
+    largest = max((one.nbytes for one in list(hbm.allocations.values())), default=0)
+    figures = {
+        "peak_bytes_in_use": hbm.peak_bytes,
+        "num_allocs": len(hbm.allocations),
+        "largest_alloc_size": largest,
+        "bytes_limit": hbm.capacity_bytes,
+    }
+    args.bytes_in_use = hbm.live_bytes
+    flags = [name for name, _ in type(args)._fields_ if name.endswith(_IS_SET)]
+    fill(args, **figures, **{name: name.removesuffix(_IS_SET) in figures for name in flags})
+
+
+@slot("Device_ClearMemoryStats")
+def _clear_memory_stats(args: Any) -> None:
+    sweep()
+    devices[args.device].hbm.reset_peak()
+
+
+@slot("Memory_Id")
+def _memory_id(args: Any) -> None:
+    args.id = memories[args.memory].core
+
+
+@slot("Memory_Kind")
+def _memory_kind(args: Any) -> None:
+    kind = memories[args.memory].kind
+    args.kind, args.kind_size = kind.address, kind.size
+
+
+@slot("Memory_Kind_Id")
+def _memory_kind_id(args: Any) -> None:
+    args.kind_id = 0
+
+
+@slot("Memory_DebugString")
+def _memory_debug_text(args: Any) -> None:
+    text = memories[args.memory].text
+    args.debug_string, args.debug_string_size = text.address, text.size
+
+
+@slot("Memory_ToString")
+def _memory_text(args: Any) -> None:
+    text = memories[args.memory].text
+    args.to_string, args.to_string_size = text.address, text.size
+
+
+@slot("Memory_AddressableByDevices")
+def _addressable_by(args: Any) -> None:
+    owners = memories[args.memory].owner.owners
+    args.devices, args.num_devices = owners.address, owners.size

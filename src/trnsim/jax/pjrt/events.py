@@ -1,0 +1,159 @@
+"""Events: when an array is there, or why it is not.
+
+Most calls are done before anyone asks: these share one event, which is always ready. Another event
+waits for arrays of the private client; a thread waits with it where JAX wants to be called back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from queue import SimpleQueue
+from typing import Any, Final
+
+from trnsim.jax.host_client import HostArray
+from trnsim.jax.pjrt.errors import new_error
+from trnsim.jax.pjrt.handles import Handle, Ring
+from trnsim.jax.pjrt.table import slot
+
+_OnReady: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_ROOM: Final = 1 << 16
+
+
+class Event:
+    """The end of the computation of `arrays`, with the error that it raised, if any."""
+
+    def __init__(self, arrays: Sequence[HostArray], error: BaseException | None = None) -> None:
+        self._arrays = arrays
+        self._error = error
+        self._is_done = error is not None
+        self._callbacks: list[tuple[int, int]] = []
+        self._lock = threading.Lock()
+
+    def is_ready(self) -> bool:
+        """Whether the computation has ended, well or not."""
+        return self._is_done or all(array.is_ready() for array in self._arrays)
+
+    def wait(self) -> BaseException | None:
+        """The error with which the computation ended, or None, once it has ended."""
+        if not self._is_done:
+            self._error = error_of(self._arrays)
+            self._is_done, self._arrays = True, ()
+        return self._error
+
+    def call_back(self, function: int, argument: int) -> None:
+        """Call a function of C with the error, at once or when the computation has ended."""
+        with self._lock:
+            is_first = not self._callbacks
+            self._callbacks.append((function, argument))
+        if self.is_ready():
+            self.fire()
+        elif is_first:
+            _waiter.add(self)
+
+    def fire(self) -> None:
+        """Wait, then call every function that has not been called."""
+        error = self.wait()
+        with self._lock:
+            callbacks, self._callbacks = self._callbacks, []
+        for function, argument in callbacks:
+            _OnReady(function)(None if error is None else new_error(error), argument)
+
+
+def error_of(arrays: Sequence[HostArray]) -> BaseException | None:
+    """What the computation of `arrays` raised, or None; waits for its end."""
+    for array in arrays:
+        try:
+            if not array.is_deleted():
+                array.block_until_ready()
+        except Exception as error:  # noqa: BLE001  it belongs to whoever reads the array
+            return error
+    return None
+
+
+class _Waiter:
+    """A thread that waits for events in turn."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Event | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def add(self, event: Event) -> None:
+        """Fire an event when it is ready."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="neuron", daemon=True)
+                self._thread.start()
+        self._queue.put(event)
+
+    def _run(self) -> None:
+        while (event := self._queue.get()) is not None:
+            event.fire()
+
+    def stop(self) -> None:
+        """Fire the events that are left, and end the thread."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            thread.join()
+
+
+_waiter: Final = _Waiter()
+_events: Final = Ring[Event](_ROOM)
+_ready: Final = Handle()
+READY: Final = _ready.address
+"""The event of everything that is done."""
+
+
+def drain() -> None:
+    """Wait for every event that JAX waits for."""
+    _waiter.stop()
+
+
+def event_of(arrays: Sequence[HostArray]) -> int:
+    """The handle of the event at which `arrays` are computed."""
+    if not all(array.is_deleted() or array.is_ready() for array in arrays):
+        return _events.add(Event(arrays))
+    error = error_of(arrays)
+    return READY if error is None else failed(error)
+
+
+def failed(error: BaseException) -> int:
+    """The handle of an event that ended with an error."""
+    return _events.add(Event((), error))
+
+
+def _found(args: Any) -> Event:
+    """The event of a call; one that is forgotten ended long ago."""
+    return _events.get(args.event) or _DONE
+
+
+_DONE: Final = Event(())
+
+
+@slot("Event_IsReady")
+def _is_ready(args: Any) -> None:
+    args.is_ready = args.event == READY or _found(args).is_ready()
+
+
+@slot("Event_Await")
+def _await(args: Any) -> None:
+    error = None if args.event == READY else _found(args).wait()
+    if error is not None:
+        raise error
+
+
+@slot("Event_Error")
+def _error(args: Any) -> None:
+    _await(args)
+
+
+@slot("Event_OnReady")
+def _on_ready(args: Any) -> None:
+    if args.event == READY:
+        _OnReady(args.callback)(None, args.user_arg)
+    else:
+        _found(args).call_back(args.callback, args.user_arg)

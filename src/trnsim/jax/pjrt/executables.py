@@ -1,0 +1,375 @@
+"""Executables: programs that JAX has compiled, what it asks of them, and their execution."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trnsim.errors import BadInput
+from trnsim.jax import wire
+from trnsim.jax.execution import Program
+from trnsim.jax.host_client import host
+from trnsim.jax.pjrt.buffers import Buffer, new_buffer, require
+from trnsim.jax.pjrt.devices import MEMORY_KIND, devices
+from trnsim.jax.pjrt.element_types import hbm_bytes, type_of
+from trnsim.jax.pjrt.events import event_of
+from trnsim.jax.pjrt.handles import (
+    Handle,
+    Numbers,
+    Text,
+    Texts,
+    numbers_at,
+    pointers,
+    string_at,
+    write_pointers,
+)
+from trnsim.jax.pjrt.named_values import NamedValues
+from trnsim.jax.pjrt.structs import fill, struct
+from trnsim.jax.pjrt.sweep import Place, begins, buffers, place_above
+from trnsim.jax.pjrt.table import extension, nothing, slot
+
+if TYPE_CHECKING:
+    from trnsim.jax.host_client import HostArray
+
+_numbers: Final = count()
+
+
+class Executable(Handle):
+    """A program, loaded; what JAX asks of it lives as long as it does.
+
+    PJRT has two kinds of handles, for a program and for one that is loaded. Here they are one.
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
+        self.name = Text(program.name)
+        self.fingerprint = Text(f"trnsim-{next(_numbers)}")
+        self.is_deleted = False
+        cores = list(devices.values())
+        self.devices = pointers([cores[core].address for core in program.cores])
+        self.output_bytes = sum(hbm_bytes(one.shape, one.dtype) for one in program.results)
+
+    @cached_property
+    def output_types(self) -> Numbers:
+        """The element type of each output."""
+        return Numbers(ctypes.c_int32, [type_of(one.dtype) for one in self.program.results])
+
+    @cached_property
+    def output_dims(self) -> tuple[Numbers, Numbers]:
+        """The sides of all outputs in a row, and how many each has."""
+        shapes = [one.shape for one in self.program.results]
+        sides = Numbers(ctypes.c_int64, [side for shape in shapes for side in shape])
+        return sides, Numbers(ctypes.c_size_t, [len(shape) for shape in shapes])
+
+    @cached_property
+    def output_kinds(self) -> Texts:
+        """The memory of each output."""
+        return Texts([MEMORY_KIND] * len(self.program.results))
+
+    @cached_property
+    def parameter_kinds(self) -> Texts:
+        """The memory of each argument."""
+        return Texts([MEMORY_KIND] * len(self.program.arguments))
+
+    @cached_property
+    def shardings(self) -> dict[str, Texts | None]:
+        """How arguments and results are split over devices; None where there is one device."""
+        loaded = self.program.loaded
+        found = {
+            "parameters": loaded.get_parameter_shardings(),
+            "outputs": loaded.get_output_shardings(),
+        }
+        is_split = len(self.program.cores) > 1
+        return {
+            name: Texts([one.SerializeToString() for one in listed])
+            if listed is not None and is_split
+            else None
+            for name, listed in found.items()
+        }
+
+    @cached_property
+    def cost(self) -> NamedValues:
+        """XLA's own count of operations and bytes."""
+        return NamedValues(self.program.loaded.cost_analysis())
+
+    @cached_property
+    def optimized(self) -> tuple[Text, Text]:
+        """The program that XLA's CPU client runs, and the name of its format."""
+        hlo = self.program.loaded.hlo_modules()[0].as_serialized_hlo_module_proto()
+        return Text(wire.hlo_with_config(hlo)), Text("hlo_with_config")
+
+    @cached_property
+    def logical_ids(self) -> Any:
+        """Replica and partition of each device."""
+        of_all = struct("LogicalDeviceIds") * len(self.program.cores)
+        return of_all(
+            *[divmod(at, self.program.partitions) for at in range(len(self.program.cores))]
+        )
+
+    @cached_property
+    def assignment(self) -> Text:
+        """Its devices, as XLA writes them."""
+        program = self.program
+        shape = program.replicas, program.partitions
+        return Text(wire.assignment_message(np.array(program.cores, np.int32).reshape(shape)))
+
+    @cached_property
+    def serialized(self) -> Text:
+        """The program as JAX sent it: lengths, options, module."""
+        options, code = self.program.options, self.program.code
+        return Text(_SERIALIZED + len(options).to_bytes(8, "little") + options + code)
+
+
+_SERIALIZED: Final = b"trnsim-jax-1\n"
+
+
+executables: Final[dict[int, Executable]] = {}
+"""Executables by their handles."""
+
+
+def new_executable(program: Program) -> int:
+    """The handle of a program."""
+    found = Executable(program)
+    executables[found.address] = found
+    return found.address
+
+
+def _of(args: Any) -> Executable:
+    """The executable of a call."""
+    return executables[args.executable]
+
+
+@slot("Client_Compile")
+def _compile(args: Any) -> None:
+    asked = struct("Program").from_address(args.program)
+    form = string_at(asked.format, asked.format_size)
+    if form != b"mlir":
+        raise BadInput(f"a program of format {form.decode()!r}; legal: 'mlir'")
+    code = string_at(asked.code, asked.code_size)
+    options = string_at(args.compile_options, args.compile_options_size)
+    args.executable = new_executable(Program(code, options))
+
+
+@slot("Executable_DeserializeAndLoad")
+def _deserialize(args: Any) -> None:
+    found = string_at(args.serialized_executable, args.serialized_executable_size)
+    start = len(_SERIALIZED) + 8
+    if not found.startswith(_SERIALIZED) or len(found) < start:
+        raise BadInput("this is no executable that the neuron device wrote")
+    size = int.from_bytes(found[len(_SERIALIZED) : start], "little")
+    options, code = found[start : start + size], found[start + size :]
+    args.loaded_executable = new_executable(Program(code, options))
+
+
+@slot("Executable_Serialize")
+def _serialize(args: Any) -> None:
+    found = _of(args).serialized
+    args.serialized_bytes, args.serialized_bytes_size = found.address, found.size
+    args.serialized_executable = args.executable
+    args.serialized_executable_deleter = nothing()
+
+
+@slot("LoadedExecutable_GetExecutable")
+def _executable(args: Any) -> None:
+    args.executable = args.loaded_executable
+
+
+@slot("Executable_Name")
+def _name(args: Any) -> None:
+    name = _of(args).name
+    args.executable_name, args.executable_name_size = name.address, name.size
+
+
+@slot("Executable_Fingerprint")
+def _fingerprint(args: Any) -> None:
+    text = _of(args).fingerprint
+    args.executable_fingerprint, args.executable_fingerprint_size = text.address, text.size
+
+
+@slot("LoadedExecutable_Fingerprint")
+def _loaded_fingerprint(args: Any) -> None:
+    _fingerprint(args)
+
+
+@slot("Executable_NumReplicas")
+def _replicas(args: Any) -> None:
+    args.num_replicas = _of(args).program.replicas
+
+
+@slot("Executable_NumPartitions")
+def _partitions(args: Any) -> None:
+    args.num_partitions = _of(args).program.partitions
+
+
+@slot("Executable_NumOutputs")
+def _outputs(args: Any) -> None:
+    args.num_outputs = len(_of(args).program.results)
+
+
+@slot("Executable_SizeOfGeneratedCodeInBytes")
+def _code_size(args: Any) -> None:
+    args.size_in_bytes = _of(args).program.loaded.size_of_generated_code_in_bytes()
+
+
+@slot("Executable_GetCostAnalysis")
+def _cost(args: Any) -> None:
+    cost = _of(args).cost
+    args.properties, args.num_properties = cost.address, cost.size
+
+
+@slot("Executable_GetCompiledMemoryStats")
+def _memory_stats(args: Any) -> None:
+    found = _of(args).program.loaded.get_compiled_memory_stats()
+    names = [name for name, _ in type(args)._fields_[3:] if hasattr(found, name)]
+    fill(args, **{name: getattr(found, name) for name in names})
+
+
+@slot("Executable_OutputElementTypes")
+def _output_types(args: Any) -> None:
+    types = _of(args).output_types
+    args.output_types, args.num_output_types = types.address, types.size
+
+
+@slot("Executable_OutputDimensions")
+def _output_dims(args: Any) -> None:
+    sides, ranks = _of(args).output_dims
+    args.num_outputs, args.dims, args.dim_sizes = ranks.size, sides.address, ranks.address
+
+
+@slot("Executable_OutputMemoryKinds")
+def _output_kinds(args: Any) -> None:
+    kinds = _of(args).output_kinds
+    args.num_outputs = kinds.addresses.size
+    args.memory_kinds, args.memory_kind_sizes = kinds.addresses.address, kinds.sizes.address
+
+
+@slot("Executable_ParameterMemoryKinds")
+def _parameter_kinds(args: Any) -> None:
+    kinds = _of(args).parameter_kinds
+    args.num_parameters = kinds.addresses.size
+    args.memory_kinds, args.memory_kind_sizes = kinds.addresses.address, kinds.sizes.address
+
+
+@slot("Executable_OptimizedProgram")
+def _optimized(args: Any) -> None:
+    code, form = _of(args).optimized
+    asked = struct("Program").from_address(args.program)
+    asked.code_size, asked.format_size = code.size, form.size
+    if asked.code:
+        ctypes.memmove(asked.code, code.address, code.size)
+    asked.format = form.address
+
+
+@slot("LoadedExecutable_AddressableDevices")
+def _devices(args: Any) -> None:
+    found = _of(args).devices
+    args.addressable_devices, args.num_addressable_devices = found.address, found.size
+
+
+@slot("LoadedExecutable_AddressableDeviceLogicalIds")
+def _logical_ids(args: Any) -> None:
+    found = _of(args).logical_ids
+    args.addressable_device_logical_ids = ctypes.addressof(found)
+    args.num_addressable_device_logical_ids = len(found)
+
+
+@slot("LoadedExecutable_GetDeviceAssignment")
+def _assignment(args: Any) -> None:
+    found = _of(args).assignment
+    args.serialized_bytes, args.serialized_bytes_size = found.address, found.size
+    args.serialized_device_assignment = args.executable
+    args.serialized_device_assignment_deleter = nothing()
+
+
+@slot("LoadedExecutable_Delete")
+def _delete(args: Any) -> None:
+    _of(args).is_deleted = True
+
+
+@slot("LoadedExecutable_IsDeleted")
+def _is_deleted(args: Any) -> None:
+    args.is_deleted = _of(args).is_deleted
+
+
+@slot("LoadedExecutable_Execute")
+def _execute(args: Any) -> None:
+    place = place_above(2)
+    begins(place)
+    executable = _of(args)
+    program = executable.program
+    cores = [devices[args.execute_device].core] if args.execute_device else program.cores
+    lists = numbers_at(args.argument_lists, args.num_devices, ctypes.c_size_t)
+    given = [
+        [buffers[handle] for handle in numbers_at(one, args.num_args, ctypes.c_size_t)]
+        for one in lists
+    ]
+    _require_room(executable, cores, given)
+    results = program.run(cores, _arrays(args, program, given))
+    for at in program.donors:
+        for listed in given:
+            listed[at].drop_if_donated()
+    _hand_out(args, results, cores, place)
+
+
+def _require_room(executable: Executable, cores: list[int], given: list[list[Buffer]]) -> None:
+    """Refuse an execution whose results do not fit in HBM, less the memory that it takes over.
+
+    Raises:
+        OutOfMemory: with a table of the arrays in memory.
+    """
+    for core, listed in zip(cores, given, strict=False):
+        taken = sum(listed[at].nbytes for at in executable.program.donors)
+        require(max(executable.output_bytes - taken, 0), core)
+
+
+def _arrays(args: Any, program: Program, given: list[list[Buffer]]) -> list[list[HostArray]]:
+    """The elements of the arguments; copies of those whose memory must not be taken."""
+    arrays = [[buffer.array for buffer in listed] for listed in given]
+    if program.donors and args.options:
+        options = struct("ExecuteOptions").from_address(args.options)
+        spared = numbers_at(
+            options.non_donatable_input_indices, options.num_non_donatable_input_indices
+        )
+        for at in program.donors.intersection(spared):
+            for listed, found in zip(arrays, given, strict=True):
+                listed[at] = host().copy(listed[at], found[at].core)
+    return arrays
+
+
+def _hand_out(args: Any, results: list[list[HostArray]], cores: list[int], place: Place) -> None:
+    """Write the handles of the results, and the events at which they are computed."""
+    if args.output_lists:
+        lists = numbers_at(args.output_lists, args.num_devices, ctypes.c_size_t)
+        for address, core, arrays in zip(lists, cores, results, strict=True):
+            if arrays:
+                handles = [new_buffer(array, core, place) for array in arrays]
+                write_pointers(address, handles)
+    if args.device_complete_events:
+        ended = [event_of(arrays) for arrays in results]
+        write_pointers(args.device_complete_events, ended)
+
+
+@slot("Shardings_PJRT_Executable_ParameterShardings")
+def _parameter_shardings(args: Any) -> None:
+    args.num_parameters = len(_of(args).program.arguments)
+    _write_shardings(args, _of(args).shardings["parameters"])
+
+
+@slot("Shardings_PJRT_Executable_OutputShardings")
+def _output_shardings(args: Any) -> None:
+    args.num_outputs = len(_of(args).program.results)
+    _write_shardings(args, _of(args).shardings["outputs"])
+
+
+def _write_shardings(args: Any, found: Texts | None) -> None:
+    """Write serialized shardings; NULL says that there are none."""
+    args.shardings = found.addresses.address if found else None
+    args.sharding_sizes = found.sizes.address if found else None
+
+
+extension("Shardings")

@@ -1,0 +1,108 @@
+"""Handles: what PJRT's caller holds of our objects, and the objects behind them.
+
+A handle is the address of zeroed memory of its own, since callers look into some of them. Callers
+free handles through functions that cannot be Python's (`trnsim.jax.pjrt.table`), so nobody tells
+when one is no longer used. Objects of a client live as long as it does, buffers and executables
+until a sweep finds them gone (`trnsim.jax.pjrt.sweep`), and short-lived ones, errors and events,
+until as many younger ones exist as a `Ring` has room for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+_Memory: Final = ctypes.c_char * 64
+
+
+class Handle:
+    """An object with an address."""
+
+    __slots__ = ("_memory", "address")
+
+    def __init__(self) -> None:
+        self._memory = _Memory()
+        self.address = ctypes.addressof(self._memory)
+
+
+class Ring(Generic[T]):
+    """The last `room` objects, by address."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._held: dict[int, tuple[Any, T]] = {}
+        self._order: deque[int] = deque()
+
+    def add(self, item: T) -> int:
+        """The address of a new object."""
+        memory = _Memory()
+        address = ctypes.addressof(memory)
+        self._held[address] = memory, item
+        self._order.append(address)
+        if len(self._order) > self._room:
+            self._held.pop(self._order.popleft(), None)
+        return address
+
+    def get(self, address: int) -> T | None:
+        """The object at an address; None if it is gone."""
+        found = self._held.get(address)
+        return None if found is None else found[1]
+
+
+class Text:
+    """A string that C reads: its address and its length in bytes."""
+
+    __slots__ = ("_memory", "address", "size")
+
+    def __init__(self, text: str | bytes) -> None:
+        encoded = text.encode() if isinstance(text, str) else text
+        self._memory = ctypes.create_string_buffer(encoded)
+        self.address = ctypes.addressof(self._memory)
+        self.size = len(encoded)
+
+
+class Numbers:
+    """Numbers or addresses that C reads as an array of `kind`."""
+
+    __slots__ = ("_memory", "address", "size")
+
+    def __init__(self, kind: Any, numbers: Sequence[int]) -> None:
+        self._memory = (kind * max(len(numbers), 1))(*numbers)
+        self.address = ctypes.addressof(self._memory)
+        self.size = len(numbers)
+
+
+def pointers(addresses: Sequence[int]) -> Numbers:
+    """An array of addresses."""
+    return Numbers(ctypes.c_void_p, addresses)
+
+
+class Texts:
+    """Strings that C reads: an array of their addresses, and one of their lengths."""
+
+    __slots__ = ("_texts", "addresses", "sizes")
+
+    def __init__(self, texts: Sequence[str | bytes]) -> None:
+        self._texts = [Text(text) for text in texts]
+        self.addresses = pointers([text.address for text in self._texts])
+        self.sizes = Numbers(ctypes.c_size_t, [text.size for text in self._texts])
+
+
+def string_at(address: int | None, size: int) -> bytes:
+    """The bytes of a caller's string."""
+    return ctypes.string_at(address, size) if address and size else b""
+
+
+def numbers_at(address: int | None, count: int, kind: Any = ctypes.c_int64) -> list[int]:
+    """The numbers of a caller's array."""
+    return list((kind * count).from_address(address)) if address and count else []
+
+
+def write_pointers(address: int, handles: Sequence[int]) -> None:
+    """Write addresses into a caller's array."""
+    place: Any = (ctypes.c_size_t * len(handles)).from_address(address)
+    place[:] = handles

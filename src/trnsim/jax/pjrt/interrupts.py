@@ -1,0 +1,41 @@
+"""Ctrl-C while JAX is inside a slot: the exception waits until Python's own code goes on.
+
+Python handles a signal at the next instruction that it runs. After a long step that is the first
+one of a slot, through which an exception cannot pass: the slot ends, and Ctrl-C comes again.
+"""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import threading
+from types import CodeType, FrameType
+from typing import Final
+
+slot_codes: Final[set[CodeType]] = set()
+"""The code of the functions that C calls."""
+
+_SOON_S: Final = 0.02
+
+
+def again() -> None:
+    """Interrupt the program once more, soon."""
+    threading.Timer(_SOON_S, _thread.interrupt_main).start()
+
+
+def install() -> None:
+    """Put the handler before Python's own; a program's handler stays alone."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _handle)
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, or do so later if the program is inside a slot."""
+    above = frame
+    while above is not None:
+        if above.f_code in slot_codes:
+            again()
+            return
+        above = above.f_back
+    signal.default_int_handler(number, frame)

@@ -1,0 +1,92 @@
+"""PJRT's structs as ctypes classes, its slots and enumerations, from the table `structs.txt`.
+
+The table is made from OpenXLA's header. A struct's fields lie where C's natural alignment puts
+them, as in the header. Callers say how much of a struct they know (`struct_size`): `fill` writes no
+further than that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.files import read_text
+
+_TABLE: Final = Path(__file__).with_name("structs.txt")
+_TYPES: Final[dict[str, Any]] = {
+    "ptr": ctypes.c_void_p,
+    "size": ctypes.c_size_t,
+    "i32": ctypes.c_int32,
+    "i64": ctypes.c_int64,
+    "u64": ctypes.c_uint64,
+    "bool": ctypes.c_bool,
+    "f32": ctypes.c_float,
+}
+
+
+@cache
+def _lines() -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """The table by kind and name of each line: its pairs in order."""
+    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for line in read_text(_TABLE).splitlines():
+        head, colon, rest = line.partition(": ")
+        if colon and not line.startswith("#"):
+            pairs = (part.partition("=") for part in rest.split())
+            kind, _, name = head.partition(" ")
+            found[kind, name] = [(key, value) for key, _, value in pairs]
+    return found
+
+
+def structs() -> list[str]:
+    """The names of all structs."""
+    return [name for kind, name in _lines() if kind == "struct"]
+
+
+@cache
+def version() -> tuple[int, int]:
+    """The version of the interface that the table describes."""
+    ((_, major), (_, minor)) = _lines()["version", "PJRT"]
+    return int(major), int(minor)
+
+
+@cache
+def enumeration(name: str) -> dict[str, int]:
+    """The members of an enumeration, without its prefix: "UNIMPLEMENTED" of "Error_Code"."""
+    return {key: int(value) for key, value in _lines()["enum", name]}
+
+
+@cache
+def struct(name: str) -> Any:
+    """The ctypes class of a struct, by its name without "PJRT_"."""
+    fields: list[tuple[str, Any]] = []
+    anonymous: list[str] = []
+    for field, kind in _lines()["struct", name]:
+        if ":" in kind:
+            anonymous.append(field)
+        fields.append((field, _type(f"{name}.{field}", kind)))
+    return type(name, (ctypes.Structure,), {"_anonymous_": anonymous, "_fields_": fields})
+
+
+def _type(name: str, kind: str) -> Any:
+    """The ctypes class of a field's type; that of a union is named after its field."""
+    if ":" in kind:
+        members = (one.partition(":") for one in kind.split("|"))
+        fields = [(member, _type(name, one)) for member, _, one in members]
+        return type(name, (ctypes.Union,), {"_fields_": fields})
+    return _TYPES.get(kind) or struct(kind)
+
+
+@cache
+def slots() -> tuple[str, ...]:
+    """The functions of the interface, in the order of its table."""
+    return tuple(name for name, kind in _lines()["struct", "Api"] if kind == "ptr")[1:]
+
+
+def fill(args: Any, **values: Any) -> None:
+    """Write fields of a caller's struct, leaving out those that its version does not have."""
+    known = args.struct_size
+    for name, value in values.items():
+        if getattr(type(args), name).offset < known:
+            setattr(args, name, value)

@@ -1,0 +1,153 @@
+"""The table of PJRT's functions that JAX calls: a slot for each, in memory.
+
+A slot is a Python function of the caller's arguments, declared with `slot`. What it raises becomes
+an error of PJRT. A function without a slot answers UNIMPLEMENTED by name.
+
+Functions that free something are an exception: C++ destructors call them also while a Python
+exception is on its way, and Python code cannot run then (the exception would surface inside it and
+be lost, and JAX would end the process). They are a function of C's library that does nothing and
+returns 0; see docs/design/0021.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from trnsim.errors import NotModelled
+from trnsim.jax.pjrt.interrupts import again, slot_codes
+from trnsim.jax.pjrt.structs import enumeration, slots, struct, version
+
+Body: TypeAlias = Callable[[Any], None]
+
+_Callback: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+_VoidCallback: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_NAME: Final = b"pjrt_c_api"
+
+failures: Final[list[Callable[[BaseException], int]]] = []
+"""The function that makes an error of PJRT from an exception, alone in a list."""
+
+_bodies: Final[dict[str, tuple[Body, bool]]] = {}
+_extensions: Final[list[str]] = []
+_callbacks: Final[list[Any]] = []
+
+
+def slot(name: str, *, returns_error: bool = True) -> Callable[[Body], Body]:
+    """Declare the function of a slot, which gets the caller's struct of arguments."""
+
+    def declare(body: Body) -> Body:
+        _bodies[name] = body, returns_error
+        return body
+
+    return declare
+
+
+def extension(name: str) -> None:
+    """Declare an extension of the table; its functions are slots."""
+    _extensions.append(name)
+
+
+def _extended(name: str) -> Any:
+    """An extension in memory."""
+    made = struct(f"{name}_Extension")()
+    made.base.struct_size = ctypes.sizeof(made)
+    made.base.type = enumeration("Extension_Type")[name]
+    for function, _ in type(made)._fields_[1:]:
+        setattr(made, function, ctypes.cast(callback_of(function), ctypes.c_void_p).value)
+    return made
+
+
+def callback_of(name: str) -> Any:
+    """A slot's function as C calls it."""
+    body, returns_error = _bodies[name]
+    at = struct(f"{name}_Args").from_address
+
+    def call(address: int) -> int:
+        try:
+            body(at(address))
+        except BaseException as error:  # noqa: BLE001  an exception cannot pass through C
+            if isinstance(error, KeyboardInterrupt):
+                again()
+            return failures[0](error)
+        return 0
+
+    slot_codes.add(call.__code__)
+    made = (_Callback if returns_error else _VoidCallback)(call)
+    _callbacks.append(made)
+    return made
+
+
+def _missing(name: str) -> Any:
+    """A function that answers UNIMPLEMENTED."""
+
+    def call(_: int) -> int:
+        return failures[0](NotModelled(f"PJRT_{name} is not modelled by the neuron device"))
+
+    made = _Callback(call)
+    _callbacks.append(made)
+    return made
+
+
+def is_destructor(name: str) -> bool:
+    """Whether C++ destructors call a function."""
+    return name.endswith("_Destroy")
+
+
+def nothing() -> int:
+    """The address of a function of C's library that does nothing and returns 0.
+
+    Raises:
+        NotModelled: on Windows, whose C library has no such function that is documented.
+    """
+    if sys.platform == "win32":
+        raise NotModelled(
+            "the neuron device of JAX needs a function that POSIX has and Windows has not",
+            fix="use Linux or macOS, or WSL",
+        )
+    return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+
+
+class Table:
+    """The table in memory, and the capsule in which JAX takes it."""
+
+    def __init__(self) -> None:
+        self.api = struct("Api")()
+        self.api.struct_size = ctypes.sizeof(self.api)
+        self._extensions = [_extended(name) for name in _extensions]
+        self.api.extension_start = _chain([ctypes.addressof(one) for one in self._extensions])
+        self.api.pjrt_api_version.struct_size = ctypes.sizeof(struct("Api_Version"))
+        major, minor = version()
+        self.api.pjrt_api_version.major_version = major
+        self.api.pjrt_api_version.minor_version = minor
+        self._nothing = nothing()
+        for name in slots():
+            setattr(self.api, name, self._address(name))
+
+    def _address(self, name: str) -> int:
+        """The address of a slot's function."""
+        if is_destructor(name):
+            return self._nothing
+        made = callback_of(name) if name in _bodies else _missing(name)
+        return ctypes.cast(made, ctypes.c_void_p).value or 0
+
+    def capsule(self) -> Any:
+        """The table for `register_plugin`."""
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.api), _NAME, None)
+
+    def neutralise(self) -> None:
+        """Make every function do nothing: C++ calls some after Python has ended."""
+        for name in slots():
+            setattr(self.api, name, self._nothing)
+
+
+def _chain(extensions: list[int]) -> int | None:
+    """The first of the extensions, each of which then names the next."""
+    base = struct("Extension_Base")
+    for address, following in zip(extensions, [*extensions[1:], None], strict=True):
+        base.from_address(address).next = following
+    return extensions[0] if extensions else None

@@ -1,0 +1,87 @@
+"""The topology: the devices of a client, described without it."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Final
+
+import trnsim
+from trnsim.device.device_core import target
+from trnsim.jax import private
+from trnsim.jax.pjrt.devices import devices, make_devices
+from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
+from trnsim.jax.pjrt.named_values import NamedValues
+from trnsim.jax.pjrt.table import nothing, slot
+
+
+class Topology(Handle):
+    """What there is of devices in this process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = Text(private.PLATFORM)
+        self.version = Text(f"trnsim {trnsim.__version__} ({target().name})")
+        self.devices = pointers([device.address for device in make_devices()])
+        self.attributes = NamedValues({})
+        self.serialized = Text(f"{target().name} {len(devices)}")
+        self.kinds = Numbers(ctypes.c_int32, [0])
+
+
+topologies: Final[dict[int, Topology]] = {}
+"""The topology by its handle, once it is asked for."""
+
+
+def _the_one() -> int:
+    """The handle of the topology."""
+    if not topologies:
+        made = Topology()
+        topologies[made.address] = made
+    return next(iter(topologies))
+
+
+@slot("Client_TopologyDescription")
+def _of_client(args: Any) -> None:
+    args.topology = _the_one()
+
+
+@slot("TopologyDescription_Create")
+def _create(args: Any) -> None:
+    args.topology = _the_one()
+
+
+@slot("TopologyDescription_PlatformName")
+def _name(args: Any) -> None:
+    name = topologies[args.topology].name
+    args.platform_name, args.platform_name_size = name.address, name.size
+
+
+@slot("TopologyDescription_PlatformVersion")
+def _version(args: Any) -> None:
+    text = topologies[args.topology].version
+    args.platform_version, args.platform_version_size = text.address, text.size
+
+
+@slot("TopologyDescription_GetDeviceDescriptions")
+def _descriptions(args: Any) -> None:
+    found = topologies[args.topology].devices
+    args.descriptions, args.num_descriptions = found.address, found.size
+
+
+@slot("TopologyDescription_Attributes")
+def _attributes(args: Any) -> None:
+    found = topologies[args.topology].attributes
+    args.attributes, args.num_attributes = found.address, found.size
+
+
+@slot("TopologyDescription_Serialize")
+def _serialize(args: Any) -> None:
+    text = topologies[args.topology].serialized
+    args.serialized_bytes, args.serialized_bytes_size = text.address, text.size
+    args.serialized_topology = args.topology
+    args.serialized_topology_deleter = nothing()
+
+
+@slot("TopologyDescription_GetMemorySpaceKindIds")
+def _memory_kinds(args: Any) -> None:
+    kinds = topologies[args.topology].kinds
+    args.memory_space_kind_ids, args.num_memory_space_kind_ids = kinds.address, kinds.size

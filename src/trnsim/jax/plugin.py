@@ -1,0 +1,43 @@
+"""The plugin: PJRT's table registered with JAX, and its end with the process."""
+
+from __future__ import annotations
+
+import atexit
+from importlib import import_module
+from typing import Final
+
+import jax
+from jax.extend.backend import clear_backends
+
+from trnsim.device.program_line import leave_out
+from trnsim.jax import private
+from trnsim.jax.pjrt import events, interrupts
+from trnsim.jax.pjrt.table import Table
+
+_PRIORITY: Final = 500
+_FAMILIES: Final = ("buffers", "client", "devices", "errors", "events", "executables", "topology")
+"""The modules that declare slots."""
+_tables: Final[list[Table]] = []
+"""The table, which must live as long as the process."""
+
+
+def register() -> None:
+    """Register the platform "neuron" with JAX; a second call does nothing."""
+    if _tables:
+        return
+    leave_out(jax)
+    for family in _FAMILIES:
+        import_module(f"trnsim.jax.pjrt.{family}")
+    table = Table()
+    _tables.append(table)
+    private.register(table.capsule(), _PRIORITY)
+    interrupts.install()
+    atexit.register(_end)
+
+
+def _end() -> None:
+    """Free what C++ holds while Python can still run; afterwards nothing of it may be called."""
+    if private.client() is not None:
+        clear_backends()  # type: ignore[no-untyped-call]
+    events.drain()
+    _tables[0].neutralise()

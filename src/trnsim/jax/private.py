@@ -1,0 +1,194 @@
+"""What the device needs of JAX that JAX does not document, each thing once.
+
+Tested with jax 0.8 to 0.10 (`trnsim.jax.versions`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import jax
+import numpy as np
+import numpy.typing as npt
+from jax._src import core as jax_core
+from jax._src import hardware_utils, xla_bridge
+from jax._src.interpreters import mlir
+from jax._src.sharding_impls import GSPMDSharding
+from jaxlib import xla_client
+
+from trnsim.errors import NotModelled
+from trnsim.jax import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PLATFORM: Final = "neuron"
+_xla: Final[Any] = vars(xla_client)["_xla"]
+
+
+def register(c_api: Any, priority: int) -> None:
+    """Register the plugin under its platform's name."""
+    xla_bridge.register_plugin(PLATFORM, c_api=c_api, priority=priority)
+
+
+def is_registered() -> bool:
+    """Whether a plugin has taken the platform's name."""
+    return PLATFORM in xla_bridge._backend_factories  # noqa: SLF001
+
+
+def client() -> Any:
+    """The neuron client that JAX made, or None."""
+    return xla_bridge._backends.get(PLATFORM)  # noqa: SLF001
+
+
+def asked_platforms() -> list[str]:
+    """The platforms that the program asks for (JAX_PLATFORMS or `jax.config`)."""
+    config: Any = jax.config
+    return [name for name in str(config.jax_platforms or "").split(",") if name]
+
+
+def accelerator() -> str:
+    """The name of an accelerator of JAX's own in this machine, or ""."""
+    if hardware_utils.has_visible_nvidia_gpu():
+        return "gpu"
+    tpus: Any = hardware_utils
+    if tpus.num_available_tpu_chips_and_device_id()[0]:
+        return "tpu"
+    return ""
+
+
+def cpu_client(count: int) -> Any:
+    """XLA's CPU client with `count` devices."""
+    return xla_client.make_cpu_client(num_devices=count)
+
+
+def on_one(device: Any) -> Any:
+    """The sharding of an array on one device."""
+    return jax.sharding.SingleDeviceSharding(device)
+
+
+def put(array: npt.NDArray[Any], sharding: Any, device: Any) -> Any:
+    """A copy of a numpy array on a device, made before this returns."""
+    aval = _aval(array.shape, array.dtype)
+    during_call = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+    return _xla.batched_device_put(
+        aval, sharding, [array], [device], host_buffer_semantics=during_call
+    )
+
+
+@cache
+def _aval(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return jax_core.ShapedArray(shape, dtype)
+
+
+@cache
+def _replicated(devices: tuple[Any, ...]) -> Any:
+    return GSPMDSharding(devices, xla_client.HloSharding.replicate())
+
+
+def joined(arrays: Sequence[Any], devices: Sequence[Any]) -> Any:
+    """Arrays of one shape on several devices, as one: what each holds is its own."""
+    first = arrays[0]
+    aval = _aval(first.shape, first.dtype)
+    sharding = _replicated(tuple(devices))
+    return xla_client.ArrayImpl(aval, sharding, list(arrays), committed=True, _skip_checks=True)
+
+
+def options_of(serialized: bytes) -> Any:
+    """Compile options from the bytes in which JAX sends them."""
+    return xla_client.CompileOptions.ParseFromString(serialized)
+
+
+def assignment_of(devices: npt.NDArray[np.int32]) -> Any:
+    """A device assignment: [replica, partition] -> device number."""
+    return xla_client.DeviceAssignment.create(devices)
+
+
+def device_list(devices: Sequence[Any]) -> Any:
+    """Devices as jaxlib takes them."""
+    return xla_client.DeviceList(tuple(devices))
+
+
+def stablehlo_versions() -> list[list[int]]:
+    """The newest and the oldest version of StableHLO that this JAX can read."""
+    from jaxlib.mlir.dialects import stablehlo  # noqa: PLC0415  slow to import
+
+    named = stablehlo.get_current_version(), stablehlo.get_minimum_version()
+    return [[int(part) for part in version.split(".")] for version in named]
+
+
+def module_of(code: bytes) -> Any:
+    """The StableHLO module of a program that JAX sends: MLIR's portable form, bytes or text."""
+    from jaxlib.mlir import ir  # noqa: PLC0415  slow to import, and only compiling needs it
+    from jaxlib.mlir.dialects import stablehlo  # noqa: PLC0415
+
+    context = mlir.make_ir_context()
+    try:
+        return stablehlo.deserialize_portable_artifact(context, code)
+    except Exception:  # noqa: BLE001  the bindings raise several kinds for what is no artifact
+        with context:
+            return ir.Module.parse(code)
+
+
+def program_shape(hlo: Any) -> list[list[tuple[tuple[int, ...], np.dtype[Any]]]]:
+    """Shapes and dtypes of a compiled module's parameters and results, on each device.
+
+    Raises:
+        NotModelled: for tokens, the order of effects on the host such as printing.
+    """
+    computation = xla_client.XlaComputation(hlo.as_serialized_hlo_module_proto())
+    shape = computation.program_shape()
+    result = shape.result_shape()
+    results = result.tuple_shapes() if result.is_tuple() else [result]
+    given = shape.parameter_shapes()
+    if not all(one.is_array() for one in (*given, *results)):
+        raise NotModelled(
+            "a program with ordered effects on the host (printing, callbacks) is not modelled",
+            fix="leave the effect out of the compiled function, or compile it for the CPU",
+            source="aws-neuron-sdk frameworks/jax/setup/jax-neuronx-known-issues.rst",
+        )
+    return [
+        [(tuple(one.dimensions()), np.dtype(one.numpy_dtype())) for one in shapes]
+        for shapes in (given, results)
+    ]
+
+
+def name_of(module: Any) -> str:
+    """The name of a module, as profiles show it."""
+    attributes = module.operation.attributes
+    return str(attributes["sym_name"].value) if "sym_name" in attributes else "main"
+
+
+_DONATED: Final = ("tf.aliasing_output", "jax.buffer_donor")
+
+
+def donors(module: Any) -> frozenset[int]:
+    """The arguments of a module's main function whose memory it may take."""
+    for operation in module.body.operations:
+        attributes = operation.attributes
+        if "sym_name" in attributes and attributes["sym_name"].value == "main":
+            if "arg_attrs" not in attributes:
+                break
+            given = enumerate(attributes["arg_attrs"])
+            return frozenset(at for at, one in given if any(name in one for name in _DONATED))
+    return frozenset()
+
+
+def assigned(options: Any) -> npt.NDArray[np.int32] | None:
+    """The device of each replica and partition in compile options, or None."""
+    found = options.device_assignment or options.executable_build_options.device_assignment
+    if found is None:
+        return None
+    return wire.assignment(found.serialize())
+
+
+def assign(options: Any, devices: npt.NDArray[np.int32]) -> None:
+    """Say in compile options which devices a program runs on."""
+    options.num_replicas, options.num_partitions = devices.shape
+    options.device_assignment = assignment_of(devices)
+
+
+def shards(array: Any) -> list[Any]:
+    """The parts of an array on each device of this process."""
+    return array._arrays  # type: ignore[no-any-return]  # noqa: SLF001

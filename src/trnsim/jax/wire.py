@@ -1,0 +1,108 @@
+"""Protocol buffers as bytes: the few messages of XLA that the plugin reads and writes itself.
+
+jaxlib brings no classes for them. A message is a row of fields; a field is a number or bytes, which
+may be a message again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+_BYTES: Final = 2
+_HOST_PROGRAM_SHAPE: Final = 4  # of HloModuleProto
+_REPLICAS, _PARTITIONS, _COLUMN = 1, 2, 3  # of DeviceAssignmentProto
+
+
+def varint(number: int) -> bytes:
+    """A number, seven bits a byte."""
+    found = bytearray()
+    while number >> 7:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def number_field(field: int, value: int) -> bytes:
+    """A field with a number."""
+    return varint(field << 3) + varint(value)
+
+
+def bytes_field(field: int, value: bytes) -> bytes:
+    """A field with bytes, or with a message."""
+    return varint(field << 3 | _BYTES) + varint(len(value)) + value
+
+
+def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message of numbers and bytes."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        value, at = _varint(message, at)
+        if tag & 7 == _BYTES:
+            yield tag >> 3, message[at : at + value]
+            at += value
+        else:
+            yield tag >> 3, value
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return value, at
+
+
+def _numbers(values: Iterable[int | bytes]) -> list[int]:
+    """The numbers of a repeated field, packed or one by one."""
+    found: list[int] = []
+    for value in values:
+        if isinstance(value, int):
+            found.append(value)
+        else:
+            at = 0
+            while at < len(value):
+                number, at = _varint(value, at)
+                found.append(number)
+    return found
+
+
+def assignment(message: bytes) -> npt.NDArray[np.int32]:
+    """XLA's DeviceAssignmentProto: the device of each replica and partition."""
+    columns = [value for field, value in fields(message) if field == _COLUMN]
+    listed = [
+        _numbers(value for _, value in fields(column))
+        for column in columns
+        if isinstance(column, bytes)
+    ]
+    return np.array(listed, np.int32).T
+
+
+def assignment_message(devices: npt.NDArray[np.int32]) -> bytes:
+    """XLA's DeviceAssignmentProto of the device of each replica and partition."""
+    replicas, partitions = devices.shape
+    message = number_field(_REPLICAS, replicas) + number_field(_PARTITIONS, partitions)
+    for column in devices.T:
+        packed = b"".join(varint(int(device)) for device in column)
+        message += bytes_field(_COLUMN, bytes_field(1, packed))
+    return message
+
+
+def hlo_with_config(module: bytes) -> bytes:
+    """XLA's HloModuleProtoWithConfig: a module, and the layout of its arguments and results."""
+    shape = next(value for field, value in _top_fields(module) if field == _HOST_PROGRAM_SHAPE)
+    return bytes_field(1, module) + bytes_field(2, bytes_field(1, shape))
+
+
+def _top_fields(module: bytes) -> Iterator[tuple[int, bytes]]:
+    """The fields of a module that are bytes."""
+    for field, value in fields(module):
+        if isinstance(value, bytes):
+            yield field, value

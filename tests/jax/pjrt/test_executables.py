@@ -1,0 +1,125 @@
+"""Programs: one device and many, donation, what JAX asks of them, and room for their results."""
+
+import gc
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from trnsim.jax.pjrt.executables import executables
+
+P = PartitionSpec
+
+
+@pytest.fixture
+def mesh(neuron):
+    return Mesh(np.array(neuron).reshape(2, 4), ("x", "y"))
+
+
+def test_no_results_one_and_several(neuron):
+    x = jax.device_put(np.arange(3.0, dtype=np.float32), neuron[0])
+    assert jax.jit(lambda _: ())(x) == ()
+    several = jax.jit(lambda a: (a, a.sum(), a[:0]))(x)
+    assert [one.shape for one in several] == [(3,), (), (0,)]
+    assert jax.jit(lambda: jnp.zeros(()))() == 0
+
+
+def test_a_program_runs_where_its_arguments_are(neuron):
+    f = jax.jit(lambda a: a * 2)
+    for device in neuron[:3]:
+        found = f(jax.device_put(np.float32(4), device))
+        assert (float(found), found.devices()) == (8, {device})
+
+
+def test_pmap_and_its_collectives(neuron):
+    x = np.arange(16, dtype=np.float32).reshape(8, 2)
+    total = jax.pmap(lambda a: jax.lax.psum(a, "i"), "i", devices=neuron)(x)
+    np.testing.assert_array_equal(np.asarray(total), np.tile(x.sum(0), (8, 1)))
+    some = jax.pmap(lambda a: a - jax.lax.pmean(a, "i"), "i", devices=neuron[2:5])(x[:3])
+    np.testing.assert_allclose(np.asarray(some), x[:3] - x[:3].mean(0), atol=1e-6)
+
+
+@pytest.mark.parametrize("spec", [P("x"), P("y", "x"), P(None, "y"), P(("x", "y")), P()])
+def test_a_sharded_program_computes_what_one_device_computes(mesh, spec):
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    split = jax.device_put(x, NamedSharding(mesh, spec))
+    found = jax.jit(lambda a: jnp.tanh(a / 64) @ a.T)(split)
+    np.testing.assert_allclose(np.asarray(found), np.tanh(x / 64) @ x.T, rtol=1e-5)
+    assert len(found.sharding.device_set) == 8
+
+
+def test_collectives_of_shard_map(mesh):
+    x = np.arange(32, dtype=np.float32).reshape(8, 4)
+
+    def f(a):
+        ring = [(at, (at + 1) % 4) for at in range(4)]
+        gathered = jax.lax.all_gather(a, "y", tiled=True)
+        return jax.lax.ppermute(jax.lax.psum(gathered.sum(0, keepdims=True), "x"), "y", ring)
+
+    found = jax.jit(jax.shard_map(f, mesh=mesh, in_specs=P(("x", "y")), out_specs=P(("x", "y"))))(x)
+    np.testing.assert_array_equal(np.asarray(found), np.tile(x.sum(0), (8, 1)))
+
+
+def test_a_donated_argument_is_gone_and_its_memory_with_it(neuron):
+    step = jax.jit(lambda a: a + 1, donate_argnums=0)
+    gc.collect()
+    neuron[3].memory_stats()  # sweeps
+    before = neuron[3].memory_stats()["bytes_in_use"]
+    x = jax.device_put(np.zeros(1000, np.float32), neuron[3])
+    y = step(x)
+    assert x.is_deleted()
+    assert neuron[3].memory_stats()["bytes_in_use"] == before + 4000
+    with pytest.raises(RuntimeError, match="deleted"):
+        np.asarray(x)
+    assert float(step(y)[0]) == 2
+
+
+def test_an_argument_given_twice_is_not_donated_under_itself(neuron):
+    step = jax.jit(lambda a, b: (a + b, b * 2), donate_argnums=0)
+    x = jax.device_put(np.full(3, 5, np.float32), neuron[0])
+    try:
+        first, second = step(x, x)
+    except Exception as error:  # noqa: BLE001  JAX refuses it, in its own words
+        assert "donate" in str(error)  # noqa: PT017
+    else:
+        assert (float(first[0]), float(second[0])) == (10, 10)
+
+
+def test_bfloat16_is_rounded_at_each_operation(neuron):
+    x = jax.device_put(np.array([1.0], jnp.bfloat16), neuron[0])
+    found = jax.jit(lambda a: (a + jnp.bfloat16(2**-8)) + jnp.bfloat16(2**-8))(x)
+    assert float(found[0]) == 1.0, "1 + 2**-8 rounds to 1, twice"
+
+
+def test_a_compiled_program_tells_its_text_cost_and_memory(neuron):
+    x = jax.device_put(np.ones((4, 8), np.float32), neuron[0])
+    compiled = jax.jit(lambda a: a @ a.T).lower(x).compile()
+    assert "HloModule" in compiled.as_text()
+    assert compiled.cost_analysis()["flops"] >= 256
+    assert compiled.memory_analysis().argument_size_in_bytes == 128
+    assert len(executables)
+
+
+def test_a_program_is_written_and_read(neuron):
+    from jax.experimental import serialize_executable  # noqa: PLC0415
+
+    x = jax.device_put(np.ones(3, np.float32), neuron[0])
+    compiled = jax.jit(lambda a: a * 3).lower(x).compile()
+    written = serialize_executable.serialize(compiled)
+    found = serialize_executable.deserialize_and_load(*written, execution_devices=[neuron[0]])(x)
+    np.testing.assert_array_equal(np.asarray(found), [3, 3, 3])
+
+
+def test_results_that_do_not_fit_are_refused_with_a_table(neuron):
+    kept = jax.device_put(np.zeros(1 << 20, np.float32), neuron[7])
+    f = jax.jit(lambda a: jnp.zeros((1 << 17, 1 << 17), jnp.float32) + a[0])
+    with pytest.raises(Exception, match="RESOURCE_EXHAUSTED") as caught:
+        f(kept)
+    text = str(caught.value)
+    assert "neuron:7 ran out of memory: 64.00 GiB asked for" in text
+    assert "24.00 GiB" in text
+    assert "float32[1048576]" in text
+    assert "test_executables.py" in text
+    assert float((kept + 1)[0]) == 1, "the device goes on"

@@ -1,0 +1,57 @@
+"""Buffers that nothing holds are freed; those that something holds are not."""
+
+import gc
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from trnsim.jax.pjrt import sweep as tested
+from trnsim.jax.pjrt.sweep import buffers, sweep
+
+
+def test_dead_buffers_go_and_live_ones_stay(neuron):
+    kept = [jax.device_put(np.full(3, at, np.float32), neuron[0]) for at in range(20)]
+    for at in range(200):
+        jax.device_put(np.full(3, at, np.float32), neuron[0]) + 1
+    gc.collect()
+    sweep()
+    before = len(buffers)
+    assert before < 100 + len(jax.live_arrays())
+    assert [float(one[0]) for one in kept] == list(range(20))
+
+
+def test_ten_thousand_calls_leave_nothing_behind(neuron):
+    f = jax.jit(lambda a: a + 1)
+    x = jax.device_put(np.ones(4, np.float32), neuron[0])
+    for _ in range(10_000):
+        y = f(x)
+    assert float(y[0]) == 2
+    sweep()
+    gc.collect()
+    sweep()
+    assert len(buffers) < 300 + 8 * len(jax.live_arrays())
+
+
+def test_the_shards_of_a_call_that_still_runs_are_kept(neuron, monkeypatch):
+    monkeypatch.setattr(tested, "_EVERY_BUFFERS", 0)  # a sweep at every buffer
+    mesh = jax.sharding.Mesh(np.array(neuron), ("x",))
+    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    given = np.arange(64, dtype=np.float32).reshape(8, 8)
+    array = jax.device_put(given, split)
+    np.testing.assert_array_equal(np.asarray(array), given)
+    found = jax.jit(lambda a, b: (a @ b.T, a - b), out_shardings=split)(array, array)
+    np.testing.assert_array_equal(np.asarray(found[0]), given @ given.T)
+    numbers = jax.jit(lambda a, b, c: a + b * c)(given, given, given)
+    np.testing.assert_array_equal(np.asarray(numbers), given + given * given)
+
+
+def test_a_loop_over_large_arrays_does_not_fill_the_memory(neuron):
+    limit = neuron[4].memory_stats()["bytes_limit"]
+    one = jax.device_put(np.ones(1 << 20, np.float32), neuron[4])
+    double = jax.jit(lambda a: a * 2)
+    for _ in range(200):  # 800 MiB in all
+        last = double(one)
+    stats = neuron[4].memory_stats()
+    assert stats["bytes_in_use"] < 64 << 20 < limit
+    assert float(jnp.max(last)) == 2

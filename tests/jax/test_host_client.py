@@ -1,0 +1,32 @@
+import numpy as np
+
+from trnsim.jax.host_client import HostClient, as_numpy, host
+
+
+def test_the_private_client_is_not_seen_by_jax(neuron):
+    import jax  # noqa: PLC0415
+
+    kept = host().put(np.ones(3, np.float32), 1)
+    assert all(array is not kept for array in jax.live_arrays("cpu"))
+    assert len(host().devices) == len(neuron)
+
+
+def test_what_is_put_is_a_copy_that_lies_on_its_device():
+    client = HostClient(2)
+    given = np.arange(6.0).reshape(2, 3)
+    array = client.put(given, 1)
+    given[:] = 0
+    np.testing.assert_array_equal(as_numpy(array), np.arange(6.0).reshape(2, 3))
+    assert array.devices() == {client.devices[1]}
+    other = client.copy(array, 0)
+    array.delete()
+    assert as_numpy(other)[1, 2] == 5
+
+
+def test_parts_are_joined_as_they_are():
+    client = HostClient(2)
+    parts = [client.put(np.full(3, at, np.float32), at) for at in range(2)]
+    joined = client.joined(parts, [0, 1])
+    assert joined.shape == (3,)
+    assert [float(as_numpy(one)[0]) for one in joined._arrays] == [0, 1]
+    assert client.joined(parts[:1], [0]) is parts[0]
