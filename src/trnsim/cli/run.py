@@ -219,7 +219,7 @@ def _launched_nothing(path: Path, *, is_exit: bool) -> list[int]:
 
 
 def _recording() -> Any:
-    """The recording of the program's calls on PyTorch's device, or None where there are none."""
+    """The recording of the program's calls on a framework's device; None where there are none."""
     module = sys.modules.get("trnsim.device.call_log")
     found = [] if module is None else module.whole_program
     return found[0] if found and found[0].events else None
@@ -228,11 +228,11 @@ def _recording() -> Any:
 def _report_device(
     folder: Path | None, chip: arch.Target, why: str, tell: Callable[[str], None]
 ) -> None:
-    """Print and write the report of the program's training step on PyTorch's device."""
+    """Print and write the report of the program's training step on a framework's device."""
     recording = _recording()
     if recording is None:
         return
-    tell("PyTorch step: device time")
+    tell("step: device time")
     write_step: Any = importlib.import_module("trnsim.device.step_report").write_step
     write_step(recording, folder or _FOLDER, chip.name, collective_time, why, typer.echo)
     typer.echo(f"  report  {(folder or _FOLDER) / 'step.html'}")

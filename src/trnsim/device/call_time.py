@@ -73,11 +73,13 @@ class CallTime:
         kernels: its kernels; none for a call without work, such as a copy of nothing.
         missing: why all or part of its time is unknown, or "".
         is_one_launch: whether the kernels are one compiled graph, started once.
+        modules: seconds of each module of the framework, of a compiled graph.
     """
 
     kernels: tuple[Cost, ...]
     missing: str = ""
     is_one_launch: bool = False
+    modules: tuple[tuple[str, float], ...] = ()
 
     @property
     def device_time_s(self) -> float:

@@ -56,7 +56,15 @@ class CompiledGraph:
         """
         cores = device_core(arch.target(target)).physical_cores
         program = compiler.compile(self.graph, target, lnc=cores, weights=self.weights)
-        return CallTime(program.costs(), "; ".join(self.missing), is_one_launch=True)
+        modules: dict[str, float] = {}
+        for one in program.shares:
+            modules[one.module] = modules.get(one.module, 0.0) + one.part.time_s
+        return CallTime(
+            program.costs(),
+            "; ".join(self.missing),
+            is_one_launch=True,
+            modules=tuple(modules.items()),
+        )
 
 
 _graphs: list[CompiledGraph] = []

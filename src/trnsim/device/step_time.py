@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from trnsim.device.call_log import CallEvent, Recording
 from trnsim.device.call_time import CallTime, DeviceCall, time_of
+
+_NO_MODULE: Final = "(no module)"
 
 
 @dataclass(frozen=True)
@@ -49,23 +52,35 @@ class StepTime:
         )
 
     def by(self, key: str) -> list[tuple[str, int, float]]:
-        """Calls and device time by "operation", "module" or "phase", the longest first."""
+        """Calls and device time by "operation", "module" or "phase", the longest first.
+
+        A call of a compiled graph counts for each of the graph's modules.
+        """
         number: Counter[str] = Counter()
         time_s: dict[str, float] = {}
         for event in self.events:
-            name = _name(event, key)
-            number[name] += 1
-            time_s[name] = time_s.get(name, 0.0) + self.times[event.call].device_time_s
+            for name, taken in _parts(event, self.times[event.call], key):
+                number[name] += 1
+                time_s[name] = time_s.get(name, 0.0) + taken
         return sorted(
             ((name, number[name], taken) for name, taken in time_s.items()),
             key=lambda row: -row[2],
         )
 
 
-def _name(event: CallEvent, key: str) -> str:
-    if key == "operation":
-        return event.call.name.removeprefix("aten::")
-    return event.module or "(no module)" if key == "module" else event.phase.value
+def _parts(event: CallEvent, time: CallTime, key: str) -> list[tuple[str, float]]:
+    """The names that a call counts for, and the seconds of each."""
+    if key == "module" and any(module for module, _ in time.modules):
+        return [
+            (".".join(filter(None, (event.module, module))) or _NO_MODULE, taken)
+            for module, taken in time.modules
+        ]
+    name = {
+        "operation": event.call.name.removeprefix("aten::"),
+        "module": event.module or _NO_MODULE,
+        "phase": event.phase.value,
+    }[key]
+    return [(name, time.device_time_s)]
 
 
 def step_time(recording: Recording | Iterable[CallEvent], target: str) -> StepTime:

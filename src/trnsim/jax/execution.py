@@ -1,10 +1,9 @@
 """Programs of JAX: compiled when JAX compiles, run when it calls.
 
-`fast`, the only numerics so far: XLA's CPU client computes the very module that JAX sent, rounding
-each operation to its dtype (no excess precision), and partitions it over the devices. A program's
-graph (`trnsim.jax.stablehlo.graph_of`), the time of that graph as one program of the chip
-(`trnsim.compiler.compile`) and its values in `exact` join here: `Program.__init__` has the module,
-`Program.run` has the arguments.
+In `fast` numerics XLA's CPU client computes the very module that JAX sent, rounding each operation
+to its dtype (no excess precision), and partitions it over the devices. In `exact` the chip's
+program does, where there is one and it runs on one device; in `shapes` results are zeros. A call is
+recorded as its graph, which has a time (`trnsim.jax.lowered`).
 """
 
 from __future__ import annotations
@@ -14,9 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from trnsim.device.fallback_policy import state
+from trnsim.device.numerics import mode
 from trnsim.errors import BadInput
 from trnsim.jax import private
-from trnsim.jax.host_client import host
+from trnsim.jax.host_client import as_numpy, host
+from trnsim.jax.lowered import ArraySpec, Lowered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +64,9 @@ class Program:
         self.replicas, self.partitions = assignment.shape
         self.cores = [int(core) for core in assignment.ravel()]
         self._loaded = {tuple(self.cores): self._load(module, assignment)}
+        self.lowered = Lowered(self.name, self._module, self._specs, self.partitions)
+        if state.policy == "chip":
+            self.lowered.imported()  # refused by name, with the program's line
         types = private.program_shape(self.loaded.hlo_modules()[0])
         self.arguments, self.results = ([ArrayType(*one) for one in listed] for listed in types)
 
@@ -101,6 +106,12 @@ class Program:
             found = self._loaded[key] = self._load(module, assignment)
         return found
 
+    def _module(self) -> Any:
+        return private.module_of(self.code)
+
+    def _specs(self) -> list[ArraySpec]:
+        return [ArraySpec(one.shape, one.dtype) for one in self.arguments]
+
     @property
     def loaded(self) -> Any:
         """The private client's program for `cores`."""
@@ -109,8 +120,14 @@ class Program:
     def run(self, cores: Sequence[int], arguments: list[list[HostArray]]) -> list[list[HostArray]]:
         """The results on each device, of the arguments on each device.
 
-        Returns as soon as the computation is under way; its errors arrive at the results.
+        In `fast` it returns as soon as the computation is under way; its errors arrive at the
+        results.
         """
+        self.lowered.note(cores)
+        if mode.kind != "fast" and len(cores) == 1:
+            found = self._apart(arguments[0])
+            if found is not None:
+                return [[host().put(array, cores[0]) for array in found]]
         loaded = self._loaded_for(cores)
         if len(cores) == 1:
             given = arguments[0]
@@ -118,3 +135,15 @@ class Program:
             given = [host().joined(one, cores) for one in zip(*arguments, strict=True)]
         found = loaded.execute_sharded(given).disassemble_into_single_device_arrays()
         return [list(one) for one in zip(*found, strict=True)] or [[] for _ in cores]
+
+    def _apart(self, given: list[HostArray]) -> list[np.ndarray[Any, Any]] | None:
+        """The results in `exact` and in `shapes`; None where the host computes them."""
+        if mode.kind == "shapes":
+            return [np.zeros(one.shape, one.dtype) for one in self.results]
+        found = self.lowered.values([as_numpy(array) for array in given])
+        if found is None:
+            return None
+        return [
+            array.astype(one.dtype).reshape(one.shape)
+            for array, one in zip(found, self.results, strict=True)
+        ]

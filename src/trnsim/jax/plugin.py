@@ -9,6 +9,7 @@ from typing import Final
 import jax
 from jax.extend.backend import clear_backends
 
+from trnsim.device.call_log import record_whole_program
 from trnsim.device.program_line import leave_out
 from trnsim.jax import private
 from trnsim.jax.pjrt import events, interrupts
@@ -26,6 +27,7 @@ def register() -> None:
     if _tables:
         return
     leave_out(jax)
+    record_whole_program()
     for family in _FAMILIES:
         import_module(f"trnsim.jax.pjrt.{family}")
     table = Table()

@@ -9,9 +9,9 @@ from typing import Any, Final
 from trnsim.compiler import Flags
 from trnsim.device import answer as answers
 from trnsim.device.answer import Answer, ExchangeTime, Subject
+from trnsim.device.fallback_policy import state
 from trnsim.errors import OutOfMemory
 from trnsim.torch.device_errors import OutOfDeviceMemory
-from trnsim.torch.dispatch.fallback_policy import state
 from trnsim.torch.models.config import read_config
 from trnsim.torch.models.exported import exported_graph
 from trnsim.torch.models.model_graph import model_graph

@@ -1,0 +1,160 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from trnsim.device.call_log import Recording, recordings
+from trnsim.device.fallback_policy import HostFallback, state
+from trnsim.device.numerics import mode, numerics
+from trnsim.device.step_time import step_time
+
+pytestmark = pytest.mark.usefixtures("neuron")
+
+
+@pytest.fixture
+def recorded(neuron):
+    """Runs a function on the first device: its result, and the calls that were recorded."""
+
+    def run(function, *given):
+        own = [jax.device_put(one, neuron[0]) for one in given]
+        jax.block_until_ready(own)
+        recording = Recording()
+        recordings.append(recording)
+        try:
+            return np.asarray(jax.jit(function)(*own)), recording
+        finally:
+            recordings.remove(recording)
+
+    return run
+
+
+def layers(x, w):
+    for number in range(2):
+        with jax.named_scope(f"layer{number}"):
+            x = jnp.tanh(x @ w)
+    return x
+
+
+def numbers(*shape, dtype=np.float32):
+    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+
+
+def test_a_call_is_recorded_once_with_the_time_of_its_program(recorded):
+    _, recording = recorded(layers, numbers(16, 64), numbers(64, 64))
+    (event,) = recording.events
+    assert event.call.name.startswith("jit_layers-")
+    found = step_time(recording, "trn2")
+    assert 1e-6 < found.device_time_s < 1e-4
+    assert found.flop == 2 * 2 * 16 * 64 * 64
+    assert not found.missing
+    assert {name for name, _, _ in found.by("module")} >= {"layer0", "layer1"}
+    assert sum(taken for _, _, taken in found.by("module")) == pytest.approx(found.device_time_s)
+
+
+def test_equal_calls_are_one_program(recorded):
+    def twice(x):
+        return jax.jit(jnp.sin)(x) + 1
+
+    _, recording = recorded(twice, numbers(4))
+    assert len(recording.events) == 1
+    again, other = Recording(), jax.jit(twice)
+    x = jax.device_put(numbers(4), jax.devices("neuron")[0])
+    recordings.append(again)
+    try:
+        other(x), other(x)
+    finally:
+        recordings.remove(again)
+    assert len({event.call for event in again.events}) == 1
+    assert len(again.events) == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.float16])
+def test_exact_values_are_near_those_of_the_host(recorded, dtype):
+    x, w = numbers(16, 64).astype(dtype), (numbers(64, 64) / 8).astype(dtype)
+    fast, _ = recorded(layers, x, w)
+    with numerics("exact") as on_host:
+        exact, _ = recorded(layers, x, w)
+    assert not on_host
+    assert exact.dtype == fast.dtype
+    difference = np.abs(exact.astype(np.float64) - fast.astype(np.float64)).max()
+    assert difference <= 8 * float(jnp.finfo(dtype).eps)
+
+
+def test_exact_values_of_a_product_are_those_of_its_tiles(recorded):
+    x, w = numbers(8, 3000), numbers(3000, 8)
+    fast, _ = recorded(jnp.matmul, x, w)
+    with numerics("exact"):
+        exact, _ = recorded(jnp.matmul, x, w)
+    assert (exact != fast).any()  # sums in another order
+    bound = 2 * 3000 * 2.0**-24 * (np.abs(x) @ np.abs(w))
+    assert (np.abs(exact - fast) <= bound).all()
+
+
+def test_shapes_have_a_time_and_no_values(recorded):
+    with numerics("shapes"):
+        found, recording = recorded(layers, numbers(16, 64), numbers(64, 64))
+    assert found.shape == (16, 64)
+    assert not found.any()
+    assert step_time(recording, "trn2").device_time_s > 0
+
+
+def transformed(x):
+    return jnp.abs(jnp.fft.fft(x))
+
+
+def test_what_has_no_graph_runs_untimed_and_says_why(recorded):
+    found, recording = recorded(transformed, numbers(8))
+    assert found == pytest.approx(np.abs(np.fft.fft(numbers(8))), rel=1e-5)
+    (reason,) = step_time(recording, "trn2").missing
+    assert "jit_transformed has no time on trn2: stablehlo.convert: a tensor of complex" in reason
+
+
+def test_in_exact_numerics_the_host_stands_in_and_is_counted(recorded, monkeypatch):
+    monkeypatch.setattr(state, "on_host", type(state.on_host)())
+    with numerics("exact") as on_host, pytest.warns(HostFallback, match="jit_transformed runs on"):
+        found, _ = recorded(transformed, numbers(8))
+    assert found == pytest.approx(np.abs(np.fft.fft(numbers(8))), rel=1e-5)
+    assert sum(on_host.values()) == 1
+    assert state.on_host == {"jit_transformed": 1}
+
+
+def test_the_chip_refuses_what_has_no_graph_by_name_and_line(recorded, monkeypatch):
+    monkeypatch.setattr(state, "policy", "chip")
+    with pytest.raises(
+        jax.errors.JaxRuntimeError, match=r"stablehlo\.convert: a tensor of complex"
+    ):
+        recorded(transformed, numbers(9))
+    assert recorded(jnp.sin, numbers(3))[0] == pytest.approx(np.sin(numbers(3)), rel=1e-6)
+
+
+def test_devices_that_exchange_are_timed_with_their_collectives(neuron):
+    recording = Recording()
+    total = jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i", devices=neuron[:4])
+    recordings.append(recording)
+    try:
+        found = np.asarray(total(numbers(4, 100)))
+    finally:
+        recordings.remove(recording)
+    assert found[0] == pytest.approx(numbers(4, 100).sum(0), rel=1e-5)
+    (collective,) = recording.collectives
+    assert (collective.kind, collective.nbytes) == ("allreduce", 400)
+    assert len(collective.ranks) == 4
+    assert not step_time(recording, "trn2").missing
+
+
+def test_a_program_over_several_devices_says_that_it_has_no_time(neuron):
+    mesh = jax.sharding.Mesh(np.array(neuron[:2]), "d")
+    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+    x = jax.device_put(numbers(8, 8), split)
+    recording = Recording()
+    recordings.append(recording)
+    try:
+        jax.jit(jnp.sin)(x).block_until_ready()
+    finally:
+        recordings.remove(recording)
+    (reason,) = step_time(recording, "trn2").missing
+    assert "it is split over 2 devices" in reason
+
+
+def test_numerics_are_those_of_every_framework():
+    assert mode.kind == "fast"
