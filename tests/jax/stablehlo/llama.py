@@ -62,7 +62,9 @@ def loss(params, given, *, is_remat):
     """The mean logarithm of what comes next."""
     step = jax.checkpoint(layer) if is_remat else layer
     x, _ = jax.lax.scan(
-        lambda x, weights: (step(x, weights), None), params["table"][given[:, :-1]], params["layers"]
+        lambda x, weights: (step(x, weights), None),
+        params["table"][given[:, :-1]],
+        params["layers"],
     )
     logits = (x @ params["table"].T).astype(jnp.float32)
     logs = jax.nn.log_softmax(logits)

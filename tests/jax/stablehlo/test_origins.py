@@ -101,7 +101,9 @@ def test_an_error_has_the_line():
     def program(x):
         return jnp.fft.fft(x)
 
-    with pytest.raises(NotModelled, match=r"^stablehlo\.convert: a tensor of complex<f32>; a") as caught:
+    with pytest.raises(
+        NotModelled, match=r"^stablehlo\.convert: a tensor of complex<f32>; a"
+    ) as caught:
         origins(program, np.ones(4, np.float32))
     line = program.__code__.co_firstlineno + 1
     assert str(caught.value).endswith(f"at {HERE}:{line}")

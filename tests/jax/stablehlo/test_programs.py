@@ -109,7 +109,9 @@ def flop(graph):
 def test_the_products_are_those_of_the_same_step_in_pytorch():
     given = llama.tokens()
     ours = graph_of(module_of(llama.step, llama.parameters(), given)).graph
-    theirs = imported_of_pytorch(llama.Model(), (torch.from_numpy(given),), 1, is_trained=True).graph
+    theirs = imported_of_pytorch(
+        llama.Model(), (torch.from_numpy(given),), 1, is_trained=True
+    ).graph
     assert products(ours) == products(theirs)
     assert sum(products(ours).values()) == 27 * llama.LAYERS + 3
     assert flop(ours) == flop(theirs)
