@@ -61,5 +61,5 @@ def test_what_aws_refuses_is_said_under_the_policy_host(monkeypatch):
 
 
 def test_a_graph_over_hbm_is_refused():
-    with pytest.raises(OutOfMemory, match=r"it needs \d+ GiB of HBM at its peak; a NeuronCore"):
+    with pytest.raises(OutOfMemory, match=r"it needs [\d.]+ GiB of HBM at its peak; a NeuronCore"):
         answer(Subject("it", product(1 << 17, 1 << 17)), "trn2", free)

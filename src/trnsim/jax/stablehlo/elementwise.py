@@ -185,7 +185,7 @@ def clamp(scope: Scope, op: Op) -> Entry:
     """Elements within bounds, which may be one for all."""
     least, x, most = op.operands
     bounds = [
-        one if isinstance(one, float) else spread(scope, one, [x])
+        spread(scope, one, [x]) if isinstance(one, Value) else one
         for one in map(scope.operand, (least, most))
     ]
     value = scope.value(x)
