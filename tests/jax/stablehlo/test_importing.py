@@ -79,3 +79,41 @@ def test_an_argument_that_is_no_tensor_is_refused():
         NotModelled, match=r"^argument 0 of main: a value of type !stablehlo\.token"
     ):
         graph_of(parsed(text))
+
+
+SHARED = """module {{
+  sdy.mesh @mesh = <["x"={devices}]>
+  func.func public @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {{
+    {before}
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{{"x"}}, {{}}]>]
+      out_shardings=[<@mesh, [{{"x"}}, {{}}]>] manual_axes={{"x"}} (%p: tensor<{rows}x8xf32>) {{
+      %1 = stablehlo.sine %p : tensor<{rows}x8xf32>
+      %2 = "stablehlo.all_reduce"(%1) ({{
+        ^bb0(%u: tensor<f32>, %v: tensor<f32>):
+          %s = stablehlo.add %u, %v : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+      }}) {{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}}
+        : (tensor<{rows}x8xf32>) -> tensor<{rows}x8xf32>
+      sdy.return %2 : tensor<{rows}x8xf32>
+    }} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32> }} }}"""
+
+
+def test_the_program_of_each_device_is_that_of_one():
+    found = graph_of(parsed(SHARED.format(devices=2, rows=4, before="")))
+    assert [one.shape for one in (*found.inputs, *found.outputs)] == [(4, 8), (4, 8)]
+    assert [node.name for node in found.graph.nodes] == ["sine", "all_reduce"]
+
+
+def test_one_device_has_whole_tensors():
+    before = "%b = stablehlo.negate %a : tensor<8x8xf32>"
+    found = graph_of(parsed(SHARED.format(devices=1, rows=8, before=before)))
+    assert [node.name for node in found.graph.nodes] == ["sine", "all_reduce"]
+
+
+def test_shares_among_whole_tensors_are_refused():
+    before = "%b = stablehlo.negate %a : tensor<8x8xf32>"
+    with pytest.raises(
+        NotModelled, match=r"^sdy\.manual_computation whose devices have tensor<4x8"
+    ):
+        graph_of(parsed(SHARED.format(devices=2, rows=4, before=before)))

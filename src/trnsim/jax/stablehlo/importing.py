@@ -86,7 +86,7 @@ def graph_of(module: Op) -> Imported:
     functions = mlir.functions(module)
     if "main" not in functions:
         raise BadInput("a module without a function main", fix="lower a function with jax.jit")
-    block = functions["main"].regions[0].blocks[0]
+    block = _of_one_device(functions["main"].regions[0].blocks[0])
     into = Target(functions)
     types = [_argument(one, place) for place, one in enumerate(block.arguments)]
     inputs = [into.b.graph.input(one.shape, one.dtype) for one in types]
@@ -103,6 +103,24 @@ def graph_of(module: Op) -> Imported:
     return Imported(
         graph, tuple(inputs), tuple(graph.outputs), into.constants, names, tuple(into.operators)
     )
+
+
+def _of_one_device(block: mlir.Block) -> mlir.Block:
+    """The program of each device, where all of main is one (`shard_map`, `pmap`); else main.
+
+    Its arguments are the shares of main's, in their order.
+    """
+    found = [one.operation for one in block.operations if one.operation.name != _SHARDED]
+    if [one.name for one in found] != [_MANUAL, "func.return"]:
+        return block
+    manual, returned = found
+    is_whole = list(manual.operands) == list(block.arguments)
+    is_whole &= list(returned.operands) == list(manual.results)
+    return manual.regions[0].blocks[0] if is_whole else block
+
+
+_SHARDED: Final = "sdy.sharding_constraint"
+_MANUAL: Final = "sdy.manual_computation"
 
 
 def _argument(argument: mlir.Ssa, place: int) -> TensorType:
