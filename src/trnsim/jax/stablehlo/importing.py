@@ -30,6 +30,7 @@ from trnsim.jax.stablehlo import (
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.origins import Path
 from trnsim.jax.stablehlo.scope import NoCounterpart, Scope, Target
+from trnsim.jax.stablehlo.tidying import tidied
 
 RULES_IN: Final = (
     calls,
@@ -94,9 +95,8 @@ def graph_of(module: Op) -> Imported:
     scope = Scope(into, None, Path())
     found = scope.run(block, inputs)
     into.b.graph.came_from = None
-    graph = into.b.graph
-    graph.outputs = [scope.tensor(one) for one in found]
-    graph.prune()
+    into.b.graph.outputs = [scope.tensor(one) for one in found]
+    into.b.graph = graph = tidied(into.b.graph)
     _drop_unread(into, set(names))
     verify(graph)
     names |= {number: f"constant{at}" for at, number in enumerate(into.constants)}
