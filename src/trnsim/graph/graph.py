@@ -270,6 +270,10 @@ class Graph:
         """Running sums (add), products, maxima or minima along the last dimension."""
         return self.apply(Scan(op), value)
 
+    def maker(self, value: Value) -> Node | None:
+        """The operation that made a value; None for an input."""
+        return self._maker.get(value.number)
+
     def origin(self, value: Value) -> tuple[Value, Shape]:
         """What `value` is the transpose of, and the permutation; itself, in order, if none."""
         maker = self._maker.get(value.number)

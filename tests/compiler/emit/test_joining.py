@@ -71,3 +71,23 @@ def test_channels_of_other_kinds_are_joined_by_a_kernel():
     whole = Made("int32")
     ones = [whole.given(2, n, 6, array=[[[n] * 6] * n] * 2) for n in (5, 3)]
     whole.check(whole.graph.concatenate(ones, 1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("dim", "shape"), [(0, (1, 130, 70)), (0, (40, 7)), (1, (20, 130))])
+def test_parts_of_a_result_go_to_their_places(dtype, dim, shape):
+    """As gradients of equal layers that a program returns as one tensor."""
+    made = Made(dtype)
+    flat = shape[-2:]
+    parts = [
+        made.graph.reshape(
+            made.of("multiply", made.given(*flat), float(place + 2))
+            if place
+            else made.given(*flat),
+            shape,
+        )
+        for place in range(4)
+    ]
+    sides = made.given(flat[0], 33), made.given(33, flat[1])
+    parts.append(made.graph.reshape(made.graph.dot_general(*sides, (1, 0)), shape))
+    made.check(made.graph.concatenate(parts, dim), near=2e-2 if dtype == "bfloat16" else 2e-5)

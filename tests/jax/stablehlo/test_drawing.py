@@ -48,6 +48,21 @@ def test_bits_of_a_state():
     assert np.unpackbits(bits.view(np.uint8)).mean() == pytest.approx(0.5, abs=0.01)
 
 
+def test_the_generator_that_aws_advises():
+    """`rbg` keeps four words, which JAX hands on as two integers of 64 bits."""
+
+    def drawn(key):
+        keys = jax.random.wrap_key_data(key, impl="rbg")
+        return jax.random.uniform(keys, (64, 32)), jax.random.bits(keys, (3,))
+
+    found = graph_of(module_of(drawn, np.arange(4, dtype=np.uint32)))
+    assert "rng_bit_generator" in names(found)
+    uniform, bits = found.reference([np.arange(4, dtype=np.uint32)])
+    assert (uniform.shape, bits.dtype) == ((64, 32), np.uint32)
+    assert 0 <= uniform.min() < uniform.max() < 1
+    assert uniform.mean() == pytest.approx(0.5, abs=0.03)
+
+
 DRAWN = """func.func public @main() -> tensor<64x32xf32> {{
   %a = stablehlo.constant dense<2.0> : tensor<f32>
   %b = stablehlo.constant dense<5.0> : tensor<f32>

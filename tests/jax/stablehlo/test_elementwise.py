@@ -1,9 +1,10 @@
 """Operations on each element, at edge values of their types."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agreeing import BFLOAT16, EDGES, WHOLE, agree, agree_text, module_of, names, parsed
+from agreeing import BFLOAT16, BLOCK, EDGES, WHOLE, agree, agree_text, module_of, names, parsed
 from jax import lax
 
 from trnsim.errors import NotModelled
@@ -154,6 +155,21 @@ def test_what_changes_nothing_is_left_out():
         lambda x: (jnp.maximum(-jnp.inf, x) * 1 / 1 - 0, x + 0, jnp.minimum(x, jnp.inf)), EDGES
     )
     assert names(found) == ["add"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
+def test_a_logistic_that_jax_writes_out_is_one(dtype):
+    found = agree(jax.nn.sigmoid, EDGES.astype(dtype), tolerance=2.0**-7)
+    assert names(found) == ["logistic"]
+    others = (
+        lambda x: 1 / (1 + jnp.exp(x)),
+        lambda x: 1 / (2 + jnp.exp(-x)),
+        lambda x: 2 / (1 + jnp.exp(-x)),
+        lambda x: 1 / (x + jnp.exp(-x)),
+        lambda x: (1 + jnp.exp(-x)) / 1.5,
+    )
+    for function in others:
+        assert "logistic" not in names(agree(function, BLOCK.astype(dtype), tolerance=2.0**-4))
 
 
 def test_what_is_known_is_computed_at_once():

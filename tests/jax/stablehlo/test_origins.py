@@ -78,7 +78,7 @@ def test_functions_that_are_called_lie_within_the_scope_of_the_call():
         ('"jit(f)/sin"("a.py":3:1)', "", "jax::sin", SourceLine("a.py", 3)),
         ('"jit(f)/jvp(layers)/mlp/sin"', "layers.mlp", "jax::sin", None),
         ('"jit(f)/transpose(jvp(layers))/jit(g)/sin"', "layers", "jax::sin", None),
-        ('"jit(f)/vmap(a/b)/abc,cd->abd/sin"', "a/b", "jax::sin", None),
+        ('"jit(f)/vmap(a/b)/ab,bc->ac/sin"', "a/b", "jax::sin", None),
         ('"sin"(callsite("g"("a.py":3:1) at "f"("b.py":9:1)))', "", "jax::sin", ("a.py", 3)),
         ("unknown", "", "jax::sine", None),
         ('"a.py":7:2', "", "jax::sine", SourceLine("a.py", 7)),

@@ -9,6 +9,7 @@ from trnsim.compiler.emit.evaluation import Evaluation
 from trnsim.compiler.emit.framing import is_by_channels
 from trnsim.compiler.emit.paths import is_view
 from trnsim.compiler.emit.placed import Placed, in_hbm
+from trnsim.compiler.emit.turning import write_all
 from trnsim.compiler.emit.walk import (
     Frame,
     Span,
@@ -21,6 +22,7 @@ from trnsim.compiler.emit.walk import (
     write,
 )
 from trnsim.graph import Kind, Node, Value
+from trnsim.graph.ops.layout import Concatenate
 from trnsim.lower.kernels import tiles
 from trnsim.nki import isa as nisa
 
@@ -49,6 +51,27 @@ def join(emission: Emission, node: Node) -> bool:
         target = whole.sliced(value.shape, starts, (1,) * len(shape))
         _put(emission, value, target)
         first += value.shape[1]
+    emission.placed[node.result.number] = [whole]
+    return True
+
+
+def stack(emission: Emission, node: Node) -> bool:
+    """Emit a concatenation that the graph returns; whether a part of it lies on the chip.
+
+    Such a part goes to its place in the result at once, not to HBM and from there once more.
+    """
+    if not emission.is_returned(node.result) or not all(node.result.shape):
+        return False
+    parts = [(value, emission.settled(value)[0]) for value in node.values if all(value.shape)]
+    if not any(placed.is_on_chip for _, placed in parts):
+        return False
+    dim = node.operation.dim if isinstance(node.operation, Concatenate) else 0
+    made = tiles.output(node.result.shape, node.result.dtype)
+    whole, first = in_hbm(made, node.result.shape), 0
+    for value, placed in parts:
+        starts = [first if at == dim else 0 for at in range(len(value.shape))]
+        write_all(placed, value, whole.sliced(value.shape, starts, (1,) * len(starts)))
+        first += value.shape[dim]
     emission.placed[node.result.number] = [whole]
     return True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trnsim.compiler.emit.joining import join
+from trnsim.compiler.emit.joining import join, stack
 from trnsim.compiler.emit.placed import Pending, Placed
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.walk import (
@@ -48,7 +48,8 @@ def concatenate(emission: Emission, node: Node) -> None:
             made = Rotation(emission, placed, frame)
             emission.placed[node.result.number] = [made.placed()]
             return
-    emission.later.add(node.result.number)
+    if not stack(emission, node):
+        emission.later.add(node.result.number)
 
 
 def rotated(emission: Emission, node: Node) -> Value | None:

@@ -244,7 +244,8 @@ def _ranked(numbers: Array) -> Array:
 def _by_bits(numbers: Array) -> Array:
     """Numbers in the order of their bits, -0 before 0."""
     wide = numbers.astype(np.float64)
-    return _ranked(numbers) * 2 - (np.signbit(wide) & (wide == 0))
+    is_minus = np.signbit(wide) & (wide == 0)
+    return np.asarray(_ranked(numbers) * 2 - is_minus)
 
 
 def _is_nan(numbers: Array) -> Array:

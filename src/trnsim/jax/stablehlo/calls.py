@@ -26,6 +26,21 @@ def note(scope: Scope, op: Op) -> Any:
     return scope.entry(op.operands[0])
 
 
+@rule("sdy.manual_computation", is_pure=False, limits="shares that are the whole tensors")
+def manual_computation(scope: Scope, op: Op) -> Any:
+    """The program of one device, where it is all that there is."""
+    block = op.regions[0].blocks[0]
+    for given, share in zip(op.operands, block.arguments, strict=True):
+        if given.type != share.type:
+            raise NotModelled(
+                f"sdy.manual_computation whose devices have {share.type} of {given.type} among "
+                "operations on whole tensors",
+                fix="put all of the program in shard_map, or import the program of one device",
+            )
+    found = scope.run(block, [scope.entry(one) for one in op.operands])
+    return found[0] if len(found) == 1 else tuple(found)
+
+
 @rule("sdy.mesh", is_pure=False)
 def mesh(scope: Scope, op: Op) -> Any:
     """Nothing: the devices of a module's notes."""

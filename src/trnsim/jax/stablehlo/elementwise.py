@@ -67,8 +67,25 @@ def same(scope: Scope, op: Op) -> Entry:
     unchanged = _unchanged(scope, op, name)
     if unchanged is not None:
         return unchanged
-    dtype = scope.result(op).dtype
-    return applied(scope, name, *operands_of(scope, op), dtype=dtype)
+    dtype, operands = scope.result(op).dtype, operands_of(scope, op)
+    source = _of_logistic(scope, *operands) if name == "divide" else None
+    if source is not None:
+        return applied(scope, "logistic", source, dtype=dtype)
+    return applied(scope, name, *operands, dtype=dtype)
+
+
+def _of_logistic(scope: Scope, one: Operand, other: Operand) -> Value | None:
+    """The x of ``1 / (1 + exp(-x))``, as JAX writes its logistic; None for another quotient."""
+    found = other if one == 1.0 else None
+    for name in ("add", "exponential", "negate"):
+        node = scope.maker(found) if found is not None else None
+        if node is None or node.name != name:
+            return None
+        tensors = node.values
+        if len(tensors) != 1 or (name == "add" and 1.0 not in node.operands):
+            return None
+        (found,) = tensors
+    return found if isinstance(found, Value) else None
 
 
 def _unchanged(scope: Scope, op: Op, name: str) -> Entry | None:
@@ -185,7 +202,7 @@ def clamp(scope: Scope, op: Op) -> Entry:
     """Elements within bounds, which may be one for all."""
     least, x, most = op.operands
     bounds = [
-        one if isinstance(one, float) else spread(scope, one, [x])
+        spread(scope, one, [x]) if isinstance(one, Value) else one
         for one in map(scope.operand, (least, most))
     ]
     value = scope.value(x)

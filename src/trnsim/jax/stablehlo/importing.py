@@ -30,6 +30,7 @@ from trnsim.jax.stablehlo import (
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.origins import Path
 from trnsim.jax.stablehlo.scope import NoCounterpart, Scope, Target
+from trnsim.jax.stablehlo.tidying import tidied
 
 RULES_IN: Final = (
     calls,
@@ -86,7 +87,7 @@ def graph_of(module: Op) -> Imported:
     functions = mlir.functions(module)
     if "main" not in functions:
         raise BadInput("a module without a function main", fix="lower a function with jax.jit")
-    block = functions["main"].regions[0].blocks[0]
+    block = _of_one_device(functions["main"].regions[0].blocks[0])
     into = Target(functions)
     types = [_argument(one, place) for place, one in enumerate(block.arguments)]
     inputs = [into.b.graph.input(one.shape, one.dtype) for one in types]
@@ -94,15 +95,32 @@ def graph_of(module: Op) -> Imported:
     scope = Scope(into, None, Path())
     found = scope.run(block, inputs)
     into.b.graph.came_from = None
-    graph = into.b.graph
-    graph.outputs = [scope.tensor(one) for one in found]
-    graph.prune()
+    into.b.graph.outputs = [scope.tensor(one) for one in found]
+    into.b.graph = graph = tidied(into.b.graph)
     _drop_unread(into, set(names))
     verify(graph)
     names |= {number: f"constant{at}" for at, number in enumerate(into.constants)}
     return Imported(
         graph, tuple(inputs), tuple(graph.outputs), into.constants, names, tuple(into.operators)
     )
+
+
+def _of_one_device(block: mlir.Block) -> mlir.Block:
+    """The program of each device, where all of main is one (`shard_map`, `pmap`); else main.
+
+    Its arguments are the shares of main's, in their order.
+    """
+    found = [one.operation for one in block.operations if one.operation.name != _SHARDED]
+    if [one.name for one in found] != [_MANUAL, "func.return"]:
+        return block
+    manual, returned = found
+    is_whole = list(manual.operands) == list(block.arguments)
+    is_whole &= list(returned.operands) == list(manual.results)
+    return manual.regions[0].blocks[0] if is_whole else block
+
+
+_SHARDED: Final = "sdy.sharding_constraint"
+_MANUAL: Final = "sdy.manual_computation"
 
 
 def _argument(argument: mlir.Ssa, place: int) -> TensorType:

@@ -130,13 +130,13 @@ def table(op: Op, name: str) -> list[list[int]]:
 
 def constant(op: Op) -> Array:
     """The numbers of a constant; one that repeats takes the memory of one."""
-    attribute = op.attributes["value"]
-    shape, name = shape_of(attribute.type), element_type(attribute.type)
-    kind = np.dtype(getattr(ml_dtypes, name, name) if name in _NAMES.values() else "O")
-    if kind == np.dtype("O"):
+    type_ = op.results[0].type
+    shape, name = shape_of(type_), element_type(type_)
+    if name not in _NAMES.values():
         raise NotModelled(
             f"a constant of {name}; a NeuronCore stores {', '.join(ELEMENT_TYPES)}", source=_SOURCE
         )
+    kind, attribute = np.dtype(getattr(ml_dtypes, name, name)), op.attributes["value"]
     if getattr(attribute, "is_splat", False):
         one = np.array(attribute.get_splat_value().value).astype(kind)
         return np.broadcast_to(one, shape)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from trnsim.jax.stablehlo.importing import RULES_IN
+from trnsim.jax.stablehlo import importing
 from trnsim.jax.stablehlo.refused import REFUSED, Refused
 from trnsim.jax.stablehlo.rules import RULES, Rule
 
-_KNOWN: Final = "jax-neuronx-known-issues.rst"
+_FAMILIES: Final = importing.RULES_IN
+"""The modules whose import fills the table of rules."""
 AWS: Final = {
     "stablehlo.case": "`jax.lax.cond` is not supported",
     "stablehlo.custom_call": "host callbacks are not supported",
@@ -81,7 +82,6 @@ def operations_page() -> str:
 
 def dialect() -> list[str]:
     """The names of StableHLO's operations, with the dialect."""
-    assert RULES_IN  # noqa: S101  they fill the table
     ours = [name for name in RULES if name.startswith("stablehlo.")]
     return sorted({*ours, *REFUSED, _RETURNS})
 
