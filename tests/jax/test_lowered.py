@@ -153,7 +153,7 @@ def test_a_program_over_several_devices_says_that_it_has_no_time(neuron):
     finally:
         recordings.remove(recording)
     (reason,) = step_time(recording, "trn2").missing
-    assert "it is split over 2 devices" in reason
+    assert "XLA splits it over 2 devices" in reason
 
 
 def test_numerics_are_those_of_every_framework():

@@ -115,15 +115,18 @@ class Lowered:
         # Loaded late: importing the rules takes a while, and a program may never need them.
         from trnsim.jax.stablehlo import graph_of  # noqa: PLC0415
 
-        if self.partitions > 1:
-            return NotModelled(
-                f"it is split over {self.partitions} devices, and each one's part is not known",
-                fix="map it over devices with jax.pmap, or compile one device's part",
-            )
         try:
-            return graph_of(self._module())
+            found = graph_of(self._module())
         except EmulatorError as error:
             return error
+        given = [value.shape for value in found.inputs]
+        if self.partitions > 1 and given != [one.shape for one in self._arguments()]:
+            return NotModelled(
+                f"XLA splits it over {self.partitions} devices, and what each one computes is not "
+                "known before",
+                fix="say what a device computes: jax.shard_map, or jax.pmap",
+            )
+        return found
 
     def imported(self) -> Imported:
         """The program as a graph.
