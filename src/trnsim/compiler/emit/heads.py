@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trnsim.compiler.emit import balance
 from trnsim.compiler.emit.compute import copied
 from trnsim.compiler.emit.placed import Placed
 from trnsim.compiler.emit.walk import Frame, Span, filled
@@ -66,7 +67,7 @@ def columns_of(
         lines = rows_of(placed, width, start + at, rows, dtype)
         flipped = new((width, rows), dtype, nl.psum)
         nisa.nc_transpose(dst=flipped, data=lines)
-        nisa.tensor_copy(dst=result[:, at : at + rows], src=flipped)
+        copied(flipped, dtype, result[:, at : at + rows])
     return result
 
 
@@ -113,11 +114,12 @@ def evacuated(flipped: Tensor, columns: int, blocks: int) -> Tensor:
     weights = new(flipped.shape, flipped.dtype)
     rest = columns % P
     if columns <= P or not rest:
-        # Half by the Scalar Engine, as the Vector Engine has the maxima too.
-        half = flipped.shape[1] // 2
+        # In parts by the Scalar Engine, as the Vector Engine has the maxima too.
+        half = balance.on_scalar(flipped)
         if half:
             nisa.activation(dst=weights[:, :half], op=nl.copy, data=flipped[:, :half])
-        nisa.tensor_copy(dst=weights[:, half:], src=flipped[:, half:])
+        if half < flipped.shape[1]:
+            nisa.tensor_copy(dst=weights[:, half:], src=flipped[:, half:])
         return weights
     for first in range(0, flipped.shape[1], blocks):
         whole, last = slice(first, first + blocks - 1), first + blocks - 1

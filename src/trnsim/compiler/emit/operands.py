@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.compiler.emit.compute import copied
 from trnsim.compiler.emit.heads import (
     columns_of,
     first_partition,
     head,
     rows_of,
 )
+from trnsim.compiler.emit.neighbours import Neighbours, lies_in_rows
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape
@@ -29,6 +31,8 @@ _STRETCH: Final = 2048
 """Keys whose scores are in PSUM at once: half of its banks."""
 _BLOCKS: Final = 4
 """Blocks of 128 keys that are turned in one bank of PSUM, in any format."""
+_FEW: Final = 512
+"""Keys of a head up to which several heads come at once."""
 _RUN: Final = 16
 """Neighbouring keys of a partition that one transfer brings."""
 
@@ -54,7 +58,7 @@ class Rows:
 
     places: list[tuple[tuple[int, ...], int, int]]
     queries: Tensor
-    largest: Any = None
+    shift: Any = None
     total: Any = None
     result: Any = None
     rows: int = field(default=0)
@@ -82,6 +86,8 @@ class Operands:
             if self.bias.is_on_chip and self.bias.steps[-1][0]:
                 self.bias = in_hbm(emission.dense(bias), bias.shape)
         self.logs: Placed | None = None
+        self.sums_weights = False
+        self.neighbours = Neighbours(self.heads)
         self._loaded: dict[Any, list[Keys]] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
@@ -147,7 +153,7 @@ class Operands:
     def _key_of(self, index: tuple[int, ...]) -> Any:
         return tuple(tuple(head(one, index).offset for one in part[:2]) for part in self.parts)
 
-    def _tiles(self, heads: list[tuple[int, ...]]) -> list[Rows]:
+    def tiles_of(self, heads: list[tuple[int, ...]]) -> list[Rows]:
         """The queries of heads that share keys, up to 128 together."""
         places = [(h, at, n) for h in heads for at, n in tiles.pieces(self.L, P)]
         found: list[Rows] = []
@@ -158,10 +164,10 @@ class Operands:
                 rows += places[0][2]
                 mine.append(places.pop(0))
             from_ = self._from(mine[0][0]) if len(mine) == 1 else 0
-            parts = [
-                columns_of(head(self.query, h), self.E, at, n, self.dtype, from_)
-                for h, at, n in mine
-            ]
+            parts = []
+            for h, at, n in mine:
+                near, first = self.neighbours.near(self.query, h, at)
+                parts.append(columns_of(near, self.E, at - first, n, self.dtype, from_))
             if len(parts) == 1:
                 queries = parts[0]
             else:
@@ -176,7 +182,7 @@ class Operands:
 
     def queries_of(self, index: tuple[int, ...]) -> Tensor:
         """The queries of a head, [E, L]."""
-        return columns_of(head(self.query, index), self.E, 0, self.L, self.dtype)
+        return columns_of(self.neighbours.near(self.query, index)[0], self.E, 0, self.L, self.dtype)
 
     def _from(self, index: tuple[int, ...]) -> int:
         """The partition at which a head's queries and keys both begin."""
@@ -196,21 +202,24 @@ class Operands:
         first, partition = 0, self._from(index) if len(heads) == 1 else 0
         for key, value, length in self.parts:
             for start, count in tiles.pieces(length, _STRETCH):
-                keys, values = self._brought(
-                    head(key, index), head(value, index), start, count, partition
-                )
+                near = self._few(key, index, length), self._few(value, index, length)
+                keys, values = self._brought(*near, start, count, partition)
                 found.append(Keys(first + start, count, keys, values))
             first += length
         self._loaded[name] = found
         return found
 
+    def _few(self, placed: Placed, index: tuple[int, ...], length: int) -> Placed:
+        """A head of few keys, brought with its neighbours; others where they lie."""
+        return self.neighbours.near(placed, index)[0] if length <= _FEW else head(placed, index)
+
     def _brought(
         self, key: Placed, value: Placed, start: int, count: int, partition: int
     ) -> tuple[Tensor, list[Tensor]]:
         """A stretch of one head's keys [E, count], and its values by 128 keys, in one order."""
-        both = _lies_in_rows(key, self.E) and _lies_in_rows(value, self.V)
+        both = lies_in_rows(key, self.E) and lies_in_rows(value, self.V)
         is_free = both and self.bias is None and not self.is_causal
-        if _lies_in_rows(key, self.E):
+        if lies_in_rows(key, self.E):
             keys = new((self.E, count), self.dtype)
             for at, parts in self._lines(key, self.E, start, count, is_free):
                 rows, whole, _ = parts.shape
@@ -223,7 +232,7 @@ class Operands:
                     nisa.tensor_copy(dst=dst.reshape((self.E, blocks, rows)), src=flipped)
         else:
             keys = columns_of(key, self.E, start, count, self.dtype, partition)
-        if _lies_in_rows(value, self.V):
+        if lies_in_rows(value, self.V):
             values = [
                 parts[:, block]
                 for _, parts in self._lines(value, self.V, start, count, is_free)
@@ -234,7 +243,14 @@ class Operands:
                 rows_of(value, self.V, start + at, n, self.dtype)
                 for at, n in tiles.pieces(count, P)
             ]
-        return keys, values
+        return keys, [self._with_ones(one) for one in values] if self.sums_weights else values
+
+    def _with_ones(self, values: Tensor) -> Tensor:
+        """Values [keys, V] and a column of ones, whose weighted sum is that of the weights."""
+        made = new((values.shape[0], self.V + 1), self.dtype)
+        copied(values, self.dtype, made[:, : self.V])
+        nisa.memset(dst=made[:, self.V :], value=1.0, engine=nisa.gpsimd_engine)
+        return made
 
     def _lines(
         self, placed: Placed, width: int, start: int, count: int, is_free: bool
@@ -261,8 +277,3 @@ class Operands:
             view = [(step, rest), (0, 1), (1, width)]
             nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
             yield at, tile
-
-
-def _lies_in_rows(placed: Placed, width: int) -> bool:
-    """Whether a head's rows lie in HBM, each in one run."""
-    return not placed.is_on_chip and (width == 1 or placed.steps[1] == (1,))

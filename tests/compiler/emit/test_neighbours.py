@@ -1,0 +1,52 @@
+"""Rows of heads in HBM: few transfers bring many short heads, and parts of long ones."""
+
+import pytest
+from made_graphs import CHIPS, Made
+
+from trnsim.compiler.emit.neighbours import Neighbours, lies_in_rows
+from trnsim.compiler.emit.placed import Placed, in_hbm
+
+
+def transfers(made, found):
+    return made.opcodes(found).count("dma_copy")
+
+
+@pytest.mark.parametrize(("rows", "most"), [(128, 8), (64, 8), (40, 8), (512, 68)])
+def test_short_heads_come_and_go_together(rows, most):
+    made = Made("bfloat16")
+    given = [made.given(16, rows, 64) for _ in range(3)]
+    assert transfers(made, made.attention(*given)) <= most
+
+
+@pytest.mark.parametrize("rows", [1, 3, 64, 128, 130, 256])
+@pytest.mark.parametrize("width", [1, 48, 64])
+def test_heads_brought_together_are_what_they_were(rows, width):
+    made = Made()
+    given = [made.given(5, 3, rows, width) for _ in range(3)]
+    made.check(made.attention(*given), chip=CHIPS[rows % 4])
+
+
+@pytest.mark.parametrize("rows", [2048, 2176, 2304])
+def test_a_long_head_comes_in_parts(rows):
+    # 16 rows of 128 numbers in float32 are 8 KiB.
+    made = Made()
+    query, key, value = made.given(2, rows, 128), made.given(2, 3, 128), made.given(2, 3, 128)
+    made.check(made.attention(query, key, value))
+
+
+def test_heads_in_uneven_places():
+    """Heads of every other batch, and of all groups: no one step says where they begin."""
+    made = Made()
+    parts = [made.given(3, 4, 9, 16) for _ in range(3)]
+    some = [made.graph.slice(one, [0, 1, 0, 0], [3, 4, 9, 16]) for one in parts]
+    made.check(made.attention(*some), made.attention(*some, is_causal=True))
+
+
+def test_what_does_not_lie_in_rows_stays():
+    tensor = object()
+    across = Placed(tensor, (2, 4, 8), ((32,), (1,), (4,)), (0,))
+    assert not lies_in_rows(Placed(tensor, (4, 8), ((1,), (4,)), (0,)), 8)
+    assert Neighbours((2,)).near(across, (1,))[0].steps == ((1,), (4,))
+    whole = in_hbm(tensor, (2, 200, 8))
+    found, first = Neighbours((2,)).near(whole, (1,), 130)
+    assert (found.storage, first) == (tensor, 0)
