@@ -5,6 +5,7 @@ from made_graphs import CHIPS, Made
 
 from trnsim.compiler.emit.neighbours import Neighbours, lies_in_rows
 from trnsim.compiler.emit.placed import Placed, in_hbm
+from trnsim.graph.ops.contraction import Attention, AttentionBackward
 
 
 def transfers(made, found):
@@ -50,3 +51,13 @@ def test_what_does_not_lie_in_rows_stays():
     whole = in_hbm(tensor, (2, 200, 8))
     found, first = Neighbours((2,)).near(whole, (1,), 130)
     assert (found.storage, first) == (tensor, 0)
+
+
+@pytest.mark.parametrize(("rows", "most"), [(128, 40), (256, 60)])
+def test_gradients_of_short_heads_come_and_go_together(rows, most):
+    made = Made("bfloat16")
+    query, key, value, slope = (made.given(4, 8, rows, 64) for _ in range(4))
+    result, logs = made.graph.apply_to_all(Attention(0.125, False), [query, key, value])
+    operands = [query, key, value, slope, result, logs]
+    gradients = made.graph.apply_to_all(AttentionBackward(0.125, False), operands)
+    assert made.opcodes(result, *gradients).count("dma_copy") <= most

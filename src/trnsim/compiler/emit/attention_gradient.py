@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from trnsim.compiler.emit import balance
 from trnsim.compiler.emit.attention import Attending
 from trnsim.compiler.emit.compute import copied
 from trnsim.compiler.emit.heads import (
@@ -106,8 +107,9 @@ class Gradient(Attending):
             for frame, value in zip(frames, self.node.results, strict=True)
         ]
         heads = sorted(product(*map(range, self.heads)), key=lambda one: head(outs[0], one).offset)
-        for at, count in tiles.pieces(len(heads), self._beside_gradients()):
-            self._run(self._unit_of(heads[at : at + count]), outs)
+        with balance.balanced():
+            for at, count in tiles.pieces(len(heads), self._beside_gradients()):
+                self._run(self._unit_of(heads[at : at + count]), outs)
         for value, out in zip(self.node.results, outs, strict=True):
             self.emission.placed[value.number] = [out]
 
@@ -140,10 +142,14 @@ class Gradient(Attending):
         return self.logs.storage.tile[:count, start // P, column : column + 1]
 
     def _near(self, placed: Placed, index: Index) -> Placed:
-        """A head's matrix; what lies across in HBM is brought by whole blocks of partitions."""
+        """A head's matrix; what lies in HBM is brought with its neighbours.
+
+        What lies across is brought by whole blocks of partitions.
+        """
         found = head(placed, index)
         if not lies_across(found):
-            return found
+            near, _ = self.neighbours.near(placed, index)
+            return near if near.shape == found.shape else found
         width = placed.shape[-1]
         block = P if P % width == 0 or width > P else P // width * width
         frame = replace(frame_in_hbm(placed, placed.shape), block=block)
@@ -217,7 +223,7 @@ class Gradient(Attending):
         is_across = placed.is_on_chip and placed.steps[-1] == (1, 0)
         for start, count in tiles.pieces(length, P):
             if not is_across and not lies_across(head(placed, heads[0])):
-                found.append([self._line(head(placed, one), start, count) for one in heads])
+                found.append([self._line(self._near(placed, one), start, count) for one in heads])
                 continue
             flipped = new((count, len(heads), width), self.dtype, nl.psum)
             for number, part in enumerate(columns):
