@@ -46,3 +46,12 @@ def test_queries_of_all_heads_are_one_pass_of_the_vector_engine():
     keys, values = made.given(4, 2, 300, 64), made.given(4, 2, 300, 64)
     names = made.opcodes(made.attention(query, keys, values))
     assert names.count("activation_reduce") == 1
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+def test_a_pass_computes_while_keys_of_the_next_come(chip):
+    made = Made("bfloat16")
+    query, key, value = (made.given(8, 2, rows, 128) for rows in (1, 4096, 4096))
+    timeline = made.run(made.attention(query, key, value), chip=chip).timeline
+    (transfers,) = (busy for engine, busy in timeline.busy_s().items() if engine.name == "dma")
+    assert timeline.device_time_s < 1.15 * transfers

@@ -75,8 +75,9 @@ class Attending(Operands):
             together = packs(groups, self.L)
         out = self._out() if together is None else self._room()
         if together is not None:
-            for pack in together:
-                Decoding(self, pack).run(out)
+            with balance.balanced():
+                for pack in together:
+                    Decoding(self, pack).run(out)
         elif beside > 1 and all(len(heads) == 1 for heads in groups):
             with balance.balanced():
                 for at, count in tiles.pieces(len(groups), beside):

@@ -17,14 +17,14 @@ from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
+from trnsim.program import current_core
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.attention import Attending
-    from trnsim.compiler.emit.operands import Keys
 
 _FEW: Final = 32
 """Queries of a group of heads up to which groups stand together."""
-_BANKS: Final = 4
+_BANKS: Final = 2
 """Banks of PSUM for scores; a last short stretch takes one more."""
 
 Head = tuple[int, ...]
@@ -39,14 +39,12 @@ class _Member:
         start: the first row.
         rows: how many.
         queries: [E, all rows], zero but for these.
-        stretches: their keys and values.
     """
 
     heads: list[Head]
     start: int
     rows: int
     queries: Tensor
-    stretches: list[Keys]
 
 
 def packs(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
@@ -71,6 +69,9 @@ class Decoding:
         self.attending = attending
         self.n = sum(len(heads) * attending.L for heads in groups)
         self.members = list(self._members(groups))
+        self.stretches = attending.stretches(_longest(attending.E * attending.dtype.itemsize))
+        self._keys: dict[int, list[Tensor]] = {}
+        self._values: dict[int, list[list[Tensor]]] = {}
         self.largest: Any = None
         self.total: Any = None
         self.result: Any = None
@@ -84,7 +85,7 @@ class Decoding:
             for place, head in enumerate(heads):
                 at = start + place * one.L
                 nisa.tensor_copy(dst=whole[:, number, at : at + one.L], src=one.queries_of(head))
-            yield _Member(heads, start, rows, whole[:, number], one.keys_of(heads))
+            yield _Member(heads, start, rows, whole[:, number])
             start += rows
 
     def run(self, out: Placed) -> None:
@@ -104,8 +105,8 @@ class Decoding:
         """(stretch, first key, keys) of the chunks whose scores are in PSUM at once."""
         chunks = [
             (number, start, count)
-            for number, keys in enumerate(self.members[0].stretches)
-            for start, count in tiles.pieces(keys.length, BANK)
+            for number, one in enumerate(self.stretches)
+            for start, count in tiles.pieces(one.count, BANK)
         ]
         while chunks:
             many = _BANKS + 1 if len(chunks) == _BANKS + 1 else _BANKS
@@ -114,6 +115,7 @@ class Decoding:
 
     def _pass(self, chunks: list[tuple[int, int, int]]) -> None:
         scale, n = self.attending.scale, self.n
+        self._bring({stretch for stretch, _, _ in chunks})
         scores = [self._scores(*chunk) for chunk in chunks]
         each = new((n, len(chunks) + 1))
         nisa.memset(dst=each, value=-3.0e38)
@@ -134,11 +136,19 @@ class Decoding:
         nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
         self._gather(largest, total, sums)
 
+    def _bring(self, stretches: set[int]) -> None:
+        """The keys of all, then their values, of stretches that are not on the chip yet."""
+        one = self.attending
+        new_ = [(at, self.stretches[at]) for at in sorted(stretches - self._keys.keys())]
+        for at, stretch in new_:
+            self._keys[at] = [one.keys_at(member.heads, stretch) for member in self.members]
+        for at, stretch in new_:
+            self._values[at] = [one.values_at(member.heads, stretch) for member in self.members]
+
     def _scores(self, stretch: int, start: int, columns: int) -> Tensor:
         """The products of all queries with their own keys, [queries, keys]."""
         sums = new((self.n, columns), nl.float32, nl.psum)
-        for member in self.members:
-            keys = member.stretches[stretch].keys
+        for member, keys in zip(self.members, self._keys[stretch], strict=True):
             nisa.nc_matmul(
                 dst=sums, stationary=member.queries, moving=keys[:, start : start + columns]
             )
@@ -151,10 +161,13 @@ class Decoding:
             flipped = new((count, self.n), powers.dtype, nl.psum)
             nisa.nc_transpose(dst=flipped, data=powers[:, at : at + count])
             weights = copied(flipped, powers.dtype, new(flipped.shape, powers.dtype))
-            for member in self.members:
-                values = member.stretches[stretch].values[(start + at) // P]
+            for member, values in zip(self.members, self._values[stretch], strict=True):
                 rows = slice(member.start, member.start + member.rows)
-                nisa.nc_matmul(dst=sums[:, rows], stationary=values, moving=weights[:, rows])
+                nisa.nc_matmul(
+                    dst=sums[:, rows],
+                    stationary=values[(start + at) // P],
+                    moving=weights[:, rows],
+                )
 
     def _gather(self, largest: Tensor, total: Tensor, sums: Tensor) -> None:
         """Add what came before, rescaled to the new maximum."""
@@ -177,7 +190,7 @@ class Decoding:
             nisa.tensor_tensor(dst=before, data1=result, data2=self._across(shrunk), op=nl.multiply)
             nisa.tensor_tensor(dst=added, data1=before, data2=sums, op=nl.add)
             total, sums = whole, added
-        elif len(self.members[0].stretches) > 1:
+        elif len(self.stretches) > 1:
             sums = copied(sums, nl.float32, new(sums.shape))
         self.largest, self.total, self.result = largest, total, sums
 
@@ -192,6 +205,13 @@ class Decoding:
         sums = new((self.attending.V, self.n), nl.float32, nl.psum)
         nisa.nc_matmul(dst=sums, stationary=ones[: self.n, : self.attending.V], moving=diagonal)
         return copied(sums, nl.float32, new(sums.shape))
+
+
+def _longest(row_bytes: int) -> int:
+    """Keys of a stretch: those of a pass, or of two where runs of that many are short ones."""
+    core, keys = current_core().core, _BANKS * BANK
+    full_bytes = core.dma_short_run_bytes * core.dma_bytes_per_s / core.dma_short_run_bytes_per_s
+    return keys if keys // P * row_bytes >= full_bytes else 2 * keys
 
 
 def _identity() -> Tensor:

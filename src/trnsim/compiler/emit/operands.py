@@ -37,6 +37,16 @@ _RUN: Final = 16
 """Neighbouring keys of a partition that one transfer brings."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Keys of one part: which part, the first one in it, how many, and the first one of all."""
+
+    part: int
+    start: int
+    count: int
+    first: int
+
+
 @dataclass
 class Keys:
     """A stretch of keys and values: [E, keys] and tiles of [up to 128 keys, V]."""
@@ -198,52 +208,67 @@ class Operands:
             return self._loaded[name]
         if len(self._loaded) >= P:
             self._loaded.clear()
-        found: list[Keys] = []
-        first, partition = 0, self._from(index) if len(heads) == 1 else 0
-        for key, value, length in self.parts:
-            for start, count in tiles.pieces(length, _STRETCH):
-                near = self._few(key, index, length), self._few(value, index, length)
-                keys, values = self._brought(*near, start, count, partition)
-                found.append(Keys(first + start, count, keys, values))
-            first += length
+        found = [
+            Keys(at.first, at.count, self.keys_at(heads, at), self.values_at(heads, at))
+            for at in self.stretches(_STRETCH)
+        ]
         self._loaded[name] = found
         return found
 
-    def _few(self, placed: Placed, index: tuple[int, ...], length: int) -> Placed:
-        """A head of few keys, brought with its neighbours; others where they lie."""
-        return self.neighbours.near(placed, index)[0] if length <= _FEW else head(placed, index)
+    def stretches(self, longest: int) -> list[Stretch]:
+        """All keys in stretches of at most so many, each of one part."""
+        found: list[Stretch] = []
+        first = 0
+        for number, (_, _, length) in enumerate(self.parts):
+            for start, count in tiles.pieces(length, longest):
+                found.append(Stretch(number, start, count, first + start))
+            first += length
+        return found
 
-    def _brought(
-        self, key: Placed, value: Placed, start: int, count: int, partition: int
-    ) -> tuple[Tensor, list[Tensor]]:
-        """A stretch of one head's keys [E, count], and its values by 128 keys, in one order."""
-        both = lies_in_rows(key, self.E) and lies_in_rows(value, self.V)
-        is_free = both and self.bias is None and not self.is_causal
-        if lies_in_rows(key, self.E):
-            keys = new((self.E, count), self.dtype)
-            for at, parts in self._lines(key, self.E, start, count, is_free):
-                rows, whole, _ = parts.shape
-                for first, blocks in tiles.pieces(whole, _BLOCKS):
-                    flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
-                    for block in range(blocks):
-                        nisa.nc_transpose(dst=flipped[:, block], data=parts[:, first + block])
-                    column = at + first * rows
-                    dst = keys[:, column : column + blocks * rows]
-                    nisa.tensor_copy(dst=dst.reshape((self.E, blocks, rows)), src=flipped)
-        else:
-            keys = columns_of(key, self.E, start, count, self.dtype, partition)
+    def keys_at(self, heads: list[tuple[int, ...]], at: Stretch) -> Tensor:
+        """A stretch of the keys that some heads read, [E, keys]."""
+        key, is_free = self._side(heads, at, 0)
+        if not lies_in_rows(key, self.E):
+            partition = self._from(heads[0]) if len(heads) == 1 else 0
+            return columns_of(key, self.E, at.start, at.count, self.dtype, partition)
+        keys = new((self.E, at.count), self.dtype)
+        for start, parts in self._lines(key, self.E, at.start, at.count, is_free):
+            rows, whole, _ = parts.shape
+            for first, blocks in tiles.pieces(whole, _BLOCKS):
+                flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
+                for block in range(blocks):
+                    nisa.nc_transpose(dst=flipped[:, block], data=parts[:, first + block])
+                column = start + first * rows
+                dst = keys[:, column : column + blocks * rows]
+                copied(flipped, self.dtype, dst.reshape((self.E, blocks, rows)))
+        return keys
+
+    def values_at(self, heads: list[tuple[int, ...]], at: Stretch) -> list[Tensor]:
+        """A stretch of the values that some heads read, by 128 keys, in the order of the keys."""
+        value, is_free = self._side(heads, at, 1)
         if lies_in_rows(value, self.V):
             values = [
                 parts[:, block]
-                for _, parts in self._lines(value, self.V, start, count, is_free)
+                for _, parts in self._lines(value, self.V, at.start, at.count, is_free)
                 for block in range(parts.shape[1])
             ]
         else:
             values = [
-                rows_of(value, self.V, start + at, n, self.dtype)
-                for at, n in tiles.pieces(count, P)
+                rows_of(value, self.V, at.start + start, n, self.dtype)
+                for start, n in tiles.pieces(at.count, P)
             ]
-        return keys, [self._with_ones(one) for one in values] if self.sums_weights else values
+        return [self._with_ones(one) for one in values] if self.sums_weights else values
+
+    def _side(self, heads: list[tuple[int, ...]], at: Stretch, side: int) -> tuple[Placed, bool]:
+        """The keys or values of a part, and whether their order is free: where both lie in rows."""
+        key, value, length = self.parts[at.part]
+        near = [self._few(one, heads[0], length) for one in (key, value)]
+        both = lies_in_rows(near[0], self.E) and lies_in_rows(near[1], self.V)
+        return near[side], both and self.bias is None and not self.is_causal
+
+    def _few(self, placed: Placed, index: tuple[int, ...], length: int) -> Placed:
+        """A head of few keys, brought with its neighbours; others where they lie."""
+        return self.neighbours.near(placed, index)[0] if length <= _FEW else head(placed, index)
 
     def _with_ones(self, values: Tensor) -> Tensor:
         """Values [keys, V] and a column of ones, whose weighted sum is that of the weights."""
