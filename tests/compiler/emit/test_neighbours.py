@@ -61,3 +61,30 @@ def test_gradients_of_short_heads_come_and_go_together(rows, most):
     operands = [query, key, value, slope, result, logs]
     gradients = made.graph.apply_to_all(AttentionBackward(0.125, False), operands)
     assert made.opcodes(result, *gradients).count("dma_copy") <= most
+
+
+@pytest.mark.parametrize("width", [32, 64])
+@pytest.mark.parametrize(("heads", "rows"), [(7, 40), (33, 128), (5, 256), (3, 512)])
+def test_narrow_heads_are_turned_together(heads, rows, width):
+    made = Made("bfloat16")
+    query, key, value, slope = (made.given(heads, rows, width) for _ in range(4))
+    operands = [query, key, value]
+    result, logs = made.graph.apply_to_all(Attention(0.125, True), operands)
+    operands += [slope, result, logs]
+    gradients = made.graph.apply_to_all(AttentionBackward(0.125, True), operands)
+    made.check(result, *gradients, chip=CHIPS[heads % 4])
+
+
+def test_narrow_heads_that_share_keys_stand_where_both_may():
+    made = Made()
+    query, key, value = (made.given(2, heads, 40, 64) for heads in (6, 3, 3))
+    shape = (2, 3, 2, 40, 64)
+    sides = [made.graph.broadcast_in_dim(one, shape, (0, 1, 3, 4)) for one in (key, value)]
+    made.check(made.attention(made.graph.reshape(query, shape), *sides, is_causal=True))
+
+
+def test_pairs_of_heads_take_half_the_transposes():
+    made = Made("bfloat16")
+    names = made.opcodes(made.attention(*(made.given(16, 128, 64) for _ in range(3))))
+    # Queries and keys by pairs, weights by heads.
+    assert names.count("nc_transpose") == 8 + 8 + 16

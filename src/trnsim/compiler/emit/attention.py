@@ -13,7 +13,6 @@ from trnsim.compiler.emit import balance
 from trnsim.compiler.emit.compute import copied
 from trnsim.compiler.emit.decoding import Decoding, packs
 from trnsim.compiler.emit.heads import (
-    columns_of,
     evacuated,
     follows,
     head,
@@ -74,6 +73,7 @@ class Attending(Operands):
         if self.bias is None and not self.is_causal and self.V <= P and self.logs is None:
             together = packs(groups, self.L)
         out = self._out() if together is None else self._room()
+        self.is_turned_together = together is None
         if together is not None:
             with balance.balanced():
                 for pack in together:
@@ -256,8 +256,7 @@ class Attending(Operands):
         loaded = [self.keys_of([index])[0] for index in heads]
         scores = new((L, number, S), nl.float32, nl.psum)
         for at, (index, keys) in enumerate(zip(heads, loaded, strict=True)):
-            near, _ = self.neighbours.near(self.query, index)
-            query = columns_of(near, self.E, 0, L, self.dtype, self._from(index))
+            query = self.queries_at(index, 0, L, is_alone=True)
             nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=keys.keys)
             self.add_bias(scores[:, at], (index, 0, L), 0)
         scores = self._causal(scores)

@@ -207,12 +207,30 @@ class Gradient(Attending):
         """Both sides of a product as columns, which begin at the same partition."""
         found: tuple[list[Tensor], list[Tensor]] = ([], [])
         for index in heads:
+            places = [self._place(one, index, width) for one in (queries, keys)]
+            if places[0] == places[1] >= 0:
+                for side, one in zip(found, (queries, keys), strict=True):
+                    side.append(self._standing(one, index, places[0]))
+                continue
             parts = [self._near(one, index) for one in (queries, keys)]
-            places = {first_partition(one, width) for one in parts}
-            from_ = places.pop() if len(places) == 1 else 0
+            firsts = {first_partition(one, width) for one in parts}
+            from_ = firsts.pop() if len(firsts) == 1 else 0
             for side, part in zip(found, parts, strict=True):
                 side.append(self._columns(part, from_))
         return found
+
+    def _place(self, placed: Placed, index: Index, width: int) -> int:
+        """The partition at which a head's columns begin, brought with others or where they lie."""
+        found = head(placed, index)
+        if placed.is_on_chip and found.steps[1] == (1, 0):
+            return first_partition(found, width)
+        return self.neighbours.place(placed, index)
+
+    def _standing(self, placed: Placed, index: Index, from_: int) -> Tensor:
+        """A head's columns at their `_place`."""
+        if placed.is_on_chip:
+            return self._columns(head(placed, index), from_)
+        return self.neighbours.columns(placed, index)
 
     def _rows(
         self, placed: Placed, heads: list[Index], columns: list[Tensor]

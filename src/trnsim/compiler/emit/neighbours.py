@@ -8,14 +8,19 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
+from trnsim.compiler.emit.compute import copied
 from trnsim.compiler.emit.heads import head
 from trnsim.compiler.emit.placed import Matrix, Placed
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
 
 _BYTES: Final = 8192
 """Bytes of a partition that one transfer brings or takes."""
+
+_NARROW: Final = (32, 64)
+"""Widths of which several stand on the partitions, where engines may begin."""
 
 Index = tuple[int, ...]
 
@@ -32,6 +37,7 @@ class Neighbours:
         self._heads = list(product(*map(range, heads)))
         self._groups: dict[int, list[list[int]]] = {}
         self._brought: dict[tuple[int, int], Placed] = {}
+        self._turned: dict[tuple[int, int, int], Tensor] = {}
 
     def near(self, placed: Placed, index: Index, row: int = 0) -> tuple[Placed, int]:
         """A head's matrix from some row on, and that row.
@@ -42,10 +48,9 @@ class Neighbours:
         length, width = found.shape
         if not lies_in_rows(found, width) or (length > P and length % P):
             return found, 0
-        most = max(1, _BYTES // (width * placed.storage.dtype.itemsize))
+        most, first = _most(found), 0
         if length <= most * P:
-            group = self._group(placed, found.offset[0], most // max(1, length // P))
-            first = 0
+            group = self._group(placed, found)
         else:
             first = row // (most * P) * most * P
             rows = min(most * P, length - first)
@@ -53,12 +58,48 @@ class Neighbours:
             group = [found.offset[0]]
         return self._from(found, group), first
 
-    def _group(self, placed: Placed, start: int, most: int) -> list[int]:
-        """Where the heads begin that come with that one: evenly spaced, at most so many."""
+    def place(self, placed: Placed, index: Index) -> int:
+        """The partition at which a head lies that is turned with its neighbours; -1 if it is not.
+
+        Narrow heads stand one below the other, as many as there is room for.
+        """
+        found = head(placed, index)
+        length, width = found.shape
+        if not lies_in_rows(found, width) or (length > P and length % P):
+            return -1
+        if width not in _NARROW or length > _most(found) * P:
+            return -1
+        return self._group(placed, found).index(found.offset[0]) % (P // width) * width
+
+    def columns(self, placed: Placed, index: Index) -> Tensor:
+        """A head as [width, rows], turned with its neighbours, at its `place`."""
+        found = head(placed, index)
+        rows, width = found.shape
+        group, dtype = self._group(placed, found), placed.storage.dtype
+        number, at = divmod(group.index(found.offset[0]), P // width)
+        key = id(placed.storage), group[0], number
+        if key not in self._turned:
+            first = number * (P // width)
+            many = min(P // width, len(group) - first)
+            lines = self._from(found, group).storage.tile
+            blocks = max(1, rows // P)
+            made = new((many * width, rows), dtype)
+            for block, (start, count) in enumerate(tiles.pieces(rows, P)):
+                begin = first * blocks + block
+                data = lines[:, begin : begin + (many - 1) * blocks + 1 : blocks]
+                flipped = new((many * width, count), dtype, nl.psum)
+                nisa.nc_transpose(dst=flipped, data=data)
+                copied(flipped, dtype, made[:, start : start + count])
+            self._turned[key] = made
+        return self._turned[key][at * width : (at + 1) * width]
+
+    def _group(self, placed: Placed, found: Placed) -> list[int]:
+        """Where the heads begin that come with a head: evenly spaced, as many as have room."""
         if id(placed) not in self._groups:
+            most = _most(found) // max(1, found.shape[0] // P)
             starts = sorted({head(placed, one).offset[0] for one in self._heads})
             self._groups[id(placed)] = _evenly(starts, most)
-        return next(group for group in self._groups[id(placed)] if start in group)
+        return next(group for group in self._groups[id(placed)] if found.offset[0] in group)
 
     def _from(self, found: Placed, group: list[int]) -> Placed:
         """A head of those that begin at some places, brought once."""
@@ -69,6 +110,11 @@ class Neighbours:
         whole = self._brought[key]
         place = group.index(found.offset[0]) * rows
         return Placed(whole.storage, (rows, width), whole.steps, (place, 0))
+
+
+def _most(found: Placed) -> int:
+    """Blocks of a head's rows that one transfer brings."""
+    return int(max(1, _BYTES // (found.shape[1] * found.storage.dtype.itemsize)))
 
 
 def _evenly(starts: list[int], most: int) -> list[list[int]]:

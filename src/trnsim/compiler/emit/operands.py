@@ -96,7 +96,7 @@ class Operands:
             if self.bias.is_on_chip and self.bias.steps[-1][0]:
                 self.bias = in_hbm(emission.dense(bias), bias.shape)
         self.logs: Placed | None = None
-        self.sums_weights = False
+        self.sums_weights = self.is_turned_together = False
         self.neighbours = Neighbours(self.heads)
         self._loaded: dict[Any, list[Keys]] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
@@ -173,11 +173,7 @@ class Operands:
             while places and rows + places[0][2] <= P and (not mine or self.bias is None):
                 rows += places[0][2]
                 mine.append(places.pop(0))
-            from_ = self._from(mine[0][0]) if len(mine) == 1 else 0
-            parts = []
-            for h, at, n in mine:
-                near, first = self.neighbours.near(self.query, h, at)
-                parts.append(columns_of(near, self.E, at - first, n, self.dtype, from_))
+            parts = [self.queries_at(*one, is_alone=len(mine) == 1) for one in mine]
             if len(parts) == 1:
                 queries = parts[0]
             else:
@@ -189,6 +185,22 @@ class Operands:
                     column += count
             found.append(Rows(mine, queries, rows=rows))
         return found
+
+    def queries_at(
+        self, index: tuple[int, ...], start: int, count: int, *, is_alone: bool
+    ) -> Tensor:
+        """Some queries of a head, [E, queries]; alone at the partition of their keys."""
+        if is_alone and self.stands(index):
+            return self.neighbours.columns(self.query, index)[:, start : start + count]
+        near, first = self.neighbours.near(self.query, index, start)
+        from_ = self._from(index) if is_alone else 0
+        return columns_of(near, self.E, start - first, count, self.dtype, from_)
+
+    def stands(self, index: tuple[int, ...]) -> bool:
+        """Whether a head's queries and keys are turned with their neighbours, to one partition."""
+        is_few = len(self.parts) == 1 and self.S <= _FEW and self.is_turned_together
+        places = [self.neighbours.place(one, index) for one in (self.query, self.parts[0][0])]
+        return is_few and places[0] == places[1] >= 0
 
     def queries_of(self, index: tuple[int, ...]) -> Tensor:
         """The queries of a head, [E, L]."""
@@ -227,6 +239,9 @@ class Operands:
 
     def keys_at(self, heads: list[tuple[int, ...]], at: Stretch) -> Tensor:
         """A stretch of the keys that some heads read, [E, keys]."""
+        if len(heads) == 1 and self.stands(heads[0]):
+            whole = self.neighbours.columns(self.parts[0][0], heads[0])
+            return whole[:, at.start : at.start + at.count]
         key, is_free = self._side(heads, at, 0)
         if not lies_in_rows(key, self.E):
             partition = self._from(heads[0]) if len(heads) == 1 else 0
