@@ -75,10 +75,11 @@ def test_narrow_heads_are_turned_together(heads, rows, width):
     made.check(result, *gradients, chip=CHIPS[heads % 4])
 
 
-def test_narrow_heads_that_share_keys_stand_where_both_may():
+@pytest.mark.parametrize("rows", [40, 130, 256])
+def test_narrow_heads_that_share_keys_begin_where_these_do(rows):
     made = Made()
-    query, key, value = (made.given(2, heads, 40, 64) for heads in (6, 3, 3))
-    shape = (2, 3, 2, 40, 64)
+    query, key, value = (made.given(2, heads, rows, 64) for heads in (6, 3, 3))
+    shape = (2, 3, 2, rows, 64)
     sides = [made.graph.broadcast_in_dim(one, shape, (0, 1, 3, 4)) for one in (key, value)]
     made.check(made.attention(made.graph.reshape(query, shape), *sides, is_causal=True))
 

@@ -173,7 +173,8 @@ class Operands:
             while places and rows + places[0][2] <= P and (not mine or self.bias is None):
                 rows += places[0][2]
                 mine.append(places.pop(0))
-            parts = [self.queries_at(*one, is_alone=len(mine) == 1) for one in mine]
+            # Keys that several heads read begin at partition 0, and so do their queries.
+            parts = [self.queries_at(*one, is_alone=len(heads) == 1) for one in mine]
             if len(parts) == 1:
                 queries = parts[0]
             else:
