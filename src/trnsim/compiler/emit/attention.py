@@ -27,6 +27,7 @@ from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.walk import Frame
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import Attention
+from trnsim.isa import Engine
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.nki import isa as nisa
@@ -262,6 +263,7 @@ class Attending(Operands):
         scores = self._causal(scores)
         largest, shift, totals = new((L, number)), new((L, number)), new((L, number))
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=2)
+        balance.note(Engine.vector, scores)
         nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-self.scale)
         powers = new((L, number, S), self.dtype)
         for at in range(number):
@@ -284,6 +286,7 @@ class Attending(Operands):
         nisa.reciprocal(dst=inverse, data=totals)
         column = inverse.reshape((L, number, 1)).broadcast(2, self.V)
         nisa.tensor_tensor(dst=result, data1=sums, data2=column, op=nl.multiply)
+        balance.note(Engine.vector, result)
         self.turned_out(result.reshape((L, number * self.V)), heads, 0, out)
 
     def _causal(self, scores: Tensor) -> Tensor:
@@ -307,6 +310,7 @@ class Attending(Operands):
             bias=shift,
             scale=self.scale,
         )
+        balance.note(Engine.scalar, scores)
 
     # Storing
 

@@ -146,19 +146,19 @@ def put(here: Placed, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
         end = f + (part.shape[1] - 1) * step + 1
         dst = matrix.tile[first : first + part.shape[0], p // matrix.block, f : end : step or 1]
         if may_begin(first, part.shape[0]):
-            _scaled(dst, part, scale)
+            scaled(dst, part, scale)
         else:
-            nisa.dma_copy(dst=dst, src=_scaled(new(part.shape, dtype), part, scale))
+            nisa.dma_copy(dst=dst, src=scaled(new(part.shape, dtype), part, scale))
         return
-    tile = _scaled(new(part.shape, dtype), part, scale)
+    tile = scaled(new(part.shape, dtype), part, scale)
     pattern = [(here.steps[1][0], part.shape[0]), (here.steps[0][0], part.shape[1])]
     nisa.dma_copy(dst=tiles.strided(here.storage, pattern, here.offset[0]), src=tile)
 
 
-def _scaled(dst: Tensor, part: Tensor, scale: float) -> Tensor:
+def scaled(dst: Tensor, part: Tensor, scale: float) -> Tensor:
     """Copy, or multiply by a number on the Scalar Engine."""
     if scale == 1:
-        nisa.tensor_copy(dst=dst, src=part)
+        copied(part, dst.dtype, dst)
     else:
         nisa.activation(dst=dst, op=nl.copy, data=part, scale=scale)
     return dst

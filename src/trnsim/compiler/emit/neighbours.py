@@ -16,7 +16,7 @@ from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-_BYTES: Final = 8192
+_BYTES: Final = 4096
 """Bytes of a partition that one transfer brings or takes."""
 
 _NARROW: Final = (32, 64)
