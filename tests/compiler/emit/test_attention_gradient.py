@@ -106,3 +106,24 @@ def test_nothing_but_operands_and_results_goes_to_hbm(chip):
     assert {"attention", "attention_backward"} <= names
     assert moved < 100
     del result
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(128, 128), (5, 128), (128, 3), (40, 70), (1, 1)])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_gradients_that_are_only_returned_go_out_as_rows(queries, keys, is_causal):
+    made = Made()
+    query, slope = made.given(2, 3, queries, 32), made.given(2, 3, queries, 48)
+    key, value = made.given(2, 3, keys, 32), made.given(2, 3, keys, 48)
+    given = [query, key, value]
+    result, logs = made.graph.apply_to_all(Attention(0.3, is_causal), given)
+    operation = AttentionBackward(0.3, is_causal)
+    gradients = made.graph.apply_to_all(operation, [*given, slope, result, logs])
+    made.check(*gradients, chip=CHIPS[keys % 4])
+    spans = made.run(*gradients).timeline.spans()
+    written = [span for span in spans if "dst=HBM" in span.operands]
+    assert len(written) <= 3 * -(-6 // made_beside(queries, keys))
+
+
+def made_beside(queries, keys):
+    """Heads whose gradients stand side by side in a bank of 512 numbers."""
+    return 512 // max(queries, keys, 48)

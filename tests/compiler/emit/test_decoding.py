@@ -72,3 +72,12 @@ def test_keys_lie_where_those_of_two_passes_before_lay(monkeypatch):
     monkeypatch.setattr(operands, "new", lambda s, *more: shapes.append(tuple(s)) or new(s, *more))
     made.run(made.attention(query, keys, values), chip="trn1")
     assert shapes.count((128, 16, 128)) == 4 * 2 * 2  # heads, keys and values, passes
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+def test_a_pass_computes_while_keys_of_the_next_come(chip):
+    made = Made("bfloat16")
+    query, key, value = (made.given(8, 2, rows, 128) for rows in (1, 4096, 4096))
+    timeline = made.run(made.attention(query, key, value), chip=chip).timeline
+    (transfers,) = (busy for engine, busy in timeline.busy_s().items() if engine.name == "dma")
+    assert timeline.device_time_s < 1.15 * transfers

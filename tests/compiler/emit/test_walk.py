@@ -266,3 +266,28 @@ def test_rows_are_repeated_by_doubling(rows, partitions, moves):
     found = run(kernel, array)
     np.testing.assert_array_equal(found.outputs, array[np.arange(partitions) % rows])
     assert len(found.program) == 2 + moves
+
+
+@pytest.mark.parametrize(
+    ("start", "columns", "most"), [(0, 24, 1), (0, 12, 1), (3, 14, 3), (5, 1, 1)]
+)
+def test_runs_evenly_apart_are_written_by_one_transfer(start, columns, most):
+    """Heads [6, 20, 4] of rows that hold them side by side."""
+    frame = Frame((6, 20, 4), (1,), (0, 2))
+
+    @nki.jit
+    def kernel(source):
+        out = nl.ndarray((6, 20, 4), dtype=nl.float32, buffer=nl.shared_hbm)
+        span, view = Span(0, 1, 20, start, columns), in_hbm(source, (20, 6, 4))
+        nisa.dma_copy(dst=out, src=source.reshape((6, 20, 4)))
+        tile = filled(view.transposed((1, 0, 2)), frame, span, nl.float32)
+        write(in_hbm(out, (6, 20, 4)), frame, span, tile)
+        return out
+
+    source = np.arange(480, dtype=np.float32).reshape(20, 24)
+    found = run(kernel, source)
+    wanted = source.reshape(6, 20, 4).transpose(1, 0, 2).reshape(20, 24).copy()
+    wanted[:, start : start + columns] = source[:, start : start + columns]
+    np.testing.assert_array_equal(found.outputs, wanted.reshape(20, 6, 4).transpose(1, 0, 2))
+    written = [s for s in found.timeline.spans() if "src=SBUF" in s.operands]
+    assert len(written) == most

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.compiler.emit.compute import binary, copied
+from trnsim.compiler.emit import balance
+from trnsim.compiler.emit.compute import copied
 from trnsim.compiler.emit.decoding import Decoding, packs
 from trnsim.compiler.emit.heads import (
-    columns_of,
-    cube,
     evacuated,
     follows,
     head,
     put,
     rows_of,
 )
-from trnsim.compiler.emit.operands import Keys, Operands, Rows
-from trnsim.compiler.emit.placed import Placed
+from trnsim.compiler.emit.neighbours import lies_in_rows, store_rows
+from trnsim.compiler.emit.operands import Operands, Rows
+from trnsim.compiler.emit.passing import Passing
+from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.walk import Frame
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import Attention
+from trnsim.isa import Engine
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.nki import isa as nisa
@@ -55,7 +57,7 @@ def _is_usual(node: Node) -> bool:
     """Whether heads are as wide as tiles hold, and scores larger where products are."""
     operation: Any = node.operation
     query, _, value = node.values[:3]
-    fits = query.shape[-1] <= P and value.shape[-1] <= BANK
+    fits = query.shape[-1] <= P and value.shape[-1] < BANK
     is_one = len({one.dtype for one in node.values[:3]}) == 1
     return fits and is_one and operation.scale > 0
 
@@ -65,27 +67,37 @@ class Attending(Operands):
 
     def run(self) -> None:
         """Every group of heads that share keys, 128 queries at a time."""
-        out = self.emission.room(
-            self.frame_of(self.node.result.shape, self.query), self.node.result
-        )
         groups = self._groups()
         self._make_logs()
         beside = self._beside()
         together = None
         if self.bias is None and not self.is_causal and self.V <= P and self.logs is None:
             together = packs(groups, self.L)
+        out = self._out() if together is None else self._room()
+        self.is_turned_together = together is None
         if together is not None:
-            for pack in together:
-                Decoding(self, pack).run(out)
+            with balance.balanced():
+                for pack in together:
+                    Decoding(self, pack).run(out)
         elif beside > 1 and all(len(heads) == 1 for heads in groups):
-            for at, count in tiles.pieces(len(groups), beside):
-                self._together([heads[0] for heads in groups[at : at + count]], out)
+            with balance.balanced():
+                for at, count in tiles.pieces(len(groups), beside):
+                    self._together([heads[0] for heads in groups[at : at + count]], out)
         else:
-            for heads in groups:
-                for rows in self._tiles(heads):
-                    self._attend(rows, self.keys_of(heads))
-                    self._store(rows, out)
+            self.sums_weights = True
+            Passing(self).run(groups, out)
         self.emission.placed[self.node.result.number] = [out]
+
+    def _out(self) -> Placed:
+        """Rows in HBM where the caller alone reads the result, else room for what comes next."""
+        value, emission = self.node.result, self.emission
+        if emission.is_returned(value) and not emission.readers(value):
+            return in_hbm(tiles.output(value.shape, value.dtype), value.shape)
+        return self._room()
+
+    def _room(self) -> Placed:
+        frame = self.frame_of(self.node.result.shape, self.query)
+        return self.emission.room(frame, self.node.result)
 
     def _beside(self) -> int:
         """Heads whose scores, transposed weights and results each fit in one bank."""
@@ -128,64 +140,35 @@ class Attending(Operands):
 
     # Computing
 
-    def _attend(self, rows: Rows, stretches: list[Keys]) -> None:
-        """The result of some queries, not yet divided by their totals."""
-        last = max(at + n for _, at, n in rows.places) - 1
-        for keys in stretches:
-            if self.is_causal and keys.start > last:
-                break
-            self._stretch(rows, keys)
+    def mask_out(self, scores: Tensor, rows: Rows, first: int) -> None:
+        """Add the lowest score to those of keys that are hidden: by a product."""
+        columns = scores.shape[1]
+        if not self.is_causal:
+            return
+        start = max(0, min(at for _, at, _ in rows.places) + 1 - first)
+        if start >= columns:
+            return
+        places = tuple((at - first - start, n) for _, at, n in rows.places)
+        mask = self._masks_of(places, columns - start)
+        unit = self._identity()[: rows.rows, : rows.rows]
+        nisa.nc_matmul(dst=scores[:, start:], stationary=unit, moving=mask)
 
-    def _stretch(self, rows: Rows, keys: Keys) -> None:
-        scores, largest = self._scores(rows, keys)
-        if rows.largest is not None:
-            higher = new((rows.rows, 1))
-            binary(cube(higher), nl.maximum, cube(rows.largest), cube(largest))
-            largest = higher
-        shift = new((rows.rows, 1))
-        nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-self.scale)
-        totals = new((rows.rows, len(scores)))
-        result = new((rows.rows, self.V), nl.float32, nl.psum)
-        for number, (start, part) in enumerate(scores):
-            powers = new(part.shape, self.dtype)
-            self.powers(powers, part, shift, totals[:, number : number + 1])
-            self._weighted(powers, keys, start, result)
-        total = totals
-        if len(scores) > 1:
-            total = new((rows.rows, 1))
-            nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
-        self._gathered(rows, largest, total, result)
+    def _identity(self) -> Tensor:
+        def make() -> Tensor:
+            ones, diagonal = new((P, P), nl.bfloat16), new((P, P), nl.bfloat16)
+            nisa.memset(dst=ones, value=1.0)
+            nisa.affine_select(
+                dst=diagonal,
+                pattern=[[-1, P]],
+                offset=0,
+                channel_multiplier=1,
+                on_true_tile=ones,
+                on_false_value=0.0,
+                cmp_op=nl.equal,
+            )
+            return diagonal
 
-    def _scores(self, rows: Rows, keys: Keys) -> tuple[list[tuple[int, Tensor]], Tensor]:
-        """Products of queries and keys that are seen, a bank each, and the largest of each row."""
-        last = max(at + n for _, at, n in rows.places) - 1
-        found: list[tuple[int, Tensor]] = []
-        for start, columns in tiles.pieces(keys.length, BANK):
-            if self.is_causal and keys.start + start > last:
-                break
-            sums = new((rows.rows, columns), nl.float32, nl.psum)
-            moving = keys.keys[:, start : start + columns]
-            nisa.nc_matmul(dst=sums, stationary=rows.queries, moving=moving)
-            self.add_bias(sums, rows.places[0], keys.start + start)
-            found.append((start, self._masked(sums, rows, keys.start + start)))
-        each = new((rows.rows, len(found)))
-        for number, (_, part) in enumerate(found):
-            nisa.tensor_reduce(dst=each[:, number : number + 1], op=nl.maximum, data=part, axis=1)
-        if len(found) == 1:
-            return found, each
-        largest = new((rows.rows, 1))
-        nisa.tensor_reduce(dst=largest, op=nl.maximum, data=each, axis=1)
-        return found, largest
-
-    def _masked(self, sums: Tensor, rows: Rows, first: int) -> Tensor:
-        """Scores without the keys that are hidden."""
-        columns = sums.shape[1]
-        if not self.is_causal or all(first + columns - 1 <= at for _, at, _ in rows.places):
-            return sums
-        seen = new(sums.shape)
-        mask = self._masks_of(tuple((at - first, n) for _, at, n in rows.places), columns)
-        nisa.tensor_tensor(dst=seen, data1=sums, data2=mask, op=nl.add)
-        return seen
+        return self.emission.constant(("identity", "bfloat16"), make)
 
     def add_bias(self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int) -> None:
         """Add the bias, divided by the scale, to scores in PSUM: by a product.
@@ -241,7 +224,7 @@ class Attending(Operands):
         if len(places) == 1:
             return self._mask(*places[0], columns)
         if (places, columns) not in self._together_masks:
-            whole, row = new((sum(count for _, count in places), columns)), 0
+            whole, row = new((sum(count for _, count in places), columns), nl.bfloat16), 0
             for offset, count in places:
                 # Engines begin at few partitions, transfers at any.
                 part = self._mask(offset, count, columns)
@@ -254,7 +237,7 @@ class Attending(Operands):
         """Zeros where row i sees column j, which is up to ``i + offset``, else a hidden score."""
         key = (offset, count, columns)
         if key not in self._masks:
-            zeros, mask = new((count, columns)), new((count, columns))
+            zeros, mask = (new((count, columns), nl.bfloat16) for _ in "zm")
             nisa.memset(dst=zeros, value=0.0)
             nisa.affine_select(
                 dst=mask,
@@ -268,57 +251,25 @@ class Attending(Operands):
             self._masks[key] = mask
         return self._masks[key]
 
-    def _weighted(self, powers: Tensor, keys: Keys, start: int, result: Tensor) -> None:
-        """Add the values, weighted, to the result."""
-        rows, columns = powers.shape
-        blocks = -(-columns // P)
-        flipped = new((min(P, columns), blocks, rows), powers.dtype, nl.psum)
-        for number, (at, count) in enumerate(tiles.pieces(columns, P)):
-            nisa.nc_transpose(dst=flipped[:count, number], data=powers[:, at : at + count])
-        weights = evacuated(flipped, columns, blocks)
-        for number, (at, count) in enumerate(tiles.pieces(columns, P)):
-            values = keys.values[(start + at) // P]
-            nisa.nc_matmul(dst=result, stationary=weights[:count, number], moving=values)
-
-    def _gathered(self, rows: Rows, largest: Tensor, total: Tensor, result: Tensor) -> None:
-        """What this stretch adds to those before, rescaled to the new maximum."""
-        if rows.largest is not None:
-            shrunk, less = new((rows.rows, 1)), new((rows.rows, 1))
-            binary(cube(less), nl.subtract, cube(rows.largest), cube(largest))
-            nisa.activation(dst=shrunk, op=nl.exp, data=less, scale=self.scale)
-            added, whole = new(result.shape), new((rows.rows, 1))
-            if rows.result.buffer is nl.psum:
-                rows.result = copied(rows.result, nl.float32, new(rows.result.shape))
-            for dst, before, more in ((added, rows.result, result), (whole, rows.total, total)):
-                nisa.scalar_tensor_tensor(
-                    dst=dst,
-                    data=before,
-                    op0=nl.multiply,
-                    operand0=shrunk,
-                    op1=nl.add,
-                    operand1=more,
-                )
-            total, result = whole, added
-        rows.largest, rows.total, rows.result = largest, total, result
-
     def _together(self, heads: list[tuple[int, ...]], out: Placed) -> None:
         """Heads of few queries and keys, their scores side by side in one bank."""
         number, L, S = len(heads), self.L, self.S
         loaded = [self.keys_of([index])[0] for index in heads]
         scores = new((L, number, S), nl.float32, nl.psum)
         for at, (index, keys) in enumerate(zip(heads, loaded, strict=True)):
-            query = columns_of(head(self.query, index), self.E, 0, L, self.dtype, self._from(index))
+            query = self.queries_at(index, 0, L, is_alone=True)
             nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=keys.keys)
             self.add_bias(scores[:, at], (index, 0, L), 0)
         scores = self._causal(scores)
         largest, shift, totals = new((L, number)), new((L, number)), new((L, number))
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=2)
+        balance.note(Engine.vector, scores)
         nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-self.scale)
         powers = new((L, number, S), self.dtype)
         for at in range(number):
             one = slice(at, at + 1)
             self.powers(powers[:, at], scores[:, at], shift[:, one], totals[:, one])
-        self._keep_logs(largest, totals, [(heads[0], 0, L)])
+        self.keep_logs(shift, totals, [(heads[0], 0, L)])
         blocks = -(-S // P)
         flipped = new((min(P, S), number * blocks, L), self.dtype, nl.psum)
         sums = new((L, number, self.V), nl.float32, nl.psum)
@@ -335,7 +286,8 @@ class Attending(Operands):
         nisa.reciprocal(dst=inverse, data=totals)
         column = inverse.reshape((L, number, 1)).broadcast(2, self.V)
         nisa.tensor_tensor(dst=result, data1=sums, data2=column, op=nl.multiply)
-        self._turned_out(result.reshape((L, number * self.V)), heads, 0, out)
+        balance.note(Engine.vector, result)
+        self.turned_out(result.reshape((L, number * self.V)), heads, 0, out)
 
     def _causal(self, scores: Tensor) -> Tensor:
         """Scores [rows, heads, keys] without the keys that are hidden."""
@@ -358,25 +310,19 @@ class Attending(Operands):
             bias=shift,
             scale=self.scale,
         )
+        balance.note(Engine.scalar, scores)
 
     # Storing
 
-    def _keep_logs(
-        self, largest: Tensor, total: Tensor, places: list[tuple[tuple[int, ...], int, int]]
+    def keep_logs(
+        self, shift: Tensor, total: Tensor, places: list[tuple[tuple[int, ...], int, int]]
     ) -> None:
-        """``log(total) + scale * largest`` of each stretch of rows, a column for heads beside."""
+        """``log(total) - shift`` of each stretch of rows, a column for heads beside."""
         if self.logs is None:
             return
         powers, logs = new(total.shape), new(total.shape)
         nisa.activation(dst=powers, op=nl.log, data=total)
-        nisa.scalar_tensor_tensor(
-            dst=logs,
-            data=largest,
-            op0=nl.multiply,
-            operand0=self.scale,
-            op1=nl.add,
-            operand1=powers,
-        )
+        nisa.tensor_tensor(dst=logs, data1=powers, data2=shift, op=nl.subtract)
         row, many = 0, total.shape[1]
         for index, start, count in places:
             steps = zip(self.logs.steps, index, strict=False)
@@ -386,30 +332,15 @@ class Attending(Operands):
             copy(dst=dst, src=logs[row : row + count])
             row += count
 
-    def _store(self, rows: Rows, out: Placed) -> None:
-        """Divide by the totals, turn, and put each head in its place."""
-        self._keep_logs(rows.largest, rows.total, rows.places)
-        inverse = new((rows.rows, 1))
-        nisa.reciprocal(dst=inverse, data=rows.total)
-        result = new((rows.rows, self.V), self.dtype)
-        nisa.tensor_scalar(dst=result, data=rows.result, op0=nl.multiply, operand0=inverse)
-        if len(rows.places) == 1:
-            ((index, start, _),) = rows.places
-            self._turned_out(result, [index], start, out)
-            return
-        flipped = new((self.V, rows.rows), self.dtype, nl.psum)
-        nisa.nc_transpose(dst=flipped, data=result)
-        column = 0
-        for index, start, queries in rows.places:
-            here = head(out, index).sliced((queries, self.V), (start, 0), (1, 1))
-            put(here, flipped[:, column : column + queries], self.dtype)
-            column += queries
-
-    def _turned_out(
+    def turned_out(
         self, result: Tensor, heads: list[tuple[int, ...]], start: int, out: Placed
     ) -> None:
         """Results [queries, heads of V] turned, as many heads at once as lie in one block."""
         queries, column = result.shape[0], 0
+        places = [head(out, one).sliced((queries, self.V), (start, 0), (1, 1)) for one in heads]
+        if lies_in_rows(places[0], self.V):
+            store_rows(places, result.reshape((queries, len(heads), self.V)))
+            return
         while heads:
             here = head(out, heads[0]).sliced((queries, self.V), (start, 0), (1, 1))
             many = 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from trnsim.compiler.emit import balance
 from trnsim.compiler.emit.attention import Attending
 from trnsim.compiler.emit.compute import copied
 from trnsim.compiler.emit.heads import (
@@ -23,13 +24,16 @@ from trnsim.compiler.emit.heads import (
     lies_across,
     put,
     rows_of,
+    scaled,
 )
-from trnsim.compiler.emit.placed import Matrix, Placed
+from trnsim.compiler.emit.neighbours import store_rows
+from trnsim.compiler.emit.placed import Matrix, Placed, in_hbm
 from trnsim.compiler.emit.rules import emitter
 from trnsim.compiler.emit.turning import framed
 from trnsim.compiler.emit.walk import Frame, Span, filled, frame_in_hbm, is_aligned
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import AttentionBackward
+from trnsim.isa import Engine
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.nki import isa as nisa
@@ -93,23 +97,30 @@ class Gradient(Attending):
         self.logs: Placed = self._logs()
         self._blocks: dict[int, tuple[int, Placed]] = {}
         self._known: dict[Any, Tensor] = {}
+        self.is_in_rows = False
 
     def run(self) -> None:
         """Every head, as many side by side as a bank holds."""
-        given = (self.query, self.key, self.value)
-        frames = [
-            self.frame_of(value.shape, placed)
-            for value, placed in zip(self.node.results, given, strict=True)
-        ]
-        outs = [
-            self.emission.room(frame, value)
-            for frame, value in zip(frames, self.node.results, strict=True)
-        ]
+        outs = self._outs()
         heads = sorted(product(*map(range, self.heads)), key=lambda one: head(outs[0], one).offset)
-        for at, count in tiles.pieces(len(heads), self._beside_gradients()):
-            self._run(self._unit_of(heads[at : at + count]), outs)
+        with balance.balanced():
+            for at, count in tiles.pieces(len(heads), self._beside_gradients()):
+                self._run(self._unit_of(heads[at : at + count]), outs)
         for value, out in zip(self.node.results, outs, strict=True):
             self.emission.placed[value.number] = [out]
+
+    def _outs(self) -> list[Placed]:
+        """Room for the results; rows in HBM where the caller alone reads them."""
+        emission, results = self.emission, self.node.results
+        is_last = all(emission.is_returned(one) and not emission.readers(one) for one in results)
+        self.is_in_rows = is_last and max(self.L, self.S) <= P
+        if self.is_in_rows:
+            return [in_hbm(tiles.output(one.shape, one.dtype), one.shape) for one in results]
+        frames = [
+            self.frame_of(value.shape, placed)
+            for value, placed in zip(results, (self.query, self.key, self.value), strict=True)
+        ]
+        return [emission.room(frame, one) for frame, one in zip(frames, results, strict=True)]
 
     def _beside_gradients(self) -> int:
         """Heads whose scores, gradients and rows each fit in one bank."""
@@ -140,10 +151,14 @@ class Gradient(Attending):
         return self.logs.storage.tile[:count, start // P, column : column + 1]
 
     def _near(self, placed: Placed, index: Index) -> Placed:
-        """A head's matrix; what lies across in HBM is brought by whole blocks of partitions."""
+        """A head's matrix; what lies in HBM is brought with its neighbours.
+
+        What lies across is brought by whole blocks of partitions.
+        """
         found = head(placed, index)
         if not lies_across(found):
-            return found
+            near, _ = self.neighbours.near(placed, index)
+            return near if near.shape == found.shape else found
         width = placed.shape[-1]
         block = P if P % width == 0 or width > P else P // width * width
         frame = replace(frame_in_hbm(placed, placed.shape), block=block)
@@ -201,12 +216,30 @@ class Gradient(Attending):
         """Both sides of a product as columns, which begin at the same partition."""
         found: tuple[list[Tensor], list[Tensor]] = ([], [])
         for index in heads:
+            places = [self._place(one, index, width) for one in (queries, keys)]
+            if places[0] == places[1] >= 0:
+                for side, one in zip(found, (queries, keys), strict=True):
+                    side.append(self._standing(one, index, places[0]))
+                continue
             parts = [self._near(one, index) for one in (queries, keys)]
-            places = {first_partition(one, width) for one in parts}
-            from_ = places.pop() if len(places) == 1 else 0
+            firsts = {first_partition(one, width) for one in parts}
+            from_ = firsts.pop() if len(firsts) == 1 else 0
             for side, part in zip(found, parts, strict=True):
                 side.append(self._columns(part, from_))
         return found
+
+    def _place(self, placed: Placed, index: Index, width: int) -> int:
+        """The partition at which a head's columns begin, brought with others or where they lie."""
+        found = head(placed, index)
+        if placed.is_on_chip and found.steps[1] == (1, 0):
+            return first_partition(found, width)
+        return self.neighbours.place(placed, index)
+
+    def _standing(self, placed: Placed, index: Index, from_: int) -> Tensor:
+        """A head's columns at their `_place`."""
+        if placed.is_on_chip:
+            return self._columns(head(placed, index), from_)
+        return self.neighbours.columns(placed, index)
 
     def _rows(
         self, placed: Placed, heads: list[Index], columns: list[Tensor]
@@ -217,13 +250,12 @@ class Gradient(Attending):
         is_across = placed.is_on_chip and placed.steps[-1] == (1, 0)
         for start, count in tiles.pieces(length, P):
             if not is_across and not lies_across(head(placed, heads[0])):
-                found.append([self._line(head(placed, one), start, count) for one in heads])
+                found.append([self._line(self._near(placed, one), start, count) for one in heads])
                 continue
             flipped = new((count, len(heads), width), self.dtype, nl.psum)
             for number, part in enumerate(columns):
                 nisa.nc_transpose(dst=flipped[:, number], data=part[:, start : start + count])
-            made = new(flipped.shape, self.dtype)
-            nisa.activation(dst=made, op=nl.copy, data=flipped)
+            made = copied(flipped, self.dtype, new(flipped.shape, self.dtype))
             found.append([made[:, number] for number in range(len(heads))])
         return found
 
@@ -256,7 +288,7 @@ class Gradient(Attending):
         many = len(unit.heads)
         for start, count in tiles.pieces(self.S, BANK):
             is_last = start + count == self.S
-            sums = [new((width, many, count), nl.float32, nl.psum) for width in (self.E, self.V)]
+            sums = [self._sums(width, many, count) for width in (self.E, self.V)]
             seen = [(at, n) for at, n in tiles.pieces(self.L, P) if self._sees(at + n - 1, start)]
             for place in seen:
                 self._block(unit, place, (start, count), sums)
@@ -269,6 +301,16 @@ class Gradient(Attending):
             if is_last:
                 for at, part in unit.to_query.items():
                     self._store_gradient(outs[0], unit, at, part, self.scale)
+
+    def _sums(self, width: int, heads: int, rows: int) -> Tensor:
+        """Gradients in PSUM: [width, heads, rows], or [rows, heads, width]."""
+        shape = (rows, heads, width) if self.is_in_rows else (width, heads, rows)
+        return new(shape, nl.float32, nl.psum)
+
+    def _product(self, dst: Tensor, rows: Tensor, other: Tensor) -> None:
+        """Add the product of rows [n, width] and [n, m] over n: [width, m], or [m, width]."""
+        sides = (other, rows) if self.is_in_rows else (rows, other)
+        nisa.nc_matmul(dst=dst, stationary=sides[0], moving=sides[1])
 
     def _sees(self, query: int, key: int) -> bool:
         return not self.is_causal or key <= query
@@ -295,13 +337,12 @@ class Gradient(Attending):
                 op1=nl.multiply,
                 operand1=weights[:, number],
             )
+            balance.note(Engine.vector, products[:, number])
             for dst, side, moving in (
                 (sums[0], unit.query_rows, slopes),
                 (sums[1], unit.grad_rows, weights),
             ):
-                nisa.nc_matmul(
-                    dst=dst[:, number], stationary=side[tile][number], moving=moving[:, number]
-                )
+                self._product(dst[:, number], side[tile][number], moving[:, number])
         self._to_query(unit, at, start, slopes)
 
     def _weights(self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int]) -> Tensor:
@@ -323,6 +364,7 @@ class Gradient(Attending):
                 scale=self.scale,
                 bias=self._log(index, at, rows),
             )
+            balance.note(Engine.scalar, scores[:, number])
         if self._sees(at, start + columns - 1):
             return weights
         seen = new(shape, self.dtype)
@@ -347,14 +389,11 @@ class Gradient(Attending):
                 dst = flipped[:count, number * blocks + block]
                 nisa.nc_transpose(dst=dst, data=slopes[:, number, key : key + count])
         turned = evacuated(flipped, columns, blocks)
-        found = new((self.E, many, rows), nl.float32, nl.psum)
+        found = self._sums(self.E, many, rows)
         for number in range(many):
             for block, (key, count) in enumerate(tiles.pieces(columns, P)):
-                nisa.nc_matmul(
-                    dst=found[:, number],
-                    stationary=unit.key_rows[(start + key) // P][number],
-                    moving=turned[:count, number * blocks + block],
-                )
+                keys = unit.key_rows[(start + key) // P][number]
+                self._product(found[:, number], keys, turned[:count, number * blocks + block])
         before = unit.to_query.get(at)
         if before is not None or self.S > BANK:
             whole = new(found.shape)
@@ -370,9 +409,12 @@ class Gradient(Attending):
     def _store_gradient(
         self, out: Placed, unit: _Unit, start: int, part: Tensor, scale: float
     ) -> None:
-        """[width, heads, rows] times a number to their places, heads at once that lie in a line."""
-        width, _, rows = part.shape
+        """Gradients times a number to their places, heads at once that lie in a line."""
         places = [head(out, one) for one in unit.heads]
+        if self.is_in_rows:
+            store_rows(places, scaled(new(part.shape, self.dtype), part, scale))
+            return
+        width, _, rows = part.shape
         first = 0
         while first < len(places):
             end = first + 1

@@ -77,6 +77,8 @@ def with_number(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
     """Seconds of an operation with a number or a column, by engine."""
     core = current_core().core
     fast = core.vector_16bit_copy_speedup if _are_short(tile, *others) else 1.0
+    if _uses_psum(tile, *others):
+        fast = min(fast, core.vector_16bit_strided_speedup)
     return {
         Engine.vector: seconds(Engine.vector, tile, 1 / fast),
         Engine.scalar: seconds(Engine.scalar, tile, 1.0),
@@ -92,6 +94,37 @@ def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
     return found
 
 
+def on_scalar(tile: Tensor) -> int:
+    """Of the blocks of a tile in PSUM, how many the Scalar Engine copies; the rest by the Vector's.
+
+    Outside `balanced` it is half of them. Where both engines share a port to PSUM, the faster one
+    copies all.
+    """
+    blocks, core = int(tile.shape[1]), current_core().core
+    if _LOADS.get() is None:
+        return blocks // 2
+    if not _has_own_port(core):
+        return blocks if core.scalar_clock_hz > core.vector_clock_hz else 0
+    ways = [_copying(tile, many) for many in range(blocks + 1)]
+    many = best(*ways)
+    take(ways[many])
+    return many
+
+
+def _copying(tile: Tensor, many: int) -> Way:
+    """Copies of so many blocks of a tile in PSUM by the Scalar Engine, and of the others."""
+    core, is_short = current_core().core, _are_short(tile)
+    parts = (
+        (Engine.scalar, tile[:, :many], core.scalar_16bit_copy_speedup),
+        (Engine.vector, tile[:, many:], core.vector_16bit_strided_speedup),
+    )
+    return tuple(
+        (engine, seconds(engine, part, 1 / speedup if is_short else 1.0))
+        for engine, part, speedup in parts
+        if part.shape[1]
+    )
+
+
 def of_one(costs: dict[Engine, float]) -> Engine:
     """The engine for one instruction; that which AWS's compiler takes outside `balanced`."""
     if _LOADS.get() is None:
@@ -100,6 +133,11 @@ def of_one(costs: dict[Engine, float]) -> Engine:
     way = ways[best(*ways)]
     take(way)
     return way[0][0]
+
+
+def has_own_port() -> bool:
+    """Whether GpSimd works beside the Vector Engine, with a port to SBUF of its own."""
+    return _has_own_port(current_core().core)
 
 
 def _has_own_port(core: NeuronCore) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit.compute import copied
+from trnsim.compiler.emit.operands import Keys, Stretch
 from trnsim.compiler.emit.placed import Placed
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
@@ -20,7 +21,6 @@ from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
     from trnsim.compiler.emit.attention import Attending
-    from trnsim.compiler.emit.operands import Keys, Stretch
 
 _FEW: Final = 32
 """Queries of a group of heads up to which groups stand together."""
@@ -111,7 +111,7 @@ class Decoding:
         key_bytes = one.dtype.itemsize * (1 + -(-one.V // P)) * len(self.members)
         banks = min(max(_PASS_BYTES // (key_bytes * BANK), 1), _BANKS)
         found = [[stretch] for stretch in one.stretches(banks * BANK)]
-        if len(found) > 1 and found[-1][0].length <= BANK:
+        if len(found) > 1 and found[-1][0].count <= BANK:
             last = found.pop()
             found[-1] += last
         return found
@@ -145,11 +145,12 @@ class Decoding:
         self._gather(largest, total, sums)
 
     def _brought(self, stretch: Stretch, slot: int) -> list[Keys]:
-        """A stretch of each member's keys."""
-        return [
-            self.attending.brought(one.heads, stretch, (slot, number, stretch.part))
-            for number, one in enumerate(self.members)
-        ]
+        """A stretch of each member's keys, all of which come before the values."""
+        one = self.attending
+        heads = {(slot, at, stretch.part): one.heads for at, one in enumerate(self.members)}
+        keys = [one.keys_at(own, stretch, (place, "keys")) for place, own in heads.items()]
+        values = [one.values_at(own, stretch, (place, "values")) for place, own in heads.items()]
+        return [Keys(stretch.first, stretch.count, *own) for own in zip(keys, values, strict=True)]
 
     def _scores(self, keys: list[Keys], start: int, columns: int) -> Tensor:
         """The products of all queries with their own keys, [queries, keys]."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trnsim.compiler.emit import balance
 from trnsim.compiler.emit.compute import copied
 from trnsim.compiler.emit.placed import Placed
 from trnsim.compiler.emit.walk import Frame, Span, filled
@@ -66,7 +67,7 @@ def columns_of(
         lines = rows_of(placed, width, start + at, rows, dtype)
         flipped = new((width, rows), dtype, nl.psum)
         nisa.nc_transpose(dst=flipped, data=lines)
-        nisa.tensor_copy(dst=result[:, at : at + rows], src=flipped)
+        copied(flipped, dtype, result[:, at : at + rows])
     return result
 
 
@@ -113,11 +114,12 @@ def evacuated(flipped: Tensor, columns: int, blocks: int) -> Tensor:
     weights = new(flipped.shape, flipped.dtype)
     rest = columns % P
     if columns <= P or not rest:
-        # Half by the Scalar Engine, as the Vector Engine has the maxima too.
-        half = flipped.shape[1] // 2
+        # In parts by the Scalar Engine, as the Vector Engine has the maxima too.
+        half = balance.on_scalar(flipped)
         if half:
             nisa.activation(dst=weights[:, :half], op=nl.copy, data=flipped[:, :half])
-        nisa.tensor_copy(dst=weights[:, half:], src=flipped[:, half:])
+        if half < flipped.shape[1]:
+            nisa.tensor_copy(dst=weights[:, half:], src=flipped[:, half:])
         return weights
     for first in range(0, flipped.shape[1], blocks):
         whole, last = slice(first, first + blocks - 1), first + blocks - 1
@@ -144,19 +146,19 @@ def put(here: Placed, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
         end = f + (part.shape[1] - 1) * step + 1
         dst = matrix.tile[first : first + part.shape[0], p // matrix.block, f : end : step or 1]
         if may_begin(first, part.shape[0]):
-            _scaled(dst, part, scale)
+            scaled(dst, part, scale)
         else:
-            nisa.dma_copy(dst=dst, src=_scaled(new(part.shape, dtype), part, scale))
+            nisa.dma_copy(dst=dst, src=scaled(new(part.shape, dtype), part, scale))
         return
-    tile = _scaled(new(part.shape, dtype), part, scale)
+    tile = scaled(new(part.shape, dtype), part, scale)
     pattern = [(here.steps[1][0], part.shape[0]), (here.steps[0][0], part.shape[1])]
     nisa.dma_copy(dst=tiles.strided(here.storage, pattern, here.offset[0]), src=tile)
 
 
-def _scaled(dst: Tensor, part: Tensor, scale: float) -> Tensor:
+def scaled(dst: Tensor, part: Tensor, scale: float) -> Tensor:
     """Copy, or multiply by a number on the Scalar Engine."""
     if scale == 1:
-        nisa.tensor_copy(dst=dst, src=part)
+        copied(part, dst.dtype, dst)
     else:
         nisa.activation(dst=dst, op=nl.copy, data=part, scale=scale)
     return dst

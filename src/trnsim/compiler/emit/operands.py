@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.compiler.emit.compute import copied
 from trnsim.compiler.emit.heads import (
     columns_of,
     first_partition,
     head,
     rows_of,
 )
+from trnsim.compiler.emit.neighbours import Neighbours, lies_in_rows
 from trnsim.compiler.emit.placed import Placed, in_hbm
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape
@@ -29,23 +31,20 @@ _STRETCH: Final = 2048
 """Keys whose scores are in PSUM at once: half of its banks."""
 _BLOCKS: Final = 4
 """Blocks of 128 keys that are turned in one bank of PSUM, in any format."""
+_FEW: Final = 512
+"""Keys of a head up to which several heads come at once."""
 _RUN: Final = 16
 """Neighbouring keys of a partition that one transfer brings."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stretch:
-    """Keys that lie one after another in one tensor.
-
-    Attributes:
-        part: the number of the tensor.
-        start: the first key, in it.
-        length: how many.
-    """
+    """Keys of one part: which part, the first one in it, how many, and the first one of all."""
 
     part: int
     start: int
-    length: int
+    count: int
+    first: int
 
 
 @dataclass
@@ -69,7 +68,7 @@ class Rows:
 
     places: list[tuple[tuple[int, ...], int, int]]
     queries: Tensor
-    largest: Any = None
+    shift: Any = None
     total: Any = None
     result: Any = None
     rows: int = field(default=0)
@@ -97,6 +96,8 @@ class Operands:
             if self.bias.is_on_chip and self.bias.steps[-1][0]:
                 self.bias = in_hbm(emission.dense(bias), bias.shape)
         self.logs: Placed | None = None
+        self.sums_weights = self.is_turned_together = False
+        self.neighbours = Neighbours(self.heads)
         self._loaded: dict[Any, list[Keys]] = {}
         self._slots: dict[Hashable, Tensor] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
@@ -163,7 +164,7 @@ class Operands:
     def _key_of(self, index: tuple[int, ...]) -> Any:
         return tuple(tuple(head(one, index).offset for one in part[:2]) for part in self.parts)
 
-    def _tiles(self, heads: list[tuple[int, ...]]) -> list[Rows]:
+    def tiles_of(self, heads: list[tuple[int, ...]]) -> list[Rows]:
         """The queries of heads that share keys, up to 128 together."""
         places = [(h, at, n) for h in heads for at, n in tiles.pieces(self.L, P)]
         found: list[Rows] = []
@@ -173,11 +174,8 @@ class Operands:
             while places and rows + places[0][2] <= P and (not mine or self.bias is None):
                 rows += places[0][2]
                 mine.append(places.pop(0))
-            from_ = self._from(mine[0][0]) if len(mine) == 1 else 0
-            parts = [
-                columns_of(head(self.query, h), self.E, at, n, self.dtype, from_)
-                for h, at, n in mine
-            ]
+            # Keys that several heads read begin at partition 0, and so do their queries.
+            parts = [self.queries_at(*one, is_alone=len(heads) == 1) for one in mine]
             if len(parts) == 1:
                 queries = parts[0]
             else:
@@ -190,9 +188,25 @@ class Operands:
             found.append(Rows(mine, queries, rows=rows))
         return found
 
+    def queries_at(
+        self, index: tuple[int, ...], start: int, count: int, *, is_alone: bool
+    ) -> Tensor:
+        """Some queries of a head, [E, queries]; alone at the partition of their keys."""
+        if is_alone and self.stands(index):
+            return self.neighbours.columns(self.query, index)[:, start : start + count]
+        near, first = self.neighbours.near(self.query, index, start)
+        from_ = self._from(index) if is_alone else 0
+        return columns_of(near, self.E, start - first, count, self.dtype, from_)
+
+    def stands(self, index: tuple[int, ...]) -> bool:
+        """Whether a head's queries and keys are turned with their neighbours, to one partition."""
+        is_few = len(self.parts) == 1 and self.S <= _FEW and self.is_turned_together
+        places = [self.neighbours.place(one, index) for one in (self.query, self.parts[0][0])]
+        return is_few and places[0] == places[1] >= 0
+
     def queries_of(self, index: tuple[int, ...]) -> Tensor:
         """The queries of a head, [E, L]."""
-        return columns_of(head(self.query, index), self.E, 0, self.L, self.dtype)
+        return columns_of(self.neighbours.near(self.query, index)[0], self.E, 0, self.L, self.dtype)
 
     def _from(self, index: tuple[int, ...]) -> int:
         """The partition at which a head's queries and keys both begin."""
@@ -200,96 +214,100 @@ class Operands:
         keys = [first_partition(head(key, index), self.E) for key, _, _ in self.parts]
         return query if all(one == query for one in keys) else 0
 
-    def stretches(self, longest: int = _STRETCH) -> list[Stretch]:
-        """All keys in stretches of up to so many, each of one tensor."""
-        return [
-            Stretch(part, start, count)
-            for part, (_, _, length) in enumerate(self.parts)
-            for start, count in tiles.pieces(length, longest)
-        ]
-
     def keys_of(self, heads: list[tuple[int, ...]]) -> list[Keys]:
         """The stretches of keys and values that some heads read, loaded once."""
-        name = self._key_of(heads[0])
-        if name not in self._loaded:
-            if len(self._loaded) >= P:
-                self._loaded.clear()
-            self._loaded[name] = [self.brought(heads, one) for one in self.stretches()]
-        return self._loaded[name]
-
-    def brought(
-        self, heads: list[tuple[int, ...]], stretch: Stretch, slot: Hashable = None
-    ) -> Keys:
-        """A stretch of the keys and values that some heads read.
-
-        It lies where an earlier one of the same slot lay, so that its transfer waits for the
-        readers of that one; without a slot it has tiles of its own.
-        """
         index = heads[0]
-        partition = self._from(index) if len(heads) == 1 else 0
-        key, value, _ = self.parts[stretch.part]
-        first = sum(length for _, _, length in self.parts[: stretch.part])
-        keys, values = self._brought(
-            head(key, index), head(value, index), stretch.start, stretch.length, partition, slot
-        )
-        return Keys(first + stretch.start, stretch.length, keys, values)
+        name = self._key_of(index)
+        if name in self._loaded:
+            return self._loaded[name]
+        if len(self._loaded) >= P:
+            self._loaded.clear()
+        found = [
+            Keys(at.first, at.count, self.keys_at(heads, at), self.values_at(heads, at))
+            for at in self.stretches(_STRETCH)
+        ]
+        self._loaded[name] = found
+        return found
 
-    def _brought(
-        self,
-        key: Placed,
-        value: Placed,
-        start: int,
-        count: int,
-        partition: int,
-        slot: Hashable = None,
-    ) -> tuple[Tensor, list[Tensor]]:
-        """A stretch of one head's keys [E, count], and its values by 128 keys, in one order."""
-        both = _lies_in_rows(key, self.E) and _lies_in_rows(value, self.V)
-        is_free = both and self.bias is None and not self.is_causal
-        if _lies_in_rows(key, self.E):
-            keys = new((self.E, count), self.dtype)
-            for at, parts in self._lines(
-                key, self.E, start, count, is_free, slot and (slot, "keys")
-            ):
-                rows, whole, _ = parts.shape
-                for first, blocks in tiles.pieces(whole, _BLOCKS):
-                    flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
-                    for block in range(blocks):
-                        nisa.nc_transpose(dst=flipped[:, block], data=parts[:, first + block])
-                    column = at + first * rows
-                    dst = keys[:, column : column + blocks * rows]
-                    nisa.tensor_copy(dst=dst.reshape((self.E, blocks, rows)), src=flipped)
-        else:
-            keys = columns_of(key, self.E, start, count, self.dtype, partition)
-        if _lies_in_rows(value, self.V):
+    def stretches(self, longest: int) -> list[Stretch]:
+        """All keys in stretches of at most so many, each of one part."""
+        found: list[Stretch] = []
+        first = 0
+        for number, (_, _, length) in enumerate(self.parts):
+            for start, count in tiles.pieces(length, longest):
+                found.append(Stretch(number, start, count, first + start))
+            first += length
+        return found
+
+    def keys_at(self, heads: list[tuple[int, ...]], at: Stretch, slot: Hashable = None) -> Tensor:
+        """A stretch of the keys that some heads read, [E, keys].
+
+        Its rows lie where earlier ones of the same slot lay, so that their transfer waits for the
+        readers of those; without a slot they have tiles of their own.
+        """
+        if len(heads) == 1 and self.stands(heads[0]):
+            whole = self.neighbours.columns(self.parts[0][0], heads[0])
+            return whole[:, at.start : at.start + at.count]
+        key, is_free = self._side(heads, at, 0)
+        if not lies_in_rows(key, self.E):
+            partition = self._from(heads[0]) if len(heads) == 1 else 0
+            return columns_of(key, self.E, at.start, at.count, self.dtype, partition)
+        keys = new((self.E, at.count), self.dtype)
+        for start, parts in self._lines(key, self.E, at, slot, is_free=is_free):
+            rows, whole, _ = parts.shape
+            for first, blocks in tiles.pieces(whole, _BLOCKS):
+                flipped = new((self.E, blocks, rows), self.dtype, nl.psum)
+                for block in range(blocks):
+                    nisa.nc_transpose(dst=flipped[:, block], data=parts[:, first + block])
+                column = start + first * rows
+                dst = keys[:, column : column + blocks * rows]
+                copied(flipped, self.dtype, dst.reshape((self.E, blocks, rows)))
+        return keys
+
+    def values_at(
+        self, heads: list[tuple[int, ...]], at: Stretch, slot: Hashable = None
+    ) -> list[Tensor]:
+        """A stretch of the values that some heads read, by 128 keys, in the order of the keys."""
+        value, is_free = self._side(heads, at, 1)
+        if lies_in_rows(value, self.V):
             values = [
                 parts[:, block]
-                for _, parts in self._lines(
-                    value, self.V, start, count, is_free, slot and (slot, "values")
-                )
+                for _, parts in self._lines(value, self.V, at, slot, is_free=is_free)
                 for block in range(parts.shape[1])
             ]
         else:
             values = [
-                rows_of(value, self.V, start + at, n, self.dtype)
-                for at, n in tiles.pieces(count, P)
+                rows_of(value, self.V, at.start + start, n, self.dtype)
+                for start, n in tiles.pieces(at.count, P)
             ]
-        return keys, values
+        return [self._with_ones(one) for one in values] if self.sums_weights else values
+
+    def _side(self, heads: list[tuple[int, ...]], at: Stretch, side: int) -> tuple[Placed, bool]:
+        """The keys or values of a part, and whether their order is free: where both lie in rows."""
+        key, value, length = self.parts[at.part]
+        near = [self._few(one, heads[0], length) for one in (key, value)]
+        both = lies_in_rows(near[0], self.E) and lies_in_rows(near[1], self.V)
+        return near[side], both and self.bias is None and not self.is_causal
+
+    def _few(self, placed: Placed, index: tuple[int, ...], length: int) -> Placed:
+        """A head of few keys, brought with its neighbours; others where they lie."""
+        return self.neighbours.near(placed, index)[0] if length <= _FEW else head(placed, index)
+
+    def _with_ones(self, values: Tensor) -> Tensor:
+        """Values [keys, V] and a column of ones, whose weighted sum is that of the weights."""
+        made = new((values.shape[0], self.V + 1), self.dtype)
+        copied(values, self.dtype, made[:, : self.V])
+        nisa.memset(dst=made[:, self.V :], value=1.0, engine=nisa.gpsimd_engine)
+        return made
 
     def _lines(
-        self,
-        placed: Placed,
-        width: int,
-        start: int,
-        count: int,
-        is_free: bool,
-        slot: Hashable = None,
+        self, placed: Placed, width: int, stretch: Stretch, slot: Hashable, *, is_free: bool
     ) -> Iterator[tuple[int, Tensor]]:
         """Rows of a head in HBM, [rows of a block, blocks, width], from each place on.
 
         Where the order of keys is free, a partition has neighbours, in one long run.
         """
-        step = placed.steps[0][0]
+        step, start, count = placed.steps[0][0], stretch.start, stretch.count
         for at, many in tiles.pieces(count // P * P, (_RUN if is_free else _BLOCKS) * P):
             blocks = many // P
             view = (
@@ -315,8 +333,3 @@ class Operands:
         if (slot, shape) not in self._slots:
             self._slots[slot, shape] = new(shape, self.dtype)
         return self._slots[slot, shape]
-
-
-def _lies_in_rows(placed: Placed, width: int) -> bool:
-    """Whether a head's rows lie in HBM, each in one run."""
-    return not placed.is_on_chip and (width == 1 or placed.steps[1] == (1,))

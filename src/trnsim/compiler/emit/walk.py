@@ -313,8 +313,39 @@ def write(placed: Placed, frame: Frame, span: Span, tile: Tensor) -> None:
     for number in range(span.blocks):
         first = (span.block + number) * frame.block
         for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
-            for at, length, f_begin, f_step in runs(f_axes, span.start, span.columns, 1):
+            for many, space, (at, length, f_begin, f_step) in _evenly(
+                runs(f_axes, span.start, span.columns, 1)
+            ):
                 begin = placed.offset[0] + p_begin[0] + f_begin[0]
-                pattern = [(p_step[0], rows), (f_step[0] if length > 1 else 1, length)]
+                step = f_step[0] if length > 1 else 1
+                pattern = [(p_step[0], rows), (space, many), (step, length)]
                 view = tiles.strided(placed.storage, pattern, begin)
-                nisa.dma_copy(dst=view, src=tile[row : row + rows, number, at : at + length])
+                part = tile[row : row + rows, number, at : at + many * length]
+                nisa.dma_copy(dst=view, src=part.reshape((rows, many, length)))
+
+
+_Run = tuple[int, int, Step, Step]
+
+
+def _evenly(found: Iterator[_Run]) -> Iterator[tuple[int, int, _Run]]:
+    """Runs in HBM of one length that begin evenly spaced: how many, their distance, the first."""
+    group: list[_Run] = []
+    for one in found:
+        if group and not _continues(group, one):
+            yield _spaced(group)
+            group = []
+        group.append(one)
+    if group:
+        yield _spaced(group)
+
+
+def _continues(group: list[_Run], one: _Run) -> bool:
+    last = group[-1]
+    space = one[2][0] - last[2][0]
+    is_even = len(group) == 1 or space == _spaced(group)[1]
+    return is_even and (one[1], one[3]) == (last[1], last[3])
+
+
+def _spaced(group: list[_Run]) -> tuple[int, int, _Run]:
+    space = group[1][2][0] - group[0][2][0] if len(group) > 1 else 0
+    return len(group), space, group[0]

@@ -1,0 +1,84 @@
+"""Attention of many queries: stretches of keys that follow one another, and engines that share."""
+
+import numpy as np
+import pytest
+from made_graphs import CHIPS, Made
+
+from trnsim import compiler
+from trnsim.graph.ops.contraction import Attention
+
+
+def operands(made, queries, keys, width=16, values=16):
+    return made.given(2, queries, width), made.given(2, keys, width), made.given(2, keys, values)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys"),
+    [(129, 129), (300, 2049), (2200, 2200), (257, 2600), (128, 4097), (640, 640), (130, 1)],
+)
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_stretches_add_up(queries, keys, is_causal):
+    made = Made()
+    given = operands(made, queries, keys)
+    made.check(made.attention(*given, is_causal=is_causal), chip=CHIPS[queries % 4])
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_the_largest_score_may_come_first_or_last(chip, dtype):
+    """Sums of stretches are rescaled by what overflows where the maximum is not taken away."""
+    made = Made(dtype)
+    query, key, value = operands(made, 200, 2200)
+    for place in (0, 511, 512, 2047, 2048, 2199):
+        made.arrays[1][:, place] *= 20
+    found = [made.attention(query, key, value, is_causal=one) for one in (False, True)]
+    made.check(*found, chip=chip)
+
+
+def test_values_as_wide_as_a_bank_but_for_their_sum():
+    made = Made()
+    made.check(made.attention(*operands(made, 140, 150, values=511), is_causal=True))
+
+
+def test_queries_of_several_heads_stand_together():
+    made = Made("bfloat16")
+    query, key, value = (made.given(1, heads, 50, 32) for heads in (6, 2, 2))
+    shape = (1, 2, 3, 50, 32)
+    sides = [made.graph.broadcast_in_dim(one, shape, (0, 1, 3, 4)) for one in (key, value)]
+    wide = made.graph.reshape(query, shape)
+    made.check(made.attention(wide, *sides, is_causal=True))
+
+
+def test_a_bias_and_hidden_keys_in_several_stretches():
+    made = Made()
+    query, key, value = operands(made, 150, 2300)
+    made.check(made.attention(query, key, value, made.given(2, 150, 2300), is_causal=True))
+
+
+def test_logarithms_are_those_of_the_sums():
+    made = Made()
+    given = operands(made, 300, 2100)
+    made.check(*made.graph.apply_to_all(Attention(0.25, True), list(given)))
+
+
+@pytest.mark.parametrize(("chip", "most"), [("trn2", 2.2), ("trn3", 2.2), ("trn1", 4.5)])
+def test_engines_work_at_once(chip, most):
+    """Maxima and exponentials read PSUM once, at one score a lane and cycle; trn1 has one port."""
+    made = Made("bfloat16")
+    query, key, value = (made.given(1, heads, 2048, 128) for heads in (4, 1, 1))
+    shape = (1, 1, 4, 2048, 128)
+    sides = [made.graph.broadcast_in_dim(one, shape, (0, 1, 3, 4)) for one in (key, value)]
+    found = made.attention(made.graph.reshape(query, shape), *sides, is_causal=True)
+    made.graph.outputs = [found]
+    program = compiler.compile(made.graph, chip)
+    assert program.over_bound < most
+    busy = made.run(found, chip=chip).timeline.busy_s()
+    assert max(busy.values()) > 0.5 * program.device_time_s
+
+
+def test_hidden_scores_leave_no_weight():
+    made = Made("float16")
+    query, key, value = operands(made, 200, 200)
+    made.arrays[2][:, 1:] = 1000.0
+    found = made.check(made.attention(query, key, value, is_causal=True))
+    np.testing.assert_allclose(found[0][:, 0], made.arrays[2][:, 0])
