@@ -8,15 +8,18 @@ stopped: delete it to begin anew, or ask for some rows again, by how they end or
 import argparse
 import logging
 import re
+import subprocess
 import time
 import warnings
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import captured
 import numpy as np
 import tiny
 import torch
+import torch._inductor.lowering  # what PyTorch imports when it splits the first graph
 import transformers
 from each import AT_ONCE, line, rows_of, stored
 
@@ -31,8 +34,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "compiled-models.md"
 TRIED, KNOWN = ROOT / "docs" / "models.md", ROOT / "build" / "compiled-models.jsonl"
 CHIP = "trn2"
-VALUES_EVERY = 10  # architectures, of which the values of one are computed
+VALUES_EVERY = 7  # architectures, of which the values of one are computed
+LEVEL = 1  # of optimization: no other schedule is tried, which changes large programs alone
 MOST = 30_000  # instructions of a program whose values are computed
+FLAGS = Flags(optlevel=LEVEL)
 NEAR = 1e-3  # of the largest number: what float32 leaves after thousands of operations
 NOTHING = 1e-6  # below this the largest number of a graph counts as zero
 ROW = re.compile(r"\| (?P<kind>[^|]+) \| `\w+` \|")
@@ -44,7 +49,7 @@ def outcome(kind):
         name, built = tiny.build(kind)
     except tiny.CannotBuild as error:
         return {"kind": kind, "end": "not built", "why": line(error)}
-    row = {"kind": kind, "class": name}
+    row = {"kind": kind, "class": name, "commit": commit(), "level": LEVEL}
     start = time.process_time()
     graphs, why = captured.whole(built)
     if why is not None:  # values decide what runs: in pieces then
@@ -58,6 +63,13 @@ def outcome(kind):
     has_values = kinds().index(kind) % VALUES_EVERY == 0
     parts = [compiled(one, has_values=has_values) for one in graphs]
     return row | {"end": end_of(row, parts), "graphs": parts}
+
+
+@cache
+def commit():
+    """The commit that is checked out, in short."""
+    asked = ["git", "-C", str(ROOT), "rev-parse", "--short=10", "HEAD"]
+    return subprocess.run(asked, capture_output=True, check=True, text=True).stdout.strip()
 
 
 def end_of(row, parts):
@@ -74,11 +86,11 @@ def compiled(one, *, has_values):
     start = time.process_time()
     imported = import_graph(one.module)
     weights = frozenset(list(imported.names)[: one.weights])
-    codes = sorted({f"{r.code} {r.what}"[:120] for r in refused(imported, CHIP, Flags())})
+    codes = sorted({f"{r.code} {r.what}"[:120] for r in refused(imported, CHIP, FLAGS)})
     row = {"graph": one.kind, "operations": len(imported.graph.nodes), "codes": codes}
     row["missing"] = list(imported.missing)
     try:
-        made = compiler.compile(imported.graph, CHIP, weights=weights)
+        made = compiler.compile(imported.graph, CHIP, weights=weights, flags=FLAGS)
     except NotModelled as error:
         return row | {"end": "refused", "why": line(error)}
     except EmulatorError as error:
@@ -274,7 +286,9 @@ if __name__ == "__main__":
     logging.disable(logging.WARNING)
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
-    tiny.build("llama")  # the modules that all need, before the processes part
+    commit()  # that of the sources which are read now
+    with torch.no_grad():  # the modules that all need, before the processes part
+        compiled(captured.whole(tiny.build("llama")[1])[0][0], has_values=False)
     chosen = asked.only or kinds()[:: asked.every]
     rows_of(chosen, outcome, KNOWN, asked.again, asked.at_once, late="fails")
     known = stored(KNOWN)
