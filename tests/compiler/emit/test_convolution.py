@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from trnsim import arch
+from trnsim.compiler import compile  # noqa: A004  the compilers' name
 from trnsim.compiler.emit.convolution import is_emitted, sight_of
 from trnsim.compiler.program import traced, values
 from trnsim.graph import Graph
@@ -447,3 +448,13 @@ def test_a_part_of_images_on_the_chip_is_read_where_it_lies(kernel, starts, stri
     made = values(graph, arrays, "trn2", frozenset({w.number, again.number}))
     for found, wanted in zip(made, graph.reference(arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("gaps", [0, 1])
+def test_kernels_that_are_no_weights_may_be_larger_than_sbuf_holds(gaps):
+    operation = attributes(1, 1, 4, gaps=gaps)
+    graph, weights = graph_of(operation, (2, 600, 5), (1100, 600, 9), "float32", is_weight=False)
+    arrays = [np.rint(2 * one).astype(np.float32) for one in arrays_of(graph)]
+    (found,) = values(graph, arrays, "trn1", weights)
+    np.testing.assert_array_equal(found, graph.reference(arrays)[0])  # whole numbers add up exactly
+    assert not compile(graph, "trn1", weights=weights).said
