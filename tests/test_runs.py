@@ -1,5 +1,6 @@
 """`trnsim.run`: one call from a kernel to its values, instructions, time and warnings."""
 
+import gc
 import math
 
 import numpy as np
@@ -237,3 +238,26 @@ def test_an_order_that_does_not_exist_is_refused_and_none_is_the_default(order):
         trnsim.run(scaled, x, order=order)
     assert trnsim.run(scaled, x, order=None).summary.order == "compiler"
     assert trnsim.run(scaled, x, order="issued").summary.order == "issued"
+
+
+@pytest.mark.parametrize(("own", "inside"), [(700, 100_000), (1_000_000, 1_000_000), (0, 0)])
+@pytest.mark.parametrize("fails", [False, True])
+def test_cycles_are_looked_for_seldom_while_a_kernel_runs(own, inside, fails):
+    seen = []
+
+    @jit
+    def noting(x):
+        seen.append(gc.get_threshold())
+        return nl.load(x, x) if fails else x
+
+    known = gc.get_threshold()
+    gc.set_threshold(own, 7, 9)
+    try:
+        if fails:
+            with pytest.raises(EmulatorError):
+                trnsim.run(noting, np.ones((4, 8), np.float32))
+        else:
+            trnsim.run(noting, np.ones((4, 8), np.float32))
+        assert (seen, gc.get_threshold()) == ([(inside, 7, 9)], (own, 7, 9))
+    finally:
+        gc.set_threshold(*known)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 from trnsim import arch
 from trnsim.errors import BadInput, InternalError
@@ -193,21 +194,34 @@ def launch(
     )
     team.contexts[0].capture = capture
     team.contexts[0].tell = _progress(f"{kernel.title} on {chip.name}")
-    outputs = kernel.launch(team, args, kwargs)
-    # Both cores of a logical core run the same lines.
-    carried = tuple(dict.fromkeys(text for watcher in loops for text in watcher.found))
-    if call is not None and isinstance(call.outcome, Run):
-        return replace(call.outcome, outputs=outputs, carried=carried)
-    programs = [context.program for context in team.contexts]
-    made, exceeded = fitted(programs, capacity)
-    overfull = tuple(map(str, exceeded))
-    timed = timelines(made, policy)
-    found = tuple(map(str, detector.races)) if detector is not None else ()
-    doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
-    result = Run(kernel.title, chip, outputs, timed, found, overfull, carried, doubtful)
-    if call is not None:
-        call.conclude(replace(result, outputs=None))
-    return result
+    with _seldom_collected():
+        outputs = kernel.launch(team, args, kwargs)
+        # Both cores of a logical core run the same lines.
+        carried = tuple(dict.fromkeys(text for watcher in loops for text in watcher.found))
+        if call is not None and isinstance(call.outcome, Run):
+            return replace(call.outcome, outputs=outputs, carried=carried)
+        programs = [context.program for context in team.contexts]
+        made, exceeded = fitted(programs, capacity)
+        overfull = tuple(map(str, exceeded))
+        timed = timelines(made, policy)
+        found = tuple(map(str, detector.races)) if detector is not None else ()
+        doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
+        result = Run(kernel.title, chip, outputs, timed, found, overfull, carried, doubtful)
+        if call is not None:
+            call.conclude(replace(result, outputs=None))
+        return result
+
+
+@contextmanager
+def _seldom_collected() -> Generator[None]:
+    """In this block, cycles are looked for seldom: of what a run makes, almost all stays."""
+    youngest, *older = gc.get_threshold()
+    if youngest:  # 0 is the user's: never
+        gc.set_threshold(max(youngest, _COLLECTED), *older)
+    try:
+        yield
+    finally:
+        gc.set_threshold(youngest, *older)
 
 
 def _check_words(**given: object) -> None:
@@ -225,6 +239,8 @@ def _quoted(word: str) -> str:
     return f'"{word}"'
 
 
+_COLLECTED: Final = 100_000
+"""New objects after which cycles are looked for during a run; a program has millions."""
 _LEGAL_WORDS = {"races": ("raise", "warn"), "capacity": ("spill", "raise", "warn")}
 _watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", default=None)
 

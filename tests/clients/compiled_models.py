@@ -8,15 +8,18 @@ stopped: delete it to begin anew, or ask for some rows again, by how they end or
 import argparse
 import logging
 import re
+import subprocess
 import time
 import warnings
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import captured
 import numpy as np
 import tiny
 import torch
+import torch._inductor.lowering  # what PyTorch imports when it splits the first graph
 import transformers
 from each import AT_ONCE, line, rows_of, stored
 
@@ -31,11 +34,14 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "compiled-models.md"
 TRIED, KNOWN = ROOT / "docs" / "models.md", ROOT / "build" / "compiled-models.jsonl"
 CHIP = "trn2"
-VALUES_EVERY = 10  # architectures, of which the values of one are computed
+VALUES_EVERY = 7  # architectures, of which the values of one are computed
+LEVEL = 1  # of optimization: no other schedule is tried, which changes large programs alone
 MOST = 30_000  # instructions of a program whose values are computed
+FLAGS = Flags(optlevel=LEVEL)
 NEAR = 1e-3  # of the largest number: what float32 leaves after thousands of operations
+HALF = 0.5
 NOTHING = 1e-6  # below this the largest number of a graph counts as zero
-ROW = re.compile(r"\| (?P<kind>[^|]+) \| `\w+` \|")
+ROW = re.compile(r"\| (?P<kind>[^|]+) \| `\w+` \|.*\| (?P<untimed>[^|]*) \|$")
 
 
 def outcome(kind):
@@ -44,7 +50,7 @@ def outcome(kind):
         name, built = tiny.build(kind)
     except tiny.CannotBuild as error:
         return {"kind": kind, "end": "not built", "why": line(error)}
-    row = {"kind": kind, "class": name}
+    row = {"kind": kind, "class": name, "commit": commit(), "level": LEVEL}
     start = time.process_time()
     graphs, why = captured.whole(built)
     if why is not None:  # values decide what runs: in pieces then
@@ -58,6 +64,13 @@ def outcome(kind):
     has_values = kinds().index(kind) % VALUES_EVERY == 0
     parts = [compiled(one, has_values=has_values) for one in graphs]
     return row | {"end": end_of(row, parts), "graphs": parts}
+
+
+@cache
+def commit():
+    """The commit that is checked out, in short."""
+    asked = ["git", "-C", str(ROOT), "rev-parse", "--short=10", "HEAD"]
+    return subprocess.run(asked, capture_output=True, check=True, text=True).stdout.strip()
 
 
 def end_of(row, parts):
@@ -74,15 +87,15 @@ def compiled(one, *, has_values):
     start = time.process_time()
     imported = import_graph(one.module)
     weights = frozenset(list(imported.names)[: one.weights])
-    codes = sorted({f"{r.code} {r.what}"[:120] for r in refused(imported, CHIP, Flags())})
+    codes = sorted({f"{r.code} {r.what}"[:120] for r in refused(imported, CHIP, FLAGS)})
     row = {"graph": one.kind, "operations": len(imported.graph.nodes), "codes": codes}
     row["missing"] = list(imported.missing)
     try:
-        made = compiler.compile(imported.graph, CHIP, weights=weights)
+        made = compiler.compile(imported.graph, CHIP, weights=weights, flags=FLAGS)
     except NotModelled as error:
         return row | {"end": "refused", "why": line(error)}
     except EmulatorError as error:
-        return row | {"end": "refused", "why": f"{type(error).__name__}: {line(error)}"}
+        return row | {"end": "refused", "why": f"{type(error).__name__}: {line(error.reason)}"}
     except Exception as error:  # noqa: BLE001  a defect, which stands on the page
         return row | {"end": "fails", "why": f"{type(error).__name__}: {line(error)}"}
     if has_values:
@@ -115,7 +128,21 @@ def values_of(one, imported, weights, made):
     with np.errstate(all="ignore"):
         wanted = imported.graph.reference(arrays)
     off = difference(found, wanted)
-    return {"difference": off, "values_s": time.process_time() - start}
+    row = {"difference": off, "values_s": time.process_time() - start}
+    if off > NEAR:
+        row["one unit off"] = difference(imported.graph.reference(moved(arrays)), wanted)
+    return row
+
+
+def moved(arrays):
+    """The arrays with each number of float32 one unit in its last place up or down."""
+    chance = np.random.default_rng(0)
+    return [
+        np.nextafter(one, np.where(chance.random(one.shape) < HALF, -np.inf, np.inf).astype("f"))
+        if one.dtype == np.float32
+        else one
+        for one in arrays
+    ]
 
 
 def difference(found, wanted):
@@ -138,8 +165,17 @@ def difference(found, wanted):
 
 def kinds():
     """The architectures that run on the device, in the order of their page."""
+    return [one["kind"] for one in rows_tried()]
+
+
+def timed_kinds():
+    """Those of them with a time for every operator."""
+    return {one["kind"] for one in rows_tried() if not one["untimed"].strip()}
+
+
+def rows_tried():
     found = (ROW.match(one) for one in TRIED.read_text(encoding="utf-8").splitlines())
-    return [one["kind"] for one in found if one]
+    return [one for one in found if one]
 
 
 def page(rows, tried):
@@ -149,6 +185,8 @@ def page(rows, tried):
     values = {row["kind"]: off for row in rows if (off := difference_of(row)) is not None}
     others = [row for row in rows if row["end"] != "one program"]
     reasons = Counter(why for row in others for why in dict.fromkeys(reasons_of(row)))
+    timed = timed_kinds()
+    commits = Counter(row["commit"] for row in rows if "commit" in row)
     return "\n".join(
         [
             HEAD.format(
@@ -163,6 +201,13 @@ def page(rows, tried):
                 values=len(values),
                 near=sum(off <= NEAR for off in values.values()),
                 limit=NEAR,
+                beyond=beyond(rows, values),
+                every=VALUES_EVERY,
+                level=LEVEL,
+                commit=commits.most_common(1)[0][0],
+                timed=len(timed),
+                timed_known=sum(row["kind"] in timed for row in rows),
+                timed_whole=sum(row["kind"] in timed for row in whole),
                 chip=CHIP,
             ),
             "| architecture | forward: operations, instructions, us | backward | difference |",
@@ -187,20 +232,39 @@ HEAD = """# Compiled models
 
 The architectures of [Models](models.md) as programs for {chip}: a tiny model of each, of
 transformers {version}, traced as torch.compile traces it, its forward and its backward graph each
-compiled (`make compiled-models` writes this page; a stopped run goes on).
+compiled with -O{level}, which tries one schedule alone (`make compiled-models` writes this page; a
+stopped run goes on). Most rows are of commit {commit}.
 
 Of {tried} architectures, {known} were compiled so far. {whole} of these are one program for each
 pass; {split} are split, where values decide what runs or the host computes an operator, of which
 each part is a program; {kernels} have a part that is kernels one after another; {refused} are
 refused; {fails} fail or take too long.
 
-The values of {values}, every tenth architecture, were computed by their programs, instruction by
-instruction, beside the reference of each operation at full precision: the difference is the
+Of the {timed} architectures with a time for every operator, {timed_known} were compiled so far, and
+{timed_whole} of them are one program for each pass.
+
+The values of {values}, one of {every} architectures, were computed by their programs, instruction
+by instruction, beside the reference of each operation at full precision: the difference is the
 largest of all outputs, gradients and tensors kept for them, relative to the largest number of its
 tensor, or to a thousandth of the graph's largest, if that is more. For {near} it is at most
-{limit:.0e}. An input that the chip does not define, such as the logarithm of a 0 that is not chosen
-afterwards, stops them, as it does in `exact`.
+{limit:.0e}.{beyond} An input that the chip does not define, such as the logarithm of a 0 that is
+not chosen afterwards, stops them, as it does in `exact`.
 """
+
+
+def beyond(rows, values):
+    """A sentence on the differences that are more, beside what one unit of the inputs changes."""
+    found = []
+    for row in rows:
+        if values.get(row["kind"], 0) > NEAR:
+            moves = max(part.get("one unit off", 0) for part in row["graphs"])
+            found.append(f"{row['kind']} ({values[row['kind']]:.1e}; {moves:.1e})")
+    if not found:
+        return ""
+    return (
+        " The others, each with what the reference itself moves by where its inputs move by one "
+        f"unit in the last place: {', '.join(found)}."
+    )
 
 
 def parts_of(row, kind):
@@ -274,7 +338,9 @@ if __name__ == "__main__":
     logging.disable(logging.WARNING)
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
-    tiny.build("llama")  # the modules that all need, before the processes part
+    commit()  # that of the sources which are read now
+    with torch.no_grad():  # the modules that all need, before the processes part
+        compiled(captured.whole(tiny.build("llama")[1])[0][0], has_values=False)
     chosen = asked.only or kinds()[:: asked.every]
     rows_of(chosen, outcome, KNOWN, asked.again, asked.at_once, late="fails")
     known = stored(KNOWN)

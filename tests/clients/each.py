@@ -4,6 +4,7 @@ What is known already is kept in a file of one row a line, so that a stopped run
 stopped: delete the file to begin anew, or ask for some rows again.
 """
 
+import gc
 import json
 import multiprocessing
 import os
@@ -16,6 +17,7 @@ import torch
 AT_ONCE = max(os.cpu_count() or 1, 2)
 LIMIT_S = 120  # of one processor; a machine that has other work to do loses nothing by it
 LONGEST_WAIT = 5  # limits, for one that waits and does not compute
+COLLECTED = 100_000  # new objects after which cycles are looked for, in a process that soon ends
 
 
 def rows_of(kinds, outcome, known, again=(), at_once=AT_ONCE, late="not built"):
@@ -32,6 +34,7 @@ def rows_of(kinds, outcome, known, again=(), at_once=AT_ONCE, late="not built"):
     rows = {kind: row for kind, row in stored(known).items() if not _named(row) & set(again)}
     known.parent.mkdir(exist_ok=True)
     left = [kind for kind in kinds if kind not in rows]
+    gc.freeze()  # no child looks through the modules that it shares
     context, running = multiprocessing.get_context("fork"), {}
     with known.open("a") as file:
         while left or running:
@@ -58,11 +61,16 @@ def stored(known):
 
 def _answer(outcome, kind, pipe):
     """The child: one architecture, answered through the pipe."""
+    gc.set_threshold(COLLECTED)
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, 2 * LIMIT_S))
     signal.alarm(LONGEST_WAIT * LIMIT_S)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    pipe.send(outcome(kind))
+    try:
+        row = outcome(kind)
+    except Exception as error:  # noqa: BLE001  a defect, which stands on the page
+        row = {"kind": kind, "end": "fails", "why": f"{type(error).__name__}: {line(error)}"}
+    pipe.send(row)
 
 
 def _named(row):

@@ -49,18 +49,31 @@ def test_a_difference_is_relative_to_the_largest_number_of_its_tensor():
     assert compiled_models.difference([np.array([np.nan])], [np.array([1.0])]) == float("inf")
 
 
+def test_inputs_move_by_one_unit_in_the_last_place():
+    given = [np.ones(64, np.float32), np.arange(3), np.float32(0).reshape(1)]
+    wide, whole, zero = compiled_models.moved(given)
+    assert set(wide) == {np.float32(1 - 2**-24), np.float32(1 + 2**-23)}
+    assert whole is given[1]
+    assert 0 < abs(zero[0]) < 1e-44
+    assert (wide.dtype, zero.dtype) == (np.float32, np.float32)
+
+
 def test_the_page_counts_ends_and_causes():
     part = {"graph": "forward", "operations": 3, "codes": [], "programs": 1, "end": "one program"}
     part |= {"instructions": 9, "device_time_s": 1e-6, "difference": 1e-7}
     lacking = part | {"end": "split", "codes": ["NCC_EVRF001 aten::cummax on int64[2]: none"]}
+    far = part | {"graph": "backward", "difference": 2e-3, "one unit off": 3e-3}
     rows = [
-        {"kind": "a", "end": "one program", "graphs": [part, part | {"graph": "backward"}]},
+        {"kind": "a", "end": "one program", "commit": "0f", "graphs": [part, far]},
         {"kind": "b", "end": "split", "graphs": [lacking], "in pieces": "x: aten.nonzero.default"},
         {"kind": "c", "end": "fails", "why": "takes longer than 120 s"},
     ]
     made = compiled_models.page(rows, 5)
     assert "Of 5 architectures, 3 were compiled so far. 1 of these are one program" in made
-    assert "| a | 3, 9, 1 | 3, 9, 1 | 1e-07 |" in made
+    assert "Most rows are of commit 0f." in made
+    assert "For 1 it is at most" in made.replace("\n", " ")
+    assert "in the last place: a (2.0e-03; 3.0e-03)." in made
+    assert "| a | 3, 9, 1 | 3, 9, 1 | 2e-03 |" in made
     assert "| NCC_EVRF001 | `aten::cummax` | 1 |" in made
     assert "| a value decides what runs | `nonzero` | 1 |" in made
     assert "| c | fails | 0 |  | takes longer than 120 s |" in made

@@ -162,3 +162,20 @@ def test_what_each_operation_reads_twice_is_looked_at_once(shape):
     for _ in range(200):
         found = made.of("add", found, found)
     made.check(found)
+
+
+def test_what_has_no_elements_is_left_out_of_a_program():
+    graph = Graph()
+    rows, places = graph.input((0, 3), "float32"), graph.input((0,), "int32")
+    table = graph.input((5, 3), "float32")
+    wide = graph.elementwise("add", rows, 1.0)
+    put = graph.scatter(graph.elementwise("exponential", table), places, wide, "assign")
+    total = graph.reduce("multiply", rows, (0,))
+    graph.outputs = [wide, put, graph.concatenate([wide, put], 0), total]
+    arrays = [np.zeros((0, 3), np.float32), np.zeros(0, np.int32), np.eye(5, 3, dtype=np.float32)]
+    found, wanted = values(graph, arrays), graph.reference(arrays)
+    assert [(one.shape, one.dtype) for one in found] == [(one.shape, one.dtype) for one in wanted]
+    assert_near(found, wanted, 1e-5)
+    program = compile(graph, "trn2")
+    assert (program.programs, program.said) == (1, ())
+    assert program.device_time_s > 0

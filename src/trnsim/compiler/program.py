@@ -5,7 +5,7 @@ Weights come in the layouts that the program asks for. A first run, without valu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ from trnsim.compiler.emit.walk import Frame
 from trnsim.compiler.preparation import prepared
 from trnsim.compiler.schedules import FIRST, RING, ROOM, Schedule
 from trnsim.compiler.sharding.splits import CORES
-from trnsim.graph import Graph, Kind, Node
+from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.types import BOOL
 from trnsim.lower.fusion import alone
 from trnsim.lower.kernels.tiles import Tensor, dtype_of
@@ -216,12 +216,18 @@ def _lacks(emission: Emission, found: Run) -> frozenset[str]:
 
 
 def legal(graph: Graph, weights: frozenset[int]) -> tuple[Graph, frozenset[int]]:
-    """The graph of operations that have instructions, and its weights by their numbers there."""
+    """The graph of operations that have instructions, and its weights by their numbers there.
+
+    It gives what has elements: there is nothing else to compute.
+    """
 
     def is_kept(node: Node) -> bool:
         return convolution.is_emitted(node, weights) or pooling.is_emitted(node)
 
     found = legalize(graph, is_kept)
+    outputs = [value for value in found.outputs if value.type.elements]
+    if len(outputs) < len(found.outputs):
+        found = Graph(found.inputs, found.nodes, outputs)
     places = [place for place, value in enumerate(graph.inputs) if value.number in weights]
     return found, frozenset(found.inputs[place].number for place in places)
 
@@ -244,13 +250,19 @@ def values(
         made = evaluate(parts.ahead, given, target)
         by_number |= {v.number: one for v, one in zip(parts.ahead.outputs, made, strict=True)}
     inputs = [by_number[value.number] for value in parts.step.inputs]
+    wanted = graph.outputs
     graph, weights = legal(parts.step, parts.weights)
     for node in graph.nodes:
         if node.kind is Kind.COLLECTIVE:
             check_kernel(alone(node))
     found = traced(graph, inputs, target, weights, numerics=True).outputs
-    arrays = found if isinstance(found, tuple) else (found,)
-    return [
-        (array.view(np.bool_) if value.dtype == BOOL else array).reshape(value.shape)
-        for value, array in zip(graph.outputs, arrays, strict=True)
-    ]
+    arrays = iter(found if isinstance(found, tuple) else (found,))
+    return [_array_of(value, arrays) for value in wanted]
+
+
+def _array_of(value: Value, arrays: Iterator[Array]) -> Array:
+    """An output: the next array of the program, which gives none for what has no elements."""
+    if not value.type.elements:
+        return np.empty(value.shape, value.type.numpy_dtype())
+    array = next(arrays)
+    return (array.view(np.bool_) if value.dtype == BOOL else array).reshape(value.shape)

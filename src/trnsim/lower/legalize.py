@@ -13,6 +13,7 @@ from trnsim.errors import InternalError
 from trnsim.graph import Graph, Node, Value, verify
 from trnsim.graph.decompositions.build import Build, Operand
 from trnsim.lower.legal import comparison, indexing, random_bits, reductions, sorting, windows
+from trnsim.lower.legal.emptiness import gives_nothing, is_partly_empty, what_is_left
 from trnsim.lower.rules import LEGAL
 
 _RULES: Final = (comparison, indexing, random_bits, reductions, sorting, windows)
@@ -26,7 +27,11 @@ def legalize(graph: Graph, is_kept: Callable[[Node], bool] = lambda _: False) ->
     that are attributes, such as branches, stay as they are: they are lowered when they run. What is
     kept stays too: whoever asks for that has instructions for it.
     """
-    replaced = {id(node) for node in graph.nodes if _is_replaced(node) and not is_kept(node)}
+    replaced = {
+        id(node)
+        for node in graph.nodes
+        if is_partly_empty(node) or (_is_replaced(node) and not is_kept(node))
+    }
     if not replaced:
         return graph
     b = Build()
@@ -52,10 +57,13 @@ def _copied(b: Build, node: Node, known: dict[int, Value]) -> tuple[Value, ...]:
 def _replaced(b: Build, node: Node, known: dict[int, Value]) -> tuple[Value, ...]:
     """The results by the operation's legal form; of nothing, where they have no elements."""
     b.results = [value.type for value in node.results]
-    if not any(one.elements for one in b.results):
+    if gives_nothing(node):
         return tuple(b.filled(0.0, one) for one in b.results)
-    form = LEGAL[type(node.operation)]
-    found = form.build(b, node.operation, *_operands(node, known))
+    operands = _operands(node, known)
+    if is_partly_empty(node):
+        found = what_is_left(b, node, [one for one in operands if isinstance(one, Value)])
+    else:
+        found = LEGAL[type(node.operation)].build(b, node.operation, *operands)
     results = found if isinstance(found, tuple) else (found,)
     if [value.type for value in results] != b.results:
         types = ", ".join(str(value.type) for value in results)

@@ -67,7 +67,7 @@ class _Bucket:
     Attributes:
         parts: box -> part; the boxes are disjoint.
         read_across: cache for boxes that were read and are no part: box -> the parts that cover it;
-            dropped when the parts change.
+            dropped when a part goes or is split, as new parts lie where there was none.
     """
 
     __slots__ = ("_by_byte", "_widest", "parts", "read_across")
@@ -87,13 +87,13 @@ class _Bucket:
 
     def remove(self, box: Box) -> None:
         """Remove the part with this box."""
+        self.read_across.clear()
         del self.parts[box]
         del self._by_byte[bisect_left(self._by_byte, (box.first_byte, box))]
 
     def divide(self, box: Box) -> list[_Part]:
         """The parts that overlap `box`, split where they reach beyond it."""
-        self.read_across.clear()
-        inside = [self.parts[found] for found in self._near(box) if found.overlaps(box)]
+        inside = [self.parts[found] for found in self._overlapping(box)]
         for part in inside:
             if not box.contains(part.box):
                 self.remove(part.box)
@@ -119,11 +119,17 @@ class _Bucket:
         insort(self._by_byte, (box.first_byte, box))
         self._widest = max(self._widest, box.last_byte - box.first_byte)
 
-    def _near(self, box: Box) -> list[Box]:
-        """The boxes that may overlap `box`."""
-        first = bisect_left(self._by_byte, (box.first_byte - self._widest,))
-        last = bisect_left(self._by_byte, (box.last_byte + 1,))
-        return [found for _, found in self._by_byte[first:last]]
+    def _overlapping(self, box: Box) -> list[Box]:
+        """The boxes of parts that share a byte with `box`."""
+        first_row, last_row, first_byte, last_byte = box
+        first = bisect_left(self._by_byte, (first_byte - self._widest,))
+        last = bisect_left(self._by_byte, (last_byte + 1,))
+        # As `Box.overlaps` says, spelled out: this runs over many boxes for each instruction.
+        return [
+            one
+            for _, one in self._by_byte[first:last]
+            if one[0] <= last_row and one[1] >= first_row and one[3] >= first_byte
+        ]
 
 
 class DependencyTable:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from trnsim import arch
+from trnsim.compiler import compile  # noqa: A004  the compilers' name
 from trnsim.compiler.emit.convolution import is_emitted, sight_of
 from trnsim.compiler.program import traced, values
 from trnsim.graph import Graph
@@ -399,3 +400,61 @@ def test_an_image_whose_rows_lie_as_columns_may_be_larger_than_sbuf_holds(size):
     (found,) = values(graph, arrays, "trn2", frozenset({w.number}))
     (wanted,) = graph.reference(arrays)
     assert np.abs(found - wanted).max() <= 1e-4
+
+
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("size", [(4, 6), (5, 7), (4, 7), (5, 6)])
+def test_images_of_which_strides_leave_rows_out_are_read_by_others_as_they_are(images, size):
+    graph = Graph()
+    x, w = graph.input((images, 20, *size), "float32"), graph.input((6, 20, 1, 1), "float32")
+    found = graph.apply(attributes(2, strides=2), x, w)
+    graph.outputs = [found, graph.elementwise("multiply", x, 2.0)]
+    arrays = arrays_of(graph)
+    strided, doubled = values(graph, arrays, "trn2", frozenset({w.number}))
+    np.testing.assert_allclose(strided, convolved(*arrays, attributes(2, strides=2)), atol=1e-4)
+    np.testing.assert_array_equal(doubled, 2 * arrays[0])
+
+
+@pytest.mark.parametrize("images", [1, 3])
+def test_images_that_lie_in_one_row_on_the_chip_come_to_their_partitions(images):
+    graph = Graph()
+    flat, one = graph.input((images * 140, 1), "float32"), graph.input((1, 1), "float32")
+    w, scale = graph.input((6, 140, 1, 1), "float32"), graph.input((140,), "float32")
+    sums = graph.reshape(graph.dot_general(flat, one, (1, 1)), (images, 140, 1, 1))
+    wide = graph.broadcast_in_dim(scale, sums.shape, (1,))
+    image = graph.elementwise("multiply", sums, wide)
+    graph.outputs = [graph.apply(attributes(2), image, w), image]
+    arrays = arrays_of(graph)
+    made = values(graph, arrays, "trn2", frozenset({w.number}))
+    for found, wanted in zip(made, graph.reference(arrays), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", [1, 2])
+@pytest.mark.parametrize(
+    ("starts", "strides", "size"),
+    [((0, 0), (2, 1), (3, 8)), ((0, 0), (1, 2), (6, 4)), ((2, 3), (1, 1), (4, 5))],
+)
+def test_a_part_of_images_on_the_chip_is_read_where_it_lies(kernel, starts, strides, size):
+    graph = Graph()
+    x, w = graph.input((3, 20, 6, 8), "float32"), graph.input((5, 20, kernel, kernel), "float32")
+    first = graph.apply(
+        attributes(2, low=kernel - 1, high=0), graph.elementwise("exponential", x), w
+    )
+    again = graph.input((4, 5, kernel, kernel), "float32")
+    some = graph.slice(first, (0, 0, *starts), (3, 5, *size), (1, 1, *strides))
+    graph.outputs = [graph.apply(attributes(2), some, again), first]
+    arrays = arrays_of(graph)
+    made = values(graph, arrays, "trn2", frozenset({w.number, again.number}))
+    for found, wanted in zip(made, graph.reference(arrays), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("gaps", [0, 1])
+def test_kernels_that_are_no_weights_may_be_larger_than_sbuf_holds(gaps):
+    operation = attributes(1, 1, 4, gaps=gaps)
+    graph, weights = graph_of(operation, (2, 600, 5), (1100, 600, 9), "float32", is_weight=False)
+    arrays = [np.rint(2 * one).astype(np.float32) for one in arrays_of(graph)]
+    (found,) = values(graph, arrays, "trn1", weights)
+    np.testing.assert_array_equal(found, graph.reference(arrays)[0])  # whole numbers add up exactly
+    assert not compile(graph, "trn1", weights=weights).said

@@ -38,3 +38,13 @@ def test_places_are_not_read_from_hbm():
     places = made.of("convert", made.graph.apply(Iota((256, 1024), "int32", 1)), dtype="float32")
     spans = made.run(made.of("multiply", x, places)).timeline.spans()
     assert sum(span.opcode == "dma_copy" for span in spans) == 4
+
+
+@pytest.mark.parametrize("length", [(1 << 15) - 1, 1 << 15, 32771, 40000, 1 << 17, 300_000])
+def test_places_of_a_long_line(length):
+    made = Made("float32")
+    places = made.graph.apply(Iota((length,), "int32", 0))
+    others = made.graph.apply(Iota((length,), "int32", 0))
+    x = made.given(length)
+    weighted = made.of("multiply", x, made.of("convert", others, dtype="float32"))
+    made.check(made.of("add", made.of("multiply", places, 2), 5), weighted, chip=CHIPS[length % 4])

@@ -222,7 +222,7 @@ class Convolved(Pending):
             last = len(kernels.taps.boxes) - 1
             place = last - number if kernels.is_reversed else number
             at = place * kernels.columns + first
-            return self._turned_kernels()[:rows, block, at : at + span.partitions]
+            return self._turned_kernels(at, span.partitions)[:rows, block]
         panel = self._panel(span.block, first, span.partitions)
         return panel[:rows, number * kernels.parts + block]
 
@@ -243,10 +243,21 @@ class Convolved(Pending):
             self._panels[block] = tile
         return self._panels[block]
 
-    def _turned_kernels(self) -> Tensor:
-        """Kernels that are no weights: channels along the partitions, taps and kernels beside."""
+    def _turned_kernels(self, at: int, count: int) -> Tensor:
+        """Columns of kernels that are no weights: channels along the partitions, taps beside.
+
+        All are turned at once where SBUF holds them, else some at a time.
+        """
+        shape = self.kernel.shape
+        frame = Frame(shape, (1,), (*range(2, len(shape)), 0))
+        column_bytes = frame.blocks * ITEM_BYTES[self.kernel.dtype]
+        if frame.columns * column_bytes > self.emission.resident_bytes:
+            if at not in self._panels:
+                if len(self._panels) * count * column_bytes >= _PANELS_BYTES:
+                    self._panels.clear()
+                found = turned(self.emission, self.kernel, frame, at, count)
+                self._panels[at] = found.storage.tile
+            return self._panels[at]
         if self._turned is None:
-            shape = self.kernel.shape
-            frame = Frame(shape, (1,), (*range(2, len(shape)), 0))
             self._turned = turned(self.emission, self.kernel, frame).storage.tile
-        return self._turned
+        return self._turned[:, :, at : at + count]

@@ -10,10 +10,16 @@ from trnsim.nki import isa as nisa
 
 
 def counted(frame: Frame, operation: Iota, span: Span) -> Tensor:
-    """The place of each element of a span along the columns, [partitions, blocks, columns]."""
-    if frame.shape != operation.shape:
+    """The place of each element of a span along the columns, [partitions, blocks, columns].
+
+    In the rows of a long line each row goes on where the one before it ends.
+    """
+    is_line = len(operation.shape) == 1 and frame.shape == (frame.rows, frame.columns)
+    if frame.shape != operation.shape and not is_line:
         raise InternalError(f"{operation} is counted in {frame}")
+    row = frame.columns if frame.shape != operation.shape else 0
     made = new((span.partitions, span.blocks, span.columns), dtype_of(operation.dtype))
-    pattern = [[0, span.blocks], [1, span.columns]]
-    nisa.iota(dst=made, pattern=pattern, offset=span.start, channel_multiplier=0)
+    pattern = [[frame.block * row, span.blocks], [1, span.columns]]
+    first = span.block * frame.block * row + span.start
+    nisa.iota(dst=made, pattern=pattern, offset=first, channel_multiplier=row)
     return made

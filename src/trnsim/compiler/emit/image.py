@@ -226,8 +226,8 @@ class Image:
         tile = new(shape, dtype_of(self.value.dtype))
         band = Band(tile, part.image, part.images, start, rows, self.width, part.row, part.rows)
         self._fill(band, tile[:channels], length)
-        is_all = sight.is_bare and self.times == (1, 1)
-        if is_all and part.count == sight.images * sight.windows and taps.box == (1, 1):
+        is_bare = (rows, self.width) == sight.size and sight.is_bare and self.times == (1, 1)
+        if is_bare and part.count == sight.images * sight.windows and taps.box == (1, 1):
             self._keep(tile)
         for place, shift in list(enumerate(shifts))[1:]:
             target = tile[place * channels : (place + 1) * channels]
@@ -253,7 +253,7 @@ class Image:
             if is_aligned(one, self.frame) and _is_even(_of_four(one), _of_four_dims(self.frame)):
                 return _of_four(one)
         for one in places:
-            if is_straight(one, self.frame):
+            if not one.is_on_chip and is_straight(one, self.frame):
                 return _of_four(one)
         nbytes = self.frame.blocks * self.frame.columns * ITEM_BYTES[self.value.dtype]
         if nbytes > self.emission.resident_bytes // _SHARE:

@@ -1,0 +1,91 @@
+"""Operations that read what has no elements, beside their references."""
+
+import numpy as np
+import pytest
+
+from trnsim.graph import Graph, TensorType
+from trnsim.graph.ops.contraction import Convolution
+from trnsim.graph.ops.layout import Concatenate, DynamicUpdateSlice, Pad
+from trnsim.graph.ops.lookup import Scatter
+from trnsim.graph.ops.reductions import BODIES, Reduce
+from trnsim.lower import evaluate
+from trnsim.lower.legalize import legalize
+
+ROW = np.arange(12, dtype=np.float32).reshape(4, 3)
+NONE = np.zeros((0, 3), np.float32)
+PARTS = [NONE, ROW, NONE, 2 * ROW]
+FIRST = np.int32(1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "int8"])
+@pytest.mark.parametrize("op", BODIES)
+def test_a_reduction_over_nothing_is_its_neutral_element(op, dtype):
+    graph = Graph()
+    x = graph.input((3, 0, 2), dtype)
+    graph.outputs = [graph.apply(Reduce(op, (1,)), x)]
+    arrays = [np.zeros(x.shape, x.type.numpy_dtype())]
+    (found,), (wanted,) = evaluate(graph, arrays), graph.reference(arrays)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("operation", "arrays"),
+    [
+        (Concatenate(0), [NONE, ROW, NONE]),
+        (Pad((2, 1), (1, 0), (0, 0), 7.0), [NONE]),
+        (DynamicUpdateSlice(), [ROW, NONE, FIRST, FIRST]),
+        (Scatter.rows((4, 3), (0,), "assign", None), [NONE, np.zeros(0, np.int32), ROW]),
+        (
+            Scatter.rows((4, 3), (0,), "add", TensorType((4, 3), "float32")),
+            [NONE, np.zeros(0, np.int32)],
+        ),
+        (
+            Convolution((1,), (1,), (1,), (0,), (1,), 1),
+            [np.zeros((2, 0, 5), np.float32), np.zeros((3, 0, 3), np.float32)],
+        ),
+    ],
+)
+def test_what_reads_nothing_gives_what_is_left(values, operation, arrays):
+    (found,), (wanted,) = values(operation, *arrays)
+    assert found.shape == wanted.shape
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("lengths", [(4, 0, 5), (1, 0, 1)])
+def test_a_product_over_nothing_is_zero(lengths):
+    rows, inner, columns = lengths
+    graph = Graph()
+    x, y = graph.input((rows, inner), "float32"), graph.input((inner, columns), "float32")
+    graph.outputs = [graph.elementwise("add", graph.dot_general(x, y, (1, 0)), 3.0)]
+    arrays = [np.zeros(value.shape, np.float32) for value in graph.inputs]
+    np.testing.assert_array_equal(evaluate(graph, arrays)[0], np.full((rows, columns), 3.0))
+
+
+def test_parts_without_elements_leave_a_concatenation_of_the_others():
+    graph = Graph()
+    graph.outputs = [graph.concatenate([graph.input(one.shape, "float32") for one in PARTS], 0)]
+    np.testing.assert_array_equal(evaluate(graph, PARTS)[0], np.concatenate(PARTS))
+    assert [len(node.values) for node in legalize(graph).nodes] == [2]
+
+
+def test_what_stands_between_nothing_and_a_concatenation_goes_with_it():
+    graph = Graph()
+    x, y = graph.input((0, 3), "float32"), graph.input((4, 3), "float32")
+    graph.outputs = [graph.concatenate([graph.elementwise("exponential", x), y], 0)]
+    np.testing.assert_array_equal(evaluate(graph, [NONE, ROW])[0], ROW)
+    assert [node.name for node in legalize(graph).nodes] == ["constant"]
+
+
+def test_a_scatter_at_the_only_place_is_one_though_its_indices_have_no_elements():
+    graph = Graph()
+    update, indices, table = (
+        graph.input((4, 3), "float32"),
+        graph.input((0,), "int32"),
+        graph.input((4, 3), "float32"),
+    )
+    scatter = Scatter(None, "assign", (0, 1), (), (), (), (), 0)
+    graph.outputs = [graph.apply(scatter, update, indices, table)]
+    arrays = [ROW, np.zeros(0, np.int32), 2 * ROW]
+    np.testing.assert_array_equal(graph.reference(arrays)[0], ROW)
+    np.testing.assert_array_equal(evaluate(graph, arrays)[0], ROW)
