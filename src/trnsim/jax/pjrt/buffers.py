@@ -17,7 +17,7 @@ from trnsim.device.call_log import note_from_host, note_to_host
 from trnsim.device.hbm import device_memory
 from trnsim.errors import BadInput, NotModelled
 from trnsim.jax.host_client import HostArray, as_numpy, host
-from trnsim.jax.pjrt.devices import core_at, devices
+from trnsim.jax.pjrt.devices import by_core, core_at
 from trnsim.jax.pjrt.element_types import dtype_of, hbm_bytes, type_of
 from trnsim.jax.pjrt.events import READY, event_of, failed
 from trnsim.jax.pjrt.handles import Handle, Numbers, numbers_at
@@ -251,7 +251,7 @@ def _memory(args: Any) -> None:
 
 def _owner(args: Any) -> Any:
     """The device of a buffer."""
-    return list(devices.values())[_buffer(args).core]
+    return by_core[_buffer(args).core]
 
 
 @slot("Buffer_Delete")
