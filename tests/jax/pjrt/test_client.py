@@ -1,8 +1,9 @@
 import jax
 import pytest
 
+from trnsim.errors import NotModelled
 from trnsim.jax import private
-from trnsim.jax.pjrt.client import attributes
+from trnsim.jax.pjrt.client import _require_modelled, attributes
 from trnsim.jax.pjrt.named_values import values_at
 
 
@@ -28,3 +29,32 @@ def test_programs_arrive_in_the_newest_stablehlo_that_jaxlib_reads():
     assert oldest < newest
     high = jax.jit(lambda x: jax.lax.tanh(x, accuracy=jax.lax.AccuracyMode.HIGHEST))
     assert float(high(0.0)) == 0
+
+
+SHOWS = """
+import jax
+try:
+    jax.devices()
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TRNSIM_NUMERICS", "exact"),
+        ("TRNSIM_NUMERICS", "shapes"),
+        ("NEURON_RT_STOCHASTIC_ROUNDING_EN", "1"),
+    ],
+)
+def test_numerics_that_jax_does_not_have_are_refused_by_name(ran, name, value):
+    printed = ran(SHOWS, JAX_PLATFORMS="neuron", **{name: value}).stdout
+    assert f"UNIMPLEMENTED: {name}={value} is not modelled for JAX yet" in printed
+    assert "fix: TRNSIM_NUMERICS=fast and NEURON_RT_STOCHASTIC_ROUNDING_EN=0" in printed
+
+
+def test_several_processes_are_refused():
+    with pytest.raises(NotModelled, match="over 2 processes is not modelled"):
+        _require_modelled({"node_id": 0, "num_nodes": 2})
+    _require_modelled({"node_id": 0, "num_nodes": 1})

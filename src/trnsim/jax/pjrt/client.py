@@ -8,11 +8,17 @@ from typing import Any, Final
 
 import trnsim
 from trnsim.device.device_core import target
-from trnsim.errors import BadInput
+from trnsim.device.numerics import (
+    STOCHASTIC,
+    VARIABLE,
+    asked_numerics,
+    asks_for_stochastic_rounding,
+)
+from trnsim.errors import BadInput, NotModelled
 from trnsim.jax import autoload, private
 from trnsim.jax.pjrt.devices import devices, make_devices, memories
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
-from trnsim.jax.pjrt.named_values import NamedValues
+from trnsim.jax.pjrt.named_values import NamedValues, Value, values_at
 from trnsim.jax.pjrt.table import slot
 
 _XLA_VERSION: Final = 2  # understands serialized StableHLO
@@ -62,10 +68,31 @@ def _attributes(args: Any) -> None:
 
 @slot("Client_Create")
 def _create(args: Any) -> None:
+    _require_modelled(values_at(args.create_options, args.num_options))
     autoload.say()
     found = Client()
     clients[found.address] = found
     args.client = found.address
+
+
+def _require_modelled(options: dict[str, Value]) -> None:
+    """Refuse what a program asks of the device and does not get.
+
+    Raises:
+        NotModelled: for numerics other than `fast`, and for several processes.
+    """
+    numerics = asked_numerics()
+    if numerics != "fast" or asks_for_stochastic_rounding():
+        wanted = f"{VARIABLE}={numerics}" if numerics != "fast" else f"{STOCHASTIC}=1"
+        raise NotModelled(
+            f"{wanted} is not modelled for JAX yet: values are those of XLA on the host",
+            fix=f"{VARIABLE}=fast and {STOCHASTIC}=0",
+        )
+    if options.get("num_nodes", 1) != 1:
+        raise NotModelled(
+            f"jax.distributed over {options['num_nodes']} processes is not modelled yet",
+            fix="use several cores in one process: NEURON_RT_NUM_CORES",
+        )
 
 
 @slot("Client_PlatformName")

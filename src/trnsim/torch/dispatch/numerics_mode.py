@@ -16,18 +16,17 @@ stochastically (`stochastic_rounding`).
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
 
 from trnsim.device.device_core import target
-from trnsim.errors import BadInput
+from trnsim.device.numerics import Numerics, asked_numerics, asks_for_stochastic_rounding, checked
 from trnsim.graph.decompositions import DECOMPOSITIONS
 from trnsim.graph.decompositions.build import Unlowered
 from trnsim.lower import evaluate
@@ -49,11 +48,6 @@ if TYPE_CHECKING:
     from trnsim.torch.dispatch.host_arrays import Array
     from trnsim.torch.pytorch import Kernel
 
-Numerics = Literal["fast", "exact", "shapes"]
-_KINDS: Final[tuple[Numerics, ...]] = ("fast", "exact", "shapes")
-_VARIABLE: Final = "TRNSIM_NUMERICS"
-_STOCHASTIC: Final = "NEURON_RT_STOCHASTIC_ROUNDING_EN"
-
 FUNCTION_BOUND: Final = 2.0**-21
 """Bound of the difference between a function in `exact` and in `fast`, over max(abs(f), 1)."""
 FUNCTION_BOUNDS: Final = {
@@ -69,17 +63,9 @@ class _Mode:
     """The numerics in force, whether `fast` rounds stochastically, and the count of fallbacks."""
 
     def __init__(self) -> None:
-        self.is_stochastic = os.environ.get(_STOCHASTIC, "0") == "1"
-        self.kind: Numerics = _checked(os.environ.get(_VARIABLE, "fast"), f"{_VARIABLE}=")
+        self.is_stochastic = asks_for_stochastic_rounding()
+        self.kind: Numerics = asked_numerics()
         self.on_host: Counter[str] = Counter()
-
-
-def _checked(value: str, setting: str = "numerics ") -> Numerics:
-    """`value`, checked to be a mode."""
-    for kind in _KINDS:
-        if value == kind:
-            return kind
-    raise BadInput(f"{setting}{value!r}; legal: {', '.join(_KINDS)}", fix=f"{_VARIABLE}=fast")
 
 
 mode: Final = _Mode()
@@ -92,7 +78,7 @@ def numerics(kind: Numerics, *, is_stochastic: bool | None = None) -> Generator[
     `is_stochastic` says whether `fast` rounds stochastically; None leaves that as it is.
     """
     before = mode.kind, mode.is_stochastic
-    mode.kind = _checked(kind)
+    mode.kind = checked(kind)
     mode.is_stochastic = mode.is_stochastic if is_stochastic is None else is_stochastic
     mode.on_host.clear()
     try:
