@@ -32,17 +32,21 @@ buffers: Final[dict[int, Buffer]] = {}
 
 _EVERY_BYTES: Final = 256 << 20
 _EVERY_BUFFERS: Final = 4096
-_YOUNG_S: Final = 5.0
+_MANY: Final = 1024
+_YOUNG_S: Final = 60.0
 """How long a buffer that was never in an array is kept at a place that is being called again."""
 
 
+_Entry: TypeAlias = tuple[Place, float, int]
+
+
 class _Made:
-    """What was made since the last sweep: its size, and by which thread at which place."""
+    """What was made since the last sweep: its size, and by which thread at which place and time."""
 
     def __init__(self) -> None:
         self.nbytes = 0
         self.count = 0
-        self.by_thread: defaultdict[int, list[tuple[Place, float, Buffer]]] = defaultdict(list)
+        self.by_thread: defaultdict[int, list[_Entry]] = defaultdict(list)
         self.lock = threading.RLock()
 
 
@@ -57,8 +61,11 @@ def place_above(frames: int) -> Place:
 
 def made(buffer: Buffer, place: Place) -> None:
     """Keep a new buffer until an array holds it, and sweep if it is time."""
+    mine = _made.by_thread[threading.get_ident()]
+    mine.append((place, time.monotonic(), buffer.address))  # first: another thread may sweep
     buffers[buffer.address] = buffer
-    _made.by_thread[threading.get_ident()].append((place, time.monotonic(), buffer))
+    if len(mine) > _MANY:
+        _prune(mine)
     _made.nbytes += buffer.nbytes
     _made.count += 1
     if _made.nbytes > _EVERY_BYTES or _made.count > _EVERY_BUFFERS:
@@ -72,16 +79,26 @@ def begins(place: Place) -> None:
         mine[:] = [one for one in mine if one[0] != place]
 
 
+def _prune(mine: list[_Entry]) -> None:
+    """Forget what earlier calls of this thread have made; no other thread writes its list."""
+    places = _running_places()[threading.get_ident()]
+    mine[:] = [one for one in mine if one[0] in places]
+
+
 def sweep() -> None:
-    """Free every buffer that neither an array nor a running call holds."""
+    """Free every buffer that neither a running call nor an array holds.
+
+    The order matters, as other threads go on: a buffer whose call still ran when calls were looked
+    at is kept, and any other one is in an array by the time that arrays are looked at.
+    """
     with _made.lock:
         before = list(buffers)  # what is made from now on is no matter
+        in_calls = _in_calls()
         held = _held()
         if held is None:
             return
-        kept = _in_calls(held)
         for address in before:
-            if address not in held and address not in kept:
+            if address not in held and address not in in_calls:
                 buffers.pop(address, None)
         _made.nbytes = _made.count = 0
 
@@ -98,28 +115,39 @@ def _held() -> set[int] | None:
     return found
 
 
-def _in_calls(held: set[int]) -> set[int]:
-    """The handles that a running call may hold; forgets buffers that arrays hold by now."""
+def _in_calls() -> set[int]:
+    """The handles that a running call may hold."""
     running = _running_places()
     oldest = time.monotonic() - _YOUNG_S
+    found: set[int] = set()
     for thread, entries in list(_made.by_thread.items()):
-        entries[:] = [
-            one
-            for one in entries
-            if one[2].address not in held and one[0] in running.get(thread, ()) and one[1] > oldest
-        ]
-        if not entries:
-            _made.by_thread.pop(thread, None)
-    return {one[2].address for entries in _made.by_thread.values() for one in entries}
+        if thread not in running:
+            _made.by_thread.pop(thread, None)  # it has ended
+            continue
+        places = running[thread]
+        found.update(
+            address
+            for place, made_s, address in list(entries)
+            if place in places and made_s > oldest
+        )
+    return found
 
 
 def _running_places() -> dict[int, set[Place]]:
-    """The places at which each thread has called something."""
-    found: dict[int, set[Place]] = {}
-    for thread, innermost in sys._current_frames().items():  # noqa: SLF001  documented
-        frame: FrameType | None = innermost
-        places = found.setdefault(thread, set())
-        while frame is not None:
-            places.add((id(frame), frame.f_lasti))
-            frame = frame.f_back
+    """The places at which each thread has called something.
+
+    No frame is kept in a variable here: it would keep itself, and all that its callers hold.
+    """
+    return {
+        thread: _places(frame)
+        for thread, frame in sys._current_frames().items()  # noqa: SLF001  documented
+    }
+
+
+def _places(frame: FrameType | None) -> set[Place]:
+    """The places of a frame and its callers."""
+    found: set[Place] = set()
+    while frame is not None:
+        found.add((id(frame), frame.f_lasti))
+        frame = frame.f_back
     return found
