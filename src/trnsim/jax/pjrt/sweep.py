@@ -30,6 +30,8 @@ Place: TypeAlias = tuple[int, int]
 buffers: Final[dict[int, Buffer]] = {}
 """Every buffer that is not known to be dead, by its handle."""
 
+_IN_NO_FRAME: Final = (0, 0)
+"""The place of a thread of C++, in which no Python runs."""
 _EVERY_BYTES: Final = 256 << 20
 _EVERY_BUFFERS: Final = 4096
 _MANY: Final = 1024
@@ -55,7 +57,10 @@ _made: Final = _Made()
 
 def place_above(frames: int) -> Place:
     """The place at which the program called C++, below the `frames` innermost frames."""
-    frame = sys._getframe(frames + 1)  # noqa: SLF001  documented, to walk a stack
+    try:
+        frame = sys._getframe(frames + 1)  # noqa: SLF001  documented, to walk a stack
+    except ValueError:
+        return _IN_NO_FRAME
     return id(frame), frame.f_lasti
 
 
@@ -64,7 +69,7 @@ def made(buffer: Buffer, place: Place) -> None:
     mine = _made.by_thread[threading.get_ident()]
     mine.append((place, time.monotonic(), buffer.address))  # first: another thread may sweep
     buffers[buffer.address] = buffer
-    if len(mine) > _MANY:
+    if len(mine) % _MANY == 0:
         _prune(mine)
     _made.nbytes += buffer.nbytes
     _made.count += 1
@@ -81,8 +86,15 @@ def begins(place: Place) -> None:
 
 def _prune(mine: list[_Entry]) -> None:
     """Forget what earlier calls of this thread have made; no other thread writes its list."""
-    places = _running_places()[threading.get_ident()]
-    mine[:] = [one for one in mine if one[0] in places]
+    places = _places(sys._getframe())  # noqa: SLF001  documented, to walk a stack
+    oldest = time.monotonic() - _YOUNG_S
+    mine[:] = [one for one in mine if _may_run(one, places, oldest)]
+
+
+def _may_run(entry: _Entry, places: set[Place], oldest: float) -> bool:
+    """Whether the call that made something may still be running, in a thread at these places."""
+    place, made_s, _ = entry
+    return made_s > oldest and (place in places or place == _IN_NO_FRAME)
 
 
 def sweep() -> None:
@@ -121,15 +133,11 @@ def _in_calls() -> set[int]:
     oldest = time.monotonic() - _YOUNG_S
     found: set[int] = set()
     for thread, entries in list(_made.by_thread.items()):
-        if thread not in running:
+        if thread not in running and entries[-1:] and entries[-1][1] < oldest:
             _made.by_thread.pop(thread, None)  # it has ended
             continue
-        places = running[thread]
-        found.update(
-            address
-            for place, made_s, address in list(entries)
-            if place in places and made_s > oldest
-        )
+        places = running.get(thread, set())
+        found.update(one[2] for one in list(entries) if _may_run(one, places, oldest))
     return found
 
 
