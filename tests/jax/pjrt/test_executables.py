@@ -139,3 +139,13 @@ def test_programs_that_jax_has_forgotten_go(neuron):
     sweep_executables(time.monotonic())
     assert len(executables) <= before - 10
     assert float(kept(x)) == 6
+
+
+def test_a_token_passes_through_programs(neuron):
+    with jax.default_device(neuron[0]):
+        token = jax.lax.create_token()
+        array, after = jax.jit(lambda a, t: (a + 1, t))(np.float32(1), token)
+    assert float(array) == 2
+    assert type(after) is type(token)
+    with pytest.raises(RuntimeError, match="token"):
+        str(after._buf._value)

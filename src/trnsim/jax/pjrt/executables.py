@@ -337,7 +337,7 @@ def _execute(args: Any) -> None:
     for at in program.donors:
         for listed in given:
             listed[at].drop_if_donated()
-    _hand_out(args, results, cores, place)
+    _hand_out(args, program, cores, place, results)
 
 
 def _require_room(executable: Executable, cores: list[int], given: list[list[Buffer]]) -> None:
@@ -365,13 +365,18 @@ def _arrays(args: Any, program: Program, given: list[list[Buffer]]) -> list[list
     return arrays
 
 
-def _hand_out(args: Any, results: list[list[HostArray]], cores: list[int], place: Place) -> None:
+def _hand_out(
+    args: Any, program: Program, cores: list[int], place: Place, results: list[list[HostArray]]
+) -> None:
     """Write the handles of the results, and the events at which they are computed."""
     if args.output_lists:
         lists = numbers_at(args.output_lists, args.num_devices, ctypes.c_size_t)
         for address, core, arrays in zip(lists, cores, results, strict=True):
             if arrays:
-                handles = [new_buffer(array, core, place) for array in arrays]
+                handles = [
+                    new_buffer(array, core, place, is_token=kind.dtype is None)
+                    for array, kind in zip(arrays, program.results, strict=True)
+                ]
                 write_pointers(address, handles)
     if args.device_complete_events:
         ended = [event_of(arrays) for arrays in results]
