@@ -39,7 +39,8 @@ _YOUNG_S: Final = 60.0
 """How long a buffer that was never in an array is kept at a place that is being called again."""
 
 
-_Entry: TypeAlias = tuple[Place, float, int]
+_Entries: TypeAlias = list[tuple[float, int]]
+"""What the calls at a place have made: when, and which handle."""
 
 
 class _Made:
@@ -48,7 +49,7 @@ class _Made:
     def __init__(self) -> None:
         self.nbytes = 0
         self.count = 0
-        self.by_thread: defaultdict[int, list[_Entry]] = defaultdict(list)
+        self.by_thread: defaultdict[int, dict[Place, _Entries]] = defaultdict(dict)
         self.lock = threading.RLock()
 
 
@@ -66,35 +67,37 @@ def place_above(frames: int) -> Place:
 
 def made(buffer: Buffer, place: Place) -> None:
     """Keep a new buffer until an array holds it, and sweep if it is time."""
-    mine = _made.by_thread[threading.get_ident()]
-    mine.append((place, time.monotonic(), buffer.address))  # first: another thread may sweep
+    mine = _made.by_thread[threading.get_ident()].setdefault(place, [])
+    mine.append((time.monotonic(), buffer.address))  # first: another thread may sweep
     buffers[buffer.address] = buffer
-    if len(mine) % _MANY == 0:
-        _prune(mine)
     _made.nbytes += buffer.nbytes
     _made.count += 1
+    if len(mine) % _MANY == 0:
+        oldest = time.monotonic() - _YOUNG_S
+        mine[:] = [one for one in mine if one[0] > oldest]
     if _made.nbytes > _EVERY_BYTES or _made.count > _EVERY_BUFFERS:
+        _forget_earlier_calls()
         sweep()
 
 
 def begins(place: Place) -> None:
     """Take note that an execution begins at `place`: the last one there has ended."""
+    _made.by_thread[threading.get_ident()].pop(place, None)
+
+
+def _forget_earlier_calls() -> None:
+    """Forget what earlier calls of this thread have made; no other thread writes its entries."""
     mine = _made.by_thread[threading.get_ident()]
-    if mine:
-        mine[:] = [one for one in mine if one[0] != place]
-
-
-def _prune(mine: list[_Entry]) -> None:
-    """Forget what earlier calls of this thread have made; no other thread writes its list."""
     places = _places(sys._getframe())  # noqa: SLF001  documented, to walk a stack
     oldest = time.monotonic() - _YOUNG_S
-    mine[:] = [one for one in mine if _may_run(one, places, oldest)]
+    for place in [place for place in mine if place not in places]:
+        if place != _IN_NO_FRAME or _youngest(mine[place]) < oldest:
+            mine.pop(place)
 
 
-def _may_run(entry: _Entry, places: set[Place], oldest: float) -> bool:
-    """Whether the call that made something may still be running, in a thread at these places."""
-    place, made_s, _ = entry
-    return made_s > oldest and (place in places or place == _IN_NO_FRAME)
+def _youngest(entries: _Entries) -> float:
+    """When the last of them was made."""
+    return entries[-1][0] if entries else 0.0
 
 
 def sweep() -> None:
@@ -132,12 +135,16 @@ def _in_calls() -> set[int]:
     running = _running_places()
     oldest = time.monotonic() - _YOUNG_S
     found: set[int] = set()
-    for thread, entries in list(_made.by_thread.items()):
-        if thread not in running and entries[-1:] and entries[-1][1] < oldest:
+    for thread, made_at in list(_made.by_thread.items()):
+        places = {_IN_NO_FRAME, *running.get(thread, ())}
+        for place, entries in list(made_at.items()):
+            if place in places:
+                found.update(address for made_s, address in list(entries) if made_s > oldest)
+        if (
+            thread not in running
+            and max(map(_youngest, list(made_at.values())), default=0) < oldest
+        ):
             _made.by_thread.pop(thread, None)  # it has ended
-            continue
-        places = running.get(thread, set())
-        found.update(one[2] for one in list(entries) if _may_run(one, places, oldest))
     return found
 
 
