@@ -54,7 +54,18 @@ def test_numerics_that_jax_does_not_have_are_refused_by_name(ran, name, value):
     assert "fix: TRNSIM_NUMERICS=fast and NEURON_RT_STOCHASTIC_ROUNDING_EN=0" in printed
 
 
-def test_several_processes_are_refused():
+def test_the_chips_policy_is_refused_as_it_would_not_be_kept(monkeypatch):
+    monkeypatch.setenv("TRNSIM_POLICY", "chip")
+    with pytest.raises(NotModelled, match="TRNSIM_POLICY=chip is not modelled for JAX yet"):
+        _require_modelled({})
+
+
+def test_several_processes_are_refused(monkeypatch):
     with pytest.raises(NotModelled, match="over 2 processes is not modelled"):
         _require_modelled({"node_id": 0, "num_nodes": 2})
     _require_modelled({"node_id": 0, "num_nodes": 1})
+    monkeypatch.setenv("NEURON_PJRT_PROCESSES_NUM_DEVICES", "8")
+    _require_modelled({})
+    monkeypatch.setenv("NEURON_PJRT_PROCESSES_NUM_DEVICES", "8,8")
+    with pytest.raises(NotModelled, match="NUM_DEVICES=8,8: several processes"):
+        _require_modelled({})

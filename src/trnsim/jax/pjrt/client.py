@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cache
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
 from trnsim.jax.pjrt.named_values import NamedValues, Value, values_at
 from trnsim.jax.pjrt.table import slot
 
+_POLICY: Final = "TRNSIM_POLICY"
+_PROCESSES: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
 _XLA_VERSION: Final = 2  # understands serialized StableHLO
 
 
@@ -87,6 +90,16 @@ def _require_modelled(options: dict[str, Value]) -> None:
         raise NotModelled(
             f"{wanted} is not modelled for JAX yet: values are those of XLA on the host",
             fix=f"{VARIABLE}=fast and {STOCHASTIC}=0",
+        )
+    if os.environ.get(_POLICY) == "chip":
+        raise NotModelled(
+            f"{_POLICY}=chip is not modelled for JAX yet: nothing that the chip lacks is refused",
+            fix=f"{_POLICY}=host",
+        )
+    if "," in os.environ.get(_PROCESSES, ""):
+        raise NotModelled(
+            f"{_PROCESSES}={os.environ[_PROCESSES]}: several processes are not modelled for JAX yet",
+            fix="use several cores in one process: NEURON_RT_NUM_CORES",
         )
     if options.get("num_nodes", 1) != 1:
         raise NotModelled(
