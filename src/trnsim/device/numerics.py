@@ -25,7 +25,7 @@ from trnsim.errors import BadInput
 Numerics = Literal["fast", "exact", "shapes"]
 _KINDS: Final[tuple[Numerics, ...]] = ("fast", "exact", "shapes")
 _VARIABLE: Final = "TRNSIM_NUMERICS"
-_STOCHASTIC: Final = "NEURON_RT_STOCHASTIC_ROUNDING_EN"
+STOCHASTIC: Final = "NEURON_RT_STOCHASTIC_ROUNDING_EN"
 
 FUNCTION_BOUND: Final = 2.0**-21
 """Bound of the difference between a function in `exact` and in `fast`, over max(abs(f), 1)."""
@@ -42,7 +42,7 @@ class _Mode:
     """The numerics in force, whether `fast` rounds stochastically, and the count of fallbacks."""
 
     def __init__(self) -> None:
-        self.is_stochastic = os.environ.get(_STOCHASTIC, "0") == "1"
+        self.is_stochastic = os.environ.get(STOCHASTIC, "0") == "1"
         self.kind: Numerics = _checked(os.environ.get(_VARIABLE, "fast"), f"{_VARIABLE}=")
         self.on_host: Counter[str] = Counter()
 

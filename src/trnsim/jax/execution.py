@@ -30,10 +30,10 @@ _NO_EXCESS: Final = ("xla_allow_excess_precision", "False")
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """The shape and dtype of what each device gets or gives."""
+    """The shape and dtype of what each device gets or gives; a token has no dtype."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any] | None
 
 
 class Program:

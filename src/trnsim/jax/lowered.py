@@ -52,10 +52,10 @@ _CLOSED_FORMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec(TensorSpec):
-    """An array without its values."""
+    """An array without its values; a token has no dtype."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any] | None
 
     @property
     def type(self) -> TensorType:

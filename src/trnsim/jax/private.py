@@ -17,7 +17,6 @@ from jax._src.interpreters import mlir
 from jax._src.sharding_impls import GSPMDSharding
 from jaxlib import xla_client
 
-from trnsim.errors import NotModelled
 from trnsim.jax import wire
 
 if TYPE_CHECKING:
@@ -131,26 +130,21 @@ def module_of(code: bytes) -> Any:
             return ir.Module.parse(code)
 
 
-def program_shape(hlo: Any) -> list[list[tuple[tuple[int, ...], np.dtype[Any]]]]:
+def program_shape(hlo: Any) -> list[list[tuple[tuple[int, ...], np.dtype[Any] | None]]]:
     """Shapes and dtypes of a compiled module's parameters and results, on each device.
 
-    Raises:
-        NotModelled: for tokens, the order of effects on the host such as printing.
+    A token, which orders effects and has no elements, has no dtype.
     """
     computation = xla_client.XlaComputation(hlo.as_serialized_hlo_module_proto())
     shape = computation.program_shape()
     result = shape.result_shape()
     results = result.tuple_shapes() if result.is_tuple() else [result]
-    given = shape.parameter_shapes()
-    if not all(one.is_array() for one in (*given, *results)):
-        raise NotModelled(
-            "a program with ordered effects on the host (printing, callbacks) is not modelled",
-            fix="leave the effect out of the compiled function, or compile it for the CPU",
-            source="aws-neuron-sdk frameworks/jax/setup/jax-neuronx-known-issues.rst",
-        )
     return [
-        [(tuple(one.dimensions()), np.dtype(one.numpy_dtype())) for one in shapes]
-        for shapes in (given, results)
+        [
+            (tuple(one.dimensions()), np.dtype(one.numpy_dtype())) if one.is_array() else ((), None)
+            for one in shapes
+        ]
+        for shapes in (shape.parameter_shapes(), results)
     ]
 
 

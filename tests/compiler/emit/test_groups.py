@@ -59,7 +59,8 @@ def test_sums_that_come_back_do_not_leave_the_chip():
     graph, weights = sums_of_groups(16, 10, 5)
     made = traced(graph, arrays_of(graph), "trn1", weights, numerics=False)
     moved = [one for one in made.timeline.spans() if one.operands.startswith("dst=HBM")]
-    assert {one.operands.split("]")[0] for one in moved} <= {"dst=HBM [5, 160", "dst=HBM [5, 128"}
+    ends = ("[5, 160]", "[5, 1, 160]", "[5, 128]")
+    assert all(one.operands.removeprefix("dst=HBM ").startswith(ends) for one in moved)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,11 @@ def test_a_type_without_a_dtype_is_refused_by_name(name):
         dtype_of(TYPES[name])
 
 
+def test_a_token_has_no_dtype_and_no_bytes():
+    assert type_of(None) == TYPES["TOKEN"]
+    assert hbm_bytes((), None) == 0
+
+
 def test_a_dtype_that_pjrt_lacks_is_refused():
     with pytest.raises(NotModelled, match="datetime64"):
         type_of(np.dtype("datetime64[s]"))

@@ -71,6 +71,7 @@ def test_a_call_returns_before_its_computation_ends(neuron):
     made = f(x)
     assert not made.is_ready()
     assert np.isfinite(np.asarray(made)).all()
+    made.block_until_ready()
     assert made.is_ready()
 
 

@@ -1,6 +1,7 @@
 """Programs: one device and many, donation, what JAX asks of them, and room for their results."""
 
 import gc
+import time
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from trnsim.jax.pjrt.executables import executables
+from trnsim.jax.pjrt.executables import executables, sweep_executables
 
 P = PartitionSpec
 
@@ -123,3 +124,28 @@ def test_results_that_do_not_fit_are_refused_with_a_table(neuron):
     assert "float32[1048576]" in text
     assert "test_executables.py" in text
     assert float((kept + 1)[0]) == 1, "the device goes on"
+
+
+def test_programs_that_jax_has_forgotten_go(neuron):
+    x = jax.device_put(np.float32(2), neuron[0])
+    kept = jax.jit(lambda a: a * 3)
+    kept(x)
+    for at in range(10):
+        jax.jit(lambda a, at=at: a * at)(x)
+    gc.collect()
+    before = len(executables)
+    sweep_executables(made_before_s=0)
+    assert len(executables) == before, "they are young"
+    sweep_executables(time.monotonic())
+    assert len(executables) <= before - 10
+    assert float(kept(x)) == 6
+
+
+def test_a_token_passes_through_programs(neuron):
+    with jax.default_device(neuron[0]):
+        token = jax.lax.create_token()
+        array, after = jax.jit(lambda a, t: (a + 1, t))(np.float32(1), token)
+    assert float(array) == 2
+    assert type(after) is type(token)
+    with pytest.raises(RuntimeError, match="token"):
+        str(after._buf._value)

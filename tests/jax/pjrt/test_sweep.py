@@ -1,6 +1,8 @@
 """Buffers that nothing holds are freed; those that something holds are not."""
 
 import gc
+import threading
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -55,3 +57,32 @@ def test_a_loop_over_large_arrays_does_not_fill_the_memory(neuron):
     stats = neuron[4].memory_stats()
     assert stats["bytes_in_use"] < 64 << 20 < limit
     assert float(jnp.max(last)) == 2
+
+
+def test_a_sweep_keeps_nothing_that_its_callers_hold(neuron):
+    def calls():
+        array = jax.device_put(np.ones(3, np.float32), neuron[0])
+        sweep()
+        return weakref.ref(array)
+
+    assert calls()() is None
+
+
+def test_threads_that_sweep_free_nothing_of_each_other(neuron, monkeypatch):
+    monkeypatch.setattr(tested, "_EVERY_BUFFERS", 3)
+    f = jax.jit(lambda a, b: (a + b, a * b))
+    found = []
+
+    def work(at):
+        x = jax.device_put(np.full(4, at, np.float32), neuron[at])
+        for _ in range(60):
+            y, z = f(x, jax.device_put(np.ones(4, np.float32), neuron[at]))
+            found.append((float(y[0]), float(z[0])) == (at + 1, at))
+
+    threads = [threading.Thread(target=work, args=(at,)) for at in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 360
+    assert all(found)

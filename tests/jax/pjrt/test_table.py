@@ -16,7 +16,7 @@ FREES = {
 
 
 @pytest.fixture(scope="module")
-def table():
+def table(neuron):  # noqa: ARG001  it has loaded every family of slots
     return Table()
 
 

@@ -17,7 +17,7 @@ from trnsim.device.call_log import note_from_host, note_to_host
 from trnsim.device.hbm import device_memory
 from trnsim.errors import BadInput, NotModelled
 from trnsim.jax.host_client import HostArray, as_numpy, host
-from trnsim.jax.pjrt.devices import core_at, devices
+from trnsim.jax.pjrt.devices import by_core, core_at
 from trnsim.jax.pjrt.element_types import dtype_of, hbm_bytes, type_of
 from trnsim.jax.pjrt.events import READY, event_of, failed
 from trnsim.jax.pjrt.handles import Handle, Numbers, numbers_at
@@ -47,18 +47,18 @@ class Buffer(Handle):
     Attributes:
         core: the number of its device.
         shape: its sides.
-        dtype: the dtype of its elements.
+        dtype: the dtype of its elements, or None for a token.
         nbytes: the bytes that it takes in HBM.
         storage: its elements, or None once it is deleted or donated.
     """
 
     __slots__ = ("_dims", "_order", "core", "dtype", "nbytes", "shape", "storage")
 
-    def __init__(self, array: HostArray, core: int) -> None:
+    def __init__(self, array: HostArray, core: int, *, is_token: bool = False) -> None:
         super().__init__()
         self.core = core
-        self.shape: tuple[int, ...] = array.shape
-        self.dtype: np.dtype[Any] = array.dtype
+        self.shape: tuple[int, ...] = () if is_token else array.shape
+        self.dtype: np.dtype[Any] | None = None if is_token else array.dtype
         self.nbytes = hbm_bytes(self.shape, self.dtype)
         self.storage: Storage | None = Storage(array)
         self._dims: Numbers | None = None
@@ -109,9 +109,9 @@ def require(nbytes: int, core: int) -> DeviceMemory:
     return hbm
 
 
-def new_buffer(array: HostArray, core: int, place: Place) -> int:
+def new_buffer(array: HostArray, core: int, place: Place, *, is_token: bool = False) -> int:
     """The handle of an array that a call at `place` has made."""
-    found = Buffer(array, core)
+    found = Buffer(array, core, is_token=is_token)
     made(found, place)
     return found.address
 
@@ -169,6 +169,8 @@ def _to_host(args: Any) -> None:
     buffer = buffers.get(args.src)
     if buffer is None:
         raise BadInput("an array that was freed is read")
+    if buffer.dtype is None:
+        raise BadInput("a token has no elements")
     nbytes = buffer.dtype.itemsize
     for side in buffer.shape:
         nbytes *= side
@@ -251,7 +253,7 @@ def _memory(args: Any) -> None:
 
 def _owner(args: Any) -> Any:
     """The device of a buffer."""
-    return list(devices.values())[_buffer(args).core]
+    return by_core[_buffer(args).core]
 
 
 @slot("Buffer_Delete")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cache
 from typing import Any, Final
 
 import trnsim
 from trnsim.device.device_core import target
-from trnsim.errors import BadInput
+from trnsim.device.numerics import STOCHASTIC, mode
+from trnsim.errors import BadInput, NotModelled
 from trnsim.jax import autoload, private
 from trnsim.jax.pjrt.devices import devices, make_devices, memories
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
-from trnsim.jax.pjrt.named_values import NamedValues
+from trnsim.jax.pjrt.named_values import NamedValues, Value, values_at
 from trnsim.jax.pjrt.table import slot
 
+_PROCESSES: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
 _XLA_VERSION: Final = 2  # understands serialized StableHLO
 
 
@@ -62,10 +65,34 @@ def _attributes(args: Any) -> None:
 
 @slot("Client_Create")
 def _create(args: Any) -> None:
+    _require_modelled(values_at(args.create_options, args.num_options))
     autoload.say()
     found = Client()
     clients[found.address] = found
     args.client = found.address
+
+
+def _require_modelled(options: dict[str, Value]) -> None:
+    """Refuse what a program asks of the device and does not get.
+
+    Raises:
+        NotModelled: for stochastic rounding, and for several processes.
+    """
+    if mode.is_stochastic:
+        raise NotModelled(
+            f"{STOCHASTIC}=1 is not modelled for JAX yet: XLA on the host rounds to nearest",
+            fix=f"{STOCHASTIC}=0",
+        )
+    if "," in os.environ.get(_PROCESSES, ""):
+        raise NotModelled(
+            f"{_PROCESSES}={os.environ[_PROCESSES]}: several processes are not modelled for JAX",
+            fix="use several cores in one process: NEURON_RT_NUM_CORES",
+        )
+    if options.get("num_nodes", 1) != 1:
+        raise NotModelled(
+            f"jax.distributed over {options['num_nodes']} processes is not modelled yet",
+            fix="use several cores in one process: NEURON_RT_NUM_CORES",
+        )
 
 
 @slot("Client_PlatformName")

@@ -88,6 +88,8 @@ class Memory(Handle):
 
 devices: Final[dict[int, Device]] = {}
 """Devices by their handles, in order."""
+by_core: Final[list[Device]] = []
+"""Devices by their numbers."""
 memories: Final[dict[int, Memory]] = {}
 """Memories by their handles, in order."""
 
@@ -97,9 +99,10 @@ def make_devices() -> list[Device]:
     if not devices:
         for core in range(len(visible_cores())):
             made = Device(core)
+            by_core.append(made)
             devices[made.address] = made
             memories[made.memory.address] = made.memory
-    return list(devices.values())
+    return by_core
 
 
 def core_at(device: int | None, memory: int | None) -> int:

@@ -62,19 +62,23 @@ def dtype_of(number: int) -> np.dtype[Any]:
     return _DTYPES[number]
 
 
-def type_of(dtype: np.dtype[Any]) -> int:
-    """The element type of a dtype.
+def type_of(dtype: np.dtype[Any] | None) -> int:
+    """The element type of a dtype; None is that of a token.
 
     Raises:
         NotModelled: if PJRT has no such type.
     """
+    if dtype is None:
+        return _TYPES["TOKEN"]
     if dtype not in _NUMBERS:
         raise NotModelled(f"PJRT has no element type for {dtype}")
     return _NUMBERS[dtype]
 
 
-def hbm_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+def hbm_bytes(shape: tuple[int, ...], dtype: np.dtype[Any] | None) -> int:
     """The bytes of an array in HBM, where elements of fewer than 8 bits are packed."""
+    if dtype is None:
+        return 0
     count = 1
     for side in shape:
         count *= side

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trnsim.errors import BadInput
-from trnsim.jax import wire
+from trnsim.jax import private, wire
 from trnsim.jax.execution import Program
 from trnsim.jax.host_client import host
 from trnsim.jax.pjrt.buffers import Buffer, new_buffer, require
-from trnsim.jax.pjrt.devices import MEMORY_KIND, devices
+from trnsim.jax.pjrt.devices import MEMORY_KIND, by_core, devices
 from trnsim.jax.pjrt.element_types import hbm_bytes, type_of
 from trnsim.jax.pjrt.events import event_of
 from trnsim.jax.pjrt.handles import (
@@ -48,10 +49,11 @@ class Executable(Handle):
         super().__init__()
         self.program = program
         self.name = Text(program.name)
-        self.fingerprint = Text(f"trnsim-{next(_numbers)}")
+        self.identity = f"trnsim-{next(_numbers)}".encode()
+        self.fingerprint = Text(self.identity)
+        self.made_s = time.monotonic()
         self.is_deleted = False
-        cores = list(devices.values())
-        self.devices = pointers([cores[core].address for core in program.cores])
+        self.devices = pointers([by_core[core].address for core in program.cores])
         self.output_bytes = sum(hbm_bytes(one.shape, one.dtype) for one in program.results)
 
     @cached_property
@@ -131,17 +133,39 @@ _SERIALIZED: Final = b"trnsim-jax-1\n"
 executables: Final[dict[int, Executable]] = {}
 """Executables by their handles."""
 
+_SWEPT_FROM: Final = 64
+_YOUNG_S: Final = 60.0
+"""How long after compiling JAX may not yet have taken an executable in."""
+
 
 def new_executable(program: Program) -> int:
     """The handle of a program."""
     found = Executable(program)
     executables[found.address] = found
+    if len(executables) % _SWEPT_FROM == 0:
+        sweep_executables(time.monotonic() - _YOUNG_S)
     return found.address
 
 
+def sweep_executables(made_before_s: float) -> None:
+    """Free the executables that JAX no longer lists, as buffers are (`trnsim.jax.pjrt.sweep`)."""
+    client = private.client()
+    held = {one.fingerprint for one in client.live_executables()} if client is not None else set()
+    for address, one in list(executables.items()):
+        if one.made_s < made_before_s and one.identity not in held:
+            executables.pop(address, None)
+
+
 def _of(args: Any) -> Executable:
-    """The executable of a call."""
-    return executables[args.executable]
+    """The executable of a call.
+
+    Raises:
+        BadInput: if it is gone.
+    """
+    found = executables.get(args.executable)
+    if found is None:
+        raise BadInput("an executable of a client that is gone")
+    return found
 
 
 @slot("Client_Compile")
@@ -313,7 +337,7 @@ def _execute(args: Any) -> None:
     for at in program.donors:
         for listed in given:
             listed[at].drop_if_donated()
-    _hand_out(args, results, cores, place)
+    _hand_out(args, program, cores, place, results)
 
 
 def _require_room(executable: Executable, cores: list[int], given: list[list[Buffer]]) -> None:
@@ -341,13 +365,18 @@ def _arrays(args: Any, program: Program, given: list[list[Buffer]]) -> list[list
     return arrays
 
 
-def _hand_out(args: Any, results: list[list[HostArray]], cores: list[int], place: Place) -> None:
+def _hand_out(
+    args: Any, program: Program, cores: list[int], place: Place, results: list[list[HostArray]]
+) -> None:
     """Write the handles of the results, and the events at which they are computed."""
     if args.output_lists:
         lists = numbers_at(args.output_lists, args.num_devices, ctypes.c_size_t)
         for address, core, arrays in zip(lists, cores, results, strict=True):
             if arrays:
-                handles = [new_buffer(array, core, place) for array in arrays]
+                handles = [
+                    new_buffer(array, core, place, is_token=kind.dtype is None)
+                    for array, kind in zip(arrays, program.results, strict=True)
+                ]
                 write_pointers(address, handles)
     if args.device_complete_events:
         ended = [event_of(arrays) for arrays in results]

@@ -30,19 +30,26 @@ Place: TypeAlias = tuple[int, int]
 buffers: Final[dict[int, Buffer]] = {}
 """Every buffer that is not known to be dead, by its handle."""
 
+_IN_NO_FRAME: Final = (0, 0)
+"""The place of a thread of C++, in which no Python runs."""
 _EVERY_BYTES: Final = 256 << 20
 _EVERY_BUFFERS: Final = 4096
-_YOUNG_S: Final = 5.0
+_MANY: Final = 1024
+_YOUNG_S: Final = 60.0
 """How long a buffer that was never in an array is kept at a place that is being called again."""
 
 
+_Entries: TypeAlias = list[tuple[float, int]]
+"""What the calls at a place have made: when, and which handle."""
+
+
 class _Made:
-    """What was made since the last sweep: its size, and by which thread at which place."""
+    """What was made since the last sweep: its size, and by which thread at which place and time."""
 
     def __init__(self) -> None:
         self.nbytes = 0
         self.count = 0
-        self.by_thread: defaultdict[int, list[tuple[Place, float, Buffer]]] = defaultdict(list)
+        self.by_thread: defaultdict[int, dict[Place, _Entries]] = defaultdict(dict)
         self.lock = threading.RLock()
 
 
@@ -51,37 +58,62 @@ _made: Final = _Made()
 
 def place_above(frames: int) -> Place:
     """The place at which the program called C++, below the `frames` innermost frames."""
-    frame = sys._getframe(frames + 1)  # noqa: SLF001  documented, to walk a stack
+    try:
+        frame = sys._getframe(frames + 1)  # noqa: SLF001  documented, to walk a stack
+    except ValueError:
+        return _IN_NO_FRAME
     return id(frame), frame.f_lasti
 
 
 def made(buffer: Buffer, place: Place) -> None:
     """Keep a new buffer until an array holds it, and sweep if it is time."""
+    mine = _made.by_thread[threading.get_ident()].setdefault(place, [])
+    mine.append((time.monotonic(), buffer.address))  # first: another thread may sweep
     buffers[buffer.address] = buffer
-    _made.by_thread[threading.get_ident()].append((place, time.monotonic(), buffer))
     _made.nbytes += buffer.nbytes
     _made.count += 1
+    if len(mine) % _MANY == 0:
+        oldest = time.monotonic() - _YOUNG_S
+        mine[:] = [one for one in mine if one[0] > oldest]
     if _made.nbytes > _EVERY_BYTES or _made.count > _EVERY_BUFFERS:
+        _forget_earlier_calls()
         sweep()
 
 
 def begins(place: Place) -> None:
     """Take note that an execution begins at `place`: the last one there has ended."""
+    _made.by_thread[threading.get_ident()].pop(place, None)
+
+
+def _forget_earlier_calls() -> None:
+    """Forget what earlier calls of this thread have made; no other thread writes its entries."""
     mine = _made.by_thread[threading.get_ident()]
-    if mine:
-        mine[:] = [one for one in mine if one[0] != place]
+    places = _places(sys._getframe())  # noqa: SLF001  documented, to walk a stack
+    oldest = time.monotonic() - _YOUNG_S
+    for place in [place for place in mine if place not in places]:
+        if place != _IN_NO_FRAME or _youngest(mine[place]) < oldest:
+            mine.pop(place)
+
+
+def _youngest(entries: _Entries) -> float:
+    """When the last of them was made."""
+    return entries[-1][0] if entries else 0.0
 
 
 def sweep() -> None:
-    """Free every buffer that neither an array nor a running call holds."""
+    """Free every buffer that neither a running call nor an array holds.
+
+    The order matters, as other threads go on: a buffer whose call still ran when calls were looked
+    at is kept, and any other one is in an array by the time that arrays are looked at.
+    """
     with _made.lock:
         before = list(buffers)  # what is made from now on is no matter
+        in_calls = _in_calls()
         held = _held()
         if held is None:
             return
-        kept = _in_calls(held)
         for address in before:
-            if address not in held and address not in kept:
+            if address not in held and address not in in_calls:
                 buffers.pop(address, None)
         _made.nbytes = _made.count = 0
 
@@ -98,28 +130,39 @@ def _held() -> set[int] | None:
     return found
 
 
-def _in_calls(held: set[int]) -> set[int]:
-    """The handles that a running call may hold; forgets buffers that arrays hold by now."""
+def _in_calls() -> set[int]:
+    """The handles that a running call may hold."""
     running = _running_places()
     oldest = time.monotonic() - _YOUNG_S
-    for thread, entries in list(_made.by_thread.items()):
-        entries[:] = [
-            one
-            for one in entries
-            if one[2].address not in held and one[0] in running.get(thread, ()) and one[1] > oldest
-        ]
-        if not entries:
-            _made.by_thread.pop(thread, None)
-    return {one[2].address for entries in _made.by_thread.values() for one in entries}
+    found: set[int] = set()
+    for thread, made_at in list(_made.by_thread.items()):
+        places = {_IN_NO_FRAME, *running.get(thread, ())}
+        for place, entries in list(made_at.items()):
+            if place in places:
+                found.update(address for made_s, address in list(entries) if made_s > oldest)
+        if (
+            thread not in running
+            and max(map(_youngest, list(made_at.values())), default=0) < oldest
+        ):
+            _made.by_thread.pop(thread, None)  # it has ended
+    return found
 
 
 def _running_places() -> dict[int, set[Place]]:
-    """The places at which each thread has called something."""
-    found: dict[int, set[Place]] = {}
-    for thread, innermost in sys._current_frames().items():  # noqa: SLF001  documented
-        frame: FrameType | None = innermost
-        places = found.setdefault(thread, set())
-        while frame is not None:
-            places.add((id(frame), frame.f_lasti))
-            frame = frame.f_back
+    """The places at which each thread has called something.
+
+    No frame is kept in a variable here: it would keep itself, and all that its callers hold.
+    """
+    return {
+        thread: _places(frame)
+        for thread, frame in sys._current_frames().items()  # noqa: SLF001  documented
+    }
+
+
+def _places(frame: FrameType | None) -> set[Place]:
+    """The places of a frame and its callers."""
+    found: set[Place] = set()
+    while frame is not None:
+        found.add((id(frame), frame.f_lasti))
+        frame = frame.f_back
     return found

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from trnsim.errors import NotModelled
@@ -96,17 +97,13 @@ def is_destructor(name: str) -> bool:
 
 
 def nothing() -> int:
-    """The address of a function of C's library that does nothing and returns 0.
+    """The address of a function of C's library that changes nothing and returns 0.
 
-    Raises:
-        NotModelled: on Windows, whose C library has no such function that is documented.
+    `fegetround` tells how floating point rounds; 0 is "to nearest" wherever JAX runs. It neither
+    blocks nor gives the processor away, as `sched_yield` would under load.
     """
-    if sys.platform == "win32":
-        raise NotModelled(
-            "the neuron device of JAX needs a function that POSIX has and Windows has not",
-            fix="use Linux or macOS, or WSL",
-        )
-    return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+    library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)
+    return ctypes.cast(library.fegetround, ctypes.c_void_p).value or 0
 
 
 class Table:
@@ -148,6 +145,6 @@ class Table:
 def _chain(extensions: list[int]) -> int | None:
     """The first of the extensions, each of which then names the next."""
     base = struct("Extension_Base")
-    for address, following in zip(extensions, [*extensions[1:], None], strict=True):
+    for address, following in pairwise([*extensions, None]):
         base.from_address(address).next = following
     return extensions[0] if extensions else None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from hashlib import blake2b
 from typing import Any, Final
 
 import trnsim
-from trnsim.device.device_core import target
+from trnsim.device.device_core import device_core, target
 from trnsim.jax import private
 from trnsim.jax.pjrt.devices import devices, make_devices
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
@@ -85,3 +86,9 @@ def _serialize(args: Any) -> None:
 def _memory_kinds(args: Any) -> None:
     kinds = topologies[args.topology].kinds
     args.memory_space_kind_ids, args.num_memory_space_kind_ids = kinds.address, kinds.size
+
+
+@slot("TopologyDescription_Fingerprint")
+def _fingerprint(args: Any) -> None:
+    text = f"{target().name} {device_core().physical_cores} {len(devices)}"
+    args.fingerprint = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
