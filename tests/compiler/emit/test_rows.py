@@ -43,7 +43,8 @@ def test_each_row_is_read_once_and_written_once(chip, name):
     spans = made.run(found, chip=chip).timeline.spans()
     moved = [re.search(r"HBM \[([\d, ]+)\]", s.operands) for s in spans if s.opcode == "dma_copy"]
     elements = sum(prod(map(int, one[1].split(","))) for one in moved if one is not None)
-    assert 2 * 1024 * 1024 <= elements <= 2.1 * 1024 * 1024
+    rows, weights = 2 * 1024 * 1024, 2 * 128 * 1024  # weights come to all partitions
+    assert rows <= elements <= rows + weights
 
 
 def test_sums_that_others_read_too_are_kept():
