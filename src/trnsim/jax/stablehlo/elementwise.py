@@ -58,7 +58,7 @@ def operands_of(scope: Scope, op: Op) -> list[Operand]:
     return found
 
 
-@rule(*(f"stablehlo.{name}" for name in _SAME))
+@rule(*(f"stablehlo.{name}" for name in _SAME), is_by_parts=True)
 def same(scope: Scope, op: Op) -> Entry:
     """The operation of that name."""
     name = op.name.partition(".")[2]
@@ -209,7 +209,7 @@ def clamp(scope: Scope, op: Op) -> Entry:
     return applied(scope, "clamp", bounds[0], value, bounds[1], dtype=value.dtype)
 
 
-@rule("stablehlo.convert")
+@rule("stablehlo.convert", is_by_parts=True)
 def convert(scope: Scope, op: Op) -> Entry:
     """Elements of another type."""
     to, entry = op.results[0].type, scope.entry(op.operands[0])

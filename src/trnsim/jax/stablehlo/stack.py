@@ -46,6 +46,11 @@ class Stack:
     dim: int
     parts: tuple[Part, ...]
 
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """The dimension, and the lengths of the parts."""
+        return (self.dim, *(part.length for part in self.parts))
+
     @classmethod
     def of(cls, entry: Any, type_: TensorType, dim: int) -> Stack | None:
         """An entry as a stack along a dimension; None for a stack along another."""
