@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.errors import EmulatorError, InternalError, NotModelled
-from trnsim.graph import Graph, Node, Value
+from trnsim.graph import Graph, Value
 from trnsim.graph.decompositions.build import Build
 from trnsim.graph.types import ELEMENT_TYPES, Array, TensorType
 from trnsim.jax.stablehlo import mlir, refused
@@ -85,10 +85,6 @@ class Scope:
     def graph(self) -> Graph:
         """The graph to which operations go."""
         return self.into.b.graph
-
-    def maker(self, value: Value | float) -> Node | None:
-        """The operation of the graph that made a tensor; None for an input or a number."""
-        return self.graph.maker(value) if isinstance(value, Value) else None
 
     def bind(self, ssa: Ssa, entry: Entry) -> None:
         """Say what a value of MLIR is."""
