@@ -8,7 +8,7 @@ array, of which one that repeats takes the memory of one); a `Stack` of parts; a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -161,7 +161,8 @@ class Scope:
             ) from error
         several = found if isinstance(found, tuple | list) and len(op.results) != 1 else (found,)
         for result, entry in zip(op.results, several, strict=True):
-            self.bind(result, entry)
+            made = replace(entry, origin=origin) if isinstance(entry, Stack) else entry
+            self.bind(result, made)
 
     def _found(self, op: Op) -> Any:
         """The results of an operation: computed at once where that is cheap."""
@@ -258,6 +259,7 @@ class Scope:
 
     def _joined(self, stack: Stack) -> Value:
         """The parts of a stack behind one another."""
+        self.graph.came_from = stack.origin or self.graph.came_from
         parts = [self.cut(one.entry, stack.dim, one.start, one.length) for one in stack.parts]
         return self.graph.concatenate([self.tensor(one) for one in parts], stack.dim)
 

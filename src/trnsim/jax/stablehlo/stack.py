@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trnsim.graph import Origin
 from trnsim.graph.types import TensorType
 
 
@@ -40,11 +41,13 @@ class Stack:
         type: of the whole.
         dim: along which dimension.
         parts: in order.
+        origin: of the operation that made it.
     """
 
     type: TensorType
     dim: int
     parts: tuple[Part, ...]
+    origin: Origin | None = None
 
     @property
     def cuts(self) -> tuple[int, ...]:
