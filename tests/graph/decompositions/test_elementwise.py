@@ -117,6 +117,12 @@ def test_angles_in_every_quadrant(agree):
     agree(torch.atan2, X, Y - 1, tolerance=2.0**-14)
 
 
+def test_inverse_hyperbolic_functions_of_large_numbers(agree):
+    large = torch.tensor([1.0, 3.0, 1e4, 1e6, 1e15])
+    agree(torch.acosh, large, tolerance=2.0**-14)
+    agree(torch.asinh, torch.cat([large, -large, torch.zeros(2)]), tolerance=2.0**-14)
+
+
 def test_angles_of_zeros_with_signs_and_of_infinities(agree):
     edges = torch.tensor([0.0, -0.0, 1.0, -2.5, torch.inf, -torch.inf])
     agree(torch.atan2, edges[:, None].repeat(1, 6), edges.repeat(6, 1), tolerance=2.0**-14)

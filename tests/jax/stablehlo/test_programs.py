@@ -72,6 +72,7 @@ def test_a_step_of_a_model(is_remat):
     params, given = llama.parameters(), llama.tokens()
     found = agree(partial(llama.step, is_remat=is_remat), params, given, tolerance=2e-4)
     assert not any(node.kind is Kind.CONTROL for node in found.graph.nodes)
+    assert all(node.origin for node in found.graph.nodes)
     modules = {node.origin.module for node in found.graph.nodes}
     assert {"0.attention", "0.network", "1.attention", "1.network"} <= modules
     compiled = compiler.compile(found.graph, "trn2")

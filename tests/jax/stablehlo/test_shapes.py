@@ -90,6 +90,31 @@ def test_what_is_written_and_read_again_is_not_moved():
     assert "concatenate" not in names(agree(program, np.nan_to_num(EDGES)))
 
 
+def test_parts_are_computed_where_they_lie():
+    """As the update of parameters by gradients of equal layers."""
+
+    def program(x, y):
+        rows = jnp.zeros((2, 6))
+        for place in range(2):
+            rows = lax.dynamic_update_slice(rows, x[:1] * place, (place, 0))
+        return x - (rows * 0.5 + y * rows).astype("bfloat16").astype("float32")
+
+    given = np.nan_to_num(EDGES, posinf=9, neginf=-9)
+    found = names(agree(program, given, given[::-1].copy()))
+    assert found[-1] == "concatenate"
+    assert found.count("concatenate") == 1
+    assert found.count("subtract") == 2
+
+
+def test_parts_of_other_lengths_are_joined_first():
+    def program(x):
+        one = lax.dynamic_update_slice(jnp.zeros((4, 6)), x[:1], (1, 0))
+        other = lax.dynamic_update_slice(jnp.zeros((4, 6)), x[:2], (2, 0))
+        return one + other, one * 2, jnp.exp(other)
+
+    agree(program, np.nan_to_num(EDGES, posinf=9, neginf=-9))
+
+
 def test_constants_of_each_type():
     agree(lambda x: x + jnp.array([1.5, -2, np.inf, 3, 0, 1], jnp.bfloat16), EDGES.astype(BFLOAT16))
     long = np.arange(300).astype(BFLOAT16)

@@ -222,12 +222,28 @@ def atanh(b: Build, x: Value) -> Value:
     return b.result(b.ew("multiply", b.ew("log", ratio), 0.5))
 
 
-def _inverse_hyperbolic(shift: float) -> Decomposition:
-    def build(b: Build, x: Value) -> Value:
-        root = b.ew("sqrt", b.ew("add", b.ew("square", x), shift))
-        return b.result(b.ew("log", b.ew("add", x, root)))
+def asinh(b: Build, x: Value) -> Value:
+    """``log(|x| + sqrt(x * x + 1))`` with the sign of x: below 0 the sum itself would cancel."""
+    size = b.ew("abs", b.convert(x, "float32"))
+    found = _log_with_root(b, size, 1.0)
+    return b.result(b.ew("select", _has_minus(b, x), b.ew("negate", found), found, dtype="float32"))
 
-    return build
+
+def acosh(b: Build, x: Value) -> Value:
+    """``log(x + sqrt(x * x - 1))``."""
+    return b.result(_log_with_root(b, b.convert(x, "float32"), -1.0))
+
+
+def _log_with_root(b: Build, x: Value, shift: float) -> Value:
+    """``log(x + sqrt(x * x + shift))``; the root of a large number is the number."""
+    small = b.ew("minimum", x, _ROOT_IS_ITSELF)  # the engine's root ends before infinity
+    root = b.ew("sqrt", b.ew("add", b.ew("square", small), shift))
+    is_large = b.ew("compare", x, _ROOT_IS_ITSELF, dtype="bool", direction="GT")
+    return b.ew("log", b.ew("add", x, b.ew("select", is_large, x, root, dtype="float32")))
+
+
+_ROOT_IS_ITSELF: Final = 2.0**20
+"""Beyond it 1 is lost beside a square in float32."""
 
 
 def truth(b: Build, x: Value) -> Value:
@@ -423,8 +439,8 @@ _OF_REALS: Final[dict[str, Decomposition]] = {
     "asin": asin,
     "acos": acos,
     "atanh": atanh,
-    "asinh": _inverse_hyperbolic(1.0),
-    "acosh": _inverse_hyperbolic(-1.0),
+    "asinh": asinh,
+    "acosh": acosh,
 }
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from trnsim.errors import NotModelled
 from trnsim.jax.stablehlo import mlir
+from trnsim.jax.stablehlo.elementwise import decomposed
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.reductions import top_k
 from trnsim.jax.stablehlo.rules import rule
@@ -16,6 +17,11 @@ _NOTES: Final = (
     *("annotate_device_placement", "xla.sdy.FuncResultSharding", "MoveToHost", "MoveToDevice"),
 )
 """Calls that say where a tensor is to lie, and compute nothing."""
+_FUNCTIONS: Final = tuple(
+    f"mhlo.{name}"
+    for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "sinh", "tan")
+)
+"""Functions that artifacts of JAX before 0.9 call by name."""
 KERNEL: Final = "AwsNeuronCustomNativeKernel"
 """The call of an NKI kernel (nki/guides/framework_custom_op.rst)."""
 
@@ -51,7 +57,7 @@ def mesh(scope: Scope, op: Op) -> Any:
 @rule(
     "stablehlo.custom_call",
     is_pure=False,
-    limits="notes of shardings and layouts, and mhlo.topk; any other name is refused",
+    limits="notes of shardings and layouts, mhlo.topk and functions of mhlo; no other name",
 )
 def custom_call(scope: Scope, op: Op) -> Any:
     """Notes pass; other names are what the graph has, or are refused."""
@@ -61,6 +67,8 @@ def custom_call(scope: Scope, op: Op) -> Any:
         return scope.entry(op.operands[0])
     if name == "mhlo.topk":
         return top_k(scope, scope.value(op.operands[0]), mlir.shape_of(op.results[0].type)[-1])
+    if name in _FUNCTIONS:
+        return decomposed(scope, op, name.removeprefix("mhlo."))
     if name == KERNEL:
         raise NotModelled(
             f"stablehlo.custom_call of {name}: an NKI kernel within a program of JAX",

@@ -108,16 +108,25 @@ def _written(op: Op) -> Any:
     text = _module_of(op)
     found = _artifacts.get(text)
     if found is None:
-        module = ir.Module.parse(text, op.context)
-        version = dialect.get_current_version()
-        jaxlib: Any = import_module("jaxlib._jax")  # private: its only use
-        found = _artifacts[text] = jaxlib.mlir.serialize_portable_artifact(module, version, False)
+        found = _artifacts[text] = _artifact(text, op)
     with op.context:
         made = dialect.deserialize_portable_artifact(op.context, found)
     own = mlir.functions(made)["main"].regions[0].blocks[0]
     if any(one.operation.name == op.name for one in own.operations):
         raise NotModelled(f"{op.name} has no form in StableHLO", fix="compute it otherwise")
     return made
+
+
+def _artifact(text: str, op: Op) -> bytes:
+    """The portable artifact of a module's text; jaxlib before 0.9 takes the text itself."""
+    jaxlib: Any = import_module("jaxlib._jax")  # private: its only use
+    version = dialect.get_current_version()
+    try:
+        module = ir.Module.parse(text, op.context)
+        found: bytes = jaxlib.mlir.serialize_portable_artifact(module, version)
+    except TypeError:
+        found = jaxlib.mlir.serialize_portable_artifact(text, version)
+    return found
 
 
 _artifacts: Final[dict[str, bytes]] = {}

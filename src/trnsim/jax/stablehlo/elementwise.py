@@ -58,7 +58,7 @@ def operands_of(scope: Scope, op: Op) -> list[Operand]:
     return found
 
 
-@rule(*(f"stablehlo.{name}" for name in _SAME))
+@rule(*(f"stablehlo.{name}" for name in _SAME), is_by_parts=True)
 def same(scope: Scope, op: Op) -> Entry:
     """The operation of that name."""
     name = op.name.partition(".")[2]
@@ -76,16 +76,17 @@ def same(scope: Scope, op: Op) -> Entry:
 
 def _of_logistic(scope: Scope, one: Operand, other: Operand) -> Value | None:
     """The x of ``1 / (1 + exp(-x))``, as JAX writes its logistic; None for another quotient."""
-    found = other if one == 1.0 else None
+    if one != 1.0 or not isinstance(other, Value):
+        return None
+    found = other
     for name in ("add", "exponential", "negate"):
-        node = scope.maker(found) if found is not None else None
-        if node is None or node.name != name:
+        node = scope.graph.maker(found)
+        if node is None or node.name != name or len(node.values) != 1:
             return None
-        tensors = node.values
-        if len(tensors) != 1 or (name == "add" and 1.0 not in node.operands):
+        if name == "add" and 1.0 not in node.operands:
             return None
-        (found,) = tensors
-    return found if isinstance(found, Value) else None
+        (found,) = node.values
+    return found
 
 
 def _unchanged(scope: Scope, op: Op, name: str) -> Entry | None:
@@ -209,7 +210,7 @@ def clamp(scope: Scope, op: Op) -> Entry:
     return applied(scope, "clamp", bounds[0], value, bounds[1], dtype=value.dtype)
 
 
-@rule("stablehlo.convert")
+@rule("stablehlo.convert", is_by_parts=True)
 def convert(scope: Scope, op: Op) -> Entry:
     """Elements of another type."""
     to, entry = op.results[0].type, scope.entry(op.operands[0])

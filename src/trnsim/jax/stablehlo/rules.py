@@ -26,12 +26,15 @@ class Rule:
         composed: of what it is made; "" where the graph has the operation itself.
         is_pure: whether it may be computed at once where all that it reads is known.
         limits: the forms of it that are refused; "" if none.
+        is_by_parts: whether each element of its result comes of the elements at the same place, so
+            that a tensor in parts is computed part by part.
     """
 
     build: Build
     composed: str = ""
     is_pure: bool = True
     limits: str = ""
+    is_by_parts: bool = False
 
 
 RULES: Final[dict[str, Rule]] = {}
@@ -39,13 +42,17 @@ RULES: Final[dict[str, Rule]] = {}
 
 
 def rule(
-    *names: str, composed: str = "", is_pure: bool = True, limits: str = ""
+    *names: str,
+    composed: str = "",
+    is_pure: bool = True,
+    limits: str = "",
+    is_by_parts: bool = False,
 ) -> Callable[[Build], Build]:
     """Enter a function in the table, for operations of those names."""
 
     def enter(build: Build) -> Build:
         for name in names:
-            RULES[name] = Rule(build, composed, is_pure, limits)
+            RULES[name] = Rule(build, composed, is_pure, limits, is_by_parts)
         return build
 
     return enter

@@ -8,20 +8,20 @@ array, of which one that repeats takes the memory of one); a `Stack` of parts; a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from trnsim.errors import EmulatorError, InternalError, NotModelled
-from trnsim.graph import Graph, Node, Value
+from trnsim.graph import Graph, Value
 from trnsim.graph.decompositions.build import Build
 from trnsim.graph.types import ELEMENT_TYPES, Array, TensorType
 from trnsim.jax.stablehlo import mlir, refused
 from trnsim.jax.stablehlo.mlir import Block, Op, Ssa
 from trnsim.jax.stablehlo.origins import Path
 from trnsim.jax.stablehlo.rules import RULES, Rule
-from trnsim.jax.stablehlo.stack import Stack
+from trnsim.jax.stablehlo.stack import Part, Stack
 
 Entry = Any
 """What a value of MLIR is: a tensor of the graph, known numbers, or parts."""
@@ -29,6 +29,10 @@ Entry = Any
 _ENDS: Final = ("func.return", "stablehlo.return", "sdy.return")
 _FOLDED: Final = 4096
 """Elements of known numbers up to which an operation on them is computed at once."""
+
+
+_PARTS: Final = 256
+"""Parts of a tensor up to which an operation on its elements is computed part by part."""
 
 
 class NoCounterpart(NotModelled):
@@ -81,10 +85,6 @@ class Scope:
     def graph(self) -> Graph:
         """The graph to which operations go."""
         return self.into.b.graph
-
-    def maker(self, value: Value | float) -> Node | None:
-        """The operation of the graph that made a tensor; None for an input or a number."""
-        return self.graph.maker(value) if isinstance(value, Value) else None
 
     def bind(self, ssa: Ssa, entry: Entry) -> None:
         """Say what a value of MLIR is."""
@@ -161,7 +161,8 @@ class Scope:
             ) from error
         several = found if isinstance(found, tuple | list) and len(op.results) != 1 else (found,)
         for result, entry in zip(op.results, several, strict=True):
-            self.bind(result, entry)
+            made = replace(entry, origin=origin) if isinstance(entry, Stack) else entry
+            self.bind(result, made)
 
     def _found(self, op: Op) -> Any:
         """The results of an operation: computed at once where that is cheap."""
@@ -169,11 +170,41 @@ class Scope:
         if made is None:
             refused.refuse(op.name)
         self.into.operators.append(op.name)
+        if made.is_by_parts:
+            stack = self._split(op)
+            if stack is not None:
+                return self._by_parts(op, made, stack)
         is_known = made.is_pure and len(op.operands) and not len(op.regions)
         arrays = [self.known(value) for value in op.operands] if is_known else [None]
         if any(one is None for one in arrays):
             return made.build(self, op)
         return self._folded(op, made, [one for one in arrays if one is not None])
+
+    def _split(self, op: Op) -> Stack | None:
+        """The operand by whose parts an operation is computed: a few; None if there is none."""
+        entries = [self.entry(value) for value in op.operands]
+        stacks = [one for one in entries if isinstance(one, Stack)]
+        if not stacks or any(one.cuts != stacks[0].cuts for one in stacks[1:]):
+            return None
+        return stacks[0] if len(stacks[0].parts) <= _PARTS else None
+
+    def _by_parts(self, op: Op, made: Rule, stack: Stack) -> Stack:
+        """The result of an operation on each element, a part after the other."""
+        parts, first = list[Part](), 0
+        for part in stack.parts:
+            apart = Scope(self.into, self)
+            for value in op.operands:
+                apart.bind(value, self._part(self.entry(value), stack.dim, first, part.length))
+            parts.append(Part(made.build(apart, op), 0, part.length))
+            first += part.length
+        return Stack(self.result(op), stack.dim, tuple(parts))
+
+    def _part(self, entry: Entry, dim: int, start: int, length: int) -> Entry:
+        """Some places of an entry; of a stack, the part that is they."""
+        if isinstance(entry, Stack):
+            (part,) = entry.within(start, length)
+            return self.cut(part.entry, dim, part.start, part.length)
+        return self.cut(entry, dim, start, length)
 
     def _folded(self, op: Op, made: Rule, arrays: list[Array]) -> Any:
         """The numbers of results whose operands are all known; a few of them, or all one."""
@@ -228,6 +259,7 @@ class Scope:
 
     def _joined(self, stack: Stack) -> Value:
         """The parts of a stack behind one another."""
+        self.graph.came_from = stack.origin or self.graph.came_from
         parts = [self.cut(one.entry, stack.dim, one.start, one.length) for one in stack.parts]
         return self.graph.concatenate([self.tensor(one) for one in parts], stack.dim)
 

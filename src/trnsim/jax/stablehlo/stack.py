@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trnsim.graph import Origin
 from trnsim.graph.types import TensorType
 
 
@@ -40,11 +41,18 @@ class Stack:
         type: of the whole.
         dim: along which dimension.
         parts: in order.
+        origin: of the operation that made it.
     """
 
     type: TensorType
     dim: int
     parts: tuple[Part, ...]
+    origin: Origin | None = None
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """The dimension, and the lengths of the parts."""
+        return (self.dim, *(part.length for part in self.parts))
 
     @classmethod
     def of(cls, entry: Any, type_: TensorType, dim: int) -> Stack | None:
