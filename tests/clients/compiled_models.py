@@ -27,6 +27,7 @@ from trnsim import compiler
 from trnsim.compiler import program
 from trnsim.compiler.flags import Flags
 from trnsim.errors import EmulatorError, NotModelled
+from trnsim.formatting import enumerated
 from trnsim.torch.compile.fx_import import import_graph
 from trnsim.torch.compile.refused import refused
 
@@ -186,7 +187,7 @@ def page(rows, tried):
     others = [row for row in rows if row["end"] != "one program"]
     reasons = Counter(why for row in others for why in dict.fromkeys(reasons_of(row)))
     timed = timed_kinds()
-    commits = Counter(row["commit"] for row in rows if "commit" in row)
+    commits = Counter(made_at(row) for row in rows)
     return "\n".join(
         [
             HEAD.format(
@@ -204,7 +205,9 @@ def page(rows, tried):
                 beyond=beyond(rows, values),
                 every=VALUES_EVERY,
                 level=LEVEL,
-                commit=commits.most_common(1)[0][0],
+                commits=enumerated(
+                    [f"{one} ({count})" for one, count in commits.most_common()], "and"
+                ),
                 timed=len(timed),
                 timed_known=sum(row["kind"] in timed for row in rows),
                 timed_whole=sum(row["kind"] in timed for row in whole),
@@ -233,7 +236,8 @@ HEAD = """# Compiled models
 The architectures of [Models](models.md) as programs for {chip}: a tiny model of each, of
 transformers {version}, traced as torch.compile traces it, its forward and its backward graph each
 compiled with -O{level}, which tries one schedule alone (`make compiled-models` writes this page; a
-stopped run goes on). Most rows are of commit {commit}.
+stopped run goes on), but for rows of which the list says another level. By commit there are:
+{commits}.
 
 Of {tried} architectures, {known} were compiled so far. {whole} of these are one program for each
 pass; {split} are split, where values decide what runs or the host computes an operator, of which
@@ -250,6 +254,12 @@ tensor, or to a thousandth of the graph's largest, if that is more. For {near} i
 {limit:.0e}.{beyond} An input that the chip does not define, such as the logarithm of a 0 that is
 not chosen afterwards, stops them, as it does in `exact`.
 """
+
+
+def made_at(row):
+    """The commit of a row, and its level where that is the default."""
+    level = "" if row.get("level") == LEVEL else ", -O2"
+    return row.get("commit", "an earlier one") + level
 
 
 def beyond(rows, values):

@@ -64,13 +64,13 @@ def test_the_page_counts_ends_and_causes():
     lacking = part | {"end": "split", "codes": ["NCC_EVRF001 aten::cummax on int64[2]: none"]}
     far = part | {"graph": "backward", "difference": 2e-3, "one unit off": 3e-3}
     rows = [
-        {"kind": "a", "end": "one program", "commit": "0f", "graphs": [part, far]},
+        {"kind": "a", "end": "one program", "commit": "0f", "level": 1, "graphs": [part, far]},
         {"kind": "b", "end": "split", "graphs": [lacking], "in pieces": "x: aten.nonzero.default"},
         {"kind": "c", "end": "fails", "why": "takes longer than 120 s"},
     ]
     made = compiled_models.page(rows, 5)
     assert "Of 5 architectures, 3 were compiled so far. 1 of these are one program" in made
-    assert "Most rows are of commit 0f." in made
+    assert "By commit there are:\nan earlier one, -O2 (2) and 0f (1)." in made
     assert "For 1 it is at most" in made.replace("\n", " ")
     assert "in the last place: a (2.0e-03; 3.0e-03)." in made
     assert "| a | 3, 9, 1 | 3, 9, 1 | 2e-03 |" in made

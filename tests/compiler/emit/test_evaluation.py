@@ -142,3 +142,13 @@ def test_what_is_read_by_views_that_no_steps_can_say_is_computed_once(batch, tok
     turned = made.graph.transpose(computed, (0, 2, 1, 3))
     rows = made.graph.reshape(turned, (batch * tokens, 32))
     made.check(made.graph.reduce("add", rows, [0]), made.graph.reduce("maximum", rows, [1]), rows)
+
+
+@pytest.mark.parametrize("shape", [(1,), (40, 33), (64, 1, 64)])
+@pytest.mark.parametrize("to", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_one_number_is_converted(shape, dtype, to):
+    made = Made(dtype)
+    number = made.graph.constant(2.5 if to != "int32" else 2.0, made.given(*shape).type)
+    wide = made.graph.reshape(number, (1, *shape))
+    made.check(*(made.of("convert", one, dtype=to) for one in (number, wide)), chip="trn2")

@@ -258,6 +258,7 @@ class Convolved(Pending):
                 found = turned(self.emission, self.kernel, frame, at, count)
                 self._panels[at] = found.storage.tile
             return self._panels[at]
-        if self._turned is None:
-            self._turned = turned(self.emission, self.kernel, frame).storage.tile
-        return self._turned[:, :, at : at + count]
+        whole = self._turned
+        if whole is None:
+            whole = self._turned = turned(self.emission, self.kernel, frame).storage.tile
+        return whole[:, :, at : at + count]

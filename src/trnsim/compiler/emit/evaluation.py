@@ -365,7 +365,8 @@ class Evaluation(Fusing):
             node = self.emission.maker[value.number]
             if is_passed(node):
                 return self._made(node.values[0], (node, *path), span, dst)
-            if dst is not None and isinstance(node.operation, Convert) and self._is_elided(node):
+            is_elided = isinstance(node.operation, Convert) and self._is_elided(node)
+            if dst is not None and is_elided and self._number(node.values[0]) is None:
                 return self._made(node.values[0], path, span, dst)
             found = self._activated(node, path, span, dst)
             if found is None:
