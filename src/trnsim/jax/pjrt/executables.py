@@ -80,7 +80,7 @@ class Executable(Handle):
 
     @cached_property
     def shardings(self) -> dict[str, Texts | None]:
-        """How arguments and results are split over devices; None where there is one device."""
+        """How arguments and results are split; None for one device, and where there are none."""
         loaded = self.program.loaded
         found = {
             "parameters": loaded.get_parameter_shardings(),
@@ -89,7 +89,7 @@ class Executable(Handle):
         is_split = len(self.program.cores) > 1
         return {
             name: Texts([one.SerializeToString() for one in listed])
-            if listed is not None and is_split
+            if listed and is_split
             else None
             for name, listed in found.items()
         }
