@@ -4,6 +4,7 @@ import pytest
 
 from trnsim.compiler.ncc.refusals import CompilerRefusal
 from trnsim.device.answer import Subject, answer
+from trnsim.device.fallback_policy import state
 from trnsim.errors import OutOfMemory
 from trnsim.graph import Graph
 
@@ -46,18 +47,15 @@ def test_a_graph_of_no_framework_is_answered():
     assert found.whole.flop == 2 * 16 * 64 * 32
 
 
-@pytest.mark.parametrize("by", ["argument", "variable"])
-def test_what_aws_refuses_is_an_error_under_the_policy_chip(by, monkeypatch):
-    policy = "chip" if by == "argument" else ""
-    monkeypatch.setenv("TRNSIM_POLICY", "host" if policy else "chip")
+def test_what_aws_refuses_is_an_error_under_the_policy_chip(monkeypatch):
+    monkeypatch.setattr(state, "policy", "chip")
     with pytest.raises(CompilerRefusal):
-        answer(Subject("it", beyond()), "trn2", free, policy=policy)
+        answer(Subject("it", beyond()), "trn2", free)
 
 
 def test_what_aws_refuses_is_said_under_the_policy_host(monkeypatch):
-    monkeypatch.setenv("TRNSIM_POLICY", "chip")
-    found = answer(Subject("it", beyond()), "trn2", free, policy="host")
-    assert found.said
+    monkeypatch.setattr(state, "policy", "host")
+    assert answer(Subject("it", beyond()), "trn2", free).said
 
 
 def test_a_graph_over_hbm_is_refused():

@@ -6,7 +6,6 @@ framework the graph is of makes no difference.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
 from trnsim.compiler.ncc.refusals import Refusal, refusals, require_accepted
 from trnsim.compiler.shown import shown
 from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text
+from trnsim.device.fallback_policy import state
 from trnsim.errors import OutOfMemory
 from trnsim.formatting import text_table
 from trnsim.graph import Graph
@@ -33,7 +33,6 @@ from trnsim.runs import Run
 ExchangeTime = Callable[[Exchange, str], tuple[float, float]]
 """The time of an exchange on a chip, and of its bytes over the links: a room above knows them."""
 
-_POLICY: Final = "TRNSIM_POLICY"
 _LONGEST: Final = 3
 _ROWS: Final = 16
 
@@ -250,13 +249,11 @@ def answer(
     flags: Flags = Flags(),  # noqa: B008  frozen
     lnc: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
-    policy: str = "",
 ) -> Answer:
     """What a model takes on a chip, with AWS's flags.
 
     A rank's graph is split over `lnc` physical cores; None: as the flags, the environment, or the
-    chip say. Under the policy `chip` what neuronx-cc refuses is an error; it is TRNSIM_POLICY's
-    unless given.
+    chip say. Under the policy `chip` what neuronx-cc refuses is an error.
 
     Raises:
         BadInput: for cores that the chip has not, or that are named twice.
@@ -264,7 +261,7 @@ def answer(
         OutOfMemory: for a graph over the HBM of a NeuronCore.
     """
     made = subject.made
-    is_strict = (policy or os.environ.get(_POLICY, "host")) == "chip"
+    is_strict = state.policy == "chip"
     found = refusals(made.graph, target, flags, calls=made.calls, origins=made.origins)
     require_accepted(found, is_strict=is_strict)
     alone, exchanged = without_exchanges(apply_casts(made.graph, flags))

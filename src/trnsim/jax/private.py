@@ -86,6 +86,11 @@ def _replicated(devices: tuple[Any, ...]) -> Any:
     return GSPMDSharding(devices, xla_client.HloSharding.replicate())
 
 
+def no_results_sharding() -> Any:
+    """The sharding of an empty row of results, which XLA wants to have one."""
+    return xla_client.HloSharding.replicate().to_proto()
+
+
 def joined(arrays: Sequence[Any], devices: Sequence[Any]) -> Any:
     """Arrays of one shape on several devices, as one: what each holds is its own."""
     first = arrays[0]

@@ -63,6 +63,12 @@ def test_collectives_of_shard_map(mesh):
     np.testing.assert_array_equal(np.asarray(found), np.tile(x.sum(0), (8, 1)))
 
 
+def test_a_sharded_program_without_results(mesh):
+    x = np.arange(8, dtype=np.float32)
+    nothing = jax.shard_map(lambda _: None, mesh=mesh, in_specs=P(("x", "y")), out_specs=P())
+    assert jax.jit(nothing)(x) is None
+
+
 def test_a_donated_argument_is_gone_and_its_memory_with_it(neuron):
     step = jax.jit(lambda a: a + 1, donate_argnums=0)
     gc.collect()

@@ -85,7 +85,7 @@ def _require_modelled(options: dict[str, Value]) -> None:
         )
     if "," in os.environ.get(_PROCESSES, ""):
         raise NotModelled(
-            f"{_PROCESSES}={os.environ[_PROCESSES]}: several processes are not modelled for JAX",
+            f"{_PROCESSES}={os.environ[_PROCESSES]}: several processes are not modelled yet",
             fix="use several cores in one process: NEURON_RT_NUM_CORES",
         )
     if options.get("num_nodes", 1) != 1:

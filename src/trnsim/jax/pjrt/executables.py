@@ -80,16 +80,18 @@ class Executable(Handle):
 
     @cached_property
     def shardings(self) -> dict[str, Texts | None]:
-        """How arguments and results are split over devices; None where there is one device."""
+        """How arguments and results are split; None where there is one device or no argument."""
         loaded = self.program.loaded
         found = {
             "parameters": loaded.get_parameter_shardings(),
-            "outputs": loaded.get_output_shardings(),
+            "outputs": loaded.get_output_shardings()
+            if self.program.results
+            else [private.no_results_sharding()],
         }
         is_split = len(self.program.cores) > 1
         return {
             name: Texts([one.SerializeToString() for one in listed])
-            if listed is not None and is_split
+            if listed and is_split
             else None
             for name, listed in found.items()
         }
@@ -391,8 +393,9 @@ def _parameter_shardings(args: Any) -> None:
 
 @slot("Shardings_PJRT_Executable_OutputShardings")
 def _output_shardings(args: Any) -> None:
-    args.num_outputs = len(_of(args).program.results)
-    _write_shardings(args, _of(args).shardings["outputs"])
+    found = _of(args).shardings["outputs"]
+    args.num_outputs = found.addresses.size if found else 0
+    _write_shardings(args, found)
 
 
 def _write_shardings(args: Any, found: Texts | None) -> None:

@@ -9,7 +9,6 @@ from typing import Any, Final
 from trnsim.compiler import Flags
 from trnsim.device import answer as answers
 from trnsim.device.answer import Answer, ExchangeTime, Subject
-from trnsim.device.fallback_policy import state
 from trnsim.errors import OutOfMemory
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.models.config import read_config
@@ -80,7 +79,7 @@ def answer(
     lnc: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Answer:
-    """What a model takes on a chip, under PyTorch's policy (see `trnsim.device.answer`).
+    """What a model takes on a chip, with PyTorch's errors (see `trnsim.device.answer`).
 
     Raises:
         BadInput: for cores that the chip has not, or that are named twice.
@@ -88,7 +87,7 @@ def answer(
         OutOfDeviceMemory: for a graph over the HBM of a NeuronCore.
     """
     try:
-        return answers.answer(subject, target, exchange_s, flags, lnc, tell, state.policy)
+        return answers.answer(subject, target, exchange_s, flags, lnc, tell)
     except OutOfMemory as error:
         raise OutOfDeviceMemory(
             error.reason, fix=error.fix, source=error.source, line=error.line
