@@ -1,0 +1,38 @@
+"""The example of JAX, as a program of its own and under `trnsim run`."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_jax.py"
+
+
+def test_it_trains_on_the_device_as_on_the_cpu(ran):
+    program = EXAMPLE.read_text()
+    on_neuron, on_cpu = (ran(program, JAX_PLATFORMS=name).stdout for name in ("neuron", "cpu"))
+    assert on_neuron.endswith("on neuron\n")
+    assert on_neuron.removesuffix("neuron\n") == on_cpu.removesuffix("cpu\n")
+    first, last = map(float, re.findall(r"\d\.\d+", on_cpu))
+    assert last < first / 2
+
+
+def test_its_step_is_reported_by_scope_and_operation(tmp_path):
+    pytest.importorskip("typer")
+    done = subprocess.run(
+        [Path(sys.executable).parent / "trnsim", "run", EXAMPLE, "--report", "here"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    modules = done.stdout.partition("by module on trn2")[2].partition("by operation")[0]
+    assert {"layer0", "layer1"} <= set(modules.split())
+    assert "jit_step-0" in done.stdout
+    assert re.search(r"^trn3 +\d", done.stdout, re.MULTILINE)
+    page = (tmp_path / "here" / "step.html").read_text()
+    assert "jit_step-0" in page
