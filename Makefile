@@ -98,7 +98,7 @@ digest: .venv-upstream/.made ## values, times and refusals of all development su
 
 # SUITES="lax_test nn_test" runs those; what was run stands in build/jax-suite, and a stopped run goes on.
 jax-suite: .venv-jax/.made ## JAX's own tests, from a clone at the installed version's tag; writes docs/jax-conformance.md
-	.venv-jax/bin/python tests/jax_suite/conformance.py $(UPSTREAM) $(SUITES)
+	.venv-jax/bin/python tests/jax_suite/jax_conformance.py $(UPSTREAM) $(SUITES)
 
 clients: .venv-clients/.made ## test released programs that know the device: transformers, Lightning, TRL and others
 	.venv-clients/bin/python -m pytest --quiet tests/clients

@@ -136,7 +136,7 @@ def models(tmp_path_factory):
 
 def test_two_flags_of_a_model_are_compared_by_module(models):
     text = printed("diff", "plain.json", "cast.json", cwd=models)
-    assert "before   net.py on trn2" in text
+    assert "before   net.py, LNC=2 on trn2" in text
     assert re.search(r"^verdict  1\.\d+ times as fast; most at (up|down): -", text, re.MULTILINE)
     assert re.search(r"^times the bound +\d", text, re.MULTILINE)
     tables = ("operation, on the critical path", "HBM, read and written", "module, on the critical")
@@ -162,7 +162,10 @@ def test_the_summary_of_a_model_says_what_its_modules_take(models):
 
 def test_a_kernel_and_a_model_are_not_compared(models, stored):
     message = failure("diff", models / "plain.json", "v1", cwd=stored)
-    assert "net.py on trn2 is the report of a model and step1 on trn2 that of a kernel" in message
+    assert (
+        "net.py, LNC=2 on trn2 is the report of a model and step1 on trn2 that of a kernel"
+        in message
+    )
     assert "fix: compare two models, or two kernels" in message
 
 

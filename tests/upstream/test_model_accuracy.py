@@ -155,10 +155,11 @@ def test_a_bound_is_the_longest_side_of_each_part():
 
 
 def test_bytes_over_links_are_those_of_the_ring():
-    exchange, hops = ("all_reduce", 1 << 20, 32), 62
+    exchange = ("all_reduce", 1 << 20, 32)
     form = collective_time("allreduce", 1 << 20, 32, "trn1")
     found = model_estimate.links_s(exchange, "trn1")
-    assert found == pytest.approx(form.time_s - hops * form.facts[1])
+    assert found == pytest.approx(form.time_s - form.facts[1])
+    assert found > 3 * form.least_s  # the first generation's ring is slower than its links
     assert model_estimate.exchange_s(exchange, "trn1", 5e-6) == pytest.approx(found + 5e-6)
     assert model_estimate.exchange_s(("all_reduce", 1 << 20, 1), "trn1", 5e-6) == 0
 

@@ -14,7 +14,7 @@ from trnsim.cli.options import chip_names, parser
 from trnsim.cli.progress import progress
 from trnsim.compiler import Flags
 from trnsim.errors import BadInput, NotModelled
-from trnsim.files import check_folder, write
+from trnsim.files import check_folder, read_bytes, write
 from trnsim.profile import write_report, write_traces
 from trnsim.system.collective_time import collective_time
 
@@ -97,8 +97,8 @@ def compile_model(
     be any, or none.
 
     To export a model: torch.export.save(torch.export.export(model.eval(), (x,)), "model.pt2").
-    Shapes are those of x; another batch size is another program. To export a function of JAX:
-    Path("step.jax").write_bytes(jax.export.export(jax.jit(f))(params, x).serialize()).
+    Shapes are those of x; another batch size is another program. Of a function of
+    JAX, save the bytes of jax.export.export(jax.jit(f))(params, x).serialize() as step.jax.
 
     Examples: trnsim compile model.pt2 --on trn2,trn3 --report out
 
@@ -150,7 +150,7 @@ def _is_of_jax(model: Path) -> bool:
         return True
     if model.suffix in (".json", ".py", ".pt2") or not model.is_file():
         return False
-    head = model.read_bytes()
+    head = read_bytes(model)
     return b"ML\xefR" in head or b"stablehlo." in head
 
 

@@ -14,7 +14,7 @@ from jaxlib.mlir.dialects import stablehlo as dialect
 from trnsim.compiler.ncc.calls import Call
 from trnsim.device.answer import Subject
 from trnsim.errors import BadInput
-from trnsim.files import check_readable
+from trnsim.files import read_bytes
 from trnsim.graph import Graph
 from trnsim.jax.stablehlo.importing import Imported, graph_of
 
@@ -22,9 +22,7 @@ _MAGIC: Final = b"ML\xefR"
 """What MLIR's bytecode begins with."""
 _LENGTH: Final = 4
 """Bytes of the length before a vector in a flatbuffer, which `jax.export` writes."""
-_EXPORT: Final = (
-    "write one: Path('step.jax').write_bytes(jax.export.export(jax.jit(f))(*args).serialize())"
-)
+_EXPORT: Final = "save the bytes of jax.export.export(jax.jit(f))(*args).serialize()"
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,7 @@ def read_module(path: Path) -> Any:
     Raises:
         BadInput: for a file that holds none.
     """
-    check_readable(path, fix=_EXPORT)
-    content = path.read_bytes()
+    content = read_bytes(path, fix=_EXPORT)
     context = _context()
     try:
         if _MAGIC in content:
