@@ -7,6 +7,7 @@ one of a slot, through which an exception cannot pass: the slot ends, and Ctrl-C
 from __future__ import annotations
 
 import _thread
+import gc
 import signal
 import threading
 from types import CodeType, FrameType
@@ -15,7 +16,8 @@ from typing import Final
 slot_codes: Final[set[CodeType]] = set()
 """The code of the functions that C calls."""
 
-_SOON_S: Final = 0.02
+_SOON_S: Final = 0.002
+"""Short, as a program that waits for steps is in a slot almost always."""
 
 
 def again() -> None:
@@ -31,10 +33,14 @@ def install() -> None:
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, or do so later if the program is inside a slot."""
+    """Raise KeyboardInterrupt; later if the program is in a slot or in a callback of collections.
+
+    JAX has such a callback, and Python drops what one raises.
+    """
+    collecting = {getattr(one, "__code__", None) for one in gc.callbacks}
     above = frame
     while above is not None:
-        if above.f_code in slot_codes:
+        if above.f_code in slot_codes or above.f_code in collecting:
             again()
             return
         above = above.f_back
