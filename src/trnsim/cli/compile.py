@@ -13,6 +13,7 @@ from trnsim import arch
 from trnsim.cli.options import chip_names, parser
 from trnsim.cli.progress import progress
 from trnsim.compiler import Flags
+from trnsim.device.collective_log import CLOSED_FORMS
 from trnsim.errors import BadInput, NotModelled
 from trnsim.files import check_folder, read_bytes, write
 from trnsim.profile import write_report, write_traces
@@ -97,8 +98,8 @@ def compile_model(
     be any, or none.
 
     To export a model: torch.export.save(torch.export.export(model.eval(), (x,)), "model.pt2").
-    Shapes are those of x; another batch size is another program. Of a function of
-    JAX, save the bytes of jax.export.export(jax.jit(f))(params, x).serialize() as step.jax.
+    Shapes are those of x; another batch size is another program. Of a function of JAX, save the
+    bytes of jax.export.export(jax.jit(f))(params, x).serialize() as step.jax.
 
     Examples: trnsim compile model.pt2 --on trn2,trn3 --report out
 
@@ -120,9 +121,8 @@ def compile_model(
         if _is_of_jax(model):
             subject, answer = _program_of_jax(model, weights or []), _any_answer()
         else:
-            answers = _answers()
-            subject = _subject(answers, model, (batch, sequence, past, tp), phase, dtype)
-            answer = answers.answer
+            subject = _subject(model, (batch, sequence, past, tp), phase, dtype)
+            answer = _answers().answer
         for chip in chips:
             where = f"{model.name} for {chip}"
             tell(where)
@@ -168,10 +168,9 @@ def _any_answer() -> Any:
     return import_module("trnsim.device.answer").answer
 
 
-def _subject(
-    answers: Any, model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str
-) -> Any:
+def _subject(model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str) -> Any:
     """The model of PyTorch in a file, of whatever kind."""
+    answers = _answers()
     if model.suffix == ".json":
         batch, sequence, past, tp = sizes
         named = phase or answers.phase_of(model, past)
@@ -207,24 +206,15 @@ def exchange_s(exchange: Exchange, chip: str) -> tuple[float, float]:
     Raises:
         NotModelled: for an exchange without one.
     """
-    name = _CLOSED_FORMS.get(exchange.kind, exchange.kind)
+    name = CLOSED_FORMS.get(exchange.kind, exchange.kind)
     found = collective_time(name, exchange.nbytes, exchange.ranks, chip)
     if found is None:
         raise NotModelled(
             f"{exchange.kind} has no closed form of its time; there is one of "
-            f"{', '.join(_CLOSED_FORMS)}",
+            f"{', '.join(CLOSED_FORMS)}",
             fix="take it out of the graph",
         )
     return found.time_s, found.least_s
-
-
-_CLOSED_FORMS: Final = {
-    "all_reduce": "allreduce",
-    "all_gather": "allgather",
-    "reduce_scatter": "reduce_scatter",
-    "all_to_all": "alltoall",
-}
-"""Names of exchanges in graphs, and those of closed forms."""
 
 
 def _import_all(modules: list[str]) -> None:

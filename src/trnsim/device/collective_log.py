@@ -11,6 +11,13 @@ from trnsim.formatting import text_table
 from trnsim.profile.units import bytes_text
 
 _MS: Final = 1e3
+CLOSED_FORMS: Final = {
+    "all_reduce": "allreduce",
+    "all_gather": "allgather",
+    "reduce_scatter": "reduce_scatter",
+    "all_to_all": "alltoall",
+}
+"""Names of exchanges in graphs, and those of collectives that have a closed form of their time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from trnsim.compiler import Flags, program
 from trnsim.device.call_log import Phase, Scope, listening, note, note_collective
 from trnsim.device.call_time import TensorSpec
-from trnsim.device.collective_log import CollectiveCall
+from trnsim.device.collective_log import CLOSED_FORMS, CollectiveCall
 from trnsim.device.compiled_graph import compiled
 from trnsim.device.device_core import target
 from trnsim.device.fallback_policy import VARIABLE, left_to_host, state
@@ -40,13 +40,7 @@ if TYPE_CHECKING:
 
 _APART: Final = (Kind.CONTROL, Kind.CALL, Kind.COLLECTIVE)
 _NO_ROOM: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
-_CLOSED_FORMS: Final = {
-    "all_reduce": "allreduce",
-    "all_gather": "allgather",
-    "reduce_scatter": "reduce_scatter",
-    "all_to_all": "alltoall",
-    "collective_permute": "send",
-}
+_LOGGED: Final = CLOSED_FORMS | {"collective_permute": "send"}
 """Names of exchanges in graphs, and those of the log of collectives."""
 
 
@@ -157,7 +151,7 @@ class Lowered:
             return ()
         _, exchanges = without_exchanges(self._found.graph)
         return tuple(
-            CollectiveCall(_CLOSED_FORMS.get(one.kind, one.kind), one.nbytes, (*range(one.ranks),))
+            CollectiveCall(_LOGGED.get(one.kind, one.kind), one.nbytes, (*range(one.ranks),))
             for one in exchanges
         )
 

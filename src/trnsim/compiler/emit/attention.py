@@ -7,11 +7,12 @@ grows. The method is that of Dao et al., FlashAttention (arXiv:2205.14135).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.emit import balance
 from trnsim.compiler.emit.compute import copied
-from trnsim.compiler.emit.decoding import Decoding, packs
+from trnsim.compiler.emit.decoding import Decoding, identity, packs
 from trnsim.compiler.emit.heads import (
     evacuated,
     follows,
@@ -154,21 +155,7 @@ class Attending(Operands):
         nisa.nc_matmul(dst=scores[:, start:], stationary=unit, moving=mask)
 
     def _identity(self) -> Tensor:
-        def make() -> Tensor:
-            ones, diagonal = new((P, P), nl.bfloat16), new((P, P), nl.bfloat16)
-            nisa.memset(dst=ones, value=1.0)
-            nisa.affine_select(
-                dst=diagonal,
-                pattern=[[-1, P]],
-                offset=0,
-                channel_multiplier=1,
-                on_true_tile=ones,
-                on_false_value=0.0,
-                cmp_op=nl.equal,
-            )
-            return diagonal
-
-        return self.emission.constant(("identity", "bfloat16"), make)
+        return self.emission.constant(("identity", "bfloat16"), partial(identity, nl.bfloat16))
 
     def add_bias(self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int) -> None:
         """Add the bias, divided by the scale, to scores in PSUM: by a product.

@@ -199,7 +199,7 @@ class Decoding:
     def _across(self, column: Tensor) -> Tensor:
         """A number to a query, [queries, 1], on every partition: [V, queries]."""
         diagonal = new((self.n, self.n))
-        unit = self.attending.emission.constant(("identity",), _identity)
+        unit = self.attending.emission.constant(("identity",), identity)
         nisa.tensor_scalar(
             dst=diagonal, data=unit[: self.n, : self.n], op0=nl.multiply, operand0=column
         )
@@ -209,8 +209,9 @@ class Decoding:
         return copied(sums, nl.float32, new(sums.shape))
 
 
-def _identity() -> Tensor:
-    ones, diagonal = new((P, P)), new((P, P))
+def identity(dtype: Any = nl.float32) -> Tensor:
+    """Ones on the diagonal, [128, 128]."""
+    ones, diagonal = new((P, P), dtype), new((P, P), dtype)
     nisa.memset(dst=ones, value=1.0)
     nisa.affine_select(
         dst=diagonal,
