@@ -118,11 +118,8 @@ def compile_model(
     found: list[Any] = []
     with progress() as tell:
         tell(model.name)
-        if _is_of_jax(model):
-            subject, answer = _program_of_jax(model, weights or []), _any_answer()
-        else:
-            subject = _subject(model, (batch, sequence, past, tp), phase, dtype)
-            answer = _answers().answer
+        sizes = batch, sequence, past, tp
+        subject, answer = _asked(model, sizes, phase, dtype, weights or [])
         for chip in chips:
             where = f"{model.name} for {chip}"
             tell(where)
@@ -166,6 +163,15 @@ def _program_of_jax(model: Path, weights: list[str]) -> Any:
 def _any_answer() -> Any:
     """What answers for a graph of any framework."""
     return import_module("trnsim.device.answer").answer
+
+
+def _asked(
+    model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str, weights: list[str]
+) -> tuple[Any, Any]:
+    """The model in a file, of whatever framework, and the function that answers for it."""
+    if _is_of_jax(model):
+        return _program_of_jax(model, weights), _any_answer()
+    return _subject(model, sizes, phase, dtype), _answers().answer
 
 
 def _subject(model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str) -> Any:
