@@ -6,10 +6,8 @@ from typer.testing import CliRunner
 from trnsim.cli import app
 from trnsim.cli import compile as command
 from trnsim.device import device_core
-from trnsim.errors import BadInput, NotModelled
-from trnsim.lower import Exchange
+from trnsim.errors import BadInput
 from trnsim.profile import load
-from trnsim.system.collective_time import collective_time
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
@@ -100,22 +98,6 @@ def test_a_configuration_without_transformers_says_what_to_install(tmp_path, mon
     error = run(path).exception
     assert isinstance(error, BadInput)
     assert error.fix == "pip install 'trnsim[models]'"
-
-
-def test_an_exchange_takes_the_closed_form_of_the_ring():
-    exchange = Exchange("all_reduce", 1 << 20, 4)
-    time_s, links_s = command.exchange_s(exchange, "trn2")
-    assert time_s == collective_time("allreduce", 1 << 20, 4, "trn2").time_s
-    assert 0 < links_s < time_s
-    assert command.exchange_s(Exchange("all_reduce", 1 << 20, 1), "trn2") == (0.0, 0.0)
-
-
-def test_an_exchange_without_a_closed_form_is_named():
-    with pytest.raises(
-        NotModelled,
-        match="collective_permute has no closed form of its time; there is one of all_reduce",
-    ):
-        command.exchange_s(Exchange("collective_permute", 8, 2), "trn2")
 
 
 @pytest.mark.parametrize("kind", ["pt2", "py"])

@@ -3,10 +3,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from trnsim.compiler.ncc.refusals import CompilerRefusal
-from trnsim.device.answer import Subject, answer
+from trnsim.device.answer import Subject, answer, exchange_time
 from trnsim.device.fallback_policy import state
-from trnsim.errors import OutOfMemory
+from trnsim.errors import NotModelled, OutOfMemory
+from trnsim.fabric.collective_time import collective_time
 from trnsim.graph import Graph
+from trnsim.lower import Exchange
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,8 @@ def beyond():
     return Made(graph)
 
 
-def free(*_):
-    return 0.0, 0.0
-
-
 def test_a_graph_of_no_framework_is_answered():
-    found = answer(Subject("it", product(16, 32), ("rows", 16)), "trn2", free, lnc=1)
+    found = answer(Subject("it", product(16, 32), ("rows", 16)), "trn2", lnc=1)
     lines = found.text().splitlines()
     assert lines[0] == "it on trn2"
     assert lines[1].endswith("rows/s")
@@ -50,14 +48,28 @@ def test_a_graph_of_no_framework_is_answered():
 def test_what_aws_refuses_is_an_error_under_the_policy_chip(monkeypatch):
     monkeypatch.setattr(state, "policy", "chip")
     with pytest.raises(CompilerRefusal):
-        answer(Subject("it", beyond()), "trn2", free)
+        answer(Subject("it", beyond()), "trn2")
 
 
 def test_what_aws_refuses_is_said_under_the_policy_host(monkeypatch):
     monkeypatch.setattr(state, "policy", "host")
-    assert answer(Subject("it", beyond()), "trn2", free).said
+    assert answer(Subject("it", beyond()), "trn2").said
 
 
 def test_a_graph_over_hbm_is_refused():
     with pytest.raises(OutOfMemory, match=r"it needs [\d.]+ GiB of HBM at its peak; a NeuronCore"):
-        answer(Subject("it", product(1 << 17, 1 << 17)), "trn2", free)
+        answer(Subject("it", product(1 << 17, 1 << 17)), "trn2")
+
+
+def test_an_exchange_takes_what_the_fabric_says():
+    exchange = Exchange("all_reduce", 1 << 20, (tuple(range(8)),))
+    found = exchange_time(exchange, "trn2", 2)
+    assert found == collective_time("all_reduce", 1 << 20, 8, "trn2", lnc=2)
+    assert found.time_s > found.least_s > 0
+    alone = exchange_time(Exchange("all_reduce", 1 << 20, ((0,),)), "trn2", 2)
+    assert (alone.time_s, alone.least_s) == (0.0, 0.0)
+
+
+def test_an_exchange_that_the_fabric_does_not_know_is_named():
+    with pytest.raises(NotModelled, match="swap has no time; all_gather, reduce_scatter"):
+        exchange_time(Exchange("swap", 8, ((0, 1),)), "trn2", 2)

@@ -1,22 +1,37 @@
-from types import SimpleNamespace
+import pytest
 
-from trnsim.device.collective_log import CollectiveCall, collectives_text
+from trnsim.device.collective_log import CollectiveCall, collectives_text, kind_of
+from trnsim.fabric.collective_time import collective_time
 
 
 def test_collectives_are_listed_with_their_time_or_without():
     log = [CollectiveCall("allreduce", 1 << 20, (0, 1))] * 2
-    log.append(CollectiveCall("alltoall_base", 64, (0, 1)))
-
-    def two_ms(kind, nbytes, ranks, target):
-        assert (nbytes, ranks, target) in ((1 << 20, 2, "trn2"), (64, 2, "trn2"))
-        return SimpleNamespace(time_s=2e-3, origin="made up") if kind == "allreduce" else None
-
-    lines = collectives_text(log, "trn2", two_ms).splitlines()
+    log.append(CollectiveCall("check_for_nan", 64, (0, 1)))
+    found = collective_time("all_reduce", 1 << 20, 2, "trn2")
+    lines = collectives_text(log, "trn2").splitlines()
     assert lines[0] == "collectives of the whole program on trn2"
-    assert lines[2].split() == ["allreduce", "2", "1", "MiB", "2", "4.000"]
-    assert lines[3].split() == ["alltoall_base", "1", "64", "B", "2", "not", "timed"]
-    assert lines[4:] == ["  from made up"]
+    took = f"{2e3 * found.time_s:.3f}"
+    assert lines[2].split() == ["allreduce", "2", "1", "MiB", "2", *found.algorithm.split(), took]
+    assert lines[3].split() == ["check_for_nan", "1", "64", "B", "2", "not", "timed"]
+    assert lines[4:] == [f"  from {found.origin}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("allreduce_coalesced", "all_reduce"),
+        ("allgather_base", "all_gather"),
+        ("reduce_scatter", "reduce_scatter"),
+        ("alltoall_base", "all_to_all"),
+        ("recv_any_source", "send"),
+        ("collective_permute", "send"),
+        ("barrier", "barrier"),
+        ("check_for_nan", None),
+    ],
+)
+def test_frameworks_have_names_of_their_own(name, kind):
+    assert kind_of(name) == kind
 
 
 def test_a_program_without_collectives_says_nothing():
-    assert collectives_text([], "trn2", lambda *_: None) == ""
+    assert collectives_text([], "trn2") == ""

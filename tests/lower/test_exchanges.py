@@ -19,7 +19,7 @@ def test_an_exchange_ends_a_graph_and_begins_it_anew():
     wide = graph.apply(AllGather(GROUP, 0), graph.elementwise("negate", received))
     graph.outputs = [wide, received]
     alone, exchanges = without_exchanges(graph)
-    assert exchanges == (Exchange("all_reduce", 64, 4), Exchange("all_gather", 256, 4))
+    assert exchanges == (Exchange("all_reduce", 64, GROUP), Exchange("all_gather", 256, GROUP))
     assert [node.name for node in alone.nodes] == ["abs", "negate"]
     assert [value.number for value in alone.inputs] == [0, received.number, wide.number]
     # What was received is known to be an output again; an input that is returned is no work.

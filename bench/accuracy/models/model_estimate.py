@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from functools import cache
 
 from trnsim import compiler
 from trnsim.compiler import Flags
+from trnsim.fabric.collective_time import collective_time
 from trnsim.lower import bound, without_exchanges
-from trnsim.system.collective_time import FORMS, collective_time
-
-CLOSED_FORMS = {
-    "all_reduce": "allreduce",
-    "all_gather": "allgather",
-    "reduce_scatter": "reduce_scatter",
-    "all_to_all": "alltoall",
-}
-"""Our names of exchanges, and those of the closed forms."""
 
 
 @dataclass
@@ -91,15 +82,7 @@ def exchange_s(exchange, target, latency_s):
 
 
 def links_s(exchange, target):
-    """The bytes of an exchange over the links, by today's closed form: the ring.
-
-    Its hops are left out, as AWS's library chooses shorter ways for small messages.
-    """
-    return _links_s(*exchange, target)
-
-
-@cache
-def _links_s(kind, nbytes, ranks, target):
-    name = CLOSED_FORMS[kind]
-    link, _ = collective_time(name, nbytes, ranks, target).facts
-    return FORMS[name].shares(ranks) * nbytes / ranks / link if ranks > 1 else 0.0
+    """What an exchange takes beside its latency: the ring's bytes."""
+    kind, nbytes, ranks = exchange
+    asked = [collective_time(kind, one, ranks, target).time_s for one in (nbytes, 0)]
+    return asked[0] - asked[1]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from model_estimate import CLOSED_FORMS, exchange_s
+from model_estimate import exchange_s
 from model_rows import CLASSES, DECODE, SEVERAL, TRAINING
 
 from trnsim import arch
-from trnsim.system.collective_time import collective_time
+from trnsim.fabric.collective_time import collective_time
 
 LATENCIES_S = np.arange(0.0, 200e-6, 1e-6)
 """What the latency may be."""
@@ -78,7 +78,7 @@ class Row:
 def _least_s(exchange, target):
     """The bytes of an exchange over the links at their published bandwidth."""
     kind, nbytes, ranks = exchange
-    return collective_time(CLOSED_FORMS[kind], nbytes, ranks, target).least_s
+    return collective_time(kind, nbytes, ranks, target).least_s
 
 
 @dataclass

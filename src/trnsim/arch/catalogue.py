@@ -63,6 +63,8 @@ class Accelerator:
         peak_sparse_flop_per_s: published peak of each dtype with structured sparsity.
         link_bytes_per_s: chip-to-chip bandwidth as published, all links together.
         server_link_bytes_per_s: the part of it that stays inside a server, where stated.
+        between_servers_bytes_per_s: the part that joins the servers of an UltraServer.
+        between_racks_bytes_per_s: the part that joins the racks of an UltraServer.
         power_w: watts, where a figure is public.
     """
 
@@ -74,6 +76,8 @@ class Accelerator:
     peak_sparse_flop_per_s: Mapping[str, Rate]
     link_bytes_per_s: Rate | None
     server_link_bytes_per_s: Rate | None
+    between_servers_bytes_per_s: Rate | None
+    between_racks_bytes_per_s: Rate | None
     power_w: Rate | None
 
     @property
@@ -101,15 +105,23 @@ class Instance:
         accelerator: key of its chip.
         count: chips in it.
         memory_bytes: accelerator memory of the whole instance.
+        link_bytes_per_s: chip-to-chip bandwidth, where it is not the chip's usual one.
         efa_bytes_per_s: EFA bandwidth of the whole instance, or None where not stated or absent.
+        efa_devices: EFA adapters; 0 where none is stated.
+        topology: how its chips are joined, in words.
+        shape: the same as "single", "chain 4", "torus 4x4" or "racks 2x18x4" (racks, servers in a
+            rack, chips in a server); "" for GPUs.
     """
 
     name: str
     accelerator: str
     count: int
     memory_bytes: Rate
+    link_bytes_per_s: Rate | None
     efa_bytes_per_s: Rate | None
+    efa_devices: int
     topology: str
+    shape: str
     note: str
 
 
@@ -266,6 +278,8 @@ def _chip(name: str, row: Row, sources: Row) -> Accelerator:
         },
         link_bytes_per_s=_fact(link["bandwidth"], sources),
         server_link_bytes_per_s=_optional(link.get("intra_server"), sources),
+        between_servers_bytes_per_s=_optional(link.get("inter_server"), sources),
+        between_racks_bytes_per_s=_optional(link.get("inter_rack"), sources),
         power_w=_optional(row["power"], sources),
     )
 
@@ -285,6 +299,8 @@ def _gpu(name: str, row: Row, sources: Row) -> Accelerator:
         peak_sparse_flop_per_s={},
         link_bytes_per_s=_optional(row["link"], sources),
         server_link_bytes_per_s=None,
+        between_servers_bytes_per_s=None,
+        between_racks_bytes_per_s=None,
         power_w=_optional(row["tdp"], sources),
     )
 
@@ -301,8 +317,11 @@ def _instance(row: Row, sources: Row) -> Instance:
             row["accel_mem_gib"] * _SI["GB" if is_decimal else "GiB"],
             provenance,
         ),
+        link_bytes_per_s=_optional(row.get("link"), sources),
         efa_bytes_per_s=Rate(efa_gbps * _SI["Gbps"], provenance) if efa_gbps else None,
+        efa_devices=row.get("efa_devices") or 0,
         topology=row["topology"],
+        shape=row.get("shape", ""),
         note=row.get("note") or "",
     )
 

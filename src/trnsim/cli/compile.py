@@ -13,16 +13,13 @@ from trnsim import arch
 from trnsim.cli.options import chip_names, parser
 from trnsim.cli.progress import progress
 from trnsim.compiler import Flags
-from trnsim.device.collective_log import CLOSED_FORMS
-from trnsim.errors import BadInput, NotModelled
+from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
 from trnsim.profile import write_report, write_traces
-from trnsim.system.collective_time import collective_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trnsim.lower import Exchange
 
 _On = Annotated[str, typer.Option(help=f"Chip: {chip_names()}; several, separated by commas.")]
 _Modules = Annotated[
@@ -124,7 +121,7 @@ def compile_model(
             where = f"{model.name} for {chip}"
             tell(where)
             searching = partial(_tell_of, tell, where)
-            found.append(answer(subject, chip, exchange_s, asked, lnc, searching))
+            found.append(answer(subject, chip, asked, lnc, searching))
             typer.echo(f"{found[-1].text()}\n")
         if folder is not None:
             _write(found, folder, name, tell)
@@ -204,23 +201,6 @@ def _answers() -> Any:
     except ImportError as error:
         raise BadInput("trnsim compile needs PyTorch", fix="pip install 'trnsim[torch]'") from error
     return import_module("trnsim.torch.models.answer")
-
-
-def exchange_s(exchange: Exchange, chip: str) -> tuple[float, float]:
-    """The time of an exchange between ranks by its closed form, and of its bytes over the links.
-
-    Raises:
-        NotModelled: for an exchange without one.
-    """
-    name = CLOSED_FORMS.get(exchange.kind, exchange.kind)
-    found = collective_time(name, exchange.nbytes, exchange.ranks, chip)
-    if found is None:
-        raise NotModelled(
-            f"{exchange.kind} has no closed form of its time; there is one of "
-            f"{', '.join(CLOSED_FORMS)}",
-            fix="take it out of the graph",
-        )
-    return found.time_s, found.least_s
 
 
 def _import_all(modules: list[str]) -> None:

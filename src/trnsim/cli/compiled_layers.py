@@ -87,7 +87,6 @@ def _layer(
     if find_spec("torch") is None or find_spec("transformers") is None:
         return f"it needs PyTorch and transformers: {_NEEDED}"
     models = import_module("trnsim.torch.models.layer")
-    exchange_s = import_module("trnsim.cli.compile").exchange_s
     given = platform(name)
     target = next(one.name for one in TARGETS.values() if one.chip == given.chip.name)
     ranks = gcd(chips * given.ranks_per_chip, heads)
@@ -96,7 +95,7 @@ def _layer(
     with progress() as tell:
         tell(f"one layer for {name}")
         try:
-            return models.compiled_layer(config, shape, target, exchange_s)
+            return models.compiled_layer(config, shape, target)
         except EmulatorError as error:
             return error.reason.splitlines()[0]
 

@@ -24,7 +24,6 @@ from trnsim.nki.environment import chosen_target
 from trnsim.profile import advise, write_report, write_traces
 from trnsim.profile.tables.parquet import EXTRA
 from trnsim.runs import Run, ordered, watching
-from trnsim.system.collective_time import collective_time
 
 _FOLDER = Path("trnsim-report")
 _On = Annotated[
@@ -234,7 +233,7 @@ def _report_device(
         return
     tell("step: device time")
     write_step: Any = importlib.import_module("trnsim.device.step_report").write_step
-    write_step(recording, folder or _FOLDER, chip.name, collective_time, why, typer.echo)
+    write_step(recording, folder or _FOLDER, chip.name, why, typer.echo)
     typer.echo(f"  report  {(folder or _FOLDER) / 'step.html'}")
 
 

@@ -20,18 +20,18 @@ from trnsim.compiler.ncc.calls import Call
 from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
 from trnsim.compiler.ncc.refusals import Refusal, refusals, require_accepted
 from trnsim.compiler.shown import shown
+from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text
 from trnsim.device.fallback_policy import state
-from trnsim.errors import OutOfMemory
+from trnsim.errors import NotModelled, OutOfMemory
+from trnsim.fabric.choice import KINDS
+from trnsim.fabric.collective_time import CollectiveTime, collective_time
 from trnsim.formatting import text_table
 from trnsim.graph import Graph
 from trnsim.lower import Exchange, MemoryPlan, memory_plan, without_exchanges
 from trnsim.profile.analysis.whole import Whole
 from trnsim.profile.units import bytes_text, count_text, percent_text, rate_text, time_text
 from trnsim.runs import Run
-
-ExchangeTime = Callable[[Exchange, str], tuple[float, float]]
-"""The time of an exchange on a chip, and of its bytes over the links: a room above knows them."""
 
 _LONGEST: Final = 3
 _ROWS: Final = 16
@@ -245,7 +245,6 @@ class Answer:
 def answer(
     subject: Subject,
     target: str,
-    exchange_s: ExchangeTime,
     flags: Flags = Flags(),  # noqa: B008  frozen
     lnc: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
@@ -268,15 +267,30 @@ def answer(
     plan = memory_plan(alone, made.names)
     cores = compiled_cores(arch.target(target), flags, lnc)
     _require_room(subject.title, plan, device_core(arch.target(target), cores), target)
-    times = [exchange_s(one, target) for one in exchanged]
-    timed = tuple((one, time_s) for one, (time_s, _) in zip(exchanged, times, strict=True))
+    times = [exchange_time(one, target, cores) for one in exchanged]
+    timed = tuple((one, found.time_s) for one, found in zip(exchanged, times, strict=True))
     program = compiler.compile(
         made.graph, target, lnc=cores, flags=flags, weights=made.weights, tell=tell
     )
     many = [Refusal(code, what) for code, what in instructions_refused(program.instructions)]
     require_accepted(many, is_strict=is_strict)
     said = (*flags.said, *map(str, (*found, *many)))
-    return Answer(subject, program, timed, sum(on_links for _, on_links in times), plan, said)
+    return Answer(subject, program, timed, sum(found.least_s for found in times), plan, said)
+
+
+def exchange_time(exchange: Exchange, target: str, lnc: int) -> CollectiveTime:
+    """The time of an exchange of a graph between ranks of `lnc` cores, and of its bytes alone.
+
+    Raises:
+        NotModelled: for an exchange that no algorithm is known for.
+    """
+    kind = kind_of(exchange.kind)
+    if kind is None:
+        raise NotModelled(
+            f"{exchange.kind} has no time; {', '.join(KINDS)} have one",
+            fix="take it out of the graph",
+        )
+    return collective_time(kind, exchange.nbytes, exchange.groups, target, lnc=lnc)
 
 
 def _require_room(title: str, plan: MemoryPlan, device: DeviceCore, target: str) -> None:

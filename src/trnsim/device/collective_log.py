@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from trnsim.fabric.choice import KINDS
+from trnsim.fabric.collective_time import collective_time
 from trnsim.formatting import text_table
 from trnsim.profile.units import bytes_text
 
 _MS: Final = 1e3
-CLOSED_FORMS: Final = {
-    "all_reduce": "allreduce",
-    "all_gather": "allgather",
-    "reduce_scatter": "reduce_scatter",
-    "all_to_all": "alltoall",
+_BY_NAME: Final = {
+    **dict.fromkeys(("allreduce", "allreduce_coalesced"), "all_reduce"),
+    **dict.fromkeys(
+        (
+            "allgather",
+            "allgather_base",
+            "allgather_coalesced",
+            "allgather_into_tensor_coalesced",
+        ),
+        "all_gather",
+    ),
+    **dict.fromkeys(("reduce_scatter_base", "reduce_scatter_tensor_coalesced"), "reduce_scatter"),
+    **dict.fromkeys(("alltoall", "alltoall_base"), "all_to_all"),
+    **dict.fromkeys(("recv", "recv_any_source", "collective_permute"), "send"),
 }
-"""Names of exchanges in graphs, and those of collectives that have a closed form of their time."""
+"""Names that frameworks and graphs have for kinds of `trnsim.fabric`, where they are others."""
+
+
+def kind_of(name: str) -> str | None:
+    """The kind of a collective in `trnsim.fabric`; None for one that moves nothing it knows."""
+    kind = _BY_NAME.get(name, name)
+    return kind if kind in KINDS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +52,23 @@ class CollectiveCall:
     ranks: tuple[int, ...]
 
 
-CollectiveTimes = Callable[[str, int, int, str], Any]
-"""(kind, bytes, ranks, chip) to the time of a collective, or to None where it has none.
-
-Links between chips belong to the rooms above this one, so the caller of a report passes it.
-"""
-
-
-def collectives_text(log: Sequence[CollectiveCall], target: str, time_of: CollectiveTimes) -> str:
-    """A table of the program's collectives: count, bytes, time; "" where there were none."""
+def collectives_text(log: Sequence[CollectiveCall], target: str) -> str:
+    """A table of the program's collectives: count, bytes, algorithm, time; "" for none."""
     alike = Counter(log)
     if not alike:
         return ""
     rows: list[list[str]] = []
     origins: list[str] = []
     for one, number in sorted(alike.items(), key=lambda row: -row[0].nbytes * row[1]):
-        found = time_of(one.kind, one.nbytes, len(one.ranks), target)
-        took = "not timed" if found is None else f"{number * found.time_s * _MS:.3f}"
-        origins += [] if found is None else [found.origin]
-        rows.append([one.kind, str(number), bytes_text(one.nbytes), str(len(one.ranks)), took])
-    table = text_table(["collective", "calls", "bytes each", "ranks", "ms"], rows)
+        kind = kind_of(one.kind)
+        how, took = "", "not timed"
+        if kind is not None:
+            found = collective_time(kind, one.nbytes, [one.ranks], target)
+            how, took = found.algorithm, f"{number * found.time_s * _MS:.3f}"
+            origins.append(found.origin)
+        rows.append([one.kind, str(number), bytes_text(one.nbytes), str(len(one.ranks)), how, took])
+    header = ["collective", "calls", "bytes each", "ranks", "algorithm", "ms"]
+    table = text_table(header, rows)
     return "\n".join([f"collectives of the whole program on {target}", table, *_unique(origins)])
 
 

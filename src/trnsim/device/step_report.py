@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from trnsim import arch
 from trnsim.device.call_log import CallEvent, Phase, Recording
-from trnsim.device.collective_log import CollectiveTimes, collectives_text
+from trnsim.device.collective_log import collectives_text
 from trnsim.device.device_core import device_core
 from trnsim.device.step_page import step_page
 from trnsim.device.step_time import StepTime, step_time
@@ -68,7 +68,6 @@ def write_step(
     recording: Recording,
     folder: Path,
     target: str,
-    collectives: CollectiveTimes | None = None,
     why: str = "as asked",
     show: Callable[[str], object] = lambda _: None,
 ) -> str:
@@ -82,9 +81,7 @@ def write_step(
     events = last_step(recording)
     names = [target, *(name for name in arch.TARGETS if name != target)]
     steps = [step_time(events, name) for name in names]
-    exchanged = ""
-    if collectives is not None:
-        exchanged = collectives_text(recording.collectives, target, collectives)
+    exchanged = collectives_text(recording.collectives, target)
     parts = (f"chip: {target} ({why})\n{step_text(steps)}", exchanged)
     text = "\n\n".join(part for part in parts if part)
     show(text)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from trnsim.compiler import Flags, program
 from trnsim.device.call_log import Phase, Scope, listening, note, note_collective
 from trnsim.device.call_time import TensorSpec
-from trnsim.device.collective_log import CLOSED_FORMS, CollectiveCall
+from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.compiled_graph import compiled
 from trnsim.device.device_core import target
 from trnsim.device.fallback_policy import VARIABLE, left_to_host, state
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 _APART: Final = (Kind.CONTROL, Kind.CALL, Kind.COLLECTIVE)
 _NO_ROOM: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
-_LOGGED: Final = CLOSED_FORMS | {"collective_permute": "send"}
-"""Names of exchanges in graphs, and those of the log of collectives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +148,7 @@ class Lowered:
         if isinstance(self._found, EmulatorError):
             return ()
         _, exchanges = without_exchanges(self._found.graph)
-        return tuple(
-            CollectiveCall(_LOGGED.get(one.kind, one.kind), one.nbytes, (*range(one.ranks),))
-            for one in exchanges
-        )
+        return tuple(CollectiveCall(one.kind, one.nbytes, one.groups[0]) for one in exchanges)
 
     def note(self, cores: Sequence[int]) -> None:
         """Record a call on these cores, where a recording listens."""

@@ -7,12 +7,12 @@ operand leaves the graph, the result comes into it, and the time between them is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from trnsim.graph import Graph, Kind, Node, Value
-from trnsim.graph.ops.collectives import Collective
+from trnsim.graph.ops.collectives import Collective, CollectivePermute
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,17 @@ class Exchange:
     Attributes:
         kind: the operation's name, such as all_reduce.
         nbytes: of the whole message: the larger of a rank's operand and its result.
-        ranks: that take part.
+        groups: the ranks of each group; groups work at once.
     """
 
     kind: str
     nbytes: int
-    ranks: int
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def ranks(self) -> int:
+        """The ranks of a group."""
+        return len(self.groups[0])
 
 
 def without_exchanges(graph: Graph) -> tuple[Graph, tuple[Exchange, ...]]:
@@ -88,6 +93,15 @@ def _part(nodes: list[Node], place: int, readers: Mapping[int, set[int]]) -> Gra
 
 def _exchange(node: Node) -> Exchange:
     operation = node.operation
-    ranks = operation.size if isinstance(operation, Collective) else 1
+    groups: tuple[tuple[int, ...], ...] = ((0,),)
+    if isinstance(operation, Collective):
+        groups = tuple(tuple(group) for group in operation.replica_groups)
+    elif isinstance(operation, CollectivePermute):
+        groups = _chains(operation.source_target_pairs)
     nbytes = max(value.type.nbytes for value in (*node.values, *node.results))
-    return Exchange(node.name, nbytes, ranks)
+    return Exchange(node.name, nbytes, groups)
+
+
+def _chains(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
+    """Who sends to whom as groups of one rank and the next; they work at once."""
+    return tuple((source, target) for source, target in pairs) or ((0,),)

@@ -39,16 +39,6 @@ _HBM_EFFICIENCY: Final = derived(
 _HALF_LAYER_S: Final = derived(
     78e-6, "fitted with the HBM efficiency to 90 published Trn1 and Inf2 decode rows"
 )
-_RING_BYTES_PER_S: Final = measured(
-    (1 << 30) / 18_930e-6,
-    "1 GiB all-reduced by two ranks in 18,930 us, an instance of the first generation, unnamed; "
-    "taken for any number of its ranks (aws-neuron-sdk, nccom-test.rst)",
-)
-_EXCHANGE_S: Final = derived(
-    37e-6,
-    "latency of a small all-reduce inside an instance, fitted to 56 published Trn1 and Inf2 decode "
-    "rows, 5.7 % error (docs/accuracy-models.md)",
-)
 _PREFILL: Final = "median over published Trn1 and Inf2 TTFT rows of batch 1, at least 1024 tokens"
 
 
@@ -124,7 +114,6 @@ def _facts(instance: Instance, chip: Accelerator) -> dict[str, Rate]:
         "peak FLOP/s (bf16)": chip.peak_flop_per_s["bf16"],
         "HBM bytes/s": chip.memory_bytes_per_s,
         "chip-to-chip bytes/s": _link(chip),
-        "ring bytes/s": _ring(chip),
         "chip-to-chip hop s": documented(
             1.5e-6, "middle of 1-2 us per hop (aws-neuron-sdk, intranode-collective-comm.rst)"
         ),
@@ -151,7 +140,6 @@ def _efficiencies(chip: Accelerator) -> dict[str, Rate]:
             "prefill efficiency": prefill,
             "HBM efficiency": _carried(_HBM_EFFICIENCY, is_fitted, origin),
             "half-layer latency s": _carried(_HALF_LAYER_S, is_fitted, origin),
-            "exchange latency s": _carried(_EXCHANGE_S, is_fitted, origin),
         }
     return {
         "training efficiency": _carried(
@@ -162,7 +150,6 @@ def _efficiencies(chip: Accelerator) -> dict[str, Rate]:
         "half-layer latency s": assumed(
             20e-6, "a quarter of Trn1's; no published figure was found"
         ),
-        "exchange latency s": assumed(9e-6, "a quarter of Trn1's; no published figure was found"),
     }
 
 
@@ -180,13 +167,6 @@ def _link(chip: Accelerator) -> Rate:
         raise BadInput(f"{chip.name} has no public chip-to-chip link")
     found = _target(chip)
     return assumed(link, found.link_doubt) if found and found.link_doubt else link
-
-
-def _ring(chip: Accelerator) -> Rate:
-    """Bytes per second that a ring of ranks passes on: as measured, or its links' bandwidth."""
-    link, found = _link(chip), _target(chip)
-    is_measured = found is not None and found.is_fitted
-    return _RING_BYTES_PER_S if is_measured and link > _RING_BYTES_PER_S else link
 
 
 def _ranks_per_chip(chip: Accelerator) -> int:

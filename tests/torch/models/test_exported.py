@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec")
 
 def compile_program(path, target, flags=None):
     subject = answers.of_export(path)
-    return answers.answer(subject, target, lambda *_: (0.0, 0.0), flags or Flags())
+    return answers.answer(subject, target, flags or Flags())
 
 
 def saved(model, x, path):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from trnsim.compiler import Flags
 from trnsim.device import answer as answers
-from trnsim.device.answer import Answer, ExchangeTime, Subject
+from trnsim.device.answer import Answer, Subject
 from trnsim.errors import OutOfMemory
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.models.config import read_config
@@ -74,7 +74,6 @@ def _words(shape: ModelShape) -> str:
 def answer(
     subject: Subject,
     target: str,
-    exchange_s: ExchangeTime,
     flags: Flags = Flags(),  # noqa: B008  frozen
     lnc: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
@@ -87,7 +86,7 @@ def answer(
         OutOfDeviceMemory: for a graph over the HBM of a NeuronCore.
     """
     try:
-        return answers.answer(subject, target, exchange_s, flags, lnc, tell)
+        return answers.answer(subject, target, flags, lnc, tell)
     except OutOfMemory as error:
         raise OutOfDeviceMemory(
             error.reason, fix=error.fix, source=error.source, line=error.line
@@ -96,7 +95,6 @@ def answer(
 
 __all__ = [
     "Answer",
-    "ExchangeTime",
     "Subject",
     "answer",
     "of_config",

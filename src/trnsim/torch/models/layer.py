@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trnsim.torch.models.answer import Answer, ExchangeTime, answer, of_model
+from trnsim.torch.models.answer import Answer, answer, of_model
 from trnsim.torch.models.config import read_config
 from trnsim.torch.models.shape import ModelShape
 
@@ -33,9 +33,7 @@ class CompiledLayer:
     mbu: float
 
 
-def compiled_layer(
-    path: Path, shape: ModelShape, target: str, exchange_s: ExchangeTime
-) -> CompiledLayer:
+def compiled_layer(path: Path, shape: ModelShape, target: str) -> CompiledLayer:
     """A layer of the model of a configuration: programs of two layers and of one, compared.
 
     Raises:
@@ -43,7 +41,7 @@ def compiled_layer(
         OutOfDeviceMemory: for two layers over the HBM of a NeuronCore.
     """
     config = read_config(path)
-    one, two = (_of(config, count, path.name, shape, target, exchange_s) for count in (1, 2))
+    one, two = (_of(config, count, path.name, shape, target) for count in (1, 2))
     time_s = two.program.device_time_s - one.program.device_time_s
     return CompiledLayer(
         shape,
@@ -55,12 +53,10 @@ def compiled_layer(
     )
 
 
-def _of(
-    config: Any, layers: int, name: str, shape: ModelShape, target: str, exchange_s: ExchangeTime
-) -> Answer:
+def _of(config: Any, layers: int, name: str, shape: ModelShape, target: str) -> Answer:
     """The model with so many of its layers."""
     short = copy.deepcopy(config)
     short.num_hidden_layers = layers
     if getattr(short, "layer_types", None):
         short.layer_types = short.layer_types[:layers]
-    return answer(of_model(short, name, shape), target, exchange_s)
+    return answer(of_model(short, name, shape), target)

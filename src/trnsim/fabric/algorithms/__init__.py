@@ -1,0 +1,1 @@
+"""The algorithms of collectives, each as phases of transfers."""

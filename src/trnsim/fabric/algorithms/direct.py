@@ -1,0 +1,43 @@
+"""Collectives that AWS describes no algorithm for: each transfer goes straight to its rank.
+
+Broadcast and reduce are composed of the described ones. All of these are assumptions.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from trnsim.fabric.transfers import Plan, Transfer, phase
+
+if TYPE_CHECKING:
+    from trnsim.fabric.algorithms.group import Group
+
+
+def all_to_all(group: Group, nbytes: float) -> Plan:
+    """Each rank writes each other its chunk."""
+    pairs = permutations(group.ranks, 2)
+    return (phase(Transfer(*pair, nbytes / group.size) for pair in pairs),)
+
+
+def scatter(group: Group, nbytes: float) -> Plan:
+    """The first rank writes each other its chunk."""
+    root, *others = group.ranks
+    return (phase(Transfer(root, other, nbytes / group.size) for other in others),)
+
+
+def gather(group: Group, nbytes: float) -> Plan:
+    """Each rank writes its chunk to the first one."""
+    root, *others = group.ranks
+    return (phase(Transfer(other, root, nbytes / group.size) for other in others),)
+
+
+def permute(group: Group, nbytes: float) -> Plan:
+    """Each rank sends all to the next of the group, the last to the first."""
+    following = (*group.ranks[1:], group.ranks[0])
+    return (phase(Transfer(*pair, nbytes) for pair in zip(group.ranks, following, strict=True)),)
+
+
+def send(group: Group, nbytes: float) -> Plan:
+    """The first rank sends all to the last."""
+    return (phase([Transfer(group.ranks[0], group.ranks[-1], nbytes)]),)

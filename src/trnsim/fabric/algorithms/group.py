@@ -1,0 +1,81 @@
+"""The ranks of a collective, by the chips that they lie on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trnsim.fabric.fabric import Fabric, Place
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that take part in a collective, in their order.
+
+    Attributes:
+        fabric: where they run.
+        ranks: their numbers among all ranks of the fabric.
+    """
+
+    fabric: Fabric
+    ranks: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return len(self.ranks)
+
+    @cached_property
+    def places(self) -> dict[int, Place]:
+        """Where each rank runs."""
+        return {rank: self.fabric.place(rank) for rank in self.ranks}
+
+    @cached_property
+    def by_chip(self) -> dict[tuple[int, int], tuple[int, ...]]:
+        """(instance, chip) -> its ranks."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for rank, (node, chip, _) in self.places.items():
+            found.setdefault((node, chip), []).append(rank)
+        return {chip: tuple(ranks) for chip, ranks in found.items()}
+
+    @cached_property
+    def by_node(self) -> dict[int, tuple[int, ...]]:
+        """Instance -> its ranks."""
+        found: dict[int, list[int]] = {}
+        for rank, place in self.places.items():
+            found.setdefault(place.node, []).append(rank)
+        return {node: tuple(ranks) for node, ranks in found.items()}
+
+    @property
+    def chips(self) -> tuple[int, ...]:
+        """The chips of a group on one instance."""
+        return tuple(chip for _, chip in self.by_chip)
+
+    @property
+    def per_chip(self) -> int:
+        """Ranks on each chip; 0 where chips differ."""
+        counts = {len(ranks) for ranks in self.by_chip.values()}
+        return counts.pop() if len(counts) == 1 else 0
+
+    @property
+    def is_local(self) -> bool:
+        """Whether one instance has all ranks."""
+        return len(self.by_node) == 1
+
+    def on(self, chip: int) -> tuple[int, ...]:
+        """The ranks on a chip of a group on one instance."""
+        return self.by_chip[next(iter(self.by_node)), chip]
+
+    def cycles(self) -> list[tuple[int, ...]]:
+        """Rings through all ranks of a group on one instance, in both directions of each.
+
+        Ranks of a chip follow each other.
+        """
+        found = []
+        for cycle in self.fabric.topology.cycles(self.chips):
+            found.append(tuple(rank for chip in cycle for rank in self.on(chip)))
+            if len(cycle) > 1:
+                found.append(tuple(rank for chip in reversed(cycle) for rank in self.on(chip)))
+        return found

@@ -1,0 +1,64 @@
+"""Hierarchical: inside instances, and between those ranks of all instances that have one place.
+
+The way between instances is the narrower one, so the stage with less traffic takes it: it comes
+first in an all-gather and last in a reduce-scatter. Each stage takes the best algorithm for it.
+
+Source: aws-neuron-sdk, internode-collective-comm.rst, Hierarchical Algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from trnsim.fabric.algorithms.group import Group
+from trnsim.fabric.transfers import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Best = Callable[[str, "Sequence[Group]", float], Plan]
+"""(kind, groups that work at once, bytes) to the plan of the best algorithm."""
+
+
+def is_possible(group: Group) -> bool:
+    """Whether every instance has as many ranks at the same places, and more than one."""
+    nodes = list(group.by_node.values())
+    places = {tuple(group.places[rank][1:] for rank in ranks) for ranks in nodes}
+    return len(nodes) > 1 and len(nodes[0]) > 1 and len(places) == 1
+
+
+def all_gather(group: Group, nbytes: float, best: Best) -> Plan:
+    """Between instances, then inside them."""
+    inside, between = _stages(group)
+    return (
+        *best("all_gather", between, nbytes / len(inside[0].ranks)),
+        *best("all_gather", inside, nbytes),
+    )
+
+
+def reduce_scatter(group: Group, nbytes: float, best: Best) -> Plan:
+    """Inside instances, then between them."""
+    inside, between = _stages(group)
+    return (
+        *best("reduce_scatter", inside, nbytes),
+        *best("reduce_scatter", between, nbytes / len(inside[0].ranks)),
+    )
+
+
+def all_reduce(group: Group, nbytes: float, best: Best) -> Plan:
+    """Reduce-scatter inside, all-reduce between, all-gather inside."""
+    inside, between = _stages(group)
+    return (
+        *best("reduce_scatter", inside, nbytes),
+        *best("all_reduce", between, nbytes / len(inside[0].ranks)),
+        *best("all_gather", inside, nbytes),
+    )
+
+
+def _stages(group: Group) -> tuple[list[Group], list[Group]]:
+    """The groups inside instances, and those of one place in each."""
+    nodes = list(group.by_node.values())
+    inside = [Group(group.fabric, ranks) for ranks in nodes]
+    between = [Group(group.fabric, ranks) for ranks in zip(*nodes, strict=True)]
+    return inside, between

@@ -1,0 +1,76 @@
+"""KangaRing: a ring of every second rank, which carries its neighbour's chunks too.
+
+Of two ranks on a chip one is primary: only these form the ring, so it has half the hops, and a
+chunk that comes is written to the secondary rank and onwards with one read. Rings take turns in who
+is primary. Only where all ranks of each chip are in the group, an even number.
+
+Source: aws-neuron-sdk, intranode-collective-comm.rst, KangaRing Algorithm.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trnsim.fabric.transfers import Plan, Transfer, phase
+
+if TYPE_CHECKING:
+    from trnsim.fabric.algorithms.group import Group
+
+_PAIR: Final = 2
+_READS_TO_REDUCE: Final = 3.0  # what came, the rank's own, and the secondary rank's
+
+
+def is_possible(group: Group) -> bool:
+    """Whether all ranks of each chip take part, in pairs."""
+    count = group.per_chip
+    whole = count == group.fabric.cores_per_chip
+    return group.is_local and whole and count % _PAIR == 0 and len(group.chips) > 1
+
+
+def all_gather(group: Group, nbytes: float) -> Plan:
+    """``N/2 - 1`` steps of two chunks; the last two go to the secondary rank alone."""
+    rings, chunk = _rings(group), nbytes / group.size
+    return (
+        phase(_onwards(rings, _PAIR * chunk), copies=1.0, repeat=group.size // _PAIR - 1),
+        phase(_inside(rings, _PAIR * chunk)),
+    )
+
+
+def reduce_scatter(group: Group, nbytes: float) -> Plan:
+    """``N/2 - 1`` steps of two chunks; then the secondary rank gets its own."""
+    rings, chunk = _rings(group), nbytes / group.size
+    steps = group.size // _PAIR - 1
+    return (
+        phase(_onwards(rings, _PAIR * chunk), reads=_READS_TO_REDUCE, repeat=steps),
+        phase(_inside(rings, chunk), reads=_READS_TO_REDUCE),
+    )
+
+
+def all_reduce(group: Group, nbytes: float) -> Plan:
+    """Reduce-scatter, then all-gather."""
+    return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
+
+
+def _rings(group: Group) -> list[list[tuple[int, int]]]:
+    """For each ring its (primary, secondary) ranks in order."""
+    found = []
+    for channel, ring in enumerate(group.cycles()):
+        pairs = [(ring[at], ring[at + 1]) for at in range(0, len(ring), _PAIR)]
+        found.append([pair if channel % _PAIR == 0 else pair[::-1] for pair in pairs])
+    return found
+
+
+def _onwards(rings: list[list[tuple[int, int]]], nbytes: float) -> list[Transfer]:
+    return [
+        Transfer(primary, ring[(place + 1) % len(ring)][0], nbytes / len(rings), channel)
+        for channel, ring in enumerate(rings)
+        for place, (primary, _) in enumerate(ring)
+    ]
+
+
+def _inside(rings: list[list[tuple[int, int]]], nbytes: float) -> list[Transfer]:
+    return [
+        Transfer(primary, secondary, nbytes / len(rings), channel)
+        for channel, ring in enumerate(rings)
+        for primary, secondary in ring
+    ]

@@ -1,0 +1,86 @@
+"""Recursive doubling and halving: chips as a hypercube, one axis after the other.
+
+Between chips ranks of the same place form groups, each of which begins with an axis of its own, so
+that the four links of a chip carry something in every step; inside chips there is one step more.
+
+Source: aws-neuron-sdk, intranode-collective-comm.rst, Recursive Doubling and Halving;
+internode-collective-comm.rst for one rank on each instance. That places begin with different axes
+is a reading of its "partial over-subscription": with one axis for all, three links would idle.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trnsim.fabric.algorithms.mesh import inside
+from trnsim.fabric.transfers import Phase, Plan, Transfer, phase
+
+if TYPE_CHECKING:
+    from trnsim.fabric.algorithms.group import Group
+
+Axes = list[dict[tuple[int, int], tuple[int, int]]]
+"""For each axis the (instance, chip) beside each."""
+
+_READS_TO_REDUCE = 2.0  # what came, and what is there
+
+
+def is_possible(group: Group) -> bool:
+    """Whether the chips of the group form a hypercube, each with as many ranks."""
+    return group.per_chip > 0 and bool(axes(group))
+
+
+def axes(group: Group) -> Axes:
+    """The hypercube of an instance's chips, or of instances with one chip each in the group."""
+    chips = list(group.by_chip)
+    if group.is_local:
+        node = chips[0][0]
+        return [
+            {(node, one): (node, other) for one, other in axis.items()}
+            for axis in group.fabric.topology.axes(group.chips)
+        ]
+    if len(group.by_node) < len(chips) or len(chips) & (len(chips) - 1):
+        return []
+    return [
+        {chip: chips[place ^ (1 << bit)] for place, chip in enumerate(chips)}
+        for bit in range(len(chips).bit_length() - 1)
+    ]
+
+
+def all_gather(group: Group, nbytes: float) -> Plan:
+    """Doubling between chips, then one step inside them."""
+    chunk, found = nbytes / group.size, axes(group)
+    plan = tuple(_exchange(group, found, step, chunk * 2**step, 1.0) for step in range(len(found)))
+    if group.per_chip > 1:
+        plan = (*plan, inside(group, len(group.by_chip) * chunk))
+    return plan
+
+
+def reduce_scatter(group: Group, nbytes: float) -> Plan:
+    """One step inside chips, then halving between them."""
+    chunk, found = nbytes / group.size, axes(group)
+    plan: Plan = ()
+    if group.per_chip > 1:
+        part = len(group.by_chip) * chunk
+        own = (Transfer(rank, rank, part) for rank in group.ranks)
+        plan = (phase(own, reads=group.per_chip),)
+    return plan + tuple(
+        _exchange(group, found, step, chunk * 2**step, _READS_TO_REDUCE)
+        for step in reversed(range(len(found)))
+    )
+
+
+def all_reduce(group: Group, nbytes: float) -> Plan:
+    """Reduce-scatter, then all-gather."""
+    return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
+
+
+def _exchange(group: Group, found: Axes, step: int, nbytes: float, reads: float) -> Phase:
+    """Each rank with the one at its place on the chip beside it."""
+    return phase(
+        (
+            Transfer(rank, group.by_chip[found[(step + place) % len(found)][chip]][place], nbytes)
+            for chip, ranks in group.by_chip.items()
+            for place, rank in enumerate(ranks)
+        ),
+        reads=reads,
+    )

@@ -1,0 +1,44 @@
+"""Ring: each rank passes on to the next what came from the one before, several rings at once.
+
+Source: aws-neuron-sdk, intranode-collective-comm.rst, Ring Algorithm.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trnsim.fabric.transfers import Phase, Plan, Transfer, phase
+
+if TYPE_CHECKING:
+    from trnsim.fabric.algorithms.group import Group
+
+_READS_TO_REDUCE = 2.0  # what came, and what is there
+
+
+def all_gather(group: Group, nbytes: float) -> Plan:
+    """``(N - 1)`` steps of a chunk."""
+    return (_steps(group, nbytes, 1.0),)
+
+
+def reduce_scatter(group: Group, nbytes: float) -> Plan:
+    """``(N - 1)`` steps of a chunk, each reduced with the rank's own."""
+    return (_steps(group, nbytes, _READS_TO_REDUCE),)
+
+
+def all_reduce(group: Group, nbytes: float) -> Plan:
+    """Reduce-scatter, then all-gather: the ring is gone round twice."""
+    return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
+
+
+def _steps(group: Group, nbytes: float, reads: float) -> Phase:
+    rings = group.cycles() if group.is_local else [group.ranks]
+    chunk = nbytes / group.size / len(rings)
+    return phase(
+        (
+            Transfer(rank, ring[(place + 1) % len(ring)], chunk, channel)
+            for channel, ring in enumerate(rings)
+            for place, rank in enumerate(ring)
+        ),
+        reads=reads,
+        repeat=group.size - 1,
+    )

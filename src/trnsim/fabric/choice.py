@@ -1,0 +1,168 @@
+"""Which algorithm a collective takes: the one with the shortest time in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trnsim.errors import BadInput
+from trnsim.fabric.algorithms import direct, hierarchical, kangaring, mesh, rdh, ring
+from trnsim.fabric.algorithms.group import Group
+from trnsim.fabric.closed_form import time_s
+from trnsim.fabric.constants import FIRST_GENERATION
+from trnsim.fabric.transfers import Plan, side_by_side
+
+if TYPE_CHECKING:
+    from trnsim.fabric.fabric import Fabric
+
+Planner = Callable[[Group, float], Plan]
+
+
+class Algorithm(NamedTuple):
+    """A way to do a collective.
+
+    Attributes:
+        name: as AWS calls it.
+        plan: (group, bytes of the whole message) to its transfers.
+        is_possible: whether a group can take it.
+    """
+
+    name: str
+    plan: Planner
+    is_possible: Callable[[Group], bool]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A collective with the algorithm that it takes.
+
+    Attributes:
+        algorithm: its name; "" where there is nothing to do.
+        plan: the transfers.
+        time_s: seconds in closed form, the start included.
+        others_s: seconds of the algorithms that were not taken, by name.
+    """
+
+    algorithm: str
+    plan: Plan
+    time_s: float
+    others_s: dict[str, float]
+
+
+def choose(fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[int]]) -> Chosen:
+    """The best algorithm for a collective of groups of ranks, which all work at once.
+
+    Args:
+        fabric: where the ranks run.
+        kind: one of `KINDS`.
+        nbytes: bytes of the whole message: the larger of a rank's input and output.
+        groups: the ranks of each group, all of one size.
+
+    Raises:
+        BadInput: for a kind that is not known.
+    """
+    if kind not in KINDS:
+        raise BadInput(f"collective {kind!r}", fix=f"one of {', '.join(KINDS)}")
+    found = [Group(fabric, tuple(ranks)) for ranks in groups]
+    if found[0].size == 1 or kind == "barrier":
+        wait_s = 0.0 if found[0].size == 1 else fabric.start_s
+        return Chosen("", (), wait_s, {})
+    return _best(kind, found, nbytes)
+
+
+def _best(kind: str, groups: Sequence[Group], nbytes: float) -> Chosen:
+    plans = {
+        one.name: side_by_side([one.plan(group, nbytes) for group in groups])
+        for one in KINDS[kind]
+        if all(one.is_possible(group) for group in groups)
+    }
+    times = {name: time_s(groups[0].fabric, plan) for name, plan in plans.items()}
+    name = min(times, key=lambda one: times[one])
+    took_s = times.pop(name)
+    return Chosen(name, plans[name], took_s, times)
+
+
+def _stage(kind: str, groups: Sequence[Group], nbytes: float) -> Plan:
+    """The plan of a stage of a hierarchical collective; nothing for groups of one rank."""
+    return () if groups[0].size == 1 else _best(kind, groups, nbytes).plan
+
+
+def _is_described(group: Group) -> bool:
+    """Whether AWS describes more than a ring for it: inside an instance, from Trn2 on."""
+    if group.is_local:
+        return group.fabric.chip.name not in FIRST_GENERATION
+    return len(group.by_node) == group.size
+
+
+def _can_mesh(group: Group) -> bool:
+    return _is_described(group) and mesh.is_possible(group)
+
+
+def _can_rdh(group: Group) -> bool:
+    return _is_described(group) and rdh.is_possible(group)
+
+
+def _can_kangaring(group: Group) -> bool:
+    return _is_described(group) and kangaring.is_possible(group)
+
+
+def _always(group: Group) -> bool:
+    del group
+    return True
+
+
+def _hierarchical(kind: str) -> Algorithm:
+    plan = {
+        "all_gather": hierarchical.all_gather,
+        "reduce_scatter": hierarchical.reduce_scatter,
+        "all_reduce": hierarchical.all_reduce,
+    }[kind]
+    return Algorithm(
+        "hierarchical",
+        lambda group, nbytes: plan(group, nbytes, _stage),
+        hierarchical.is_possible,
+    )
+
+
+def _then(first: Planner, second: Planner) -> Planner:
+    return lambda group, nbytes: (*first(group, nbytes), *second(group, nbytes))
+
+
+def _directly(plan: Planner) -> tuple[Algorithm, ...]:
+    return (Algorithm("direct", plan, _always),)
+
+
+KINDS: Final[dict[str, tuple[Algorithm, ...]]] = {
+    "all_gather": (
+        Algorithm("ring", ring.all_gather, _always),
+        Algorithm("kangaring", kangaring.all_gather, _can_kangaring),
+        Algorithm("mesh", mesh.all_gather, _can_mesh),
+        Algorithm("rdh", rdh.all_gather, _can_rdh),
+        _hierarchical("all_gather"),
+    ),
+    "reduce_scatter": (
+        Algorithm("ring", ring.reduce_scatter, _always),
+        Algorithm("kangaring", kangaring.reduce_scatter, _can_kangaring),
+        Algorithm("mesh", mesh.reduce_scatter, _can_mesh),
+        Algorithm("rdh", rdh.reduce_scatter, _can_rdh),
+        _hierarchical("reduce_scatter"),
+    ),
+    "all_reduce": (
+        Algorithm("ring", ring.all_reduce, _always),
+        Algorithm("kangaring", kangaring.all_reduce, _can_kangaring),
+        Algorithm("mesh", mesh.all_reduce, _can_mesh),
+        Algorithm("single-step mesh", mesh.all_reduce_at_once, _can_mesh),
+        Algorithm("rdh", rdh.all_reduce, _can_rdh),
+        _hierarchical("all_reduce"),
+    ),
+    "all_to_all": _directly(direct.all_to_all),
+    "permute": _directly(direct.permute),
+    "send": _directly(direct.send),
+    "scatter": _directly(direct.scatter),
+    "gather": _directly(direct.gather),
+    "broadcast": _directly(_then(direct.scatter, ring.all_gather)),
+    "reduce": _directly(_then(ring.reduce_scatter, direct.gather)),
+    "barrier": (),
+}
+"""By kind, the algorithms that it may take."""

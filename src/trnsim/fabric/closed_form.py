@@ -1,0 +1,46 @@
+"""The time of a plan in closed form: a phase lasts as long as its busiest resource.
+
+``start + sum over phases of repeat * (hop + largest of bytes / bandwidth)``. Exact where all ranks
+keep step; `trnsim.fabric.simulation` needs no such assumption.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from trnsim.fabric.fabric import Fabric
+    from trnsim.fabric.transfers import Phase, Plan
+
+
+def time_s(fabric: Fabric, plan: Plan) -> float:
+    """Seconds that a plan takes; 0 for one without phases."""
+    if not plan:
+        return 0.0
+    return fabric.start_s + sum(phase_s(fabric, one) * one.repeat for one in plan)
+
+
+def phase_s(fabric: Fabric, phase: Phase) -> float:
+    """Seconds of one repetition of a phase."""
+    load = loads(fabric, phase)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        busy_s = np.where(load > 0, load / fabric.capacity, 0.0)
+    return fabric.hop_s(phase) + float(busy_s.max(initial=0.0))
+
+
+def loads(fabric: Fabric, phase: Phase) -> npt.NDArray[np.float64]:
+    """Bytes that one repetition of a phase passes through each resource."""
+    uses = fabric.uses(phase)
+    passed = phase.nbytes[uses.transfer] * uses.weight
+    return np.bincount(uses.resource, passed, len(fabric.capacity)).astype(np.float64)
+
+
+def plan_loads(fabric: Fabric, plan: Plan) -> npt.NDArray[np.float64]:
+    """Bytes that a plan passes through each resource."""
+    total = np.zeros(len(fabric.capacity))
+    for one in plan:
+        total += loads(fabric, one) * one.repeat
+    return total

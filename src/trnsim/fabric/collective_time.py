@@ -1,0 +1,148 @@
+"""The time of one collective: the ranks' places, the best algorithm, its closed form."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from trnsim.arch import TARGETS
+from trnsim.arch.catalogue import Instance, catalogue
+from trnsim.errors import BadInput
+from trnsim.fabric.choice import Chosen, choose
+from trnsim.fabric.constants import EFA_HOP_S, hop_s, rank_bytes_per_s, start_s
+from trnsim.fabric.fabric import Fabric
+
+if TYPE_CHECKING:
+    from trnsim.facts import Provenance
+
+INSTANCE_VARIABLE: Final = "TRNSIM_INSTANCE"
+
+
+@dataclass(frozen=True)
+class CollectiveTime:
+    """A collective's time and where it comes from.
+
+    Attributes:
+        time_s: seconds.
+        least_s: seconds of what must leave a chip over all its links at once.
+        algorithm: the algorithm that it takes; "" for a single rank or a barrier.
+        placed_on: the instances on which its ranks lie.
+        provenances: sources of links, engines and latencies.
+    """
+
+    time_s: float
+    least_s: float
+    algorithm: str
+    placed_on: str
+    provenances: tuple[Provenance, ...]
+
+    @property
+    def origin(self) -> str:
+        """Algorithm, place and sources, as text."""
+        how = f"{self.algorithm} on {self.placed_on}" if self.algorithm else self.placed_on
+        sources = dict.fromkeys(f"{one.kind.value}: {one.source}" for one in self.provenances)
+        return "; ".join([how, *sources])
+
+
+def collective_time(
+    kind: str, nbytes: float, groups: int | Sequence[Sequence[int]], chip: str, *, lnc: int = 0
+) -> CollectiveTime:
+    """The time of a collective of groups of ranks, which work at once.
+
+    Args:
+        kind: one of `trnsim.fabric.choice.KINDS`.
+        nbytes: bytes of the whole message: the larger of a rank's input and output.
+        groups: the ranks of each group; a number stands for one group of the first ranks.
+        chip: the target: trn1, trn2, trn3, inf2.
+        lnc: NeuronCores of a rank; the chip's default where it is 0.
+
+    Raises:
+        BadInput: for a kind, a chip, or an instance in TRNSIM_INSTANCE that is not known.
+    """
+    if isinstance(groups, int):
+        groups = [range(groups)]
+    ranks = tuple(tuple(group) for group in groups)
+    target = TARGETS[chip]
+    cores = lnc or int(target.core.logical_core_max)
+    named = os.environ.get(INSTANCE_VARIABLE, "")
+    return _time(kind, float(nbytes), ranks, target.chip, cores, named)
+
+
+@cache
+def _time(
+    kind: str, nbytes: float, groups: tuple[tuple[int, ...], ...], chip: str, lnc: int, named: str
+) -> CollectiveTime:
+    fabric = fabric_for(chip, max(map(max, groups)) + 1, lnc, named)
+    chosen = choose(fabric, kind, nbytes, groups)
+    return CollectiveTime(
+        chosen.time_s,
+        max(least_s(fabric, kind, nbytes, group) for group in groups),
+        chosen.algorithm,
+        f"{fabric.nodes} x {fabric.instance.name}",
+        _provenances(fabric, chosen),
+    )
+
+
+def fabric_for(chip: str, ranks: int, lnc: int, named: str = "") -> Fabric:
+    """The fabric of `ranks`: the instance called `named`, else the smallest that has them all.
+
+    Where none has, as many of the largest with EFA as are needed.
+
+    Raises:
+        BadInput: for an instance of another chip, or one without EFA that is too small.
+    """
+    row = catalogue().accelerator(chip)
+    per_chip = row.cores // lnc
+    if named:
+        instance = catalogue().instance(named)
+        if instance.accelerator != chip:
+            raise BadInput(
+                f"{INSTANCE_VARIABLE}={named} has {instance.accelerator}; this runs on {chip}",
+                fix=f"name an instance with {chip}, or unset {INSTANCE_VARIABLE}",
+            )
+    else:
+        instance = _smallest(chip, ranks, per_chip)
+    has = instance.count * per_chip
+    return Fabric(instance, nodes=-(-ranks // has), lnc=lnc)
+
+
+def _smallest(chip: str, ranks: int, per_chip: int) -> Instance:
+    known = [one for one in catalogue().instances.values() if one.accelerator == chip and one.shape]
+    enough = [one for one in known if one.count * per_chip >= ranks]
+    if enough:
+        return min(enough, key=lambda one: one.count)
+    with_efa = [one for one in known if one.efa_bytes_per_s and not _is_ultraserver(one)]
+    return max(with_efa or known, key=lambda one: one.count)
+
+
+def _is_ultraserver(instance: Instance) -> bool:
+    return "UltraServer" in instance.name
+
+
+def least_s(fabric: Fabric, kind: str, nbytes: float, group: Sequence[int]) -> float:
+    """Seconds of what must leave a chip over all its links and adapters at once; 0 on one chip."""
+    chips = len({fabric.place(rank)[:2] for rank in group})
+    if chips == 1 or kind == "barrier":
+        return 0.0
+    rate = fabric.topology.chip_bytes_per_s
+    if fabric.nodes > 1:
+        rate += (fabric.instance.efa_bytes_per_s or 0.0) / fabric.instance.count
+    per_chip = len(group) / chips
+    shares = {"all_reduce": 2.0, "all_to_all": per_chip, "permute": 0.0, "send": 0.0}
+    share = shares.get(kind, 1.0) * (1 - 1 / chips)
+    return nbytes * (share or 1.0) / rate
+
+
+def _provenances(fabric: Fabric, chosen: Chosen) -> tuple[Provenance, ...]:
+    chip = fabric.chip
+    found = [start_s(chip.name), hop_s(chip.name)]
+    if chosen.algorithm:
+        found.append(rank_bytes_per_s(chip.name, fabric.lnc, chip.memory_bytes_per_s))
+        link = fabric.instance.link_bytes_per_s or chip.server_link_bytes_per_s
+        found += [link or chip.link_bytes_per_s or start_s(chip.name)]
+    if fabric.nodes > 1:
+        found.append(EFA_HOP_S)
+    return tuple(one.provenance for one in found)

@@ -1,0 +1,67 @@
+"""What moves bytes besides links: latencies, and the rate at which one rank's engines pass them on.
+
+Source: aws-neuron-sdk, intranode-collective-comm.rst, internode-collective-comm.rst,
+nccom-test.rst.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.arch import TARGETS
+from trnsim.facts import Evidence, Provenance, Rate, assumed, derived, documented, measured
+
+FIRST_GENERATION: Final = ("inferentia1", "inferentia2", "trainium1")
+"""Chips before the description of algorithms, which is of Trn2."""
+EFA_HOP_S: Final = documented(
+    15e-6, "about 15 us per hop (aws-neuron-sdk, internode-collective-comm.rst)"
+)
+_HOP_S: Final = documented(
+    1.5e-6, "middle of 1-2 us per hop (aws-neuron-sdk, intranode-collective-comm.rst)"
+)
+_NO_HOP_S: Final = derived(0.0, "hops are part of the latency of a whole collective")
+_START_FIRST_S: Final = derived(
+    37e-6,
+    "latency of a small all-reduce inside an instance, fitted to 56 published Trn1 and Inf2 decode "
+    "rows, 5.7 % error (docs/accuracy-models.md)",
+)
+_START_S: Final = derived(
+    6.16e-6 - 2 * _HOP_S,
+    "32-rank all-gather of 1 KiB in 6.16 us, instance unnamed (aws-neuron-sdk, nccom-test.rst), "
+    "less the two hops of a mesh",
+)
+_PASSED_ON: Final = measured(
+    (1 << 30) / 18_930e-6,
+    "1 GiB all-reduced by two ranks in 18,930 us, taken to be the two cores of a chip of the first "
+    "generation; for any number of ranks (aws-neuron-sdk, nccom-test.rst)",
+)
+
+
+def hop_s(chip: str) -> Rate:
+    """Seconds with which a transfer inside an instance begins."""
+    return _NO_HOP_S if chip in FIRST_GENERATION else _HOP_S
+
+
+def start_s(chip: str) -> Rate:
+    """Seconds before the first transfer of a collective."""
+    if chip in FIRST_GENERATION:
+        return _START_FIRST_S
+    return _START_S if chip == "trainium2" else assumed(_START_S, "as on Trn2")
+
+
+def rank_bytes_per_s(chip: str, cores: int, fallback: Rate) -> Rate:
+    """Bytes per second that the DMA engines of a rank of `cores` cores pass on.
+
+    On the first generation this is measured, a fifth of what the engines copy. Of later ones
+    nothing large is published, and the engines' own rate stands. `fallback` is for chips without a
+    model of their cores.
+    """
+    if chip in ("inferentia2", "trainium1"):
+        return _PASSED_ON
+    target = next((one for one in TARGETS.values() if one.chip == chip), None)
+    if target is None:
+        return Rate(fallback, Provenance(Evidence.ASSUMED, "as its memory"))
+    core = target.core
+    alone, paired = core.dma_bytes_per_s, core.dma_paired_bytes_per_s
+    rate = paired if cores > 1 else alone
+    return Rate(cores * rate, rate.provenance)

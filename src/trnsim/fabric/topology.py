@@ -1,0 +1,344 @@
+"""How the chips of an instance are joined: links, routes, and the cycles that rings take.
+
+A link is one direction of a connection. AWS states the bandwidth of a chip over all its links; the
+two directions of each are taken to share it evenly.
+
+Source: aws-neuron-sdk, trn1-arch.rst, trn2-arch.rst, trn3-arch.rst, about/collectives.rst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise, product
+from math import prod
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Route = tuple[int, ...]
+"""The numbers of the links from one chip to another, in order; empty on one chip."""
+Cycle = tuple[int, ...]
+"""Chips in the order of a ring, which the last one closes."""
+
+_SEARCHED: Final = 20_000
+"""Steps after which a search for a ring of neighbours gives up."""
+_PAIR: Final = 2
+_RING_OF_BITS: Final = {2: (0, 1), 4: (0b00, 0b01, 0b11, 0b10)}
+"""For each length of a ring the number of each place: neighbours differ in one bit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One direction of a connection.
+
+    Attributes:
+        name: where it leads from and to, such as "chip 0 to chip 1".
+        bytes_per_s: what it carries.
+    """
+
+    name: str
+    bytes_per_s: float
+
+
+class Topology(Protocol):
+    """The chips of an instance and the links between them."""
+
+    @property
+    def chips(self) -> int:
+        """Number of chips, which count from 0."""
+        ...
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """Every link; routes name them by their place here."""
+        ...
+
+    @property
+    def chip_bytes_per_s(self) -> float:
+        """What can leave a chip over all its links at once."""
+        ...
+
+    def route(self, source: int, target: int) -> Route:
+        """The links that a transfer between two chips passes."""
+        ...
+
+    def cycles(self, chips: Sequence[int]) -> list[Cycle]:
+        """Rings through `chips` that share no connection, as many as are known."""
+        ...
+
+    def axes(self, chips: Sequence[int]) -> list[dict[int, int]]:
+        """For each axis of a hypercube of `chips` the neighbour of each chip; [] where none is."""
+        ...
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Chips in a line, a ring, or a torus of any dimensions: each is joined to its neighbours.
+
+    Attributes:
+        sizes: chips along each dimension; the last counts fastest.
+        rates: bytes per second of one direction of a link, for each dimension.
+        is_closed: whether the last chip of a line is joined to the first.
+    """
+
+    sizes: tuple[int, ...]
+    rates: tuple[float, ...]
+    is_closed: bool = True
+    _numbers: dict[tuple[int, int], int] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def chips(self) -> int:
+        """The product of the sizes."""
+        return prod(self.sizes)
+
+    @cached_property
+    def links(self) -> Sequence[Link]:
+        """Each chip's links, a direction of a dimension after the other."""
+        found: list[Link] = []
+        for axis, rate in enumerate(self.rates):
+            for chip in range(self.chips):
+                for step in (1, -1):
+                    there = self._neighbour(chip, axis, step)
+                    if there is None or (chip, there) in self._numbers:
+                        continue
+                    self._numbers[chip, there] = len(found)
+                    found.append(Link(f"chip {chip} to chip {there}", rate))
+        return tuple(found)
+
+    @property
+    def chip_bytes_per_s(self) -> float:
+        """Two links along each dimension of more than one chip."""
+        pairs = zip(self.sizes, self.rates, strict=True)
+        return sum(2 * rate for size, rate in pairs if size > 1)
+
+    def route(self, source: int, target: int) -> Route:
+        """The shortest way, one dimension after the other.
+
+        Which of them comes first, and which way round where both are equal, depends on the chips,
+        so that an exchange of all with all loads every link alike.
+        """
+        numbers = self._numbers if self.links else {}
+        here, there = self._place(source), self._place(target)
+        order = range(len(self.sizes))
+        at, passed = list(here), [source]
+        for axis in order if (source + target) % 2 else reversed(order):
+            step = self._step(here, there, axis)
+            while at[axis] != there[axis]:
+                at[axis] = (at[axis] + step) % self.sizes[axis]
+                passed.append(self._chip(at))
+        return tuple(numbers[pair] for pair in pairwise(passed))
+
+    def cycles(self, chips: Sequence[int]) -> list[Cycle]:
+        """Two rings of a square torus; else one through neighbours, if one is found."""
+        if len(chips) <= _PAIR:
+            return [tuple(chips)]
+        whole = len(chips) == self.chips and self.is_closed
+        if whole and len(self.sizes) == _PAIR and len(set(self.sizes)) == 1:
+            return _two_rings(self.sizes[0])
+        found = self._ring_of(tuple(chips))
+        return [found or tuple(chips)]
+
+    def axes(self, chips: Sequence[int]) -> list[dict[int, int]]:
+        """Each line of two or four neighbours is one or two axes: its places, numbered in bits."""
+        places = [self._place(chip) for chip in chips]
+        values = [sorted({place[axis] for place in places}) for axis in range(len(self.sizes))]
+        if prod(map(len, values)) != len(chips):
+            return []  # no box
+        found: list[dict[int, int]] = []
+        for axis, row in enumerate(values):
+            if len(row) == 1:
+                continue
+            bits = _RING_OF_BITS.get(len(row))
+            adjacent = len(row) == self.sizes[axis] and self.is_closed
+            if bits is None or not (adjacent or row[-1] - row[0] == 1):
+                return []
+            count = len(row).bit_length() - 1
+            found += [self._flipped(places, axis, row, bits, bit) for bit in range(count)]
+        return found
+
+    def _flipped(
+        self,
+        places: Iterable[tuple[int, ...]],
+        axis: int,
+        row: list[int],
+        bits: tuple[int, ...],
+        bit: int,
+    ) -> dict[int, int]:
+        """Chip -> the chip whose number along `axis` differs in that bit."""
+        partner = {
+            at: row[bits.index(number ^ (1 << bit))] for at, number in zip(row, bits, strict=True)
+        }
+        found = {}
+        for place in places:
+            there = list(place)
+            there[axis] = partner[place[axis]]
+            found[self._chip(place)] = self._chip(there)
+        return found
+
+    def _place(self, chip: int) -> tuple[int, ...]:
+        place = []
+        for size in reversed(self.sizes):
+            chip, at = divmod(chip, size)
+            place.append(at)
+        return tuple(reversed(place))
+
+    def _chip(self, place: Sequence[int]) -> int:
+        chip = 0
+        for at, size in zip(place, self.sizes, strict=True):
+            chip = chip * size + at
+        return chip
+
+    def _neighbour(self, chip: int, axis: int, step: int) -> int | None:
+        place = list(self._place(chip))
+        at, size = place[axis] + step, self.sizes[axis]
+        if size == 1 or (not self.is_closed and not 0 <= at < size):
+            return None
+        place[axis] = at % size
+        return self._chip(place)
+
+    def _step(self, here: Sequence[int], there: Sequence[int], axis: int) -> int:
+        """+1 or -1: the shorter way round."""
+        size = self.sizes[axis]
+        ahead = (there[axis] - here[axis]) % size
+        if not self.is_closed:
+            return 1 if there[axis] > here[axis] else -1
+        if 2 * ahead == size:
+            return 1 if sum(here) % 2 else -1
+        return 1 if 2 * ahead < size else -1
+
+    def _ring_of(self, chips: Cycle) -> Cycle | None:
+        """A ring through neighbours that has each of `chips` once; None where none was found."""
+        allowed = set(chips)
+        near = {
+            chip: [
+                other
+                for axis, step in product(range(len(self.sizes)), (1, -1))
+                if (other := self._neighbour(chip, axis, step)) in allowed
+            ]
+            for chip in chips
+        }
+        path, tried, left = [chips[0]], [iter(near[chips[0]])], _SEARCHED
+        while path and left:
+            left -= 1
+            following = next((one for one in tried[-1] if one not in path), None)
+            if following is None:
+                path.pop()
+                tried.pop()
+                continue
+            path.append(following)
+            tried.append(iter(near[following]))
+            if len(path) == len(chips) and chips[0] in near[following]:
+                return tuple(path)
+        return None
+
+
+def _two_rings(size: int) -> list[Cycle]:
+    """Two rings of a square torus that share no connection.
+
+    One goes all along each row and then down; the other all along each column and then to the side,
+    over the connections that the first leaves out.
+    """
+    row_by_row, at = [], 0
+    for row in range(size):
+        for _ in range(size):
+            row_by_row.append(row * size + at)
+            at = (at + 1) % size
+        at = (at - 1) % size
+    column_by_column, at = [], 0
+    for column in range(size):
+        for _ in range(size):
+            column_by_column.append(at * size + column)
+            at = (at + 1) % size
+        at = (at - 1) % size
+    return [tuple(row_by_row), tuple(column_by_column)]
+
+
+@dataclass(frozen=True)
+class Racks:
+    """Chips behind switches: one in each server, one in each rack; chips of racks are joined.
+
+    Chips of two racks at the same place have a connection of their own; a transfer to another place
+    changes the place in its own rack first.
+
+    Attributes:
+        racks: racks of the UltraServer.
+        servers: servers in a rack.
+        per_server: chips in a server.
+        server_rate: bytes per second of a chip to the switch of its server, one direction.
+        rack_rate: the same to the switch of its rack.
+        between_rate: the same to the chip at its place in another rack.
+    """
+
+    racks: int
+    servers: int
+    per_server: int
+    server_rate: float
+    rack_rate: float
+    between_rate: float
+
+    @property
+    def chips(self) -> int:
+        """Chips of all racks."""
+        return self.racks * self.servers * self.per_server
+
+    @cached_property
+    def links(self) -> Sequence[Link]:
+        """Four links a chip, to and from the two switches, then those between racks."""
+        found = []
+        for chip in range(self.chips):
+            found += [
+                Link(f"chip {chip} to its server's switch", self.server_rate),
+                Link(f"server's switch to chip {chip}", self.server_rate),
+                Link(f"chip {chip} to its rack's switch", self.rack_rate),
+                Link(f"rack's switch to chip {chip}", self.rack_rate),
+            ]
+        found += [
+            Link(f"chip {source} to chip {target}", self.between_rate)
+            for source, target in self._between
+        ]
+        return tuple(found)
+
+    @cached_property
+    def _between(self) -> dict[tuple[int, int], int]:
+        """The connections between racks, and their numbers."""
+        size = self.servers * self.per_server
+        pairs = [
+            (one * size + at, other * size + at)
+            for one, other in product(range(self.racks), repeat=2)
+            for at in range(size)
+            if one != other
+        ]
+        return {pair: 4 * self.chips + place for place, pair in enumerate(pairs)}
+
+    @property
+    def chip_bytes_per_s(self) -> float:
+        """To both switches and to every other rack."""
+        return self.server_rate + self.rack_rate + self.between_rate * (self.racks - 1)
+
+    def route(self, source: int, target: int) -> Route:
+        """Through the nearest switch that both have, or over the connection between racks."""
+        if source == target:
+            return ()
+        size = self.servers * self.per_server
+        rack, at = divmod(target, size)
+        if source // size != rack:
+            beside = source // size * size + at
+            return (*self.route(source, beside), self._between[beside, target])
+        first = 0 if source // self.per_server == target // self.per_server else 2
+        return (4 * source + first, 4 * target + first + 1)
+
+    def cycles(self, chips: Sequence[int]) -> list[Cycle]:
+        """One ring in the order of the chips, which passes a server's switch where it can."""
+        return [tuple(chips)]
+
+    def axes(self, chips: Sequence[int]) -> list[dict[int, int]]:
+        """The bits of a chip's place in the group, where it has a power of two."""
+        count = len(chips)
+        if count & (count - 1):
+            return []
+        return [
+            {chip: chips[place ^ (1 << bit)] for place, chip in enumerate(chips)}
+            for bit in range(count.bit_length() - 1)
+        ]

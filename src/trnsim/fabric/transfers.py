@@ -1,0 +1,92 @@
+"""What a collective moves: phases of transfers between ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Ranks = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.float64]
+
+
+class Transfer(NamedTuple):
+    """Bytes from one rank to another; a rank's own are a local copy or reduction."""
+
+    source: int
+    target: int
+    nbytes: float
+    channel: int = 0
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Transfers that ranks start when they have what the phase before brought them.
+
+    Attributes:
+        sources: the rank that sends, of each transfer.
+        targets: the rank that receives.
+        nbytes: bytes of each.
+        channels: the ring or way that each belongs to; a rank's ways do not wait for each other.
+        reads: bytes read from the HBM of the sender's chip for each byte sent: 2 where what came is
+            reduced with what is there.
+        copies: bytes written to the HBM of the sender's chip beside each byte sent.
+        repeat: how often the phase follows itself.
+    """
+
+    sources: Ranks
+    targets: Ranks
+    nbytes: Bytes
+    channels: Ranks
+    reads: float = 1.0
+    copies: float = 0.0
+    repeat: int = 1
+
+    @property
+    def total_bytes(self) -> float:
+        """Bytes that leave one rank for another, in all repetitions."""
+        return float(self.nbytes[self.sources != self.targets].sum() * self.repeat)
+
+
+Plan = tuple[Phase, ...]
+"""The phases of a collective in order."""
+
+
+def phase(
+    transfers: Iterable[Transfer],
+    *,
+    reads: float = 1.0,
+    copies: float = 0.0,
+    repeat: int = 1,
+) -> Phase:
+    """A phase of `transfers`."""
+    rows = list(transfers)
+    return Phase(
+        np.array([row.source for row in rows], np.int64),
+        np.array([row.target for row in rows], np.int64),
+        np.array([row.nbytes for row in rows], np.float64),
+        np.array([row.channel for row in rows], np.int64),
+        reads,
+        copies,
+        repeat,
+    )
+
+
+def side_by_side(plans: Sequence[Plan]) -> Plan:
+    """Plans of equal shape, of groups that work at the same time, as one."""
+    if len(plans) == 1:
+        return plans[0]
+    return tuple(_joined(phases) for phases in zip(*plans, strict=True))
+
+
+def _joined(phases: Sequence[Phase]) -> Phase:
+    return replace(
+        phases[0],
+        sources=np.concatenate([one.sources for one in phases]),
+        targets=np.concatenate([one.targets for one in phases]),
+        nbytes=np.concatenate([one.nbytes for one in phases]),
+        channels=np.concatenate([one.channels for one in phases]),
+    )

@@ -1,0 +1,79 @@
+import pytest
+
+from trnsim.errors import BadInput
+from trnsim.fabric.collective_time import collective_time, fabric_for
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("chip", "ranks", "lnc", "instance", "nodes"),
+    [
+        ("trainium1", 2, 1, "trn1.2xlarge", 1),
+        ("trainium1", 3, 1, "trn1.32xlarge", 1),
+        ("trainium1", 64, 1, "trn1.32xlarge", 2),
+        ("inferentia2", 24, 1, "inf2.48xlarge", 1),
+        ("trainium2", 4, 2, "trn2.3xlarge", 1),
+        ("trainium2", 64, 2, "trn2.48xlarge", 1),
+        ("trainium2", 256, 2, "Trn2 UltraServer (u-trn2x64)", 1),
+        ("trainium2", 257, 2, "trn2.48xlarge", 5),
+    ],
+)
+def test_ranks_lie_on_the_smallest_instance_that_has_them(chip, ranks, lnc, instance, nodes):
+    found = fabric_for(chip, ranks, lnc)
+    assert (found.instance.name, found.nodes) == (instance, nodes)
+
+
+def test_an_instance_can_be_named(monkeypatch):
+    monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.48xlarge")
+    assert "2 x trn2.48xlarge" in collective_time("all_reduce", GIB, 128, "trn2").origin
+    monkeypatch.setenv("TRNSIM_INSTANCE", "trn1.2xlarge")
+    with pytest.raises(BadInput, match=r"trn1\.2xlarge has trainium1; this runs on trainium2"):
+        collective_time("all_reduce", GIB, 2, "trn2")
+
+
+@pytest.mark.parametrize(
+    ("chip", "ranks", "nbytes", "published_s"),
+    [
+        ("trn1", 2, GIB, 18_930e-6),
+        ("trn1", 2, 268_435_456, 4_750e-6),
+        ("trn1", 2, 67_108_864, 1_214e-6),
+        ("trn2", 32, 1_024, 6.16e-6),
+        ("trn2", 32, 65_536, 8.17e-6),
+    ],
+)
+def test_published_collectives(chip, ranks, nbytes, published_s):
+    """nccom-test.rst; in sample for the first and the fourth."""
+    kind = "all_reduce" if chip == "trn1" else "all_gather"
+    assert collective_time(kind, nbytes, ranks, chip).time_s == pytest.approx(published_s, rel=0.25)
+
+
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3", "inf2"])
+def test_no_time_is_below_its_bound(kind, chip):
+    for ranks in (2, 3, 8, 16, 24):
+        for nbytes in (1, 1 << 20, GIB):
+            found = collective_time(kind, nbytes, ranks, chip)
+            assert found.time_s > found.least_s >= 0
+
+
+def test_the_bound_is_what_leaves_a_chip_over_its_links():
+    found = collective_time("all_reduce", GIB, 64, "trn2")
+    assert found.least_s == pytest.approx(2 * GIB * 15 / 16 / 512e9)
+    assert collective_time("all_to_all", GIB, 64, "trn2").least_s == pytest.approx(
+        4 * GIB * 15 / 16 / 512e9
+    )
+    assert collective_time("all_reduce", GIB, 4, "trn2").least_s == 0  # one chip
+
+
+def test_the_origin_names_algorithm_place_and_sources():
+    origin = collective_time("all_gather", 1024, 64, "trn2").origin
+    assert origin.startswith("mesh on 1 x trn2.48xlarge; ")
+    assert "trn2-arch" in origin
+    assert "intranode-collective-comm.rst" in origin
+
+
+def test_ranks_may_be_named():
+    near = collective_time("send", GIB, [(0, 4)], "trn2").time_s
+    far = collective_time("send", GIB, [(0, 64 + 4)], "trn2").time_s
+    assert far > near
