@@ -8,6 +8,7 @@ import pytest
 
 from trnsim.arch.provenance import how_true
 from trnsim.compiler.ncc.page import errors_page
+from trnsim.fabric import published
 from trnsim.isa.reference.contents import pages
 from trnsim.jax.stablehlo.page import operations_page
 
@@ -22,6 +23,7 @@ def made():
         "how-true.md": how_true(),
         "ncc-errors.md": errors_page(),
         "jax-ops.md": operations_page(),
+        "accuracy-collectives.md": published.page(),
     }
 
 

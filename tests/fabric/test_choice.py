@@ -10,30 +10,6 @@ NODE = fabric("trn2.48xlarge", lnc=2)
 MB = 1e6
 
 
-def crossover_bytes(kind, shorter, longer):
-    """The message from which `longer` is the faster one, by bisection."""
-    whole = Group(NODE, tuple(range(64)))
-    named = {one.name: one for one in KINDS[kind]}
-    low, high = 1e3, 1e10
-    for _ in range(50):
-        middle = (low * high) ** 0.5
-        first, second = (time_s(NODE, named[one].plan(whole, middle)) for one in (shorter, longer))
-        low, high = (middle, high) if first < second else (low, middle)
-    return low
-
-
-@pytest.mark.parametrize(
-    ("kind", "to_rdh", "to_kangaring"),
-    [("all_gather", 2.17, 34.8), ("reduce_scatter", 5.75, 48.2), ("all_reduce", 3.15, 40.4)],
-)
-def test_algorithms_change_where_the_page_says(kind, to_rdh, to_kangaring):
-    """AWS's ranges, 1 and 56 MB, are not fitted; docs/accuracy-collectives.md has both."""
-    assert crossover_bytes(kind, "mesh", "rdh") / MB == pytest.approx(to_rdh, rel=0.01)
-    found = crossover_bytes(kind, "rdh", "kangaring") / MB
-    assert found == pytest.approx(to_kangaring, rel=0.01)
-    assert 56 / 2 < found < 56 * 2
-
-
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "barrier"])
 def test_the_shortest_time_is_taken(kind):
     for nbytes in (0, 1, 4096, MB, 1e9):
