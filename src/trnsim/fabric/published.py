@@ -129,8 +129,8 @@ Small messages of the first generation are too fast: their latency is the 37 us 
 whole models shows ([Accuracy of models](accuracy-models.md)), and nccom-test's 58 us may hold
 the start of a program as well. Of the last row the fabric has 39 %: its slope is 31 GB/s a rank.
 Were it of the 32 cores of a first-generation instance, whose ranks pass on 57 GB/s, a mesh would
-take 14 us for these bytes, which is near the published 15; its start then would be that of Trn1 today. Which
-instance it is cannot be told, and no constant is fitted to it.
+take 14 us for these bytes, near the published 15. Which instance it is cannot be told, and no
+constant is fitted to it.
 
 ## Where algorithms change
 
