@@ -112,17 +112,11 @@ def _always(group: Group) -> bool:
     return True
 
 
-def _hierarchical(kind: str) -> Algorithm:
-    plan = {
-        "all_gather": hierarchical.all_gather,
-        "reduce_scatter": hierarchical.reduce_scatter,
-        "all_reduce": hierarchical.all_reduce,
-    }[kind]
-    return Algorithm(
-        "hierarchical",
-        lambda group, nbytes: plan(group, nbytes, _stage),
-        hierarchical.is_possible,
-    )
+def _hierarchical(plan: Callable[[Group, float, hierarchical.Best], Plan]) -> Algorithm:
+    def staged(group: Group, nbytes: float) -> Plan:
+        return plan(group, nbytes, _stage)
+
+    return Algorithm("hierarchical", staged, hierarchical.is_possible)
 
 
 def _then(first: Planner, second: Planner) -> Planner:
@@ -139,14 +133,14 @@ KINDS: Final[dict[str, tuple[Algorithm, ...]]] = {
         Algorithm("kangaring", kangaring.all_gather, _can_kangaring),
         Algorithm("mesh", mesh.all_gather, _can_mesh),
         Algorithm("rdh", rdh.all_gather, _can_rdh),
-        _hierarchical("all_gather"),
+        _hierarchical(hierarchical.all_gather),
     ),
     "reduce_scatter": (
         Algorithm("ring", ring.reduce_scatter, _always),
         Algorithm("kangaring", kangaring.reduce_scatter, _can_kangaring),
         Algorithm("mesh", mesh.reduce_scatter, _can_mesh),
         Algorithm("rdh", rdh.reduce_scatter, _can_rdh),
-        _hierarchical("reduce_scatter"),
+        _hierarchical(hierarchical.reduce_scatter),
     ),
     "all_reduce": (
         Algorithm("ring", ring.all_reduce, _always),
@@ -154,7 +148,7 @@ KINDS: Final[dict[str, tuple[Algorithm, ...]]] = {
         Algorithm("mesh", mesh.all_reduce, _can_mesh),
         Algorithm("single-step mesh", mesh.all_reduce_at_once, _can_mesh),
         Algorithm("rdh", rdh.all_reduce, _can_rdh),
-        _hierarchical("all_reduce"),
+        _hierarchical(hierarchical.all_reduce),
     ),
     "all_to_all": _directly(direct.all_to_all),
     "permute": _directly(direct.permute),

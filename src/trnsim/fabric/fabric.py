@@ -286,9 +286,8 @@ def topology_of(instance: Instance, chip: Accelerator) -> Topology:
     if kind == "single":
         return Grid((1,), (0.0,))
     if kind == "racks":
-        racks, servers, per_server = sizes
         across = chip.between_racks_bytes_per_s or 0.0
-        return Racks(racks, servers, per_server, inside, between, across)
+        return Racks(sizes[0], sizes[1], sizes[2], inside, between, across)
     if kind not in ("torus", "chain"):
         raise BadInput(f"the links of {instance.name} are not modelled")
     in_server = min(len(sizes), 2)  # a third dimension joins the servers of an UltraServer

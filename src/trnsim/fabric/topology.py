@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise, product
 from math import prod
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,37 +42,6 @@ class Link:
     bytes_per_s: float
 
 
-class Topology(Protocol):
-    """The chips of an instance and the links between them."""
-
-    @property
-    def chips(self) -> int:
-        """Number of chips, which count from 0."""
-        ...
-
-    @property
-    def links(self) -> Sequence[Link]:
-        """Every link; routes name them by their place here."""
-        ...
-
-    @property
-    def chip_bytes_per_s(self) -> float:
-        """What can leave a chip over all its links at once."""
-        ...
-
-    def route(self, source: int, target: int) -> Route:
-        """The links that a transfer between two chips passes."""
-        ...
-
-    def cycles(self, chips: Sequence[int]) -> list[Cycle]:
-        """Rings through `chips` that share no connection, as many as are known."""
-        ...
-
-    def axes(self, chips: Sequence[int]) -> list[dict[int, int]]:
-        """For each axis of a hypercube of `chips` the neighbour of each chip; [] where none is."""
-        ...
-
-
 @dataclass(frozen=True)
 class Grid:
     """Chips in a line, a ring, or a torus of any dimensions: each is joined to its neighbours.
@@ -95,7 +64,7 @@ class Grid:
 
     @cached_property
     def links(self) -> Sequence[Link]:
-        """Each chip's links, a direction of a dimension after the other."""
+        """Each chip's links, a direction of a dimension after the other; routes number them."""
         found: list[Link] = []
         for axis, rate in enumerate(self.rates):
             for chip in range(self.chips):
@@ -131,7 +100,10 @@ class Grid:
         return tuple(numbers[pair] for pair in pairwise(passed))
 
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
-        """Two rings of a square torus; else one through neighbours, if one is found."""
+        """Rings through `chips` that share no connection.
+
+        Two of a square torus; else one, through neighbours if such a ring is found.
+        """
         if len(chips) <= _PAIR:
             return [tuple(chips)]
         whole = len(chips) == self.chips and self.is_closed
@@ -141,7 +113,10 @@ class Grid:
         return [found or tuple(chips)]
 
     def axes(self, chips: Sequence[int]) -> list[dict[int, int]]:
-        """Each line of two or four neighbours is one or two axes: its places, numbered in bits."""
+        """For each axis of a hypercube of `chips` the neighbour of each chip; [] where none is.
+
+        A line of two or four neighbours is one or two axes: its places, numbered in bits.
+        """
         places = [self._place(chip) for chip in chips]
         values = [sorted({place[axis] for place in places}) for axis in range(len(self.sizes))]
         if prod(map(len, values)) != len(chips):
@@ -342,3 +317,7 @@ class Racks:
             {chip: chips[place ^ (1 << bit)] for place, chip in enumerate(chips)}
             for bit in range(count.bit_length() - 1)
         ]
+
+
+Topology: TypeAlias = Grid | Racks
+"""The chips of an instance, which count from 0, and the links between them."""
