@@ -280,14 +280,15 @@ def topology_of(instance: Instance, chip: Accelerator) -> Topology:
         BadInput: for an instance whose links the catalogue does not describe.
     """
     kind, _, text = instance.shape.partition(" ")
-    sizes = tuple(int(size) for size in text.split("x")) if text else ()
+    sizes = tuple(int(size) for size in text.split("x") if size)
     inside = instance.link_bytes_per_s or chip.server_link_bytes_per_s or chip.link_bytes_per_s or 0
     between = chip.between_servers_bytes_per_s or 0.0
     if kind == "single":
         return Grid((1,), (0.0,))
     if kind == "racks":
         across = chip.between_racks_bytes_per_s or 0.0
-        return Racks(sizes[0], sizes[1], sizes[2], inside, between, across)
+        racks, servers, per_server = sizes
+        return Racks(racks, servers, per_server, inside, between, across)
     if kind not in ("torus", "chain"):
         raise BadInput(f"the links of {instance.name} are not modelled")
     in_server = min(len(sizes), 2)  # a third dimension joins the servers of an UltraServer
