@@ -51,7 +51,7 @@ def without_exchanges(graph: Graph) -> tuple[Graph, tuple[Exchange, ...]]:
 
 
 def between_exchanges(graph: Graph) -> tuple[Graph, ...]:
-    """What one rank computes from one exchange to the next, each part a graph.
+    """What one rank computes from one exchange to the next, each part a graph, which may be empty.
 
     Kernels do not reach across: what is added to the result of an exchange waits for it.
     """
@@ -70,7 +70,7 @@ def between_exchanges(graph: Graph) -> tuple[Graph, ...]:
         place += is_exchange
     for value in graph.outputs:
         readers[value.number].add(_OUTSIDE)
-    return tuple(_part(nodes, n, readers) for n, nodes in enumerate(parts) if nodes)
+    return tuple(_part(nodes, n, readers) for n, nodes in enumerate(parts))
 
 
 _OUTSIDE: Final = -1
