@@ -11,6 +11,8 @@ from trnsim.formatting import text_table
 from trnsim.profile.units import bytes_text
 
 _MS: Final = 1e3
+_SHOWN: Final = 8
+"""Members of a group that a table names."""
 CLOSED_FORMS: Final = {
     "all_reduce": "allreduce",
     "all_gather": "allgather",
@@ -43,7 +45,7 @@ Links between chips belong to the rooms above this one, so the caller of a repor
 
 
 def collectives_text(log: Sequence[CollectiveCall], target: str, time_of: CollectiveTimes) -> str:
-    """A table of the program's collectives: count, bytes, time; "" where there were none."""
+    """A table of the program's collectives: count, bytes, group, time; "" where there were none."""
     alike = Counter(log)
     if not alike:
         return ""
@@ -53,9 +55,17 @@ def collectives_text(log: Sequence[CollectiveCall], target: str, time_of: Collec
         found = time_of(one.kind, one.nbytes, len(one.ranks), target)
         took = "not timed" if found is None else f"{number * found.time_s * _MS:.3f}"
         origins += [] if found is None else [found.origin]
-        rows.append([one.kind, str(number), bytes_text(one.nbytes), str(len(one.ranks)), took])
-    table = text_table(["collective", "calls", "bytes each", "ranks", "ms"], rows)
+        size, group = str(len(one.ranks)), _members(one.ranks)
+        rows.append([one.kind, str(number), bytes_text(one.nbytes), size, group, took])
+    table = text_table(["collective", "calls", "bytes each", "ranks", "group", "ms"], rows)
     return "\n".join([f"collectives of the whole program on {target}", table, *_unique(origins)])
+
+
+def _members(ranks: Sequence[int]) -> str:
+    """The members of a group: 0-7, or 0,2,4,6; the first ones of many."""
+    if len(ranks) > 1 and list(ranks) == list(range(ranks[0], ranks[0] + len(ranks))):
+        return f"{ranks[0]}-{ranks[-1]}"
+    return ",".join([*map(str, ranks[:_SHOWN]), *["..."] * (len(ranks) > _SHOWN)])
 
 
 def _unique(origins: list[str]) -> list[str]:

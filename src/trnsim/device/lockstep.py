@@ -82,11 +82,11 @@ def _exchanged(nodes: Sequence[Node], brought: Sequence[Array]) -> list[Array]:
     first = nodes[0]
     if not isinstance(first.operation, Collective):
         (found,) = reference_of(first, [np.stack(brought)])
-        return list(found)
+        return [np.asarray(one) for one in found]
     results: dict[int, Array] = {}
     for group in first.operation.replica_groups:
         (found,) = reference_of(first, [np.stack([brought[member] for member in group])])
-        results |= dict(zip(group, found, strict=True))
+        results |= dict(zip(group, map(np.asarray, found), strict=True))
     if set(results) != set(range(len(brought))):
         raise InternalError(f"{first.name} of devices {sorted(results)}, of {len(brought)}")
     return [results[place] for place in range(len(brought))]

@@ -69,10 +69,10 @@ class Program:
         split = self._split if self.partitions > 1 else None
         devices = self.replicas * self.partitions
         self.lowered = Lowered(self.name, self._module, split, self._specs, devices)
-        if state.policy == "chip":
-            self.lowered.imported()  # refused by name, with the program's line
         types = private.program_shape(self.loaded.hlo_modules()[0])
         self.arguments, self.results = ([ArrayType(*one) for one in listed] for listed in types)
+        if state.policy == "chip":
+            self.lowered.imported()  # refused by name, with the program's line
 
     def _assignment(self, asked: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
         """The device of each replica and partition.

@@ -8,7 +8,7 @@ program of a core by `trnsim.compiler`, as a graph of any framework is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +33,7 @@ from trnsim.errors import (
 )
 from trnsim.graph import Graph, Kind, TensorType
 from trnsim.graph.ops.collectives import Collective
-from trnsim.graph.ops.control_flow import While
+from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.ops.leaves import Rng
 from trnsim.lower import memory_plan
 
@@ -117,9 +117,9 @@ class Lowered:
 
     def _found(self, number: int = 0) -> Imported | EmulatorError:
         """A device's graph, or why there is none."""
-        first = self._graphs.get(0)
-        if first is not None and (isinstance(first, EmulatorError) or not first.is_own):
-            return first
+        for one in self._graphs.values():
+            if isinstance(one, EmulatorError) or not one.is_own:
+                return one
         if number not in self._graphs:
             self._graphs[number] = self._import(number)
         return self._graphs[number]
@@ -170,8 +170,8 @@ class Lowered:
 
     @cached_property
     def collectives(self) -> tuple[CollectiveCall, ...]:
-        """What its devices exchange, in order, with the members of one group."""
-        found = self._found()
+        """What its devices exchange, in order, each with the places of one group's members."""
+        found = self._found(self.devices - 1)
         return () if isinstance(found, EmulatorError) else tuple(_exchanges(found.graph))
 
     def note(self, cores: Sequence[int]) -> None:
@@ -181,7 +181,7 @@ class Lowered:
         for call, core in zip(self.calls, cores, strict=True):
             note(call, core, _nowhere)
         for one in self.collectives:
-            note_collective(one)
+            note_collective(replace(one, ranks=tuple(cores[place] for place in one.ranks)))
 
     @cached_property
     def why_not(self) -> str:
@@ -241,13 +241,16 @@ def _arguments(found: Imported, given: Arrays) -> Arrays:
 
 
 def _exchanges(graph: Graph) -> Iterator[CollectiveCall]:
-    """The exchanges of a graph, those of a loop as often as it runs."""
+    """The exchanges of a graph: of a loop as often as it runs, of branches the one with most."""
     for node in graph.nodes:
-        if isinstance(node.operation, While) and node.operation.body is not None:
-            yield from [*_exchanges(node.operation.body)] * (node.operation.trips or 1)
+        made = node.operation
+        if isinstance(made, While) and made.body is not None:
+            yield from [*_exchanges(made.body)] * (made.trips or 1)
+        elif isinstance(made, Branching):
+            each = [[*_exchanges(branch)] for branch in made.branches]
+            yield from max(each, key=lambda one: sum(call.nbytes for call in one))
         elif node.kind is Kind.COLLECTIVE:
             nbytes = max(value.type.nbytes for value in (*node.values, *node.results))
-            made = node.operation
             members = made.replica_groups[0] if isinstance(made, Collective) else (0,)
             yield CollectiveCall(_LOGGED.get(node.name, node.name), nbytes, members)
 

@@ -3,7 +3,7 @@
 Exchanges are numpy's here: no line of the emulator's own is read for them.
 """
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import numpy as np
@@ -18,6 +18,7 @@ from trnsim.jax import private
 from trnsim.jax.partitioning import program_of_a_device
 from trnsim.jax.stablehlo import Device, graph_of
 
+_QUICK = {"xla_backend_optimization_level": 0}
 _REDUCED = {"add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}
 
 
@@ -33,11 +34,16 @@ def placed(mesh, specs):
     return jax.tree.map(lambda one: NamedSharding(mesh, one), specs, is_leaf=is_leaf)
 
 
+@cache
+def _client(devices):
+    return private.cpu_client(devices)
+
+
 def local_module(jitted, given, devices):
     """The module of each device, as the partitioner writes it."""
     lowered = jitted.lower(*given)
     module = lowered.compiler_ir("stablehlo")
-    client = private.cpu_client(devices)
+    client = _client(devices)
     options = xla_client.CompileOptions()
     private.assign(options, np.arange(devices, dtype=np.int32).reshape(1, devices))
     options.executable_build_options.use_spmd_partitioning = True
@@ -66,7 +72,7 @@ def agree_sharded(function, mesh, given, specs, *, results=None, alone=None, tol
     devices = mesh.devices.size
     imports = graphs_of(jitted, given, devices)
     arrays = [np.asarray(one) for one in jax.tree.leaves(given)]
-    compiled = jitted.lower(*given).compile()
+    compiled = jitted.lower(*given).compile(_QUICK)
     given_at, made_at = (
         jax.tree.leaves(side) for side in (compiled.input_shardings[0], compiled.output_shardings)
     )
@@ -76,7 +82,7 @@ def agree_sharded(function, mesh, given, specs, *, results=None, alone=None, tol
         [(one.graph, one.arguments(own)) for one, own in zip(imports, inputs, strict=True)]
     )
     first = jax.device_put(given, jax.devices("cpu")[0])
-    wanted = jax.tree.leaves(jax.jit(alone or function)(*first))
+    wanted = jax.tree.leaves(jax.jit(alone or function, compiler_options=_QUICK)(*first))
     assert len(wanted) == len(found[0]) > 0
     for at, one in enumerate(map(np.asarray, wanted)):
         largest = max(1.0, float(np.abs(np.nan_to_num(one.astype(np.float64))).max(initial=0)))

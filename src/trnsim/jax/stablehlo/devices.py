@@ -51,28 +51,38 @@ def share(scope: Scope, op: Op, groups: Groups) -> int | None:
     XLA's partitioner says `reduce_scatter` as the whole sum and each device's window of it. None
     where the result is read otherwise.
     """
-    uses = list(op.results[0].uses)
-    reader = uses[0].owner.operation if len(uses) == 1 else None
-    if reader is None or reader.name != "stablehlo.dynamic_slice" or uses[0].operand_number:
+    dims = list(range(len(mlir.shape_of(op.results[0].type))))
+    reader = _only_reader(op)
+    while reader is not None and reader.name in ("stablehlo.transpose", "mhlo.copy"):
+        order = mlir.ints(reader, "permutation", range(len(dims)))
+        dims = [dims[place] for place in order]
+        reader = _only_reader(reader)
+    if reader is None or reader.name != "stablehlo.dynamic_slice":
         return None
-    if reader.parent != op.operation.parent:
-        return None
-    whole, part = (mlir.shape_of(one.results[0].type) for one in (op, reader))
+    whole, part = (mlir.shape_of(one.type) for one in (reader.operands[0], reader.results[0]))
     short = [dim for dim, n in enumerate(part) if n != whole[dim]]
     if len(short) != 1 or part[short[0]] * len(groups[0]) != whole[short[0]]:
         return None
-    (dim,), length = short, part[short[0]]
+    length, start = part[short[0]], reader.operands[1 + short[0]]
     wanted = {one: place * length for group in groups for place, one in enumerate(group)}
-    start = reader.operands[1 + dim]
     is_own = all(_on(scope, start, one) == at for one, at in wanted.items())
-    return dim if is_own else None
+    return dims[short[0]] if is_own else None
+
+
+def _only_reader(op: Op) -> Op | None:
+    """The operation beside another that alone reads its result, as the first operand."""
+    uses = list(op.results[0].uses)
+    if len(uses) != 1 or uses[0].operand_number:
+        return None
+    reader = uses[0].owner.operation
+    return reader if reader.parent == op.operation.parent else None
 
 
 def _on(scope: Scope, ssa: Ssa, device: int) -> int | None:
     """A whole number that a device computes from its own number; None where it needs more."""
     makers = list[Op]()
-    for op in _made_by(ssa):
-        if op is None or len(makers) == _INSPECTED:
+    for count, op in enumerate(_made_by(ssa)):
+        if op is None or count == _INSPECTED:
             return None
         if op not in makers:
             makers.append(op)

@@ -98,6 +98,8 @@ def transpose(scope: Scope, op: Op) -> Entry:
     entry, order = scope.entry(op.operands[0]), mlir.ints(op, "permutation")
     if isinstance(entry, np.ndarray):
         return entry.transpose(order)
+    if isinstance(entry, Share):
+        return Share(scope.graph.transpose(scope.tensor(entry.window), order))
     return scope.graph.transpose(scope.tensor(entry), order)
 
 
