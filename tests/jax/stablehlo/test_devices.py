@@ -104,7 +104,10 @@ def test_groups_by_axes_of_a_mesh_are_refused():
     )
     text = 'sdy.mesh @mesh = <["x"=2, "y"=2]>\n' + WINDOW.format(
         sum=SUM.format(groups=named),
-        **{"starts": [0, 0, 4, 4], "shape": "6x4", "sizes": "6, 4", "places": "%zero, %start"},
+        starts=[0, 0, 4, 4],
+        shape="6x4",
+        sizes="6, 4",
+        places="%zero, %start",
         number="partition_id",
         more="",
     )
