@@ -118,14 +118,22 @@ def test_an_option_that_jaxlib_does_not_know_is_left_out():
     assert not Path(seen[0]["xla_dump_to"]).exists()
 
 
-def test_another_failure_is_the_caller_s():
+def test_a_record_that_cannot_be_had_says_why(monkeypatch):
     load, seen = loader(2, refused="xla_dump_to")
-    with pytest.raises(ValueError, match="No such compile option: 'xla_dump_to'"):
+    refused = "^XLA does not say what each device computes of it: "
+    with pytest.raises(NotModelled, match=refused + "No such compile option: 'xla_dump_to'"):
         program_of_a_device(load)
     assert len(seen) == 1
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    with pytest.raises(NotModelled, match=refused + r"\[Errno 2\] No such file"):
+        program_of_a_device(load)
+    monkeypatch.undo()
+    monkeypatch.setattr(private, "stablehlo_of", lambda _: int("no number"))
+    with pytest.raises(NotModelled, match=refused + "invalid literal"):
+        program_of_a_device(loader(2, refused="nothing")[0])
 
 
 def test_a_program_that_nothing_splits_is_refused():
     load, _ = loader(1)
-    with pytest.raises(NotModelled, match="XLA does not say what each device computes of it"):
+    with pytest.raises(NotModelled, match="device computes of it: it is one device's program"):
         program_of_a_device(load)

@@ -37,17 +37,27 @@ def program_of_a_device(compile_with: Callable[[Sequence[Override]], Any]) -> by
     `compile_with` compiles the whole program with these options beside its own.
 
     Raises:
-        NotModelled: XLA does not partition the program.
+        NotModelled: XLA does not partition the program, or its record cannot be had.
     """
-    with TemporaryDirectory(prefix="trnsim-") as folder:
-        _compile(compile_with, [("xla_dump_to", folder), *_RECORD])
-        found = sorted(Path(folder).glob(f"*.after_{_STEP}.*.pb"))
-        if not found:
-            raise NotModelled(
-                "XLA does not say what each device computes of it",
-                fix="say it yourself: jax.shard_map",
-            )
-        return private.stablehlo_of(wire.module_in(found[0].read_bytes()))
+    try:
+        with TemporaryDirectory(prefix="trnsim-") as folder:
+            hlo = _recorded(compile_with, folder)
+        return private.stablehlo_of(wire.module_in(hlo))
+    except Exception as error:  # of several kinds; the program itself runs without this record
+        reason = str(error).partition("\n")[0]
+        raise NotModelled(
+            f"XLA does not say what each device computes of it: {reason}",
+            fix="say it yourself: jax.shard_map",
+        ) from error
+
+
+def _recorded(compile_with: Callable[[Sequence[Override]], Any], folder: str) -> bytes:
+    """XLA's record of a program behind its partitioner."""
+    _compile(compile_with, [("xla_dump_to", folder), *_RECORD])
+    found = sorted(Path(folder).glob(f"*.after_{_STEP}.*.pb"))
+    if not found:
+        raise NotModelled("it is one device's program")
+    return found[0].read_bytes()
 
 
 def _compile(compile_with: Callable[[Sequence[Override]], Any], overrides: list[Override]) -> None:

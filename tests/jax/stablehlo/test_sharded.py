@@ -183,3 +183,18 @@ def test_shares_that_are_not_equally_long(name):
         return function(*given, lambda x, _: x)
 
     agree_sharded(split, mesh, given, (ALL,) * len(given), alone=alone)
+
+
+def test_a_part_that_says_what_a_device_does():
+    mesh = mesh_of(a=2, b=4)
+
+    def on_shares(x):
+        return jax.lax.psum(x, "b") * (1 + jax.lax.axis_index("a"))
+
+    mapped = jax.shard_map(on_shares, mesh=mesh, in_specs=A_B, out_specs=P("a"))
+
+    def alone(x):
+        sums = (x * 2).reshape(24, 4, 12).sum(1)
+        return jnp.sin(sums * jnp.repeat(jnp.array([1.0, 2.0]), 12)[:, None]).sum(0)
+
+    agree_sharded(lambda x: jnp.sin(mapped(x * 2)).sum(0), mesh, (X,), (B_,), alone=alone)
