@@ -11,8 +11,17 @@ def test_collectives_are_listed_with_their_time_or_without():
     lines = collectives_text(log, "trn2").splitlines()
     assert lines[0] == "collectives of the whole program on trn2"
     took = f"{2e3 * found.time_s:.3f}"
-    assert lines[2].split() == ["allreduce", "2", "1", "MiB", "2", *found.algorithm.split(), took]
-    assert lines[3].split() == ["check_for_nan", "1", "64", "B", "2", "not", "timed"]
+    assert lines[2].split() == [
+        "allreduce",
+        "2",
+        "1",
+        "MiB",
+        "2",
+        "0-1",
+        *found.algorithm.split(),
+        took,
+    ]
+    assert lines[3].split() == ["check_for_nan", "1", "64", "B", "2", "0-1", "not", "timed"]
     assert lines[4:] == [f"  from {found.origin}"]
 
 
@@ -35,3 +44,11 @@ def test_frameworks_have_names_of_their_own(name, kind):
 
 def test_a_program_without_collectives_says_nothing():
     assert collectives_text([], "trn2") == ""
+
+
+def test_groups_of_as_many_members_are_rows_of_their_own():
+    groups = ((0, 2, 4, 6), (4, 5, 6, 7), (3,), tuple(range(0, 36, 3)))
+    log = [CollectiveCall("allgather", 8, group) for group in groups]
+    lines = collectives_text(log, "trn2").splitlines()
+    shown = [line.split()[5] for line in lines[2:]]
+    assert shown == ["0,2,4,6", "4-7", "3", "0,3,6,9,12,15,18,21,..."]

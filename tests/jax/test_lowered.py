@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from trnsim.device.call_log import Recording, recordings
+from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.fallback_policy import HostFallback, state
 from trnsim.device.numerics import mode, numerics
 from trnsim.device.step_time import step_time
@@ -142,18 +143,104 @@ def test_devices_that_exchange_are_timed_with_their_collectives(neuron):
     assert not step_time(recording, "trn2").missing
 
 
-def test_a_program_over_several_devices_says_that_it_has_no_time(neuron):
-    mesh = jax.sharding.Mesh(np.array(neuron[:2]), "d")
-    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
-    x = jax.device_put(numbers(8, 8), split)
-    recording = Recording()
+def over(neuron, rows, columns):
+    """A mesh of the first devices, and shardings over it."""
+    found = np.array(neuron[: rows * columns]).reshape(rows, columns)
+    mesh = jax.sharding.Mesh(found, ("a", "b"))
+    return lambda *spec: jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
+
+
+@pytest.fixture
+def split(neuron):
+    """Runs a product over a mesh of 2 x 4, contracted along b: its result, and the recording."""
+    place = over(neuron, 2, 4)
+    x, w = (
+        jax.device_put(numbers(*shape), place(*spec))
+        for shape, spec in (((16, 64), ("a", "b")), ((64, 24), ("b", None)))
+    )
+    jax.block_until_ready((x, w))
+
+    def run():
+        recording = Recording()
+        recordings.append(recording)
+        try:
+            found = jax.jit(lambda x, w: jnp.tanh(x @ w), out_shardings=place("a"))(x, w)
+            return np.asarray(found), recording
+        finally:
+            recordings.remove(recording)
+
+    return run
+
+
+def test_a_program_that_xla_splits_has_the_time_of_what_a_device_does(split):
+    found, recording = split()
+    assert found == pytest.approx(np.tanh(numbers(16, 64) @ numbers(64, 24)), abs=1e-5)
+    assert len(recording.events) == 8
+    assert len({event.call for event in recording.events}) == 1
+    time = step_time(recording, "trn2")
+    assert not time.missing
+    assert time.flop == 8 * 2 * 8 * 16 * 24  # 16 of 64 are contracted, 8 of 16 rows
+    # Rows of 24 columns, 8 a device, are summed over four devices.
+    (collective,) = recording.collectives
+    assert collective == CollectiveCall("allreduce", 8 * 24 * 4, (0, 1, 2, 3))
+
+
+def test_exact_values_of_several_devices_are_those_of_their_programs(split):
+    fast, _ = split()
+    with numerics("exact") as on_host:
+        exact, _ = split()
+    assert not on_host
+    assert (exact != fast).any()  # sums in another order
+    assert np.abs(exact - fast).max() < 1e-5
+
+
+def test_shapes_of_several_devices_are_zeros(split):
+    with numerics("shapes"):
+        found, recording = split()
+    assert found.shape == (16, 24)
+    assert not found.any()
+    assert step_time(recording, "trn2").device_time_s > 0
+
+
+def test_an_argument_that_lies_elsewhere_than_the_shares_is_moved_first(neuron):
+    place = over(neuron, 2, 2)
+    mapped = jax.shard_map(
+        lambda x: x * 2,
+        mesh=place().mesh,
+        in_specs=jax.sharding.PartitionSpec("a"),
+        out_specs=jax.sharding.PartitionSpec("a"),
+    )
+    for spec, kinds in ((("a",), []), (("b",), ["send"]), ((None, "a"), ["alltoall"])):
+        recording = Recording()
+        x = jax.device_put(numbers(8, 8), place(*spec))
+        recordings.append(recording)
+        try:
+            jax.block_until_ready(jax.jit(mapped, in_shardings=place(*spec))(x))
+        finally:
+            recordings.remove(recording)
+        assert [one.kind for one in recording.collectives] == kinds
+        assert not step_time(recording, "trn2").missing
+
+
+def test_what_the_number_of_a_device_chooses_is_timed_where_it_is_done(neuron):
+    place = over(neuron, 4, 1)
+    branches = [lambda x: x, lambda x: x @ x @ x]
+
+    def body(x):
+        return jax.lax.switch(jax.lax.axis_index("a") // 3, branches, x)
+
+    spec = jax.sharding.PartitionSpec("a")
+    mapped = jax.shard_map(body, mesh=place().mesh, in_specs=spec, out_specs=spec)
+    recording, x = Recording(), jax.device_put(numbers(256, 64), place("a"))
     recordings.append(recording)
     try:
-        jax.jit(jnp.sin)(x).block_until_ready()
+        found = np.asarray(jax.jit(mapped)(x))
     finally:
         recordings.remove(recording)
-    (reason,) = step_time(recording, "trn2").missing
-    assert "XLA splits it over 2 devices" in reason
+    last = numbers(256, 64)[192:]
+    np.testing.assert_allclose(found[:192], numbers(256, 64)[:192])
+    np.testing.assert_allclose(found[192:], last @ last @ last, rtol=1e-4, atol=1e-3)
+    assert [len(event.call.graph.nodes) for event in recording.events] == [0, 0, 0, 2]
 
 
 def test_numerics_are_those_of_every_framework():

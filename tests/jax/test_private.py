@@ -24,3 +24,9 @@ def test_an_array_over_several_devices_has_parts(neuron):
     array = jax.device_put(np.arange(8), split)
     assert len(private.shards(array)) == 8
     assert len(private.shards(jax.device_put(np.arange(8), neuron[0]))) == 1
+
+
+def test_a_module_of_hlo_is_read_as_stablehlo():
+    module = jax.jit(lambda a: a + 1).lower(np.float32(1)).compiler_ir("hlo")
+    code = private.stablehlo_of(module.as_serialized_hlo_module_proto())
+    assert "stablehlo.add" in str(private.module_of(code))

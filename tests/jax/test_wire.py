@@ -7,6 +7,7 @@ from trnsim.jax.wire import (
     bytes_field,
     fields,
     hlo_with_config,
+    module_in,
     number_field,
     varint,
 )
@@ -37,3 +38,8 @@ def test_an_assignment_is_written_as_xla_writes_it(shape):
 def test_the_layout_of_a_module_is_that_of_its_host_program():
     module = bytes_field(1, b"name") + bytes_field(4, b"shape")
     assert list(fields(hlo_with_config(module))) == [(1, module), (2, bytes_field(1, b"shape"))]
+
+
+def test_a_module_is_found_beside_other_things():
+    hlo = number_field(7, 3) + bytes_field(3, b"buffers") + bytes_field(1, b"module")
+    assert module_in(hlo) == b"module"

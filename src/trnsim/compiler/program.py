@@ -188,13 +188,22 @@ def trace(
 
     kernel.__name__ = "graph"
     arrays = tuple(array.view(np.uint8) if array.dtype == np.bool_ else array for array in inputs)
-    found = collected(
-        launch(Kernel(kernel, {}), (arrays, ()), {}, chip, numerics=False, is_mirrored=lnc == CORES)
-    )
+    issued = Kernel(kernel, {})
+
+    def collect() -> Run:
+        return collected(
+            launch(issued, (arrays, ()), {}, chip, numerics=False, is_mirrored=lnc == CORES)
+        )
+
     if numerics:
+        if weights:
+            collect()  # it asks for the layouts of the weights
         by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
-        parts = tuple(one.of(by_number[one.number]) for one in made[0].asked)
-        found = run(Kernel(kernel, {}), arrays, parts, target=target)
+        asked = made[0].asked if made else ()
+        parts = tuple(one.of(by_number[one.number]) for one in asked)
+        found = run(issued, arrays, parts, target=target)
+    else:
+        found = collect()
     last = emissions[-1]
     lacks = _lacks(last, found)
     return Traced(found, last.names, *lying[-1], _serials(last.spilled), lacks)

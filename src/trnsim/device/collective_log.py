@@ -29,6 +29,8 @@ _BY_NAME: Final = {
     **dict.fromkeys(("recv", "recv_any_source", "collective_permute"), "send"),
 }
 """Names that frameworks and graphs have for kinds of `trnsim.fabric`, where they are others."""
+_SHOWN: Final = 8
+"""Members of a group that a table names."""
 
 
 def kind_of(name: str) -> str | None:
@@ -53,7 +55,7 @@ class CollectiveCall:
 
 
 def collectives_text(log: Sequence[CollectiveCall], target: str) -> str:
-    """A table of the program's collectives: count, bytes, algorithm, time; "" for none."""
+    """A table of the program's collectives: count, bytes, group, algorithm, time; "" for none."""
     alike = Counter(log)
     if not alike:
         return ""
@@ -66,10 +68,18 @@ def collectives_text(log: Sequence[CollectiveCall], target: str) -> str:
             found = collective_time(kind, one.nbytes, [one.ranks], target)
             how, took = found.algorithm, f"{number * found.time_s * _MS:.3f}"
             origins.append(found.origin)
-        rows.append([one.kind, str(number), bytes_text(one.nbytes), str(len(one.ranks)), how, took])
-    header = ["collective", "calls", "bytes each", "ranks", "algorithm", "ms"]
+        size, group = str(len(one.ranks)), _members(one.ranks)
+        rows.append([one.kind, str(number), bytes_text(one.nbytes), size, group, how, took])
+    header = ["collective", "calls", "bytes each", "ranks", "group", "algorithm", "ms"]
     table = text_table(header, rows)
     return "\n".join([f"collectives of the whole program on {target}", table, *_unique(origins)])
+
+
+def _members(ranks: Sequence[int]) -> str:
+    """The members of a group: 0-7, or 0,2,4,6; the first ones of many."""
+    if len(ranks) > 1 and list(ranks) == list(range(ranks[0], ranks[0] + len(ranks))):
+        return f"{ranks[0]}-{ranks[-1]}"
+    return ",".join([*map(str, ranks[:_SHOWN]), *["..."] * (len(ranks) > _SHOWN)])
 
 
 def _unique(origins: list[str]) -> list[str]:

@@ -2,13 +2,14 @@
 
 In `fast` numerics XLA's CPU client computes the very module that JAX sent, rounding each operation
 to its dtype (no excess precision), and partitions it over the devices. In `exact` the chip's
-program does, where there is one and it runs on one device; in `shapes` results are zeros. A call is
-recorded as its graph, which has a time (`trnsim.jax.lowered`).
+programs do, one a device, where there are such; in `shapes` results are zeros. A call is recorded
+as its graph, which has a time (`trnsim.jax.lowered`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,7 +19,8 @@ from trnsim.device.numerics import mode
 from trnsim.errors import BadInput
 from trnsim.jax import private
 from trnsim.jax.host_client import as_numpy, host
-from trnsim.jax.lowered import ArraySpec, Lowered
+from trnsim.jax.lowered import Arrays, ArraySpec, Lowered
+from trnsim.jax.partitioning import Override, program_of_a_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,11 +66,13 @@ class Program:
         self.replicas, self.partitions = assignment.shape
         self.cores = [int(core) for core in assignment.ravel()]
         self._loaded = {tuple(self.cores): self._load(module, assignment)}
-        self.lowered = Lowered(self.name, self._module, self._specs, self.partitions)
-        if state.policy == "chip":
-            self.lowered.imported()  # refused by name, with the program's line
+        split = self._split if self.partitions > 1 else None
+        devices = self.replicas * self.partitions
+        self.lowered = Lowered(self.name, self._module, split, self._specs, devices)
         types = private.program_shape(self.loaded.hlo_modules()[0])
         self.arguments, self.results = ([ArrayType(*one) for one in listed] for listed in types)
+        if state.policy == "chip":
+            self.lowered.imported()  # refused by name, with the program's line
 
     def _assignment(self, asked: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
         """The device of each replica and partition.
@@ -87,12 +91,17 @@ class Program:
             )
         return given
 
-    def _load(self, module: Any, assignment: np.ndarray[Any, np.dtype[np.int32]]) -> Any:
+    def _load(
+        self,
+        module: Any,
+        assignment: np.ndarray[Any, np.dtype[np.int32]],
+        overrides: Sequence[Override] = (),
+    ) -> Any:
         """The private client's program."""
         options = private.options_of(self.options)
         options.compile_portable_executable = False
         private.assign(options, assignment)
-        options.env_option_overrides = [*options.env_option_overrides, _NO_EXCESS]
+        options.env_option_overrides = [*options.env_option_overrides, _NO_EXCESS, *overrides]
         devices = [host().devices[core] for core in assignment.ravel()]
         return host().client.compile_and_load(module, private.device_list(devices), options)
 
@@ -109,6 +118,15 @@ class Program:
     def _module(self) -> Any:
         return private.module_of(self.code)
 
+    def _split(self) -> Any:
+        """The module of each device, of a program that XLA splits."""
+        return private.module_of(self._share)
+
+    @cached_property
+    def _share(self) -> bytes:
+        assignment = np.array(self.cores, np.int32).reshape(self.replicas, self.partitions)
+        return program_of_a_device(partial(self._load, self._module(), assignment))
+
     def _specs(self) -> list[ArraySpec]:
         return [ArraySpec(one.shape, one.dtype) for one in self.arguments]
 
@@ -124,10 +142,11 @@ class Program:
         results.
         """
         self.lowered.note(cores)
-        if mode.kind != "fast" and len(cores) == 1:
-            found = self._apart(arguments[0])
+        if mode.kind != "fast":
+            found = self._apart(arguments)
             if found is not None:
-                return [[host().put(array, cores[0]) for array in found]]
+                pairs = zip(found, cores, strict=True)
+                return [[host().put(array, core) for array in arrays] for arrays, core in pairs]
         loaded = self._loaded_for(cores)
         if len(cores) == 1:
             given = arguments[0]
@@ -136,14 +155,17 @@ class Program:
         found = loaded.execute_sharded(given).disassemble_into_single_device_arrays()
         return [list(one) for one in zip(*found, strict=True)] or [[] for _ in cores]
 
-    def _apart(self, given: list[HostArray]) -> list[np.ndarray[Any, Any]] | None:
+    def _apart(self, given: list[list[HostArray]]) -> list[Arrays] | None:
         """The results in `exact` and in `shapes`; None where the host computes them."""
         if mode.kind == "shapes":
-            return [np.zeros(one.shape, one.dtype) for one in self.results]
-        found = self.lowered.values([as_numpy(array) for array in given])
+            return [[np.zeros(one.shape, one.dtype) for one in self.results] for _ in given]
+        found = self.lowered.values([[as_numpy(array) for array in own] for own in given])
         if found is None:
             return None
         return [
-            array.astype(one.dtype).reshape(one.shape)
-            for array, one in zip(found, self.results, strict=True)
+            [
+                array.astype(one.dtype).reshape(one.shape)
+                for array, one in zip(arrays, self.results, strict=True)
+            ]
+            for arrays in found
         ]

@@ -7,9 +7,9 @@ program of a core by `trnsim.compiler`, as a graph of any framework is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.compiled_graph import compiled
 from trnsim.device.device_core import target
 from trnsim.device.fallback_policy import VARIABLE, left_to_host, state
+from trnsim.device.lockstep import in_lockstep
 from trnsim.device.numerics import mode
 from trnsim.errors import (
     EmulatorError,
@@ -30,16 +31,19 @@ from trnsim.errors import (
     NotModelled,
     OutOfMemory,
 )
-from trnsim.graph import Kind, TensorType
+from trnsim.graph import Graph, Kind, TensorType
+from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.ops.leaves import Rng
-from trnsim.lower import memory_plan, without_exchanges
+from trnsim.lower import exchange, memory_plan
 
 if TYPE_CHECKING:
     from trnsim.device.call_time import CallTime, DeviceCall
     from trnsim.jax.stablehlo import Imported
 
-_APART: Final = (Kind.CONTROL, Kind.CALL, Kind.COLLECTIVE)
+_APART: Final = (Kind.CONTROL, Kind.CALL)
+_BRANCHES: Final = frozenset({"stablehlo.case", "stablehlo.if"})
 _NO_ROOM: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
+Arrays = list[npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,61 +86,80 @@ class Untimed:
 
 
 class Lowered:
-    """The graph of a program.
+    """The graphs of a program, one a device: those differ where it asks for the device's number.
 
     Attributes:
         name: of the program.
-        arguments: what a device takes.
-        partitions: over how many devices each copy is split.
+        devices: that run it together.
     """
 
     def __init__(
         self,
         name: str,
         module: Callable[[], Any],
+        split: Callable[[], Any] | None,
         arguments: Callable[[], Sequence[ArraySpec]],
-        partitions: int,
+        devices: int,
     ) -> None:
-        self.name = name
-        self.partitions = partitions
-        self._module = module
-        self._arguments = arguments
+        """`module` gives the program as JAX sent it, `split` that of a device where XLA splits it.
 
-    @cached_property
-    def _found(self) -> Imported | EmulatorError:
+        `arguments` gives what a device takes.
+        """
+        self.name = name
+        self.devices = devices
+        self._module = module
+        self._split = split
+        self._arguments = arguments
+        self._graphs: dict[int, Imported | EmulatorError] = {}
+
+    def _found(self, number: int = 0) -> Imported | EmulatorError:
+        """A device's graph, or why there is none."""
+        for one in self._graphs.values():
+            if isinstance(one, EmulatorError) or not one.is_own:
+                return one
+        if number not in self._graphs:
+            self._graphs[number] = self._import(number)
+        return self._graphs[number]
+
+    def _import(self, number: int) -> Imported | EmulatorError:
         # Loaded late: importing the rules takes a while, and a program may never need them.
-        from trnsim.jax.stablehlo import graph_of  # noqa: PLC0415
+        from trnsim.jax.stablehlo import Device, graph_of, is_of_a_device  # noqa: PLC0415
 
         try:
-            found = graph_of(self._module())
+            module = self._module()
+            shapes = [one.shape for one in self._arguments()]
+            if self._split is not None and not is_of_a_device(module, shapes):
+                module = self._split()
+            return graph_of(module, Device(number, self.devices))
         except EmulatorError as error:
             return error
-        given = [value.shape for value in found.inputs]
-        if self.partitions > 1 and given != [one.shape for one in self._arguments()]:
-            return NotModelled(
-                f"XLA splits it over {self.partitions} devices, and what each one computes is not "
-                "known before",
-                fix="say what a device computes: jax.shard_map, or jax.pmap",
-            )
-        return found
 
-    def imported(self) -> Imported:
-        """The program as a graph.
+    def imported(self, number: int = 0) -> Imported:
+        """The program of a device as a graph.
 
         Raises:
             NotModelled: for an operation that the graph has not, with the program's line.
         """
-        found = self._found
+        found = self._found(number)
         if isinstance(found, EmulatorError):
             raise found
         return found
 
     @cached_property
-    def call(self) -> DeviceCall:
-        """What a call of it is recorded as."""
-        found = self._found
-        if isinstance(found, EmulatorError):
-            return Untimed(self.name, found.reason)
+    def calls(self) -> tuple[DeviceCall, ...]:
+        """What a call of it is recorded as on each device.
+
+        It is one program, whose time is the last device's; but branches that a device's number
+        chooses are only timed where they are taken.
+        """
+        last = self._found(self.devices - 1)
+        if isinstance(last, EmulatorError):
+            return (Untimed(self.name, last.reason),) * self.devices
+        if not last.is_own or not _BRANCHES & set(last.operators):
+            return (self._call(last),) * self.devices
+        return tuple(self._call(self.imported(one)) for one in range(self.devices))
+
+    def _call(self, found: Imported) -> DeviceCall:
         plan = memory_plan(found.graph, found.names)
         inputs = tuple(self._arguments())
         flags = Flags.of_environment()
@@ -144,53 +167,43 @@ class Lowered:
 
     @cached_property
     def collectives(self) -> tuple[CollectiveCall, ...]:
-        """What its devices exchange, in order."""
-        if isinstance(self._found, EmulatorError):
-            return ()
-        _, exchanges = without_exchanges(self._found.graph)
-        return tuple(CollectiveCall(one.kind, one.nbytes, one.groups[0]) for one in exchanges)
+        """What its devices exchange, in order, each with the places of one group's members."""
+        found = self._found(self.devices - 1)
+        return () if isinstance(found, EmulatorError) else tuple(_exchanges(found.graph))
 
     def note(self, cores: Sequence[int]) -> None:
         """Record a call on these cores, where a recording listens."""
         if not listening():
             return
-        for core in cores:
-            note(self.call, core, _nowhere)
+        for call, core in zip(self.calls, cores, strict=True):
+            note(call, core, _nowhere)
         for one in self.collectives:
-            note_collective(one)
+            note_collective(replace(one, ranks=tuple(cores[place] for place in one.ranks)))
 
     @cached_property
     def why_not(self) -> str:
         """Why its values are the host's in exact numerics; empty where the chip's program runs."""
-        found = self._found
-        if isinstance(found, EmulatorError):
-            return found.reason
-        apart = [node.name for node in found.graph.nodes if node.kind in _APART]
-        if apart:
-            return f"{apart[0]} is a program of its own"
-        if any(isinstance(node.operation, Rng) for node in found.graph.nodes):
-            return "random numbers are the host's"
-        held = [*found.graph.inputs, *(one for node in found.graph.nodes for one in node.results)]
-        if any(not one.type.elements for one in held):
-            return "it has arrays without elements"
+        for number in range(self.devices):
+            found = self._found(number)
+            reason = found.reason if isinstance(found, EmulatorError) else _why_not(found)
+            if reason:
+                return reason
         return ""
 
-    def values(self, given: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]] | None:
-        """What the chip's program computes; None where the host does, which is counted.
+    def values(self, given: Sequence[Arrays]) -> list[Arrays] | None:
+        """What the chip's programs compute of each device's arrays; None where the host does.
+
+        What the host computes is counted.
 
         Raises:
             NotModelled: for what the host would have to compute, under the policy `chip`.
         """
         if not self.why_not:
-            found = self.imported()
-            arrays = found.arguments(
-                [
-                    np.asarray(array).astype(value.type.numpy_dtype())
-                    for value, array in zip(found.inputs, given, strict=True)
-                ]
-            )
+            found = [self.imported(number) for number in range(len(given))]
+            arrays = [_arguments(one, own) for one, own in zip(found, given, strict=True)]
+            run = partial(program.values, target=target().name)
             try:
-                return list(program.values(found.graph, arrays, target().name, frozenset()))
+                return [*in_lockstep([one.graph for one in found], arrays, run)]
             except _NO_ROOM as error:
                 self.why_not = error.reason
         if state.policy == "chip":
@@ -202,6 +215,40 @@ class Lowered:
         said = f"{self.name} runs on the host, not instruction by instruction: {self.why_not}"
         left_to_host(self.name, said)
         return None
+
+
+def _why_not(found: Imported) -> str:
+    """Why the chip's program does not compute a graph's values in exact numerics, or ""."""
+    apart = [node.name for node in found.graph.nodes if node.kind in _APART]
+    if apart:
+        return f"{apart[0]} is a program of its own"
+    if any(isinstance(node.operation, Rng) for node in found.graph.nodes):
+        return "random numbers are the host's"
+    held = [*found.graph.inputs, *(one for node in found.graph.nodes for one in node.results)]
+    if any(not one.type.elements for one in held):
+        return "it has arrays without elements"
+    return ""
+
+
+def _arguments(found: Imported, given: Arrays) -> Arrays:
+    """The inputs of a graph: what a device is given, in the graph's types, and constants."""
+    types = [value.type.numpy_dtype() for value in found.inputs]
+    pairs = zip(given, types, strict=True)
+    return found.arguments([np.asarray(array).astype(kind) for array, kind in pairs])
+
+
+def _exchanges(graph: Graph) -> Iterator[CollectiveCall]:
+    """The exchanges of a graph: of a loop as often as it runs, of branches the one with most."""
+    for node in graph.nodes:
+        made = node.operation
+        if isinstance(made, While) and made.body is not None:
+            yield from [*_exchanges(made.body)] * (made.trips or 1)
+        elif isinstance(made, Branching):
+            each = [[*_exchanges(branch)] for branch in made.branches]
+            yield from max(each, key=lambda one: sum(call.nbytes for call in one))
+        elif node.kind is Kind.COLLECTIVE:
+            one = exchange(node)
+            yield CollectiveCall(one.kind, one.nbytes, one.groups[0])
 
 
 def _nowhere() -> Scope:

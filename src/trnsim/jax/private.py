@@ -135,6 +135,11 @@ def module_of(code: bytes) -> Any:
             return ir.Module.parse(code)
 
 
+def stablehlo_of(hlo: bytes) -> bytes:
+    """A module of HLO as one of StableHLO, MLIR's bytes of it."""
+    return bytes(_xla.mlir.hlo_to_stablehlo(hlo))
+
+
 def program_shape(hlo: Any) -> list[list[tuple[tuple[int, ...], np.dtype[Any] | None]]]:
     """Shapes and dtypes of a compiled module's parameters and results, on each device.
 

@@ -101,8 +101,13 @@ def hlo_with_config(module: bytes) -> bytes:
     return bytes_field(1, module) + bytes_field(2, bytes_field(1, shape))
 
 
-def _top_fields(module: bytes) -> Iterator[tuple[int, bytes]]:
-    """The fields of a module that are bytes."""
-    for field, value in fields(module):
+def module_in(hlo: bytes) -> bytes:
+    """The HloModuleProto of XLA's HloProto, which has other things beside it."""
+    return next(value for field, value in _top_fields(hlo) if field == 1)
+
+
+def _top_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """The fields of a message that are bytes."""
+    for field, value in fields(message):
         if isinstance(value, bytes):
             yield field, value

@@ -7,7 +7,7 @@ kernels: they are plain, each readable on its own, and not what AWS's compiler w
 """
 
 from trnsim.lower.bound import Bound, bound
-from trnsim.lower.exchanges import Exchange, between_exchanges, without_exchanges
+from trnsim.lower.exchanges import Exchange, between_exchanges, exchange, without_exchanges
 from trnsim.lower.fusion import Group, groups
 from trnsim.lower.lowering import Cost, costs, evaluate, launch
 from trnsim.lower.memory_plan import MemoryPlan, memory_plan
@@ -22,6 +22,7 @@ __all__ = [
     "bound",
     "costs",
     "evaluate",
+    "exchange",
     "groups",
     "launch",
     "memory_plan",

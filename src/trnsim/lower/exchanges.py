@@ -52,11 +52,11 @@ def without_exchanges(graph: Graph) -> tuple[Graph, tuple[Exchange, ...]]:
     passed_on = {value.number: value for value in (*graph.outputs, *sent)}
     outputs: list[Value] = [value for value in passed_on.values() if value.number in inside]
     alone = Graph([*graph.inputs, *received], nodes, outputs)
-    return alone, tuple(_exchange(node) for node in apart)
+    return alone, tuple(exchange(node) for node in apart)
 
 
 def between_exchanges(graph: Graph) -> tuple[Graph, ...]:
-    """What one rank computes from one exchange to the next, each part a graph.
+    """What one rank computes from one exchange to the next, each part a graph, which may be empty.
 
     Kernels do not reach across: what is added to the result of an exchange waits for it.
     """
@@ -75,7 +75,7 @@ def between_exchanges(graph: Graph) -> tuple[Graph, ...]:
         place += is_exchange
     for value in graph.outputs:
         readers[value.number].add(_OUTSIDE)
-    return tuple(_part(nodes, n, readers) for n, nodes in enumerate(parts) if nodes)
+    return tuple(_part(nodes, n, readers) for n, nodes in enumerate(parts))
 
 
 _OUTSIDE: Final = -1
@@ -91,7 +91,8 @@ def _part(nodes: list[Node], place: int, readers: Mapping[int, set[int]]) -> Gra
     return Graph(inputs, nodes, outputs)
 
 
-def _exchange(node: Node) -> Exchange:
+def exchange(node: Node) -> Exchange:
+    """What a node exchanges; of a node that is no exchange, with nobody."""
     operation = node.operation
     groups: tuple[tuple[int, ...], ...] = ((0,),)
     if isinstance(operation, Collective):

@@ -9,4 +9,5 @@ import sys
 from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=24"  # before JAX is imported
 sys.path.insert(0, str(Path(__file__).parent))  # modules by their names

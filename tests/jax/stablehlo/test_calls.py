@@ -61,3 +61,28 @@ def test_functions_that_older_artifacts_call_by_name(name):
     (found,) = of(f"mhlo.{name}").reference([given])
     whole = np.vectorize(getattr(math, name))(given.astype(np.float64))
     np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["erf", "tan", "sinh", "acosh", "asin"])
+def test_functions_that_xla_writes_back(name):
+    text = f"""func.func public @main(%a: tensor<4x6xf32>) -> tensor<4x6xf32> {{
+      %0 = mhlo.{name} %a : tensor<4x6xf32>
+      %1 = mhlo.copy %0 : tensor<4x6xf32>
+      return %1 : tensor<4x6xf32> }}"""
+    first = 0.05 if name == "asin" else 1.25
+    given = np.linspace(first, first + 0.75, 24, dtype=np.float32).reshape(4, 6)
+    (found,) = graph_of(parsed(text)).reference([given])
+    wanted = np.vectorize(getattr(math, name))(given.astype(np.float64))
+    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-6)
+
+
+def test_the_largest_elements():
+    text = """func.func public @main(%a: tensor<2x6xf32>) -> (tensor<2x3xf32>, tensor<2x3xi32>) {
+      %0, %1 = mhlo.topk(%a, k = 3 SMALLEST) : tensor<2x6xf32> -> (tensor<2x3xf32>, tensor<2x3xi32>)
+      return %0, %1 : tensor<2x3xf32>, tensor<2x3xi32> }"""
+    given = np.array([[1, 5, 3, 9, 7, 0], [2, 2, 8, -1, 4, 4]], np.float32)
+    values, places = graph_of(parsed(text.replace(" SMALLEST", ""))).reference([given])
+    assert values.tolist() == [[9, 7, 5], [8, 4, 4]]
+    assert places.tolist() == [[3, 4, 1], [2, 4, 5]]
+    with pytest.raises(NotModelled, match=r"mhlo\.topk of the smallest elements"):
+        graph_of(parsed(text.replace("k = 3 SMALLEST", "k = 3, largest = false")))

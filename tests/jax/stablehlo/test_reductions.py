@@ -78,6 +78,37 @@ def test_several_operands_apart():
         graph_of(parsed(both.replace("\n return", "\n stablehlo.return")))
 
 
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_the_largest_and_a_number_that_stands_beside_it(name):
+    direction = {"maximum": "GT", "minimum": "LT"}[name]
+    start = {"maximum": "0xFF800000", "minimum": "0x7F800000"}[name]
+    text = f"""func.func public @main(%a: tensor<4x6xf32>, %b: tensor<4x6xi32>)
+        -> (tensor<4xf32>, tensor<4xi32>) {{
+      %low = stablehlo.constant dense<{start}> : tensor<f32>
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %0:2 = stablehlo.reduce(%a init: %low), (%b init: %zero) across dimensions = [1]
+        : (tensor<4x6xf32>, tensor<4x6xi32>, tensor<f32>, tensor<i32>)
+        -> (tensor<4xf32>, tensor<4xi32>)
+        reducer(%p: tensor<f32>, %q: tensor<f32>) (%r: tensor<i32>, %s: tensor<i32>) {{
+          %1 = stablehlo.compare {direction}, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          %2 = stablehlo.compare NE, %p, %p : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          %3 = stablehlo.or %1, %2 : tensor<i1>
+          %4 = stablehlo.select %3, %p, %q : tensor<i1>, tensor<f32>
+          %5 = stablehlo.compare EQ, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          %6 = stablehlo.compare LT, %r, %s : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          %7 = stablehlo.and %5, %6 : tensor<i1>
+          %8 = stablehlo.or %3, %7 : tensor<i1>
+          %9 = stablehlo.select %8, %r, %s : tensor<i1>, tensor<i32>
+          stablehlo.return %4, %9 : tensor<f32>, tensor<i32>
+        }}
+      return %0#0, %0#1 : tensor<4xf32>, tensor<4xi32> }}"""
+    given = BLOCK.ravel()[:24].reshape(4, 6).copy()
+    given[1] = [2, -3, 2, -3, 2, -3]  # several are alike
+    given[2, 4] = np.nan
+    numbers = np.array([7, 30, 4, 12, 9, 25] * 4, np.int32).reshape(4, 6)
+    agree_text(text, given, numbers)
+
+
 def test_running_results():
     found = agree(
         lambda x: (

@@ -18,7 +18,6 @@ PROGRAMS = {
         "{lower = true} : (tensor<2x2xf32>) -> tensor<2x2xf32>"
     ),
     "stablehlo.complex": f"%0 = stablehlo.complex %a, %a : {C}",
-    "stablehlo.partition_id": "%0 = stablehlo.partition_id : tensor<ui32>",
     "stablehlo.dynamic_iota": (
         "%s = stablehlo.constant dense<4> : tensor<1xi32>\n"
         f"%0 = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi32>) -> {F}"

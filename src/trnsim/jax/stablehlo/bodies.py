@@ -89,8 +89,9 @@ def _types(block: Block) -> list[str]:
     return [mlir.tensor_type(one.type).dtype for one in block.arguments]
 
 
-def _filler(dtype: str, count: int) -> Array:
-    return np.broadcast_to(samples(dtype)[-2], (count,)).copy()
+def _filler(dtype: str, count: int, side: int = 0) -> Array:
+    found = samples(dtype)
+    return np.broadcast_to(found[-2 if side == 0 else len(found) // 2], (count,)).copy()
 
 
 def _named(numbers: Array, left: Array, right: Array, allowed: Sequence[str], name: str) -> str:
@@ -111,7 +112,8 @@ def _check_apart(scope: Scope, block: Block, dtypes: Sequence[str], name: str) -
     count = len(dtypes) // 2
     for place in range(count):
         left, right = pairs([dtypes[place]])
-        given = [_filler(other, len(left[0])) for other in dtypes]
+        # What comes from the left differs from what comes from the right, so that a choice shows.
+        given = [_filler(one, len(left[0]), at // count) for at, one in enumerate(dtypes)]
         given[place], given[place + count] = left[0], right[0]
         others = [one for at, one in enumerate(run(scope, block, given)) if at != place]
         if not all(is_one(one) or same(one, np.broadcast_to(one[:1], one.shape)) for one in others):

@@ -47,6 +47,20 @@ def manual_computation(scope: Scope, op: Op) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
+@rule(*_FUNCTIONS, is_by_parts=True)
+def function(scope: Scope, op: Op) -> Any:
+    """The function of that name."""
+    return decomposed(scope, op, op.name.removeprefix("mhlo."))
+
+
+@rule("mhlo.topk", limits="the largest ones")
+def largest(scope: Scope, op: Op) -> Any:
+    """The largest elements of the last dimension, and their places."""
+    if "largest" in op.attributes and not mlir.flag(op, "largest"):
+        raise NotModelled("mhlo.topk of the smallest elements", fix="negate the operand")
+    return top_k(scope, scope.value(op.operands[0]), mlir.number(op, "k"))
+
+
 @rule("sdy.mesh", is_pure=False)
 def mesh(scope: Scope, op: Op) -> Any:
     """Nothing: the devices of a module's notes."""

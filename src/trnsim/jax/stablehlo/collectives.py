@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from trnsim.errors import NotModelled
 from trnsim.graph.ops.collectives import (
     AllGather,
     AllReduce,
@@ -16,47 +13,35 @@ from trnsim.graph.ops.collectives import (
 )
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.bodies import function_of
+from trnsim.jax.stablehlo.devices import groups_of, share
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
-from trnsim.jax.stablehlo.scope import Entry, Scope
-
-Groups = tuple[tuple[int, ...], ...]
-
-
-def groups_of(op: Op) -> Groups:
-    """The members of each group; a short group is filled up with -1.
-
-    Raises:
-        NotModelled: groups are named by axes of a mesh, or not at all.
-    """
-    text = str(op.attributes["replica_groups"]) if "replica_groups" in op.attributes else ""
-    if not text.startswith("dense"):
-        raise NotModelled(f"{op.name} whose groups are not listed", fix="list replica_groups")
-    rows = np.array(op.attributes["replica_groups"]).tolist()
-    found = tuple(tuple(one for one in row if one >= 0) for row in rows)
-    if not found:
-        raise NotModelled(f"{op.name} in one group of all replicas, of a number not said")
-    return found
+from trnsim.jax.stablehlo.scope import Entry, Scope, Share
 
 
 @rule("stablehlo.all_reduce")
 def all_reduce(scope: Scope, op: Op) -> Any:
-    """Each operand summed, multiplied, or its largest or smallest, over a group."""
-    (name, *_) = function_of(scope, op)
-    operation = AllReduce(groups_of(op), name)
-    return _each(scope, op, operation)
+    """Each operand summed, multiplied, or its largest or smallest, over a group.
+
+    Where each member reads its own share alone, it is a `reduce_scatter`.
+    """
+    (name, *_), groups = function_of(scope, op), groups_of(scope, op)
+    dim = share(scope, op, groups) if len(op.results) == 1 else None
+    if dim is not None:
+        return Share(_each(scope, op, ReduceScatter(groups, name, dim)))
+    return _each(scope, op, AllReduce(groups, name))
 
 
 @rule("stablehlo.cross-replica-sum", composed="all_reduce")
 def cross_replica_sum(scope: Scope, op: Op) -> Any:
     """Sums over a group."""
-    return _each(scope, op, AllReduce(groups_of(op), "add"))
+    return _each(scope, op, AllReduce(groups_of(scope, op), "add"))
 
 
 @rule("stablehlo.all_gather")
 def all_gather(scope: Scope, op: Op) -> Any:
     """The members' tensors one behind the other."""
-    return _each(scope, op, AllGather(groups_of(op), mlir.number(op, "all_gather_dim")))
+    return _each(scope, op, AllGather(groups_of(scope, op), mlir.number(op, "all_gather_dim")))
 
 
 @rule("stablehlo.reduce_scatter")
@@ -64,14 +49,14 @@ def reduce_scatter(scope: Scope, op: Op) -> Any:
     """A share of what `all_reduce` gives."""
     (name, *_) = function_of(scope, op)
     dim = mlir.number(op, "scatter_dimension")
-    return _each(scope, op, ReduceScatter(groups_of(op), name, dim))
+    return _each(scope, op, ReduceScatter(groups_of(scope, op), name, dim))
 
 
 @rule("stablehlo.all_to_all")
 def all_to_all(scope: Scope, op: Op) -> Any:
     """A part of each member's tensor to each other."""
     split, joined = mlir.number(op, "split_dimension"), mlir.number(op, "concat_dimension")
-    return _each(scope, op, AllToAll(groups_of(op), split, joined))
+    return _each(scope, op, AllToAll(groups_of(scope, op), split, joined))
 
 
 @rule("stablehlo.collective_permute")
@@ -86,7 +71,7 @@ def collective_broadcast(scope: Scope, op: Op) -> Entry:
     """The tensor of the first of a group."""
     value = scope.value(op.operands[0])
     wide = scope.graph.reshape(value, (1, *value.shape))
-    whole = scope.graph.apply(AllGather(groups_of(op), 0), wide)
+    whole = scope.graph.apply(AllGather(groups_of(scope, op), 0), wide)
     first = scope.graph.slice(whole, (0,) * len(whole.shape), wide.shape)
     return scope.graph.reshape(first, value.shape)
 

@@ -51,6 +51,12 @@ def optimization_barrier(scope: Scope, op: Op) -> Any:
     return _several([scope.entry(one) for one in op.operands])
 
 
+@rule("mhlo.copy", is_pure=False)
+def copy(scope: Scope, op: Op) -> Entry:
+    """The operand: XLA's note of an operand of a loop."""
+    return scope.entry(op.operands[0])
+
+
 @rule("stablehlo.tuple", is_pure=False)
 def tuple_(scope: Scope, op: Op) -> Entry:
     """Entries together."""

@@ -6,6 +6,7 @@ operation of the graph knows the scope and the line of the program that it came 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,6 +20,7 @@ from trnsim.jax.stablehlo import (
     composites,
     contraction,
     control,
+    devices,
     drawing,
     elementwise,
     lookup,
@@ -29,7 +31,7 @@ from trnsim.jax.stablehlo import (
 )
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.origins import Path
-from trnsim.jax.stablehlo.scope import NoCounterpart, Scope, Target
+from trnsim.jax.stablehlo.scope import Device, NoCounterpart, Scope, Target
 from trnsim.jax.stablehlo.tidying import tidied
 
 RULES_IN: Final = (
@@ -38,6 +40,7 @@ RULES_IN: Final = (
     composites,
     contraction,
     control,
+    devices,
     drawing,
     elementwise,
     lookup,
@@ -59,6 +62,7 @@ class Imported:
         constants: numbers of the program that are inputs of the graph, by the value's number.
         names: the names of the inputs, by the value's number.
         operators: StableHLO's operations, in order, those of every trip of a loop.
+        is_own: whether another device's graph may be another one.
     """
 
     graph: Graph = field(repr=False)
@@ -67,6 +71,7 @@ class Imported:
     constants: dict[int, Array] = field(repr=False)
     names: dict[int, str] = field(repr=False)
     operators: tuple[str, ...] = field(repr=False)
+    is_own: bool = False
 
     def arguments(self, given: Sequence[Array]) -> list[Array]:
         """The arrays of all inputs of the graph: those given for the main function's, constants."""
@@ -77,8 +82,8 @@ class Imported:
         return self.graph.reference(self.arguments(given))
 
 
-def graph_of(module: Op) -> Imported:
-    """The graph of a module of StableHLO; nothing of it keeps the module.
+def graph_of(module: Op, device: Device = Device()) -> Imported:  # noqa: B008  frozen
+    """The graph of a module of StableHLO on a device; nothing of it keeps the module.
 
     Raises:
         NotModelled: for an operation or a type that a graph has not, with the program's line.
@@ -88,7 +93,7 @@ def graph_of(module: Op) -> Imported:
     if "main" not in functions:
         raise BadInput("a module without a function main", fix="lower a function with jax.jit")
     block = _of_one_device(functions["main"].regions[0].blocks[0])
-    into = Target(functions)
+    into = Target(functions, device)
     types = [_argument(one, place) for place, one in enumerate(block.arguments)]
     inputs = [into.b.graph.input(one.shape, one.dtype) for one in types]
     names = {one.number: _name(block.arguments[at], at) for at, one in enumerate(inputs)}
@@ -100,9 +105,37 @@ def graph_of(module: Op) -> Imported:
     _drop_unread(into, set(names))
     verify(graph)
     names |= {number: f"constant{at}" for at, number in enumerate(into.constants)}
-    return Imported(
-        graph, tuple(inputs), tuple(graph.outputs), into.constants, names, tuple(into.operators)
-    )
+    operators, is_own = tuple(into.operators), bool(into.asked)
+    outputs = tuple(graph.outputs)
+    return Imported(graph, tuple(inputs), outputs, into.constants, names, operators, is_own)
+
+
+def is_of_a_device(module: Op, shapes: Sequence[Sequence[int]]) -> bool:
+    """Whether a module says itself what each device computes, of arguments of these shapes.
+
+    All of main is then one program on shares (`shard_map`, `pmap`), which lie as the arguments do.
+    """
+    main = mlir.functions(module)["main"]
+    manual = _manual(main.regions[0].blocks[0])
+    if manual is None:
+        return False
+    own = [mlir.shape_of(one.type) for one in manual.regions[0].blocks[0].arguments]
+    return own == [tuple(one) for one in shapes] and _lie_alike(main, manual)
+
+
+def _lie_alike(main: Op, manual: Op) -> bool:
+    """Whether no argument or result of main is said to lie elsewhere than the shares."""
+    for side, attribute in (("arg_attrs", "in_shardings"), ("res_attrs", "out_shardings")):
+        wanted = _SHARDING.findall(str(manual.attributes[attribute]))
+        given = list(main.attributes[side]) if side in main.attributes else []
+        for notes, one in zip(given, wanted, strict=False):
+            said = _SHARDING.findall(str(notes["sdy.sharding"])) if "sdy.sharding" in notes else []
+            if said not in ([], [one]):
+                return False
+    return True
+
+
+_SHARDING: Final = re.compile(r"<(@[^<>]*)>")
 
 
 def _of_one_device(block: mlir.Block) -> mlir.Block:
@@ -110,13 +143,19 @@ def _of_one_device(block: mlir.Block) -> mlir.Block:
 
     Its arguments are the shares of main's, in their order.
     """
+    manual = _manual(block)
+    return block if manual is None else manual.regions[0].blocks[0]
+
+
+def _manual(block: mlir.Block) -> Op | None:
+    """The operation on shares that is all of main."""
     found = [one.operation for one in block.operations if one.operation.name != _SHARDED]
     if [one.name for one in found] != [_MANUAL, "func.return"]:
-        return block
+        return None
     manual, returned = found
     is_whole = list(manual.operands) == list(block.arguments)
     is_whole &= list(returned.operands) == list(manual.results)
-    return manual.regions[0].blocks[0] if is_whole else block
+    return manual if is_whole else None
 
 
 _SHARDED: Final = "sdy.sharding_constraint"

@@ -30,6 +30,8 @@ def reduce(scope: Scope, op: Op) -> Entry:
     values, starts = op.operands[:count], op.operands[count:]
     if count == 2 and _is_count(scope, op, dims):  # noqa: PLR2004  values and their places
         return _extreme(scope, op, dims)
+    if count == 2 and _is_extreme(scope, op):  # noqa: PLR2004  values and numbers of theirs
+        return _extreme_and_its_number(scope, op, dims)
     found = [
         _with_start(scope, name, scope.graph.reduce(name, scope.value(one), dims), start)
         for name, one, start in zip(function_of(scope, op), values, starts, strict=True)
@@ -100,6 +102,30 @@ def _extreme(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
     shape = tuple(n for d, n in enumerate(value.shape) if d != dim)
     place = scope.b.convert(scope.graph.reshape(found, shape), scope.result(op, 1).dtype)
     return scope.graph.reduce(name, value, dims), place
+
+
+def _is_extreme(scope: Scope, op: Op) -> bool:
+    """Whether a body keeps the larger or the smaller value, of equal ones the smaller number."""
+    try:
+        return bool(extreme_of(scope, op))
+    except NotModelled:
+        return False
+
+
+def _extreme_and_its_number(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
+    """The largest or smallest element, and the smallest number that stands beside one like it."""
+    name, graph = extreme_of(scope, op), scope.graph
+    value, number = (scope.value(one) for one in op.operands[:2])
+    found = graph.reduce(name, value, dims)
+    kept = [dim for dim in range(len(value.shape)) if dim not in dims]
+    wide = graph.broadcast_in_dim(found, value.shape, kept)
+    is_it = graph.elementwise("compare", value, wide, direction="EQ")
+    if value.type.is_floating:  # of several NaN, the first
+        is_nan = graph.elementwise("compare", value, value, direction="NE")
+        is_it = graph.elementwise("or", is_it, is_nan)
+    most = float(np.iinfo(number.dtype).max)
+    numbers = graph.elementwise("select", is_it, number, most, dtype=number.dtype)
+    return found, graph.reduce("minimum", numbers, dims)
 
 
 @rule("stablehlo.reduce_window", limits="several operands only where the body keeps them apart")

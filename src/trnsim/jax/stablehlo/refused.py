@@ -48,12 +48,6 @@ _LINKED: Final = Refused(
 _ASYNC: Final = Refused(
     "operations of a program have one order", "call the operation itself", source="nki-about.rst"
 )
-_WHICH: Final = Refused(
-    "one graph is the program of every core, and this is another number on each",
-    "pass the number as an argument",
-    is_on_host=True,
-    source=_SPEC.format("{}"),
-)
 _RULES_OF_SUMS: Final = "rewrite it as a product of named dimensions, dot_general"
 
 REFUSED: Final[dict[str, Refused]] = {
@@ -70,7 +64,6 @@ REFUSED: Final[dict[str, Refused]] = {
     **dict.fromkeys(("stablehlo.infeed", "stablehlo.outfeed"), _HOST),
     **dict.fromkeys(("stablehlo.send", "stablehlo.recv"), _LINKED),
     **dict.fromkeys(("stablehlo.async_start", "stablehlo.async_done"), _ASYNC),
-    **dict.fromkeys(("stablehlo.partition_id", "stablehlo.replica_id"), _WHICH),
     "stablehlo.cholesky": Refused(
         "each column needs those before it: the engines have no such chain",
         is_on_host=True,

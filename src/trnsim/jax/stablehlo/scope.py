@@ -39,27 +39,46 @@ class NoCounterpart(NotModelled):
     """An operation of StableHLO that a graph does not have, with the line of the program."""
 
 
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One of the devices that run a program together: its number, and how many they are."""
+
+    number: int = 0
+    count: int = 1
+
+
 @dataclass
 class Target:
     """A graph that is being made.
 
     Attributes:
-        b: the graph, and what decompositions say it with.
         functions: the module's functions by their names.
+        device: whose program it is.
+        b: the graph, and what decompositions say it with.
         constants: inputs of the graph that hold known numbers, by number.
         tables: these inputs, by where their numbers lie in memory.
         operators: StableHLO's operations that were imported, in order.
+        asked: what the program asked of its device.
     """
 
     functions: dict[str, Op]
+    device: Device = Device()
     b: Build = field(default_factory=Build)
     constants: dict[int, Array] = field(default_factory=dict[int, Array])
     tables: dict[Any, Value] = field(default_factory=dict[Any, Value])
     operators: list[str] = field(default_factory=list[str])
+    asked: set[str] = field(default_factory=set[str])
 
     def another(self) -> Target:
         """An empty graph for the same module."""
-        return Target(self.functions, operators=self.operators)
+        return Target(self.functions, self.device, operators=self.operators, asked=self.asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A device's own window of a tensor of which it reads no more."""
+
+    window: Entry
 
 
 class Scope:

@@ -15,7 +15,7 @@ from trnsim.graph.types import Array
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
-from trnsim.jax.stablehlo.scope import Entry, Scope, compact, is_one, number_of
+from trnsim.jax.stablehlo.scope import Entry, Scope, Share, compact, is_one, number_of
 from trnsim.jax.stablehlo.stack import Stack
 from trnsim.jax.stablehlo.wide import Wide, counted, reshaped
 
@@ -98,6 +98,8 @@ def transpose(scope: Scope, op: Op) -> Entry:
     entry, order = scope.entry(op.operands[0]), mlir.ints(op, "permutation")
     if isinstance(entry, np.ndarray):
         return entry.transpose(order)
+    if isinstance(entry, Share):
+        return Share(scope.graph.transpose(scope.tensor(entry.window), order))
     return scope.graph.transpose(scope.tensor(entry), order)
 
 
@@ -197,10 +199,13 @@ def _starts(scope: Scope, values: Sequence[object], room: Sequence[int]) -> list
 def dynamic_slice(scope: Scope, op: Op) -> Entry:
     """A window that begins where values say; where they are known, a slice."""
     whole, *places = op.operands
+    held = scope.entry(whole)
+    if isinstance(held, Share):
+        return held.window
     shape, own = mlir.shape_of(op.results[0].type), mlir.shape_of(whole.type)
     starts = _starts(scope, places, [n - m for n, m in zip(own, shape, strict=True)])
     if starts is not None:
-        return cut(scope, scope.entry(whole), starts, shape)
+        return cut(scope, held, starts, shape)
     operands = [scope.value(one) for one in op.operands]
     return scope.graph.apply(DynamicSlice(shape), *operands)
 

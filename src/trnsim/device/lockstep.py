@@ -1,0 +1,92 @@
+"""Values of programs on several devices that exchange values: each waits until all have come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from trnsim.errors import InternalError, NotModelled
+from trnsim.graph import Graph, Kind, Node
+from trnsim.graph.graph import reference_of
+from trnsim.graph.ops.collectives import Collective
+from trnsim.graph.types import Array
+from trnsim.lower import between_exchanges
+
+Compute = Callable[[Graph, Sequence[Array]], Sequence[Array]]
+"""From a graph and its inputs to its outputs."""
+
+
+def in_lockstep(
+    graphs: Sequence[Graph], given: Sequence[Sequence[Array]], compute: Compute
+) -> list[list[Array]]:
+    """The outputs of each device's graph; `compute` gives those of a part without exchanges.
+
+    Raises:
+        NotModelled: the devices do not exchange the same.
+    """
+    ranks = [_Rank(graph, inputs, compute) for graph, inputs in zip(graphs, given, strict=True)]
+    for nodes in _met(graphs):
+        for rank in ranks:
+            rank.compute_next()
+        found = _exchanged(
+            nodes, [rank.operand(node) for rank, node in zip(ranks, nodes, strict=True)]
+        )
+        for rank, node, array in zip(ranks, nodes, found, strict=True):
+            rank.held[node.result.number] = array
+    for rank in ranks:
+        rank.compute_next()
+    return [rank.outputs() for rank in ranks]
+
+
+class _Rank:
+    """A device: the parts of its graph that are left, and what it holds."""
+
+    def __init__(self, graph: Graph, given: Sequence[Array], compute: Compute) -> None:
+        self._graph = graph
+        self._left = iter(between_exchanges(graph))
+        self._compute = compute
+        numbers = [value.number for value in graph.inputs]
+        self.held = dict(zip(numbers, given, strict=True))
+
+    def compute_next(self) -> None:
+        """All up to the next exchange."""
+        part = next(self._left)
+        if part.outputs:
+            found = self._compute(part, [self.held[value.number] for value in part.inputs])
+            self.held |= {v.number: array for v, array in zip(part.outputs, found, strict=True)}
+
+    def operand(self, node: Node) -> Array:
+        """What it brings to an exchange."""
+        return self.held[node.values[0].number]
+
+    def outputs(self) -> list[Array]:
+        """What its graph returns."""
+        return [self.held[value.number] for value in self._graph.outputs]
+
+
+def _met(graphs: Sequence[Graph]) -> Iterator[tuple[Node, ...]]:
+    """The exchanges of all devices, one of each at a time."""
+    each = [[node for node in graph.nodes if node.kind is Kind.COLLECTIVE] for graph in graphs]
+    if len({len(nodes) for nodes in each}) > 1:
+        raise NotModelled("devices of one program exchange values a different number of times")
+    for nodes in zip(*each, strict=True):
+        if any(node.operation != nodes[0].operation for node in nodes):
+            names = ", ".join(dict.fromkeys(node.name for node in nodes))
+            raise NotModelled(f"devices of one program that meet in different exchanges: {names}")
+        yield nodes
+
+
+def _exchanged(nodes: Sequence[Node], brought: Sequence[Array]) -> list[Array]:
+    """What each device gets."""
+    first = nodes[0]
+    if not isinstance(first.operation, Collective):
+        (found,) = reference_of(first, [np.stack(brought)])
+        return [np.asarray(one) for one in found]
+    results: dict[int, Array] = {}
+    for group in first.operation.replica_groups:
+        (found,) = reference_of(first, [np.stack([brought[member] for member in group])])
+        results |= dict(zip(group, map(np.asarray, found), strict=True))
+    if set(results) != set(range(len(brought))):
+        raise InternalError(f"{first.name} of devices {sorted(results)}, of {len(brought)}")
+    return [results[place] for place in range(len(brought))]

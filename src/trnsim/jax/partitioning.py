@@ -1,0 +1,70 @@
+"""What each device computes of a program that `jit` splits: the program that XLA writes for it.
+
+Annotations say where some arrays lie, and the partitioner decides the rest: what each device holds
+of every tensor, what is exchanged, which elements beyond the end of an uneven share are masked. The
+private client partitions a program on its way to the values of `fast`; XLA's own record of that
+step is the program whose time and `exact` values are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from trnsim.errors import NotModelled
+from trnsim.jax import private, wire
+
+_STEP: Final = "spmd-partitioning"
+"""XLA's name of the step from a program on whole tensors to that of a device."""
+
+_RECORD: Final = (
+    ("xla_dump_hlo_as_proto", "True"),
+    ("xla_dump_hlo_pass_re", _STEP),
+    ("xla_backend_optimization_level", "0"),
+)
+_LISTED: Final = "xla_enable_rgv3_materialization", "False"
+"""Without it groups are axes of a mesh, whose order of devices StableHLO does not keep."""
+
+Override = tuple[str, str]
+"""An option of XLA's compiler, and its value."""
+
+
+def program_of_a_device(compile_with: Callable[[Sequence[Override]], Any]) -> bytes:
+    """The program that each device runs, as a module of StableHLO in bytes.
+
+    `compile_with` compiles the whole program with these options beside its own.
+
+    Raises:
+        NotModelled: XLA does not partition the program, or its record cannot be had.
+    """
+    try:
+        with TemporaryDirectory(prefix="trnsim-") as folder:
+            hlo = _recorded(compile_with, folder)
+        return private.stablehlo_of(wire.module_in(hlo))
+    except Exception as error:  # of several kinds; the program itself runs without this record
+        reason = str(error).partition("\n")[0]
+        raise NotModelled(
+            f"XLA does not say what each device computes of it: {reason}",
+            fix="say it yourself: jax.shard_map",
+        ) from error
+
+
+def _recorded(compile_with: Callable[[Sequence[Override]], Any], folder: str) -> bytes:
+    """XLA's record of a program behind its partitioner."""
+    _compile(compile_with, [("xla_dump_to", folder), *_RECORD])
+    found = sorted(Path(folder).glob(f"*.after_{_STEP}.*.pb"))
+    if not found:
+        raise NotModelled("it is one device's program")
+    return found[0].read_bytes()
+
+
+def _compile(compile_with: Callable[[Sequence[Override]], Any], overrides: list[Override]) -> None:
+    """Compile with groups of devices as lists, which jaxlib before 0.10 always writes."""
+    try:
+        compile_with([*overrides, _LISTED])
+    except Exception as error:
+        if _LISTED[0] not in str(error):
+            raise
+        compile_with(overrides)

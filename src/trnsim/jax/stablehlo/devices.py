@@ -1,0 +1,104 @@
+"""Programs of one of several devices: the number that a device has, groups of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from trnsim.errors import NotModelled
+from trnsim.jax.stablehlo import mlir
+from trnsim.jax.stablehlo.mlir import Op, Ssa
+from trnsim.jax.stablehlo.rules import rule
+from trnsim.jax.stablehlo.scope import Device, Entry, Scope, Target
+
+Groups = tuple[tuple[int, ...], ...]
+
+_INSPECTED: Final = 64
+"""Operations up to which the start of a window is followed back to a device's number."""
+
+
+@rule("stablehlo.partition_id", "stablehlo.replica_id", is_pure=False)
+def number_of_device(scope: Scope, op: Op) -> Entry:
+    """The number of the device whose program is imported."""
+    del op
+    scope.into.asked.add("number")
+    return np.array(scope.into.device.number, np.uint32)
+
+
+def groups_of(scope: Scope, op: Op) -> Groups:
+    """The members of each group; a short group is filled up with -1.
+
+    Raises:
+        NotModelled: groups are named by axes of a mesh, or nobody says how many devices there are.
+    """
+    text = str(op.attributes["replica_groups"]) if "replica_groups" in op.attributes else ""
+    if not text.startswith("dense"):
+        raise NotModelled(f"{op.name} whose groups are not listed", fix="list replica_groups")
+    rows = np.array(op.attributes["replica_groups"]).tolist()
+    found = tuple(tuple(one for one in row if one >= 0) for row in rows)
+    if found:
+        return found
+    if scope.into.device.count == 1:
+        raise NotModelled(f"{op.name} in one group of all replicas, of a number not said")
+    return (tuple(range(scope.into.device.count)),)
+
+
+def share(scope: Scope, op: Op, groups: Groups) -> int | None:
+    """The dimension along which each member of a group keeps its own share of a result alone.
+
+    XLA's partitioner says `reduce_scatter` as the whole sum and each device's window of it. None
+    where the result is read otherwise.
+    """
+    dims = list(range(len(mlir.shape_of(op.results[0].type))))
+    reader = _only_reader(op)
+    while reader is not None and reader.name in ("stablehlo.transpose", "mhlo.copy"):
+        order = mlir.ints(reader, "permutation", range(len(dims)))
+        dims = [dims[place] for place in order]
+        reader = _only_reader(reader)
+    if reader is None or reader.name != "stablehlo.dynamic_slice":
+        return None
+    whole, part = (mlir.shape_of(one.type) for one in (reader.operands[0], reader.results[0]))
+    short = [dim for dim, n in enumerate(part) if n != whole[dim]]
+    if len(short) != 1 or part[short[0]] * len(groups[0]) != whole[short[0]]:
+        return None
+    length, start = part[short[0]], reader.operands[1 + short[0]]
+    wanted = {one: place * length for group in groups for place, one in enumerate(group)}
+    is_own = all(_on(scope, start, one) == at for one, at in wanted.items())
+    return dims[short[0]] if is_own else None
+
+
+def _only_reader(op: Op) -> Op | None:
+    """The operation beside another that alone reads its result, as the first operand."""
+    uses = list(op.results[0].uses)
+    if len(uses) != 1 or uses[0].operand_number:
+        return None
+    reader = uses[0].owner.operation
+    return reader if reader.parent == op.operation.parent else None
+
+
+def _on(scope: Scope, ssa: Ssa, device: int) -> int | None:
+    """A whole number that a device computes from its own number; None where it needs more."""
+    makers = list[Op]()
+    for count, op in enumerate(_made_by(ssa)):
+        if op is None or count == _INSPECTED:
+            return None
+        if op not in makers:
+            makers.append(op)
+    apart = Scope(Target(scope.into.functions, Device(device, scope.into.device.count)))
+    for op in makers:
+        apart.add(op)
+    known = apart.known(ssa)
+    return None if known is None else int(known)
+
+
+def _made_by(ssa: Ssa) -> Iterator[Op | None]:
+    """The operations behind a value, each behind those that it reads; None for what is given."""
+    maker = getattr(ssa.owner, "operation", ssa.owner)
+    if not hasattr(maker, "operands"):
+        yield None
+        return
+    for one in maker.operands:
+        yield from _made_by(one)
+    yield maker
