@@ -3,6 +3,8 @@
 import copy
 import functools
 import inspect
+import sys
+from types import ModuleType
 from typing import NamedTuple
 
 import ml_dtypes
@@ -13,6 +15,7 @@ import trnsim
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.nki import Kernel, jit, simulate
 from trnsim.nki import isa as nisa
+from trnsim.nki import kernel as kernels
 from trnsim.nki import language as nl
 
 
@@ -288,3 +291,17 @@ def test_a_partial_function_and_an_object_are_kernels_by_their_names():
         run = trnsim.run(jit(function), x)
         assert run.title == title
         np.testing.assert_array_equal(run.outputs, x)
+
+
+def test_a_frameworks_launcher_is_there_once_the_program_has_imported_it(monkeypatch):
+    """Before a framework asked for any device, since a traced function may call a kernel first."""
+    room = ModuleType("room_of_the_framework")
+    room.launch_kernels = lambda: kernels.launchers.append(lambda *_: "launched")
+    monkeypatch.setitem(sys.modules, room.__name__, room)
+    monkeypatch.setattr(kernels, "launchers", [])
+    monkeypatch.setattr(kernels, "_waiting", {"some_framework": room.__name__})
+    ones = np.ones((2, 2), np.float32)
+    assert doubled(ones).sum() == 8
+    monkeypatch.setitem(sys.modules, "some_framework", ModuleType("some_framework"))
+    assert [doubled(ones), doubled(ones)] == ["launched"] * 2
+    assert len(kernels.launchers) == 1

@@ -7,7 +7,7 @@ program of a core by `trnsim.compiler`, as a graph of any framework is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -30,15 +30,17 @@ from trnsim.errors import (
     NotModelled,
     OutOfMemory,
 )
-from trnsim.graph import Kind, TensorType
+from trnsim.graph import Graph, Kind, Node, TensorType
 from trnsim.graph.ops.leaves import Rng
-from trnsim.lower import memory_plan, without_exchanges
+from trnsim.lower import evaluate, memory_plan, without_exchanges
+from trnsim.lower.control import graphs
 
 if TYPE_CHECKING:
     from trnsim.device.call_time import CallTime, DeviceCall
     from trnsim.jax.stablehlo import Imported
 
-_APART: Final = (Kind.CONTROL, Kind.CALL, Kind.COLLECTIVE)
+_APART: Final = (Kind.CONTROL, Kind.CALL)
+"""What is a program of its own: values decide what runs, or the user wrote it."""
 _NO_ROOM: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
 _LOGGED: Final = CLOSED_FORMS | {"collective_permute": "send"}
 """Names of exchanges in graphs, and those of the log of collectives."""
@@ -170,18 +172,21 @@ class Lowered:
         found = self._found
         if isinstance(found, EmulatorError):
             return found.reason
-        apart = [node.name for node in found.graph.nodes if node.kind in _APART]
-        if apart:
-            return f"{apart[0]} is a program of its own"
-        if any(isinstance(node.operation, Rng) for node in found.graph.nodes):
+        nodes = list(_nodes(found.graph))
+        exchanges = [node.name for node in nodes if node.kind is Kind.COLLECTIVE]
+        if exchanges:
+            return f"{exchanges[0]} is a program of its own"
+        if any(isinstance(node.operation, Rng) for node in nodes):
             return "random numbers are the host's"
-        held = [*found.graph.inputs, *(one for node in found.graph.nodes for one in node.results)]
+        held = [*found.graph.inputs, *(one for node in nodes for one in node.results)]
         if any(not one.type.elements for one in held):
             return "it has arrays without elements"
         return ""
 
     def values(self, given: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]] | None:
         """What the chip's program computes; None where the host does, which is counted.
+
+        With loops, branches or kernels of the user's it is one kernel after another, as is timed.
 
         Raises:
             NotModelled: for what the host would have to compute, under the policy `chip`.
@@ -195,7 +200,7 @@ class Lowered:
                 ]
             )
             try:
-                return list(program.values(found.graph, arrays, target().name, frozenset()))
+                return _computed(found.graph, arrays)
             except _NO_ROOM as error:
                 self.why_not = error.reason
         if state.policy == "chip":
@@ -207,6 +212,21 @@ class Lowered:
         said = f"{self.name} runs on the host, not instruction by instruction: {self.why_not}"
         left_to_host(self.name, said)
         return None
+
+
+def _computed(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """The outputs of a graph: by its program, or by its kernels where it is no one program."""
+    if any(node.kind in _APART for node in graph.nodes):
+        return evaluate(graph, arrays, target().name)
+    return list(program.values(graph, arrays, target().name, frozenset()))
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    """The operations of a graph and of those that it may run."""
+    for node in graph.nodes:
+        yield node
+        for inner in graphs(node.operation):
+            yield from _nodes(inner)
 
 
 def _nowhere() -> Scope:
