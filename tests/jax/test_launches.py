@@ -195,6 +195,18 @@ def test_on_many_cores(neuron):
     np.testing.assert_array_equal(double(split), rows * 2)
 
 
+def test_without_jit_each_call_is_a_program_of_its_own(neuron):
+    with jax.disable_jit(), recording() as found:
+        result = jax.jit(lambda x: double(x) + 1)(jax.device_put(X, neuron[0]))
+    np.testing.assert_array_equal(result, X * 2 + 1)
+    assert any(event.call.name.startswith("jit_double-") for event in found.events)
+    mesh = Mesh(np.array(neuron), "d")
+    split = PartitionSpec("d")
+    rows = numbers(16, 3)
+    eager = jax.shard_map(double, mesh=mesh, in_specs=split, out_specs=split)
+    np.testing.assert_array_equal(eager(rows), rows * 2)
+
+
 def test_what_it_writes_comes_back_as_a_result_and_the_argument_stays():
     given, out = jnp.asarray(X), jnp.zeros_like(X)
     np.testing.assert_array_equal(into(given, out), X * 2)

@@ -170,8 +170,9 @@ def _abstract(*given: Any, call: KernelCall) -> list[Any]:
 
 
 def _computed(*arrays: Any, call: KernelCall) -> Sequence[Any]:
-    """The results of a call outside of every trace."""
-    return _program(call)(*arrays)
+    """The results of a call outside of every trace, also where the user has `jax.jit` left out."""
+    with jax.disable_jit(False):
+        return _program(call)(*arrays)
 
 
 def _lowered(context: Any, *operands: Any, call: KernelCall) -> Any:
