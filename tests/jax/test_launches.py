@@ -26,6 +26,7 @@ from nki_kernels import (
 )
 
 from trnsim.device.call_log import recording
+from trnsim.device.fallback_policy import state
 from trnsim.device.numerics import numerics
 from trnsim.device.step_time import step_time
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled
@@ -187,7 +188,13 @@ def test_on_many_cores(neuron):
         )
 
     expected = (rows.reshape(8, 5, 3) + shared).sum(0)
-    np.testing.assert_allclose(program(rows, shared), expected, rtol=1e-5, atol=1e-5)
+    with recording() as found:
+        result = program(rows, shared)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+    (call,) = {event.call for event in found.events if "program" in event.call.name}
+    times = step_time(found, "trn2")
+    assert not times.missing
+    assert [one.name for one in times.times[call].kernels].count("add") == 1
     apart = rows.reshape(8, 5, 3)
     np.testing.assert_array_equal(jax.pmap(double)(apart), apart * 2)
     split = jax.device_put(rows, NamedSharding(mesh, PartitionSpec("d")))
@@ -253,6 +260,12 @@ def test_without_values_a_kernel_has_shapes_and_a_time(neuron):
     assert (result.shape, result.dtype) == ((5, 3), jnp.bfloat16)
     assert not np.asarray(result, np.float32).any()
     assert step_time(found, "trn2").device_time_s > 0
+
+
+def test_what_refuses_the_host_takes_kernels(monkeypatch):
+    monkeypatch.setattr(state, "policy", "chip")
+    with numerics("exact"):
+        np.testing.assert_array_equal(jax.jit(lambda x: double(x) * 2)(X), X * 4)
 
 
 def test_runs_of_kernels_are_collected_from_whichever_thread():

@@ -293,15 +293,32 @@ def test_a_partial_function_and_an_object_are_kernels_by_their_names():
         np.testing.assert_array_equal(run.outputs, x)
 
 
-def test_a_frameworks_launcher_is_there_once_the_program_has_imported_it(monkeypatch):
+class Given:
+    """An array of a framework."""
+
+    shape = ()
+
+
+@jit
+def shown(x, **kept):
+    """A kernel that says what it was given."""
+    return f"{type(x).__name__}, {sorted(kept)}"
+
+
+@pytest.mark.parametrize("args", [(Given(),), ((1, {"x": (Given(),)}),)])
+def test_a_frameworks_launcher_is_there_once_the_program_has_imported_it(monkeypatch, args):
     """Before a framework asked for any device, since a traced function may call a kernel first."""
     room = ModuleType("room_of_the_framework")
     room.launch_kernels = lambda: kernels.launchers.append(lambda *_: "launched")
     monkeypatch.setitem(sys.modules, room.__name__, room)
     monkeypatch.setattr(kernels, "launchers", [])
     monkeypatch.setattr(kernels, "_waiting", {"some_framework": room.__name__})
+    shown(*args)
+    assert not kernels.launchers
+    monkeypatch.setitem(sys.modules, "some_framework", ModuleType("some_framework"))
     ones = np.ones((2, 2), np.float32)
     assert doubled(ones).sum() == 8
-    monkeypatch.setitem(sys.modules, "some_framework", ModuleType("some_framework"))
-    assert [doubled(ones), doubled(ones)] == ["launched"] * 2
+    assert shown(ones, number=np.int8(1), dtype=ml_dtypes.bfloat16, text=None) != "launched"
+    assert not kernels.launchers  # what is numpy's needs none
+    assert [shown(*args), shown(*args)] == ["launched"] * 2
     assert len(kernels.launchers) == 1

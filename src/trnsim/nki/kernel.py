@@ -85,7 +85,8 @@ class Kernel:
 
         It runs as on a chip, unless NKI_SIMULATOR asks for AWS's simulator.
         """
-        _load_launchers()
+        if _waiting and not _is_plain((args, kwargs)):
+            _load_launchers()
         for launcher in launchers:
             found = launcher(self, args, kwargs)
             if found is not NotImplemented:
@@ -182,6 +183,19 @@ _waiting: Final = {"jax": "trnsim.jax"}
 
 A traced function may call a kernel before the framework has looked for any device.
 """
+
+
+_PLAIN: Final = frozenset({"builtins", "ml_dtypes", "numpy", "torch", "trnsim"})
+"""Packages whose values no launcher that waits is for."""
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether all that a call is given belongs to packages whose launchers are there."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return type(value).__module__.partition(".")[0] in _PLAIN
 
 
 def _load_launchers() -> None:
