@@ -100,3 +100,28 @@ def test_it_is_found_by_a_program_stored_in_the_same_process():
 
     again = deserialize_and_load(*serialize(compiled), execution_devices=jax.devices()[:1])
     np.testing.assert_array_equal(again(jnp.asarray(X)), X * 2 - 1)
+
+
+class Array:
+    """Stands for an array of the private client, which notes that somebody waited."""
+
+    def __init__(self, error=None):
+        self.error = error
+        self.is_awaited = False
+
+    def is_deleted(self):
+        return False
+
+    def block_until_ready(self):
+        self.is_awaited = True
+        if self.error:
+            raise self.error
+
+
+def test_every_device_is_waited_for_though_one_failed():
+    kernels = HostKernels(TARGET.encode())
+    assert kernels.are_there
+    arrays = [Array(), Array(ValueError("of a device")), Array()]
+    with pytest.raises(ValueError, match="of a device"):
+        kernels.run(lambda: [arrays])
+    assert all(one.is_awaited for one in arrays)

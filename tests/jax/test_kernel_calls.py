@@ -64,8 +64,9 @@ def test_a_number_beyond_those_of_this_process_is_refused():
 EXPORT = """
 import sys
 sys.path.insert(0, {folder!r})
-import jax, jax.export, jax.numpy as jnp
+import jax, jax.export, jax.numpy as jnp, numpy as np
 from nki_kernels import double
+print(len(jax.make_jaxpr(double)(np.ones((4, 3))).eqns))  # before any device is asked for
 calls = [jax.export.DisabledSafetyCheck.custom_call("AwsNeuronCustomNativeKernel")]
 program = jax.jit(lambda x: double(x) + 1)
 made = jax.export.export(program, platforms=["neuron"], disabled_checks=calls)
@@ -92,7 +93,7 @@ def test_an_exported_program_runs_where_its_kernels_are_and_says_so_elsewhere(ra
 
     file = tmp_path / "step.jax"
     folder = str(Path(__file__).parent)
-    assert ran(EXPORT.format(folder=folder, file=str(file))).stdout == "36.0\n"
+    assert ran(EXPORT.format(folder=folder, file=str(file))).stdout == "1\n36.0\n"
     said = ran(RUN.format(file=str(file))).stdout
     expected = f"{TARGET}: the program names the NKI kernel double of another process"
     assert said.startswith(f"UNIMPLEMENTED: stablehlo.custom_call of {expected}")

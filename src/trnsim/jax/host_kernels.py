@@ -18,6 +18,7 @@ from trnsim.device.device_core import target
 from trnsim.device.program_line import is_program
 from trnsim.errors import EmulatorError, NotModelled
 from trnsim.jax import private
+from trnsim.jax.host_client import error_of
 from trnsim.jax.kernel_calls import TARGET, call_of
 
 if TYPE_CHECKING:
@@ -69,11 +70,10 @@ class HostKernels:
             self._context = copy_context()
             try:
                 found = compute()
-                for result in found:
-                    for array in result:
-                        array.block_until_ready()
-                if self._raised:
-                    raise self._raised[0]
+                ended = [error_of([array]) for result in found for array in result]
+                for error in (*self._raised, *ended):
+                    if error is not None:
+                        raise error
                 return found
             finally:
                 self._raised.clear()
