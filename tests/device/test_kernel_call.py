@@ -1,3 +1,4 @@
+import sys
 from dataclasses import dataclass
 
 import nki
@@ -6,7 +7,8 @@ import numpy as np
 import pytest
 
 from trnsim.device.call_time import TensorSpec, time_of
-from trnsim.device.kernel_call import KernelCall, ResultSpec
+from trnsim.device.kernel_call import KernelCall, ResultSpec, results_in, with_results
+from trnsim.errors import BadInput
 from trnsim.graph import TensorType
 from trnsim.runs import collecting
 
@@ -53,7 +55,7 @@ def wide(source):
 
 
 def call(kernel, *leaves, named=()):
-    return KernelCall(kernel, leaves, Flat(named), tuple(map(type, leaves)), False)
+    return KernelCall.of(kernel, leaves, Flat(named))
 
 
 def test_an_outline_says_what_is_written_and_returned_without_values():
@@ -103,3 +105,55 @@ def test_calls_are_equal_where_shapes_numbers_types_and_settings_are():
     assert call(halves, Spec((8, 5)), Spec((8, 4)), 1.0) != same[0]
     changed = KernelCall(halves, same[0].leaves, same[0].tree, same[0].types, True)
     assert changed != same[0]
+
+
+def test_1_and_true_and_one_half_are_different_calls():
+    spec = Spec((8, 4))
+    calls = [call(halves, spec, spec, factor) for factor in (1, 1.0, True)]
+    assert len({*calls, call(halves, spec, spec, 1)}) == 3
+
+
+@pytest.mark.parametrize(
+    "leaf", [{1, 2}, np.zeros(2), slice(1)], ids=lambda one: type(one).__name__
+)
+def test_an_argument_by_which_no_call_is_found_again_is_refused(leaf):
+    if isinstance(leaf, slice) and sys.version_info >= (3, 12):
+        pytest.skip("a slice has a hash from Python 3.12 on")
+    with pytest.raises(
+        BadInput, match=f"halves was called with a {type(leaf).__name__}, "
+    ) as caught:
+        call(halves, Spec((8, 4)), Spec((8, 4)), leaf)
+    assert "pass tensors, numbers, words, dtypes" in caught.value.fix
+    assert caught.value.line.file == __file__
+
+
+@nki.jit
+def returned(source, result, other):
+    tile = nl.load(source)
+    nl.store(result, value=tile)
+    nl.store(other, value=tile)
+    return [result, {"two": 2}]
+
+
+def test_what_it_writes_and_does_not_return_is_lost_to_who_cannot_change_arrays():
+    outline = call(returned, *[Spec((4, 4))] * 3).outline("trn2")
+    assert outline.written == (1, 2)
+    assert outline.lost == (2,)
+    assert call(halves, Spec((4, 4)), Spec((4, 4))).outline("trn2").lost == (1,)
+
+
+def test_results_come_in_a_row_and_are_nested_again():
+    spec = Spec((8, 4))
+    one = call(halves, spec, spec)
+    source = np.arange(32, dtype=np.float32).reshape(8, 4)
+    half, whole = one.values([source, np.zeros_like(source)], "trn2")
+    np.testing.assert_array_equal(half, source)
+    np.testing.assert_array_equal(whole, source.astype(np.uint32))
+    outline = one.outline("trn2")
+    assert [(one.shape, one.numpy_dtype.name) for one in outline.specs] == [
+        ((8, 4), "float32"),
+        ((8, 4), "uint32"),
+    ]
+    nested = with_results(outline.results, iter("ab"))
+    assert nested == {"half": "a", "others": ["b", None]}
+    assert results_in(outline.results, nested) == ["a", "b"]

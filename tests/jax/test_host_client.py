@@ -1,6 +1,6 @@
 import numpy as np
 
-from trnsim.jax.host_client import HostClient, as_numpy, host
+from trnsim.jax.host_client import HostClient, as_numpy, error_of, host
 
 
 def test_the_private_client_is_not_seen_by_jax(neuron):
@@ -30,3 +30,19 @@ def test_parts_are_joined_as_they_are():
     assert joined.shape == (3,)
     assert [float(as_numpy(one)[0]) for one in joined._arrays] == [0, 1]
     assert client.joined(parts[:1], [0]) is parts[0]
+
+
+class Failed:
+    """Stands for an array whose computation failed."""
+
+    def is_deleted(self):
+        return False
+
+    def block_until_ready(self):
+        raise ValueError("of the array")
+
+
+def test_what_a_computation_raised_is_asked_of_its_arrays():
+    fine = HostClient(1).put(np.ones(2), 0)
+    assert error_of([fine]) is None
+    assert isinstance(error_of([fine, Failed()]), ValueError)

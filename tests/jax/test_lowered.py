@@ -245,3 +245,19 @@ def test_what_the_number_of_a_device_chooses_is_timed_where_it_is_done(neuron):
 
 def test_numerics_are_those_of_every_framework():
     assert mode.kind == "fast"
+
+
+def test_exact_values_of_loops_and_branches_are_those_of_their_kernels(recorded):
+    def program(x):
+        def trip(carried, _):
+            return jnp.tanh(carried @ carried.T @ x), None
+
+        looped = jax.lax.scan(trip, x, length=40)[0]
+        return jax.lax.cond(x[0, 0] > 5, lambda a: a - 1, lambda a: a * 2, looped)
+
+    given = numbers(4, 6) / 4
+    fast, _ = recorded(program, given)
+    with numerics("exact") as on_host:
+        exact, _ = recorded(program, given)
+    assert not on_host
+    np.testing.assert_allclose(exact, fast, rtol=1e-4, atol=1e-5)

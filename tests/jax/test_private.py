@@ -4,7 +4,8 @@ import numpy as np
 from trnsim.jax import private
 
 
-def test_the_platforms_that_are_asked_for():
+def test_the_platforms_that_are_asked_for(neuron):
+    assert neuron
     assert private.asked_platforms() == ["neuron", "cpu"]
     assert private.is_registered()
 
@@ -30,3 +31,50 @@ def test_a_module_of_hlo_is_read_as_stablehlo():
     module = jax.jit(lambda a: a + 1).lower(np.float32(1)).compiler_ir("hlo")
     code = private.stablehlo_of(module.as_serialized_hlo_module_proto())
     assert "stablehlo.add" in str(private.module_of(code))
+
+
+def test_the_lines_of_an_operation_are_those_of_its_tracing():
+    from jax.extend.core import Primitive  # noqa: PLC0415
+    from jax.interpreters import batching  # noqa: PLC0415
+
+    seen, probe = [], Primitive("probe")
+    probe.def_abstract_eval(lambda x: x)
+    batching.primitive_batchers[probe] = lambda given, dims: (
+        seen.extend(private.lines()) or (given[0], dims[0])
+    )
+
+    def called(x):
+        return probe.bind(x)
+
+    jax.make_jaxpr(jax.vmap(jax.jit(called)))(np.ones((2, 3)))
+    assert any(file == __file__ for file, _ in seen)
+
+
+def test_a_module_as_hlo_has_its_custom_calls_names_and_lines():
+    def program(x):
+        call = jax.ffi.ffi_call("somebody", jax.ShapeDtypeStruct((3,), np.float32))
+        with jax.named_scope("here"):
+            return call(x)
+
+    lowered = jax.jit(program).lower(np.ones(3, np.float32))
+    text = private.hlo_of(lowered.compiler_ir("stablehlo"))
+    assert b"somebody" in text
+    assert b"jit(program)/here/ffi_call" in text
+
+
+def test_a_result_varies_over_the_mesh_as_its_operands_do(neuron):
+    mesh = jax.sharding.Mesh(np.array(neuron), ("d",))
+    spec, seen = jax.sharding.PartitionSpec("d"), []
+
+    def each(split, whole):
+        alike = private.alike([split, whole])
+        like = private.result_like(jax.typeof(alike[1]), (7, 2), np.dtype(np.int32))
+        seen.extend([*map(jax.typeof, alike), like])
+        return split
+
+    whole = jax.sharding.PartitionSpec()
+    program = jax.shard_map(each, mesh=mesh, in_specs=(spec, whole), out_specs=spec)
+    jax.make_jaxpr(program)(np.ones((8, 2)), np.ones(3))
+    varying = [one.mat.varying if hasattr(one, "mat") else one.vma for one in seen]
+    assert varying == [{"d"}] * 3
+    assert (seen[2].shape, seen[2].dtype, seen[2].weak_type) == ((7, 2), np.int32, False)

@@ -7,6 +7,7 @@ from trnsim.errors import BadInput, NotModelled
 from trnsim.graph import (
     Graph,
 )
+from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.ops.collectives import AllReduce
 from trnsim.graph.ops.reductions import Sort
 from trnsim.lower import (
@@ -112,3 +113,32 @@ def test_a_group_that_was_not_made_legal_names_what_has_kernels():
     g.outputs = list(g.apply_to_all(Sort(0), [g.input((4,), "float32")]))
     with pytest.raises(NotModelled, match="sort has no kernel yet; there are kernels for chains"):
         launch(groups(g)[0], [np.zeros(4, np.float32)], "trn2")
+
+
+class Swapped:
+    """A kernel of the user's that swaps its two tensors."""
+
+    def values(self, arrays, target):
+        assert target == "trn3"
+        return [arrays[1], arrays[0]]
+
+
+def test_a_kernel_of_the_users_stands_between_others(random):
+    g = Graph()
+    x, y = g.input((8, 4), "float32"), g.input((8, 4), "float32")
+    doubled = g.elementwise("add", x, x)
+    call = CustomCall(Swapped(), (doubled.type, y.type))
+    first, second = g.apply_to_all(call, [doubled, y])
+    g.outputs = [g.elementwise("subtract", first, second)]
+    a, b = random((8, 4)), random((8, 4), seed=1)
+    (found,) = evaluate(g, [a, b], "trn3")
+    np.testing.assert_array_equal(found, b - 2 * a)
+
+
+def test_a_kernel_of_the_users_may_take_one_tensor_twice(random):
+    g = Graph()
+    x = g.input((8, 4), "float32")
+    first, _ = g.apply_to_all(CustomCall(Swapped(), (x.type, x.type)), [x, x])
+    g.outputs = [first]
+    a = random((8, 4))
+    np.testing.assert_array_equal(evaluate(g, [a], "trn3")[0], a)

@@ -3,6 +3,8 @@
 import copy
 import functools
 import inspect
+import sys
+from types import ModuleType
 from typing import NamedTuple
 
 import ml_dtypes
@@ -13,6 +15,7 @@ import trnsim
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.nki import Kernel, jit, simulate
 from trnsim.nki import isa as nisa
+from trnsim.nki import kernel as kernels
 from trnsim.nki import language as nl
 
 
@@ -288,3 +291,34 @@ def test_a_partial_function_and_an_object_are_kernels_by_their_names():
         run = trnsim.run(jit(function), x)
         assert run.title == title
         np.testing.assert_array_equal(run.outputs, x)
+
+
+class Given:
+    """An array of a framework."""
+
+    shape = ()
+
+
+@jit
+def shown(x, **kept):
+    """A kernel that says what it was given."""
+    return f"{type(x).__name__}, {sorted(kept)}"
+
+
+@pytest.mark.parametrize("args", [(Given(),), ((1, {"x": (Given(),)}),)])
+def test_a_frameworks_launcher_is_there_once_the_program_has_imported_it(monkeypatch, args):
+    """Before a framework asked for any device, since a traced function may call a kernel first."""
+    room = ModuleType("room_of_the_framework")
+    room.launch_kernels = lambda: kernels.launchers.append(lambda *_: "launched")
+    monkeypatch.setitem(sys.modules, room.__name__, room)
+    monkeypatch.setattr(kernels, "launchers", [])
+    monkeypatch.setattr(kernels, "_waiting", {"some_framework": room.__name__})
+    shown(*args)
+    assert not kernels.launchers
+    monkeypatch.setitem(sys.modules, "some_framework", ModuleType("some_framework"))
+    ones = np.ones((2, 2), np.float32)
+    assert doubled(ones).sum() == 8
+    assert shown(ones, number=np.int8(1), dtype=ml_dtypes.bfloat16, text=None) != "launched"
+    assert not kernels.launchers  # what is numpy's needs none
+    assert [shown(*args), shown(*args)] == ["launched"] * 2
+    assert len(kernels.launchers) == 1

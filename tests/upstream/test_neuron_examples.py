@@ -1,5 +1,11 @@
 """D1: the kernels of aws-neuron-sdk's nki/examples run unmodified and give numpy's values."""
 
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -167,3 +173,70 @@ def test_the_third_indexing_example_takes_the_maximum_of_each_window(load_upstre
     given = random((2, 6, 6))
     expected = given.reshape(2, 3, 2, 3, 2).max(axis=(2, 4))
     np.testing.assert_array_equal(trnsim.run(kernel, given, 2).outputs, expected)
+
+
+@pytest.fixture
+def jax_program(upstream, tmp_path):
+    """Runs a program of JAX in a process of its own, beside the example's files."""
+    pytest.importorskip("jax", reason="pip install 'trnsim[jax]'")
+
+    def run(program, folder):
+        place = upstream / EXAMPLES / folder
+        path = os.pathsep.join([str(place), *sys.path])
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": path, "JAX_PLATFORMS": "neuron"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("average_pool2d/average_pool2d_jax.py", "NKI and JAX match\n"),
+        ("transpose2d/transpose2d_jax.py", "NKI and JAX match\n"),
+        ("getting_started_jax.py", "[2. 2. 2.]]\n"),
+    ],
+)
+def test_a_program_of_jax_runs_unedited(upstream, jax_program, name, said):
+    file = upstream / EXAMPLES / name
+    program = f"import runpy; runpy.run_path({str(file)!r}, run_name='__main__')"
+    assert jax_program(program, name.rpartition("/")[0]).endswith(said)
+
+
+PAGE = "aws-neuron-sdk/nki/guides/framework_custom_op.rst"
+
+
+def test_the_guides_snippets_of_jax_run_unedited(upstream, jax_program):
+    """Those with a kernel, its HLO and its gradient, after the import that the guide shows."""
+    text = (upstream / PAGE).read_text(encoding="utf-8")
+    found = re.findall(r"::\n\n((?:   .*\n|\n)+)", text)
+    snippets = [textwrap.dedent(one) for one in found if "jax" in one and "torch" not in one]
+    called, hlo, gradient = (
+        next(one for one in snippets if word in one and apart not in one)
+        for word, apart in (
+            ("nki_tensor_add(a, b) #", "custom_vjp"),
+            ("hlo_modules()", "custom-call"),
+            ("custom_vjp", "hlo_modules"),
+        )
+    )
+    head = "from tensor_addition_nki_kernels import nki_tensor_add\n"
+    compared = """
+expected = (a + b) * a * b
+np.testing.assert_allclose(c, expected, rtol=1e-5)
+np.testing.assert_allclose(grad_a, 2 * a * b + b * b, rtol=1e-4, atol=1e-5)
+np.testing.assert_allclose(grad_b, a * a + 2 * a * b, rtol=1e-4, atol=1e-5)
+print("right")
+"""
+    parts = [head, called, hlo, gradient, "import numpy as np", compared]
+    printed = jax_program("\n".join(parts), "tensor_addition")
+    assert 'custom_call_target="AwsNeuronCustomNativeKernel"' in printed
+    assert printed.endswith("right\n")

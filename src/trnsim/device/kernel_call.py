@@ -6,15 +6,19 @@ outline per chip, which one run without values makes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from trnsim.device.call_time import CallTime, TensorSpec
+from trnsim.device.program_line import program_line
+from trnsim.dtypes import as_dtype
+from trnsim.errors import BadInput
 from trnsim.lower import Cost
 from trnsim.nki.boundary import Boundary, like
+from trnsim.nki.environment import transposes_on_tensor_engine
 from trnsim.nki.kernel import Kernel, emulate
 from trnsim.nki.tensor import NkiTensor
 from trnsim.profile.measures.traffic import Totals
@@ -45,6 +49,11 @@ class ResultSpec:
     shape: tuple[int, ...]
     dtype: str
 
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The dtype of arrays that hold it."""
+        return as_dtype(self.dtype).dtype
+
 
 @dataclass(frozen=True)
 class Outline:
@@ -52,15 +61,22 @@ class Outline:
 
     Attributes:
         written: positions of the tensors that it writes.
+        lost: positions of the tensors that it writes and does not return.
         results: a spec for each tensor that it returns, nested as they are.
         cost: its time.
         timelines: those of the run that made the outline.
     """
 
     written: tuple[int, ...]
+    lost: tuple[int, ...]
     results: Any
     cost: Cost
     timelines: tuple[Timeline, ...]
+
+    @property
+    def specs(self) -> list[ResultSpec]:
+        """The tensors that it returns, in a row."""
+        return results_in(self.results, self.results)
 
 
 @dataclass(frozen=True)
@@ -80,6 +96,25 @@ class KernelCall:
     tree: Tree
     types: tuple[type, ...]
     is_transposed_by_engine: bool
+
+    @classmethod
+    def of(cls, kernel: Kernel, leaves: Sequence[Any], tree: Tree) -> KernelCall:
+        """The call of a kernel with these arguments, tensors as specs.
+
+        Raises:
+            BadInput: for an argument that is neither a tensor nor hashable.
+        """
+        for leaf in leaves:
+            if not _is_hashable(leaf):
+                raise BadInput(
+                    f"the kernel {kernel.title} was called with a {type(leaf).__name__}, "
+                    f"{leaf!r:.60}, by which no compiled kernel can be found again",
+                    fix="pass tensors, numbers, words, dtypes, or tuples of them",
+                    source="nki-language-guide.rst, kernels are cached by their arguments",
+                    line=program_line(),
+                )
+        types = tuple(type(leaf) for leaf in leaves)
+        return cls(kernel, tuple(leaves), tree, types, transposes_on_tensor_engine())
 
     @property
     def name(self) -> str:
@@ -120,6 +155,11 @@ class KernelCall:
         if outline is None or outline.timelines is not found.timelines:
             outline = _outlines[self, chip] = _outline(watched, found)
         return found.outputs, outline
+
+    def values(self, arrays: Sequence[Any], chip: str) -> list[Any]:
+        """The numpy arrays that it returns, in a row."""
+        found, outline = self.run(arrays, chip)
+        return results_in(outline.results, found)
 
     def measure(self, chip: str) -> Outline:
         """Its outline on a chip, from a run without values.
@@ -179,6 +219,8 @@ def _outline(watched: _ObservedKernel, found: Run) -> Outline:
         if tensor.storage.serial in written_serials
     )
     results = _specs(watched.returned)
+    kept = {one.storage.serial for one in results_in(results, watched.returned)}
+    lost = tuple(at for at in written if watched.entered[at].storage.serial not in kept)
     timeline = found.timeline
     totals = [Totals(one.program) for one in found.timelines]
     cost = Cost(
@@ -189,7 +231,7 @@ def _outline(watched: _ObservedKernel, found: Run) -> Outline:
         float(sum(total.of("flops") - total.of("transpose_flops") for total in totals)),
         sum(total.of("hbm_read_bytes") + total.of("hbm_write_bytes") for total in totals),
     )
-    return Outline(written, results, cost, found.timelines)
+    return Outline(written, lost, results, cost, found.timelines)
 
 
 def _specs(result: Any) -> Any:
@@ -201,3 +243,35 @@ def _specs(result: Any) -> Any:
     if isinstance(result, dict):
         return {key: _specs(item) for key, item in result.items()}
     return result
+
+
+def results_in(specs: Any, found: Any) -> list[Any]:
+    """What `found` has in the places of the specs of an outline's results, in order."""
+    if isinstance(specs, ResultSpec):
+        return [found]
+    if isinstance(specs, tuple | list):
+        pairs = list(zip(specs, found, strict=True))
+    elif isinstance(specs, dict):
+        pairs = [(one, found[key]) for key, one in specs.items()]
+    else:
+        return []
+    return [tensor for one, part in pairs for tensor in results_in(one, part)]
+
+
+def with_results(specs: Any, found: Iterator[Any]) -> Any:
+    """An outline's results with what comes next of `found` in the place of each spec."""
+    if isinstance(specs, ResultSpec):
+        return next(found)
+    if isinstance(specs, tuple | list):
+        return like(specs, [with_results(one, found) for one in specs])
+    if isinstance(specs, dict):
+        return {key: with_results(one, found) for key, one in specs.items()}
+    return specs
+
+
+def _is_hashable(leaf: object) -> bool:
+    try:
+        hash(leaf)
+    except TypeError:
+        return False
+    return True

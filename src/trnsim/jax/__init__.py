@@ -36,6 +36,18 @@ def initialize() -> None:
         import_module("trnsim.jax.plugin").register()
 
 
+def launch_kernels() -> None:
+    """Launch NKI kernels on JAX's arrays from now on; not with a JAX outside the tested range.
+
+    There kernels take arrays as the host's.
+    """
+    try:
+        import_module("trnsim.jax.versions").check()
+    except EmulatorError:
+        return
+    import_module("trnsim.jax.launches").register()
+
+
 def _refuse(error: EmulatorError) -> None:
     """Register a platform that raises `error` when it is asked for."""
 

@@ -19,6 +19,7 @@ from trnsim.device.numerics import mode
 from trnsim.errors import BadInput
 from trnsim.jax import private
 from trnsim.jax.host_client import as_numpy, host
+from trnsim.jax.host_kernels import HostKernels
 from trnsim.jax.lowered import Arrays, ArraySpec, Lowered
 from trnsim.jax.partitioning import Override, program_of_a_device
 
@@ -65,6 +66,7 @@ class Program:
         assignment = self._assignment(asked)
         self.replicas, self.partitions = assignment.shape
         self.cores = [int(core) for core in assignment.ravel()]
+        self._kernels = HostKernels(code)
         self._loaded = {tuple(self.cores): self._load(module, assignment)}
         split = self._split if self.partitions > 1 else None
         devices = self.replicas * self.partitions
@@ -103,7 +105,8 @@ class Program:
         private.assign(options, assignment)
         options.env_option_overrides = [*options.env_option_overrides, _NO_EXCESS, *overrides]
         devices = [host().devices[core] for core in assignment.ravel()]
-        return host().client.compile_and_load(module, private.device_list(devices), options)
+        callbacks = self._kernels.callbacks(module)
+        return private.load(host().client, module, devices, options, callbacks)
 
     def _loaded_for(self, cores: Sequence[int]) -> Any:
         """The private client's program for these devices."""
@@ -135,11 +138,22 @@ class Program:
         """The private client's program for `cores`."""
         return self._loaded[tuple(self.cores)]
 
+    @property
+    def hlo(self) -> bytes:
+        """The module of HLO that XLA's client runs; on one device kernels are AWS's custom calls.
+
+        With kernels that is the module before it was optimized.
+        """
+        if self._kernels.are_there and len(self.cores) == 1:
+            return private.hlo_of(self._module())
+        found: bytes = self.loaded.hlo_modules()[0].as_serialized_hlo_module_proto()
+        return found
+
     def run(self, cores: Sequence[int], arguments: list[list[HostArray]]) -> list[list[HostArray]]:
         """The results on each device, of the arguments on each device.
 
         In `fast` it returns as soon as the computation is under way; its errors arrive at the
-        results.
+        results. A program with kernels is waited for, and raises theirs.
         """
         self.lowered.note(cores)
         if mode.kind != "fast":
@@ -152,8 +166,8 @@ class Program:
             given = arguments[0]
         else:
             given = [host().joined(one, cores) for one in zip(*arguments, strict=True)]
-        found = loaded.execute_sharded(given).disassemble_into_single_device_arrays()
-        return [list(one) for one in zip(*found, strict=True)] or [[] for _ in cores]
+        computed = self._kernels.run(lambda: _computed(loaded, given))
+        return [list(one) for one in zip(*computed, strict=True)] or [[] for _ in cores]
 
     def _apart(self, given: list[list[HostArray]]) -> list[Arrays] | None:
         """The results in `exact` and in `shapes`; None where the host computes them."""
@@ -169,3 +183,11 @@ class Program:
             ]
             for arrays in found
         ]
+
+
+def _computed(loaded: Any, given: list[HostArray]) -> list[list[HostArray]]:
+    """The results of the private client's program: of each, what each device has."""
+    found: list[list[HostArray]] = loaded.execute_sharded(
+        given
+    ).disassemble_into_single_device_arrays()
+    return found

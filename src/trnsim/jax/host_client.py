@@ -71,6 +71,17 @@ def as_numpy(array: HostArray) -> npt.NDArray[Any]:
     return np.asarray(found)
 
 
+def error_of(arrays: Sequence[HostArray]) -> BaseException | None:
+    """What the computation of `arrays` raised, or None; waits for its end."""
+    for array in arrays:
+        try:
+            if not array.is_deleted():
+                array.block_until_ready()
+        except Exception as error:  # noqa: BLE001  it belongs to whoever reads the array
+            return error
+    return None
+
+
 @cache
 def host() -> HostClient:
     """The private client of this process, with a device for each of its cores."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -31,16 +31,18 @@ from trnsim.errors import (
     NotModelled,
     OutOfMemory,
 )
-from trnsim.graph import Graph, Kind, TensorType
+from trnsim.graph import Graph, Kind, Node, TensorType
 from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.ops.leaves import Rng
-from trnsim.lower import exchange, memory_plan
+from trnsim.lower import evaluate, exchange, memory_plan
+from trnsim.lower.control import graphs
 
 if TYPE_CHECKING:
     from trnsim.device.call_time import CallTime, DeviceCall
     from trnsim.jax.stablehlo import Imported
 
 _APART: Final = (Kind.CONTROL, Kind.CALL)
+"""What is a program of its own: values decide what runs, or the user wrote it."""
 _BRANCHES: Final = frozenset({"stablehlo.case", "stablehlo.if"})
 _NO_ROOM: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
 Arrays = list[npt.NDArray[Any]]
@@ -195,15 +197,16 @@ class Lowered:
 
         What the host computes is counted.
 
+        With loops, branches or kernels of the user's it is one kernel after another, as is timed.
+
         Raises:
             NotModelled: for what the host would have to compute, under the policy `chip`.
         """
         if not self.why_not:
             found = [self.imported(number) for number in range(len(given))]
             arrays = [_arguments(one, own) for one, own in zip(found, given, strict=True)]
-            run = partial(program.values, target=target().name)
             try:
-                return [*in_lockstep([one.graph for one in found], arrays, run)]
+                return [*in_lockstep([one.graph for one in found], arrays, _computed)]
             except _NO_ROOM as error:
                 self.why_not = error.reason
         if state.policy == "chip":
@@ -219,12 +222,14 @@ class Lowered:
 
 def _why_not(found: Imported) -> str:
     """Why the chip's program does not compute a graph's values in exact numerics, or ""."""
-    apart = [node.name for node in found.graph.nodes if node.kind in _APART]
-    if apart:
-        return f"{apart[0]} is a program of its own"
-    if any(isinstance(node.operation, Rng) for node in found.graph.nodes):
+    nodes = list(_nodes(found.graph))
+    outside = set(map(id, found.graph.nodes))
+    inside = [n.name for n in nodes if n.kind is Kind.COLLECTIVE and id(n) not in outside]
+    if inside:
+        return f"{inside[0]} in a loop or a branch is a program of its own"
+    if any(isinstance(node.operation, Rng) for node in nodes):
         return "random numbers are the host's"
-    held = [*found.graph.inputs, *(one for node in found.graph.nodes for one in node.results)]
+    held = [*found.graph.inputs, *(one for node in nodes for one in node.results)]
     if any(not one.type.elements for one in held):
         return "it has arrays without elements"
     return ""
@@ -249,6 +254,21 @@ def _exchanges(graph: Graph) -> Iterator[CollectiveCall]:
         elif node.kind is Kind.COLLECTIVE:
             one = exchange(node)
             yield CollectiveCall(one.kind, one.nbytes, one.groups[0])
+
+
+def _computed(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """The outputs of a graph: by its program, or by its kernels where it is no one program."""
+    if any(node.kind in _APART for node in graph.nodes):
+        return evaluate(graph, arrays, target().name)
+    return list(program.values(graph, arrays, target().name, frozenset()))
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    """The operations of a graph and of those that it may run."""
+    for node in graph.nodes:
+        yield node
+        for inner in graphs(node.operation):
+            yield from _nodes(inner)
 
 
 def _nowhere() -> Scope:

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 from jax._src import core as jax_core
-from jax._src import hardware_utils, xla_bridge
+from jax._src import hardware_utils, source_info_util, xla_bridge
 from jax._src.interpreters import mlir
 from jax._src.sharding_impls import GSPMDSharding
 from jaxlib import xla_client
@@ -114,6 +114,57 @@ def device_list(devices: Sequence[Any]) -> Any:
     return xla_client.DeviceList(tuple(devices))
 
 
+def load(
+    client: Any, module: Any, devices: Sequence[Any], options: Any, callbacks: Sequence[Any]
+) -> Any:
+    """A program of a client for its devices, and the functions of Python that it calls."""
+    return client.compile_and_load(module, device_list(devices), options, list(callbacks))
+
+
+def call_python(op: Any, place: int) -> None:
+    """Make a custom call the call of a program's callback at that place."""
+    from jaxlib.mlir import ir  # noqa: PLC0415  slow to import, and only compiling needs it
+
+    with op.context:
+        number = ir.IntegerAttr.get(ir.IntegerType.get_unsigned(64), place)
+        version = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), _TYPED)
+        op.attributes["call_target_name"] = ir.StringAttr.get(_CALLBACK)
+        op.attributes["api_version"] = version
+        op.attributes["backend_config"] = ir.DictAttr.get({"index": number})
+
+
+_CALLBACK: Final = "xla_ffi_python_cpu_callback"
+_TYPED: Final = 4  # XLA's interface of typed custom calls
+
+
+def alike(arrays: Sequence[Any]) -> list[Any]:
+    """Arrays that vary over the same axes of the mesh, as the operands of one operation must."""
+    known: Any = jax_core
+    is_old = not hasattr(known, "auto_insert_reshard")  # of JAX 0.8
+    return list((known.standard_insert_pvary if is_old else known.auto_insert_reshard)(*arrays))
+
+
+def result_like(aval: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """The abstract value of a result that varies over the mesh as an operand does."""
+    known: Any = jax_core
+    sharding = known.get_cur_mesh_sharding()
+    return aval.update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
+
+
+def platforms_of(context: Any) -> tuple[str, ...]:
+    """The platforms for which an operation is lowered."""
+    return tuple(context.module_context.platforms)
+
+
+def lines() -> list[tuple[str, int]]:
+    """Files and lines, innermost first, that made the operation which JAX transforms; may be none.
+
+    It may have been made long ago, when a program was traced.
+    """
+    found = source_info_util.current().traceback
+    return [(one.file_name, one.line_num) for one in found.frames] if found else []
+
+
 def stablehlo_versions() -> list[list[int]]:
     """The newest and the oldest version of StableHLO that this JAX can read."""
     from jaxlib.mlir.dialects import stablehlo  # noqa: PLC0415  slow to import
@@ -138,6 +189,14 @@ def module_of(code: bytes) -> Any:
 def stablehlo_of(hlo: bytes) -> bytes:
     """A module of HLO as one of StableHLO, MLIR's bytes of it."""
     return bytes(_xla.mlir.hlo_to_stablehlo(hlo))
+
+
+def hlo_of(module: Any) -> bytes:
+    """A module of StableHLO as one of HLO, serialized, with nothing optimized."""
+    text = module.operation.get_asm(enable_debug_info=True)
+    made = _xla.mlir.mlir_module_to_xla_computation(text, False, False)
+    found: bytes = made.as_serialized_hlo_module_proto()
+    return found
 
 
 def program_shape(hlo: Any) -> list[list[tuple[tuple[int, ...], np.dtype[Any] | None]]]:

@@ -96,11 +96,15 @@ def _check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
 
 
 def _made(group: Group, array_of: Callable[[Value], Array], target: str) -> Sequence[Array]:
-    """What a group gives: by its kernel, or by the kernels of the graphs that it runs."""
+    """What a group gives: by its kernel, the user's, or those of the graphs that it runs."""
     (node, *_) = group.nodes
     if node.kind is Kind.CONTROL:
         given = [array_of(value) for value in node.values]
         return control.run(node.operation, given, partial(evaluate, target=target))
+    if isinstance(node.operation, CustomCall):
+        call: Any = node.operation.call
+        values: list[Array] = call.values([array_of(value) for value in node.values], target)
+        return values
     found = launch(group, [array_of(value) for value in group.inputs], target).outputs
     return found if isinstance(found, tuple) else (found,)
 

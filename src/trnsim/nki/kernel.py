@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
+from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 from weakref import WeakValueDictionary
@@ -83,6 +85,8 @@ class Kernel:
 
         It runs as on a chip, unless NKI_SIMULATOR asks for AWS's simulator.
         """
+        if _waiting and not _is_plain((args, kwargs)):
+            _load_launchers()
         for launcher in launchers:
             found = launcher(self, args, kwargs)
             if found is not NotImplemented:
@@ -174,6 +178,30 @@ class Kernel:
 _numbers = count()
 launchers: Final[list[Launcher]] = []
 """The launchers of devices, asked in order."""
+_waiting: Final = {"jax": "trnsim.jax"}
+"""Frameworks that call no plugin when they are imported, and the rooms with their launchers.
+
+A traced function may call a kernel before the framework has looked for any device.
+"""
+
+
+_PLAIN: Final = frozenset({"builtins", "ml_dtypes", "numpy", "torch", "trnsim"})
+"""Packages whose values no launcher that waits is for."""
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether all that a call is given belongs to packages whose launchers are there."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return type(value).__module__.partition(".")[0] in _PLAIN
+
+
+def _load_launchers() -> None:
+    """Add the launchers of frameworks that the program has imported by now."""
+    for framework in _waiting.keys() & sys.modules.keys():
+        import_module(_waiting.pop(framework)).launch_kernels()
 
 
 def emulate(

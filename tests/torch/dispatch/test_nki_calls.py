@@ -6,7 +6,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 
-from trnsim.errors import NotModelled
+from trnsim.errors import BadInput, NotModelled
 from trnsim.runs import collecting
 from trnsim.torch.dispatch.nki_calls import call_of_kernel, results_of
 
@@ -97,3 +97,8 @@ def test_a_setting_that_changes_instructions_makes_another_call(kernels, monkeyp
     before = call(kernels.cosine, torch.zeros(4, 8))
     monkeypatch.setenv("NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE", "1")
     assert call(kernels.cosine, torch.zeros(4, 8)) != before
+
+
+def test_an_argument_by_which_no_call_is_found_again_is_refused(kernels):
+    with pytest.raises(BadInput, match="cosine was called with a set, "):
+        call_of_kernel(kernels.cosine, (torch.zeros(4, 8), {1}), {})

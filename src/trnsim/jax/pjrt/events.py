@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any, Final
 
-from trnsim.jax.host_client import HostArray
+from trnsim.jax.host_client import HostArray, error_of
 from trnsim.jax.pjrt.errors import new_error
 from trnsim.jax.pjrt.handles import Handle, Ring
 from trnsim.jax.pjrt.table import slot
@@ -59,17 +59,6 @@ class Event:
             callbacks, self._callbacks = self._callbacks, []
         for function, argument in callbacks:
             _OnReady(function)(None if error is None else new_error(error), argument)
-
-
-def error_of(arrays: Sequence[HostArray]) -> BaseException | None:
-    """What the computation of `arrays` raised, or None; waits for its end."""
-    for array in arrays:
-        try:
-            if not array.is_deleted():
-                array.block_until_ready()
-        except Exception as error:  # noqa: BLE001  it belongs to whoever reads the array
-            return error
-    return None
 
 
 class _Waiter:

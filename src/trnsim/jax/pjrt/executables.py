@@ -103,9 +103,8 @@ class Executable(Handle):
 
     @cached_property
     def optimized(self) -> tuple[Text, Text]:
-        """The program that XLA's CPU client runs, and the name of its format."""
-        hlo = self.program.loaded.hlo_modules()[0].as_serialized_hlo_module_proto()
-        return Text(wire.hlo_with_config(hlo)), Text("hlo_with_config")
+        """The program as HLO, and the name of its format."""
+        return Text(wire.hlo_with_config(self.program.hlo)), Text("hlo_with_config")
 
     @cached_property
     def logical_ids(self) -> Any:

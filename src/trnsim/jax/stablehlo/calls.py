@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from trnsim.errors import NotModelled
+from trnsim.graph.ops.calls import CustomCall
+from trnsim.jax.kernel_calls import TARGET, call_of
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.elementwise import decomposed
 from trnsim.jax.stablehlo.mlir import Op
@@ -22,8 +25,6 @@ _FUNCTIONS: Final = tuple(
     for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "sinh", "tan")
 )
 """Functions that artifacts of JAX before 0.9 call by name."""
-KERNEL: Final = "AwsNeuronCustomNativeKernel"
-"""The call of an NKI kernel (nki/guides/framework_custom_op.rst)."""
 
 
 @rule("sdy.sharding_constraint", "sdy.propagation_barrier", is_pure=False)
@@ -71,7 +72,8 @@ def mesh(scope: Scope, op: Op) -> Any:
 @rule(
     "stablehlo.custom_call",
     is_pure=False,
-    limits="notes of shardings and layouts, mhlo.topk and functions of mhlo; no other name",
+    limits="NKI kernels of this process, notes of shardings and layouts, mhlo.topk and functions "
+    "of mhlo; no other name",
 )
 def custom_call(scope: Scope, op: Op) -> Any:
     """Notes pass; other names are what the graph has, or are refused."""
@@ -83,17 +85,25 @@ def custom_call(scope: Scope, op: Op) -> Any:
         return top_k(scope, scope.value(op.operands[0]), mlir.shape_of(op.results[0].type)[-1])
     if name in _FUNCTIONS:
         return decomposed(scope, op, name.removeprefix("mhlo."))
-    if name == KERNEL:
-        raise NotModelled(
-            f"stablehlo.custom_call of {name}: an NKI kernel within a program of JAX",
-            fix="call the kernel by itself",
-            source="nki/guides/framework_custom_op.rst",
-        )
+    if name == TARGET:
+        return _kernel(scope, op)
     raise NotModelled(
         f"stablehlo.custom_call of {name}: code of the host that a NeuronCore does not have",
         fix="write it in jax.numpy, or compute it outside the program",
         source="aws-neuron-sdk jax-neuronx-known-issues.rst, host callbacks",
     )
+
+
+def _kernel(scope: Scope, op: Op) -> Any:
+    """A call of an NKI kernel, a program of its own."""
+    call = call_of(mlir.word(op, "backend_config"))
+    origin = scope.graph.came_from
+    if origin is not None:
+        scope.graph.came_from = replace(origin, operator=call.name)
+    types = tuple(scope.result(op, place) for place in range(len(op.results)))
+    operands = [scope.value(one) for one in op.operands]
+    found = scope.graph.apply_to_all(CustomCall(call, types), operands)
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 def _check_same_shape(op: Op, name: str) -> None:

@@ -80,7 +80,12 @@ class Path:
 
 def line_of(op: Op) -> SourceLine | None:
     """The innermost line of the user's program that an operation came from."""
-    lines = _LINE.findall(str(op.location))
+    return line_in(str(op.location))
+
+
+def line_in(location: str) -> SourceLine | None:
+    """The innermost line of the user's program in a location, as MLIR writes it."""
+    lines = _LINE.findall(location)
     return next((SourceLine(file, int(at)) for file, at in lines if is_program(file)), None)
 
 

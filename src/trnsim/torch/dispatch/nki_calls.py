@@ -10,7 +10,6 @@ from torch.utils import _pytree as pytree
 
 from trnsim.device.kernel_call import KernelCall, Outline, ResultSpec
 from trnsim.errors import NotModelled
-from trnsim.nki.environment import transposes_on_tensor_engine
 from trnsim.nki.kernel import Kernel
 from trnsim.torch.aten.spec import STORED, spec_of
 
@@ -24,9 +23,8 @@ def call_of_kernel(kernel: Kernel, args: Any, kwargs: Any) -> tuple[KernelCall, 
     """A call without values, and its tensors."""
     leaves, tree = pytree.tree_flatten((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    frozen = tuple(spec_of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves)
-    types = tuple(type(leaf) for leaf in frozen)
-    return KernelCall(kernel, frozen, tree, types, transposes_on_tensor_engine()), tensors
+    frozen = [spec_of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+    return KernelCall.of(kernel, frozen, tree), tensors
 
 
 def results_of(outline: Outline) -> Any:

@@ -1,0 +1,71 @@
+"""Calls of NKI kernels in programs of JAX: AWS's custom call, and the kernel for which it stands.
+
+AWS's call names the file of a compiled kernel. Here a kernel is a function of Python, so the call
+names a number by which the process that made the program knows it.
+
+Source: nki/guides/framework_custom_op.rst, JAX.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from trnsim.errors import NotModelled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.device.kernel_call import KernelCall
+
+TARGET: Final = "AwsNeuronCustomNativeKernel"
+"""The name of the custom call."""
+_VERSION: Final = 1
+_PLACE: Final = f"trnsim:{uuid4().hex}/"
+"""What the kernels of this process are named by, before their numbers."""
+_numbers: Final[dict[KernelCall, int]] = {}
+_calls: Final[list[KernelCall]] = []
+
+
+def config_of(call: KernelCall, inputs: Sequence[str], outputs: int) -> str:
+    """The `backend_config` of a call whose operands have these names; it is base64 of JSON."""
+    number = _numbers.setdefault(call, len(_calls))
+    if number == len(_calls):
+        _calls.append(call)
+    title, cores = call.kernel.title, call.kernel.cores
+    config = {
+        "kernel_version": _VERSION,
+        "klir_binary": {
+            "binary": f"{_PLACE}{number}",
+            "input_names": list(inputs),
+            "output_names": [f"output.{place}" for place in range(outputs)],
+        },
+        "func_name": title,
+        "grid": [cores] if cores > 1 else [],
+        "has_collectives": False,
+    }
+    return base64.b64encode(json.dumps(config).encode()).decode()
+
+
+def call_of(config: str) -> KernelCall:
+    """The call that a `backend_config` names.
+
+    Raises:
+        NotModelled: another process made it, or AWS's own software.
+    """
+    try:
+        known: dict[str, Any] = json.loads(base64.b64decode(config, validate=True))
+        title, binary = str(known["func_name"]), str(known["klir_binary"]["binary"])
+    except (ValueError, KeyError, TypeError):
+        title, binary = "", ""
+    number = binary.removeprefix(_PLACE)
+    if binary != number and number.isdecimal() and int(number) < len(_calls):
+        return _calls[int(number)]
+    raise NotModelled(
+        f"stablehlo.custom_call of {TARGET}: the program names the NKI kernel "
+        f"{title or '(no name)'} of another process, and does not hold it",
+        fix="compile and run it in the process that defines the kernel, as trnsim run FILE does",
+        source="nki/guides/framework_custom_op.rst",
+    )

@@ -1,0 +1,254 @@
+"""`@nki.jit` kernels on JAX's arrays: one primitive, `nki_call`, eager and in every transformation.
+
+A kernel is compiled for the shapes of its arguments when a program is traced: what the chip refuses
+is refused there, at the kernel's line. Programs have it as AWS's custom call
+(`trnsim.jax.kernel_calls`). Arrays of the CPU take the way of numpy's.
+
+Source: nki/guides/framework_custom_op.rst, JAX; nki.jit.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import tree_util
+from jax.core import Tracer
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from trnsim.device.device_core import target
+from trnsim.device.kernel_call import KernelCall, Outline, with_results
+from trnsim.device.program_line import is_program, leave_out, program_line
+from trnsim.errors import BadInput, NotModelled, SourceLine
+from trnsim.jax import private
+from trnsim.jax.kernel_calls import TARGET, config_of
+from trnsim.jax.lowered import ArraySpec
+from trnsim.nki.kernel import launchers
+from trnsim.nki.language.objects import NKIObject
+from trnsim.program import has_current_core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trnsim.nki.kernel import Kernel
+
+_API_VERSION: Final = 2  # API_VERSION_STATUS_RETURNING, in the module that AWS shows
+_SOURCE: Final = "nki/guides/framework_custom_op.rst"
+_REMEMBERED: Final = 4096
+
+
+def register() -> None:
+    """Launch kernels on JAX's arrays with this module from now on."""
+    leave_out(jax)
+    launchers.append(launch)
+
+
+def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
+    """`kernel(*args, **kwargs)`; NotImplemented where no argument is traced or on the device."""
+    if has_current_core():
+        return NotImplemented
+    try:
+        leaves, tree = tree_util.tree_flatten((args, kwargs))
+    except ValueError:  # a dictionary whose keys have no order, which JAX does not take
+        return NotImplemented
+    is_traced = any(isinstance(leaf, Tracer) for leaf in leaves)
+    if not is_traced and not any(map(_is_on_device, leaves)):
+        return NotImplemented
+    arrays = [leaf for leaf in leaves if _is_array(leaf)]
+    frozen = [_frozen(kernel, leaf) for leaf in leaves]
+    call = KernelCall.of(kernel, frozen, tree)
+    outline = _outline(call)
+    compute = _bound if is_traced else _program
+    return with_results(outline.results, iter(compute(call)(*arrays)))
+
+
+def _is_on_device(leaf: Any) -> bool:
+    if not isinstance(leaf, jax.Array):
+        return False
+    return any(device.platform == private.PLATFORM for device in leaf.devices())
+
+
+def _is_array(leaf: Any) -> bool:
+    """Whether it is an array of JAX, of numpy, or one of numpy's that JAX has wrapped."""
+    is_wrapped = type(leaf).__module__.startswith("jax.") and hasattr(leaf, "__array__")
+    return isinstance(leaf, jax.Array) or type(leaf) is np.ndarray or is_wrapped
+
+
+def _frozen(kernel: Kernel, leaf: Any) -> Any:
+    """An argument without values.
+
+    Raises:
+        BadInput: for keys of random numbers, and for arrays within an object.
+    """
+    if _holds_arrays(leaf):
+        raise BadInput(
+            f"the kernel {kernel.title} was called with a {type(leaf).__name__} that holds arrays",
+            fix="pass the arrays as arguments of their own",
+            line=program_line(),
+        )
+    if not _is_array(leaf):
+        return leaf
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
+        raise BadInput(
+            f"the kernel {kernel.title} was called with an array of {leaf.dtype}",
+            fix="pass its numbers: jax.random.key_data(key)",
+            line=program_line(),
+        )
+    return ArraySpec(tuple(leaf.shape), np.dtype(leaf.dtype))
+
+
+def _holds_arrays(leaf: Any) -> bool:
+    return isinstance(leaf, NKIObject) and any(map(_is_array, vars(leaf).values()))
+
+
+def _outline(call: KernelCall) -> Outline:
+    """What a call writes and returns.
+
+    Raises:
+        EmulatorError: what the chip would refuse, at the kernel's own line.
+        NotModelled: for results that JAX cannot hold.
+        BadInput: for a kernel without results, or that writes to what it does not return.
+    """
+    outline = call.outline(target().name)
+    if outline.lost:
+        raise BadInput(
+            f"the kernel {call.operation} writes to an argument that it does not return, and an "
+            "array of JAX never changes",
+            fix="return the argument too, and go on with what comes back",
+            line=program_line(),
+        )
+    if not outline.specs:
+        raise BadInput(
+            f"the kernel {call.operation} returns no tensor",
+            fix="return what it computes, in nl.shared_hbm",
+            line=program_line(),
+        )
+    for one in outline.specs:
+        if not _has_dtype(one.numpy_dtype):
+            raise NotModelled(
+                f"the kernel {call.operation} returns a tensor of {one.dtype}, which JAX has not",
+                fix="return it in a dtype of JAX",
+                line=program_line(),
+            )
+    return outline
+
+
+def _has_dtype(dtype: np.dtype[Any]) -> bool:
+    """Whether JAX's arrays may have a dtype; 64 bits only where the program asks for them."""
+    try:
+        return bool(jax.dtypes.canonicalize_dtype(dtype) == dtype)
+    except TypeError:
+        return False
+
+
+def _bound(call: KernelCall) -> Callable[..., Sequence[Any]]:
+    """The call as an operation of a traced program."""
+
+    def bind(*arrays: Any) -> Sequence[Any]:
+        found: Sequence[Any] = nki_call_p.bind(*private.alike(arrays), call=call)
+        return found
+
+    return bind
+
+
+@lru_cache(_REMEMBERED)
+def _program(call: KernelCall) -> Callable[..., Sequence[Any]]:
+    """The call as a program of its own, under the kernel's name."""
+    bind = _bound(call)
+    bind.__name__ = call.operation
+    return jax.jit(bind)
+
+
+def _abstract(*given: Any, call: KernelCall) -> list[Any]:
+    """Shapes and dtypes of the results."""
+    specs = call.outline(target().name).specs
+    return [private.result_like(given[0], one.shape, one.numpy_dtype) for one in specs]
+
+
+def _computed(*arrays: Any, call: KernelCall) -> Sequence[Any]:
+    """The results of a call outside of every trace, also where the user has `jax.jit` left out."""
+    with jax.disable_jit(False):
+        return _program(call)(*arrays)
+
+
+def _lowered(context: Any, *operands: Any, call: KernelCall) -> Any:
+    """AWS's custom call.
+
+    Raises:
+        NotModelled: in a program for another platform.
+    """
+    platforms = private.platforms_of(context)
+    if platforms != (private.PLATFORM,):
+        raise NotModelled(
+            f"the NKI kernel {call.operation} in a program for {', '.join(platforms)}: it runs on "
+            f"{private.PLATFORM} alone",
+            fix="put the program's arrays there: jax.device_put(x, jax.devices('neuron')[0]); or "
+            "call the kernel outside jax.jit",
+            source=_SOURCE,
+            line=_line(),
+        )
+    config = config_of(call, _names(call), len(context.avals_out))
+    rule = jax.ffi.ffi_lowering(TARGET, api_version=_API_VERSION, backend_config=config)
+    return rule(context, *operands)
+
+
+class _Place(int):
+    """The place of an operand among the operands."""
+
+
+def _names(call: KernelCall) -> list[str]:
+    """The names of the parameters that the operands are given for."""
+    args, kwargs = call.arguments([_Place(at) for at in range(len(call.specs))])
+    bound = call.kernel.bind(args, kwargs)
+    leaves = [(leaf, name) for name in bound for leaf in tree_util.tree_leaves(bound[name])]
+    return [name for _, name in sorted(one for one in leaves if isinstance(one[0], _Place))]
+
+
+def _line() -> SourceLine | None:
+    """The line of the program that called the kernel: as JAX knows it, or on the stack."""
+    known = (SourceLine(*one) for one in private.lines() if is_program(one[0]))
+    return next(known, None) or program_line()
+
+
+def _no_gradient(given: Any, tangents: Any, *, call: KernelCall) -> NoReturn:
+    """No gradient.
+
+    Raises:
+        NotModelled: always.
+    """
+    del given, tangents
+    raise NotModelled(
+        f"the kernel {call.operation} has no gradient, and jax.grad or jax.jvp goes through it",
+        fix="wrap it in a function of jax.custom_vjp, and give it both passes: f.defvjp(fwd, bwd)",
+        source=f"{_SOURCE}, Using NKI in training graphs",
+        line=_line(),
+    )
+
+
+def _no_batch(given: Any, dims: Any, *, call: KernelCall) -> NoReturn:
+    """No batch.
+
+    Raises:
+        NotModelled: always.
+    """
+    del given, dims
+    raise NotModelled(
+        f"jax.vmap over the kernel {call.operation}, which is compiled for the shapes it is given",
+        fix="call it once for each: jax.lax.map(f, xs); or write the loop within the kernel",
+        source="nki-language-guide.rst",
+        line=_line(),
+    )
+
+
+nki_call_p: Final[Any] = Primitive("nki_call")
+"""A call of a kernel; its parameter is the call without values."""
+nki_call_p.multiple_results = True
+nki_call_p.def_impl(_computed)
+nki_call_p.def_abstract_eval(_abstract)
+ad.primitive_jvps[nki_call_p] = _no_gradient
+batching.primitive_batchers[nki_call_p] = _no_batch
+mlir.register_lowering(nki_call_p, _lowered)
