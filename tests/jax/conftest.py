@@ -35,7 +35,7 @@ def ran():
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
         )
         assert done.returncode == expected, done.stdout + done.stderr
         return done
