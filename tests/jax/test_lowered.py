@@ -138,7 +138,7 @@ def test_devices_that_exchange_are_timed_with_their_collectives(neuron):
         recordings.remove(recording)
     assert found[0] == pytest.approx(numbers(4, 100).sum(0), rel=1e-5)
     (collective,) = recording.collectives
-    assert (collective.kind, collective.nbytes) == ("allreduce", 400)
+    assert (collective.kind, collective.nbytes) == ("all_reduce", 400)
     assert len(collective.ranks) == 4
     assert not step_time(recording, "trn2").missing
 
@@ -182,7 +182,7 @@ def test_a_program_that_xla_splits_has_the_time_of_what_a_device_does(split):
     assert time.flop == 8 * 2 * 8 * 16 * 24  # 16 of 64 are contracted, 8 of 16 rows
     # Rows of 24 columns, 8 a device, are summed over four devices.
     (collective,) = recording.collectives
-    assert collective == CollectiveCall("allreduce", 8 * 24 * 4, (0, 1, 2, 3))
+    assert collective == CollectiveCall("all_reduce", 8 * 24 * 4, (0, 1, 2, 3))
 
 
 def test_exact_values_of_several_devices_are_those_of_their_programs(split):
@@ -210,7 +210,11 @@ def test_an_argument_that_lies_elsewhere_than_the_shares_is_moved_first(neuron):
         in_specs=jax.sharding.PartitionSpec("a"),
         out_specs=jax.sharding.PartitionSpec("a"),
     )
-    for spec, kinds in ((("a",), []), (("b",), ["send"]), ((None, "a"), ["alltoall"])):
+    for spec, kinds in (
+        (("a",), []),
+        (("b",), ["collective_permute"]),
+        ((None, "a"), ["all_to_all"]),
+    ):
         recording = Recording()
         x = jax.device_put(numbers(8, 8), place(*spec))
         recordings.append(recording)

@@ -74,13 +74,13 @@ def test_a_llama_over_eight_cores(ran):
     shown = table(found)
     # Two layers have four square weights and three wide ones, gathered ahead and their gradients
     # summed into shares behind; with the backward pass's own, the table of words has one each.
-    assert shown["allgather", square, fsdp] == shown["reduce_scatter", square, fsdp] == 2 * 4
-    assert shown["allgather", wide, fsdp] == shown["reduce_scatter", wide, fsdp] == 2 * 3
-    assert shown["allgather", words, fsdp] == 1
+    assert shown["all_gather", square, fsdp] == shown["reduce_scatter", square, fsdp] == 2 * 4
+    assert shown["all_gather", wide, fsdp] == shown["reduce_scatter", wide, fsdp] == 2 * 3
+    assert shown["all_gather", words, fsdp] == 1
     # Over heads and columns: after `o` and `down`, and the gradient of what six weights read.
-    assert {kind for kind, _, group in shown if tuple(group) == tp} == {"allreduce"}
-    assert shown["allreduce", rows, tp] >= 2 * 2 + 2 * 5
-    assert shown["allreduce", 4, fsdp] == 1  # the loss
+    assert {kind for kind, _, group in shown if tuple(group) == tp} == {"all_reduce"}
+    assert shown["all_reduce", rows, tp] >= 2 * 2 + 2 * 5
+    assert shown["all_reduce", 4, fsdp] == 1  # the loss
 
 
 def test_axes_that_are_four_and_six_long(ran):
@@ -89,7 +89,7 @@ def test_axes_that_are_four_and_six_long(ran):
     assert not found["missing"]
     groups = {(kind, tuple(group)) for kind, _, group in found["collectives"]}
     assert ("reduce_scatter", (0, 6, 12, 18)) in groups
-    assert ("allreduce", (0, 1, 2, 3, 4, 5)) in groups
+    assert ("all_reduce", (0, 1, 2, 3, 4, 5)) in groups
 
 
 def loader(devices, *, refused=""):
