@@ -8,8 +8,11 @@ os.environ["NEURON_RT_NUM_CORES"] = "8"
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parent / "stablehlo"))  # its programs by their names
 
 jax = pytest.importorskip("jax", reason="pip install 'trnsim[jax]'")
 

@@ -7,6 +7,7 @@ from math import prod
 import jax
 import jax.numpy as jnp
 import llama
+import llama_torch
 import numpy as np
 import pytest
 import torch
@@ -112,7 +113,7 @@ def test_the_products_are_those_of_the_same_step_in_pytorch():
     given = llama.tokens()
     ours = graph_of(module_of(llama.step, llama.parameters(), given)).graph
     theirs = imported_of_pytorch(
-        llama.Model(), (torch.from_numpy(given),), 1, is_trained=True
+        llama_torch.Model(), (torch.from_numpy(given),), 1, is_trained=True
     ).graph
     assert products(ours) == products(theirs)
     assert sum(products(ours).values()) == 27 * llama.LAYERS + 3
