@@ -45,7 +45,9 @@ class Program:
         name: the name of its module.
         replicas: how many copies run, each with data of its own.
         partitions: over how many devices each copy is split.
-        cores: its devices, replica by replica.
+        numbers: its devices in all processes, replica by replica.
+        places: which of them are this process's.
+        cores: this process's, by their places in it.
         is_portable: whether the caller names the device at each call.
         donors: the arguments whose memory it may take.
         arguments: what each device takes.
@@ -62,7 +64,10 @@ class Program:
         self.is_portable = bool(asked.compile_portable_executable)
         assignment = self._assignment(asked)
         self.replicas, self.partitions = assignment.shape
-        self.cores = [int(core) for core in assignment.ravel()]
+        self.numbers = [int(number) for number in assignment.ravel()]
+        own = range(host().first, host().first + len(host().local))
+        self.places = [at for at, number in enumerate(self.numbers) if number in own]
+        self.cores = [self.numbers[at] - host().first for at in self.places]
         self._loaded = {tuple(self.cores): self._load(module, assignment)}
         self.lowered = Lowered(self.name, self._module, self._specs, self.partitions)
         if state.policy == "chip":
@@ -79,7 +84,9 @@ class Program:
         given = private.assigned(asked)
         if given is None:
             shape = asked.num_replicas, asked.num_partitions
-            given = np.arange(shape[0] * shape[1], dtype=np.int32).reshape(shape)
+            count = shape[0] * shape[1]
+            first = host().first if count <= len(host().local) else 0
+            given = np.arange(first, first + count, dtype=np.int32).reshape(shape)
         if int(given.max()) >= len(host().devices):
             raise BadInput(
                 f"a program for {given.size} devices, of {len(host().devices)} that there are",
@@ -91,9 +98,10 @@ class Program:
         """The private client's program."""
         options = private.options_of(self.options)
         options.compile_portable_executable = False
-        private.assign(options, assignment)
+        devices = [host().devices[number] for number in assignment.ravel()]
+        ids = np.array([one.id for one in devices], np.int32)
+        private.assign(options, ids.reshape(assignment.shape))
         options.env_option_overrides = [*options.env_option_overrides, _NO_EXCESS]
-        devices = [host().devices[core] for core in assignment.ravel()]
         return host().client.compile_and_load(module, private.device_list(devices), options)
 
     def _loaded_for(self, cores: Sequence[int]) -> Any:
@@ -102,7 +110,7 @@ class Program:
         found = self._loaded.get(key)
         if found is None:
             module = private.module_of(self.code)
-            assignment = np.array([key], np.int32)
+            assignment = np.array([key], np.int32) + host().first
             found = self._loaded[key] = self._load(module, assignment)
         return found
 
@@ -124,15 +132,15 @@ class Program:
         results.
         """
         self.lowered.note(cores)
-        if mode.kind != "fast" and len(cores) == 1:
+        if mode.kind != "fast" and len(self.numbers) == 1:
             found = self._apart(arguments[0])
             if found is not None:
                 return [[host().put(array, cores[0]) for array in found]]
         loaded = self._loaded_for(cores)
-        if len(cores) == 1:
+        if len(self.numbers) == 1:
             given = arguments[0]
         else:
-            given = [host().joined(one, cores) for one in zip(*arguments, strict=True)]
+            given = [host().joined(one, self.numbers) for one in zip(*arguments, strict=True)]
         found = loaded.execute_sharded(given).disassemble_into_single_device_arrays()
         return [list(one) for one in zip(*found, strict=True)] or [[] for _ in cores]
 

@@ -1,9 +1,8 @@
 import jax
 import pytest
 
-from trnsim.errors import NotModelled
 from trnsim.jax import private
-from trnsim.jax.pjrt.client import _require_modelled, attributes
+from trnsim.jax.pjrt.client import attributes
 from trnsim.jax.pjrt.named_values import values_at
 
 
@@ -56,14 +55,3 @@ print(float(jnp.ones(3).sum()))
 def test_numerics_are_those_that_the_environment_asks_for(ran, numerics, total):
     printed = ran(SUMS, JAX_PLATFORMS="neuron", TRNSIM_NUMERICS=numerics).stdout
     assert float(printed) == total
-
-
-def test_several_processes_are_refused(monkeypatch):
-    with pytest.raises(NotModelled, match="over 2 processes is not modelled"):
-        _require_modelled({"node_id": 0, "num_nodes": 2})
-    _require_modelled({"node_id": 0, "num_nodes": 1})
-    monkeypatch.setenv("NEURON_PJRT_PROCESSES_NUM_DEVICES", "8")
-    _require_modelled({})
-    monkeypatch.setenv("NEURON_PJRT_PROCESSES_NUM_DEVICES", "8,8")
-    with pytest.raises(NotModelled, match="NUM_DEVICES=8,8: several processes"):
-        _require_modelled({})
