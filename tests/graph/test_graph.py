@@ -131,3 +131,13 @@ def test_an_infinity_beside_integers_gives_a_float_or_a_truth_value():
     with pytest.raises(InternalError, match=r"^minimum beside nan gives tensor<2xint32>"):
         g.elementwise("minimum", x, float("nan"))
     assert len(g.nodes) == 2
+
+
+def test_over_sides_of_one_nothing_is_reduced():
+    g = Graph()
+    x = g.input((3, 1, 4, 1), "float32")
+    assert g.reduce("add", x, (1, 3)).shape == (3, 4)
+    assert g.reduce("maximum", x, ()) is x
+    assert [node.name for node in g.nodes] == ["reshape"]
+    assert g.reduce("add", x, (0, 1)).shape == (4, 1)
+    assert g.nodes[-1].name == "reduce"

@@ -195,7 +195,13 @@ class Graph:
         return self.apply(BroadcastInDim(tuple(shape), tuple(dims)), value)
 
     def reduce(self, op: str, value: Value, dims: Sequence[int]) -> Value:
-        """The sum (add), maximum, minimum or product (multiply) over `dims`, which go away."""
+        """The sum (add), maximum, minimum or product (multiply) over `dims`, which go away.
+
+        Over dimensions of length 1 alone nothing is computed.
+        """
+        if all(value.shape[dim] == 1 for dim in dims):
+            kept = [side for dim, side in enumerate(value.shape) if dim not in dims]
+            return self.reshape(value, kept)
         return self.apply(Reduce(op, tuple(sorted(dims))), value)
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
