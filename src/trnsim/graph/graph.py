@@ -6,7 +6,9 @@ the operation's class infers; what an operation is not defined on is refused whe
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
@@ -377,9 +379,23 @@ def reference_of(node: Node, operands: Sequence[Any]) -> tuple[Array, ...]:
         operands = [_precise(one, is_real=is_real) for one in operands]
     found = operation.reference(*operands)
     several = found if isinstance(found, tuple | list) else (found,)
+    keep = _kept_by.get()
     return tuple(
-        stored(array, value.dtype) for array, value in zip(several, node.results, strict=True)
+        keep(array, value.dtype) for array, value in zip(several, node.results, strict=True)
     )
+
+
+_kept_by: ContextVar[Callable[[Array, str], Array]] = ContextVar("kept_by", default=stored)
+
+
+@contextmanager
+def kept_by(round_to: Callable[[Array, str], Array]) -> Generator[None]:
+    """Inside, references round what an operation gives to its dtype by this function."""
+    token = _kept_by.set(round_to)
+    try:
+        yield
+    finally:
+        _kept_by.reset(token)
 
 
 def _precise(operand: Array | float, *, is_real: bool) -> Array:

@@ -9,6 +9,7 @@ recorded as its graph, which has a time (`trnsim.jax.lowered`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from trnsim.device.fallback_policy import state
 from trnsim.device.numerics import mode
 from trnsim.errors import BadInput
-from trnsim.jax import private
+from trnsim.jax import private, rounding
 from trnsim.jax.host_client import as_numpy, host
 from trnsim.jax.lowered import ArraySpec, Lowered
 
@@ -136,6 +137,8 @@ class Program:
             found = self._apart(arguments[0])
             if found is not None:
                 return [[host().put(array, cores[0]) for array in found]]
+        if mode.kind == "fast" and mode.is_stochastic and self._is_rounded:
+            return [[host().put(array, cores[0]) for array in self._rounded(arguments, cores)]]
         loaded = self._loaded_for(cores)
         if len(self.numbers) == 1:
             given = arguments[0]
@@ -149,8 +152,27 @@ class Program:
         if mode.kind == "shapes":
             return [np.zeros(one.shape, one.dtype) for one in self.results]
         found = self.lowered.values([as_numpy(array) for array in given])
-        if found is None:
-            return None
+        return None if found is None else self._of_results(found)
+
+    @cached_property
+    def _is_rounded(self) -> bool:
+        return rounding.is_rounded(self._module())
+
+    def _rounded(
+        self, arguments: list[list[HostArray]], cores: Sequence[int]
+    ) -> list[np.ndarray[Any, Any]]:
+        """The results with stochastic rounding.
+
+        Raises:
+            NotModelled: for a program of several devices, or one without a graph.
+        """
+        if len(self.numbers) > 1:
+            raise rounding.refusal(self.name, "it runs on several devices")
+        given = [as_numpy(array) for array in arguments[0]]
+        return self._of_results(rounding.values(self.lowered, given, cores[0]))
+
+    def _of_results(self, found: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        """Arrays of a graph as results."""
         return [
             array.astype(one.dtype).reshape(one.shape)
             for array, one in zip(found, self.results, strict=True)

@@ -30,21 +30,6 @@ def test_programs_arrive_in_the_newest_stablehlo_that_jaxlib_reads():
     assert float(high(0.0)) == 0
 
 
-SHOWS = """
-import jax
-try:
-    jax.devices()
-except RuntimeError as error:
-    print(error)
-"""
-
-
-def test_stochastic_rounding_is_refused_by_name(ran):
-    printed = ran(SHOWS, JAX_PLATFORMS="neuron", NEURON_RT_STOCHASTIC_ROUNDING_EN="1").stdout
-    assert "UNIMPLEMENTED: NEURON_RT_STOCHASTIC_ROUNDING_EN=1 is not modelled for JAX" in printed
-    assert "fix: NEURON_RT_STOCHASTIC_ROUNDING_EN=0" in printed
-
-
 SUMS = """
 import jax.numpy as jnp
 print(float(jnp.ones(3).sum()))

@@ -114,3 +114,16 @@ def test_one_number_of_each_row_is_put_back_by_a_comparison(dtype, mode):
     several = np.array([[0, 0], [3, 1]], np.int32)
     found = agree(jax.grad(picked), BLOCK[0, :2], several)
     assert "scatter" in names(found)  # a row may get two numbers at one place
+
+
+def test_one_number_of_each_row_by_another_function():
+    at, base = np.array([[1], [0], [3], [-2], [9]], np.int32), BLOCK[0]
+
+    def changed(x, i):
+        zeros = jnp.zeros((5, 4))
+        return tuple(
+            jax.vmap(lambda z, j, v, name=name: getattr(z.at[j], name)(v))(zeros, i, x[:, :1])
+            for name in ("add", "set", "max", "min", "multiply")
+        )
+
+    agree(changed, base, at)

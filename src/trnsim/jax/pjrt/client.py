@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trnsim
 from trnsim.device.device_core import target
-from trnsim.device.numerics import STOCHASTIC, mode
-from trnsim.errors import BadInput, NotModelled
+from trnsim.errors import BadInput
 from trnsim.jax import autoload, private
 from trnsim.jax.pjrt.devices import by_core, devices, make_devices, memories
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
@@ -68,24 +67,10 @@ def _attributes(args: Any) -> None:
 
 @slot("Client_Create")
 def _create(args: Any) -> None:
-    _require_modelled()
     autoload.say()
     found = Client()
     clients[found.address] = found
     args.client = found.address
-
-
-def _require_modelled() -> None:
-    """Refuse what a program asks of the device and does not get.
-
-    Raises:
-        NotModelled: for stochastic rounding.
-    """
-    if mode.is_stochastic:
-        raise NotModelled(
-            f"{STOCHASTIC}=1 is not modelled for JAX yet: XLA on the host rounds to nearest",
-            fix=f"{STOCHASTIC}=0",
-        )
 
 
 @slot("Client_PlatformName")

@@ -76,9 +76,10 @@ def _is_one_of_row(operation: Scatter, type_: TensorType, updates: Value, indice
     batching = zip(
         operation.operand_batching_dims, operation.start_indices_batching_dims, strict=True
     )
-    pairs = [(of_row, of_index) for of_row, of_index in batching if rows[of_row] > 1]
+    pairs = [(of_row, of_index) for of_row, of_index in batching if type_.shape[of_row] > 1]
     return (
-        operation.start_index_map == (len(rows),)
+        operation.op in ("add", "assign")
+        and operation.start_index_map == (len(rows),)
         and [of_row for of_row, _ in pairs] == [dim for dim, side in enumerate(rows) if side > 1]
         and pairs == sorted(pairs, key=lambda pair: pair[1])
         and indices.type.elements == updates.type.elements == prod(rows)
