@@ -124,7 +124,7 @@ def test_schedulers_step_on_the_device_as_on_the_cpu(name):
 
 def test_random_tensors_of_diffusers_land_on_the_device():
     seeded = torch.Generator("cpu").manual_seed(3)
-    from diffusers.utils.torch_utils import randn_tensor  # noqa: PLC0415  diffusers loads lazily
+    from diffusers.utils.torch_utils import randn_tensor
 
     found = randn_tensor(IMAGE, generator=seeded, device=torch.device("neuron"))
     assert found.device.type == "neuron"

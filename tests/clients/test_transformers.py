@@ -170,7 +170,7 @@ def test_weights_saved_from_the_device_are_the_same(tmp_path):
 
 
 def test_safetensors_by_itself_reads_to_the_device(tmp_path):
-    import safetensors.torch as safetensors  # noqa: PLC0415  transformers brings it
+    import safetensors.torch as safetensors
 
     file = tmp_path / "x.safetensors"
     safetensors.save_file({"x": torch.arange(6.0, device="neuron").view(2, 3)}, file)

@@ -106,7 +106,7 @@ def build(kind):
 
 
 def _built(kind, name, rung):
-    import transformers  # noqa: PLC0415  a lazy module: each name is an import of its own
+    import transformers
 
     model_class = getattr(transformers, name)
     if "input" in inspect.signature(model_class.forward).parameters:

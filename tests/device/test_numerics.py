@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from trnsim.device.numerics import mode, numerics
+from trnsim.device.numerics import mode, numerics, rounding_generator
 from trnsim.errors import BadInput
 
 
@@ -46,3 +46,16 @@ def test_the_variable_is_checked_when_a_program_begins():
         check=False,
     )
     assert "TRNSIM_NUMERICS='slow'; legal: fast, exact, shapes" in found.stderr
+
+
+def test_a_core_rounds_by_the_seed_that_the_environment_names(monkeypatch):
+    monkeypatch.delenv("NEURON_RT_STOCHASTIC_ROUNDING_SEED", raising=False)
+    plain, other = (rounding_generator(core).random() for core in (0, 1))
+    assert plain != other
+    assert rounding_generator(0, 5).random() != plain
+    monkeypatch.setenv("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "5")
+    five = rounding_generator(0).random()
+    assert five == rounding_generator(0, 9).random() != plain
+    monkeypatch.setenv("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "-1")
+    with pytest.raises(BadInput, match="SEED='-1' is no number from 0 on"):
+        rounding_generator(0)

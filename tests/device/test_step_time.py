@@ -1,7 +1,11 @@
+from dataclasses import dataclass
+
 import pytest
 
 from trnsim.device.call_log import note, recording
-from trnsim.device.step_time import step_time
+from trnsim.device.call_time import CallTime
+from trnsim.device.step_time import ROWS, step_time
+from trnsim.lower import Cost
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +51,45 @@ def test_rows_add_up_the_longest_first(found, key, rows):
     got = step_time(found, "trn2").by(key)
     assert {name: (number, pytest.approx(s)) for name, number, s in got} == rows
     assert [s for _, _, s in got] == sorted((s for _, _, s in got), reverse=True)
+
+
+@dataclass(frozen=True)
+class Looped:
+    """A program of a loop: trips of two modules each, and the lines that ask for them."""
+
+    trips: int
+    name: str = "jit_step-0"
+    operation: str = "jit_step-0"
+
+    def time(self, target):
+        del target
+        names = [f"{trip}.{one}" for trip in range(self.trips) for one in ("attention", "mlp")]
+        modules = (("loss", 1e-3), *((name, 1e-4) for name in names))
+        lines = (("train.py:7", 1e-3), ("", 2e-4 * self.trips))
+        kernels = (Cost("all", 1e-3 + 2e-4 * self.trips, 0.0, 1, 0.0, 0),)
+        return CallTime(kernels, is_one_launch=True, modules=modules, lines=lines)
+
+
+def looped(at, trips):
+    with recording() as found:
+        note(Looped(trips), 0, at())
+    return step_time(found, "trn2")
+
+
+def test_many_trips_of_a_loop_are_one_name(at):
+    rows = looped(at, 2000).by("module")
+    assert [(name, number) for name, number, _ in rows] == [
+        ("*.attention", 2000),
+        ("*.mlp", 2000),
+        ("loss", 1),
+    ]
+    assert rows[0][2] == pytest.approx(0.2)
+    assert len(looped(at, ROWS).by("module")) == 2 * ROWS + 1
+    assert len(looped(at, ROWS + 1).by("module")) == 3
+
+
+def test_programs_that_know_their_lines_are_told_by_line(at, found):
+    rows = looped(at, 2).by("line")
+    assert rows == [("train.py:7", 1, 1e-3), ("(no line)", 1, pytest.approx(4e-4))]
+    assert looped(at, 2).keys == ("phase", "module", "operation", "line")
+    assert step_time(found, "trn2").keys == ("phase", "module", "operation")

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from trnsim.errors import BadInput, InternalError
-from trnsim.graph import Graph, TensorType
+from trnsim.graph import Graph, TensorType, kept_by
+from trnsim.graph.ops.control_flow import If
 
 
 def test_results_follow_from_operands():
@@ -131,3 +132,35 @@ def test_an_infinity_beside_integers_gives_a_float_or_a_truth_value():
     with pytest.raises(InternalError, match=r"^minimum beside nan gives tensor<2xint32>"):
         g.elementwise("minimum", x, float("nan"))
     assert len(g.nodes) == 2
+
+
+def test_over_sides_of_one_nothing_is_reduced():
+    g = Graph()
+    x = g.input((3, 1, 4, 1), "float32")
+    assert g.reduce("add", x, (1, 3)).shape == (3, 4)
+    assert g.reduce("maximum", x, ()) is x
+    assert [node.name for node in g.nodes] == ["reshape"]
+    assert g.reduce("add", x, (0, 1)).shape == (4, 1)
+    assert g.nodes[-1].name == "reduce"
+
+
+def test_references_round_as_they_are_told():
+    body = Graph()
+    x = body.input((2,), "bfloat16")
+    body.outputs = [body.elementwise("add", x, 2.0**-9)]
+    outer = Graph()
+    y = outer.input((2,), "bfloat16")
+    flag = outer.input((), "bool")
+    outer.outputs = list(outer.apply_to_all(If((body, body)), [flag, y]))
+    given = [np.ones(2, TensorType((), "bfloat16").numpy_dtype()), np.array(True)]
+    told = []
+
+    def down(values, dtype):
+        told.append((values.tolist(), dtype))
+        return np.zeros(2)
+
+    assert (outer.reference(given)[0] == 1).all()
+    with kept_by(down):
+        assert (outer.reference(given)[0] == 0).all()
+    assert told[0] == ([1 + 2.0**-9] * 2, "bfloat16")
+    assert (outer.reference(given)[0] == 1).all()

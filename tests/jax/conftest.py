@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # modules by their names
+sys.path.append(str(Path(__file__).parent / "stablehlo"))  # its programs by their names
 
 jax = pytest.importorskip("jax", reason="pip install 'trnsim[jax]'")
 

@@ -33,6 +33,8 @@ def test_its_step_is_reported_by_scope_and_operation(tmp_path):
     modules = done.stdout.partition("by module on trn2")[2].partition("by operation")[0]
     assert {"layer0", "layer1"} <= set(modules.split())
     assert "jit_step-0" in done.stdout
+    product = next(n for n, line in enumerate(EXAMPLE.read_text().splitlines(), 1) if "@" in line)
+    assert f"train_jax.py:{product} " in done.stdout.partition("by line on trn2")[2]
     assert re.search(r"^trn3 +\d", done.stdout, re.MULTILINE)
     page = (tmp_path / "here" / "step.html").read_text()
     assert "jit_step-0" in page

@@ -12,7 +12,7 @@ def test_the_private_client_is_not_seen_by_jax(neuron):
 
 
 def test_what_is_put_is_a_copy_that_lies_on_its_device():
-    client = HostClient(2)
+    client = HostClient()
     given = np.arange(6.0).reshape(2, 3)
     array = client.put(given, 1)
     given[:] = 0
@@ -24,7 +24,7 @@ def test_what_is_put_is_a_copy_that_lies_on_its_device():
 
 
 def test_parts_are_joined_as_they_are():
-    client = HostClient(2)
+    client = HostClient()
     parts = [client.put(np.full(3, at, np.float32), at) for at in range(2)]
     joined = client.joined(parts, [0, 1])
     assert joined.shape == (3,)

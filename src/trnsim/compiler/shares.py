@@ -10,21 +10,24 @@ from collections.abc import Callable, Sequence
 
 from trnsim.compiler.layers import Stack
 from trnsim.compiler.work import Work
-from trnsim.graph import Graph
+from trnsim.errors import SourceLine
+from trnsim.graph import Graph, Origin
 from trnsim.profile.analysis.whole import Share
 from trnsim.profile.measures.parts import Part
 
 
 def shares(work: Work, graph: Graph, stacks: Sequence[Stack]) -> list[Share]:
-    """What a graph's operations take, by the modules that they came from, in the graph's order."""
+    """What a graph's operations take, by the modules and lines they came from, in its order."""
     starred, numbers = _starred(graph, stacks)
-    found: dict[tuple[str, str], Part] = {}
+    found: dict[tuple[str, str, SourceLine | None], Part] = {}
     for (name, place), part in sorted(work.items(), key=lambda one: _order(one[0][1])):
-        origin = graph.nodes[place].origin if 0 <= place < len(graph.nodes) else None
-        key = starred(origin.module if origin is not None else ""), name
+        made = graph.nodes[place].origin if 0 <= place < len(graph.nodes) else None
+        origin = made or Origin()
+        key = starred(origin.module), name, origin.line
         found[key] = found.get(key, Part()).plus(part)
     return [
-        Share(module, name, _times(module, numbers), part) for (module, name), part in found.items()
+        Share(module, name, _times(module, numbers), part, line)
+        for (module, name, line), part in found.items()
     ]
 
 

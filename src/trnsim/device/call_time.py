@@ -74,12 +74,14 @@ class CallTime:
         missing: why all or part of its time is unknown, or "".
         is_one_launch: whether the kernels are one compiled graph, started once.
         modules: seconds of each module of the framework, of a compiled graph.
+        lines: seconds of each line of the user's program ("train.py:12"), of a compiled graph.
     """
 
     kernels: tuple[Cost, ...]
     missing: str = ""
     is_one_launch: bool = False
     modules: tuple[tuple[str, float], ...] = ()
+    lines: tuple[tuple[str, float], ...] = ()
 
     @property
     def device_time_s(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from trnsim import arch, compiler
 from trnsim.compiler import Flags
@@ -56,14 +57,17 @@ class CompiledGraph:
         """
         cores = device_core(arch.target(target)).physical_cores
         program = compiler.compile(self.graph, target, lnc=cores, weights=self.weights)
-        modules: dict[str, float] = {}
+        modules, lines = dict[str, float](), dict[str, float]()
         for one in program.shares:
             modules[one.module] = modules.get(one.module, 0.0) + one.part.time_s
+            line = f"{Path(one.line.file).name}:{one.line.line}" if one.line is not None else ""
+            lines[line] = lines.get(line, 0.0) + one.part.time_s
         return CallTime(
             program.costs(),
             "; ".join(self.missing),
             is_one_launch=True,
             modules=tuple(modules.items()),
+            lines=tuple(lines.items()),
         )
 
 

@@ -27,9 +27,13 @@ if TYPE_CHECKING:
 
 _VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
 _COUNT: Final = "NEURON_RT_NUM_CORES"
+PROCESS_CORES: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
+"""The number of cores of each process, between commas."""
+PROCESS_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
 _LOCAL_RANK: Final = "LOCAL_RANK"  # set by torchrun and accelerate launch
 _LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 _SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-configurable-parameters.rst"
+PROCESS_SOURCE: Final = "aws-neuron-sdk frameworks/jax/api-reference-guide/neuron-envvars.rst"
 
 
 class NoSuchCore(BadInput, RuntimeError):
@@ -149,6 +153,7 @@ def visible_cores() -> tuple[int, ...]:
     """Numbers of the cores that this process may use; neuron:0 is the first of them.
 
     NEURON_RT_VISIBLE_CORES names them ("3", "0-3", "0,2"); else NEURON_RT_NUM_CORES counts them;
+    else they are this process's share of NEURON_PJRT_PROCESSES_NUM_DEVICES, behind the others';
     else there is one. They are cores of the chip's largest instance.
 
     Raises:
@@ -159,11 +164,51 @@ def visible_cores() -> tuple[int, ...]:
         found = _parse(named)
         _check_instance(f"{_VISIBLE}={named!r}", max(found) + 1)
         return found
+    shares = process_cores()
+    if shares and _COUNT not in os.environ:
+        first = sum(shares[: process_index()])
+        _check_instance(f"{PROCESS_CORES}={os.environ[PROCESS_CORES]}", sum(shares))
+        return tuple(range(first, first + shares[process_index()]))
     counted = os.environ.get(_COUNT, "1")
     if not counted.isdecimal() or not int(counted):
         raise BadInput(f"{_COUNT}={counted!r} is not a number of cores", source=_SOURCE)
     _check_instance(f"{_COUNT}={counted}", int(counted))
     return tuple(range(int(counted)))
+
+
+def process_cores() -> tuple[int, ...]:
+    """The number of cores of each process; none where NEURON_PJRT_PROCESSES_NUM_DEVICES is not set.
+
+    Raises:
+        BadInput: for what are no numbers, and for a NEURON_PJRT_PROCESS_INDEX beyond them.
+    """
+    value = os.environ.get(PROCESS_CORES, "")
+    parts = [part.strip() for part in value.split(",")] if value else []
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise BadInput(
+            f"{PROCESS_CORES}={value!r} is no number of cores for each process",
+            fix=f"numbers between commas: {PROCESS_CORES}=2,2",
+            source=PROCESS_SOURCE,
+        )
+    if parts and process_index() >= len(parts):
+        raise BadInput(
+            f"{PROCESS_INDEX}={process_index()}, of {len(parts)} in {PROCESS_CORES}={value}",
+            fix=f"{PROCESS_INDEX} counts from 0",
+            source=PROCESS_SOURCE,
+        )
+    return tuple(int(part) for part in parts)
+
+
+def process_index() -> int:
+    """The number of this process by NEURON_PJRT_PROCESS_INDEX; 0 where it is not set.
+
+    Raises:
+        BadInput: for what is no number.
+    """
+    value = os.environ.get(PROCESS_INDEX, "0")
+    if not value.isdecimal():
+        raise BadInput(f"{PROCESS_INDEX}={value!r} is no number", source=PROCESS_SOURCE)
+    return int(value)
 
 
 def _check_instance(setting: str, needed: int) -> None:

@@ -20,12 +20,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final, Literal
 
+import numpy as np
+
 from trnsim.errors import BadInput
 
 Numerics = Literal["fast", "exact", "shapes"]
 _KINDS: Final[tuple[Numerics, ...]] = ("fast", "exact", "shapes")
 _VARIABLE: Final = "TRNSIM_NUMERICS"
 STOCHASTIC: Final = "NEURON_RT_STOCHASTIC_ROUNDING_EN"
+_SEED: Final = "NEURON_RT_STOCHASTIC_ROUNDING_SEED"
 
 FUNCTION_BOUND: Final = 2.0**-21
 """Bound of the difference between a function in `exact` and in `fast`, over max(abs(f), 1)."""
@@ -56,6 +59,21 @@ def _checked(value: str, setting: str = "numerics ") -> Numerics:
 
 
 mode: Final = _Mode()
+
+
+def rounding_generator(core: int, otherwise: int = 0) -> np.random.Generator:
+    """A new generator of a core's stochastic rounding.
+
+    NEURON_RT_STOCHASTIC_ROUNDING_SEED, where it is set, is its seed, else `otherwise`.
+    Source: aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst.
+
+    Raises:
+        BadInput: for a seed that is no number.
+    """
+    given = os.environ.get(_SEED, str(otherwise))
+    if not given.isdecimal():
+        raise BadInput(f"{_SEED}={given!r} is no number from 0 on", fix=f"{_SEED}=0")
+    return np.random.default_rng([int(given), core])
 
 
 @contextmanager

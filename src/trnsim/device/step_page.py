@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim import arch
 from trnsim.device.device_core import device_core
+from trnsim.device.step_time import ROWS
 from trnsim.profile.page.builder import page, panel, table
 from trnsim.profile.units import bytes_text, time_text
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _WIDTH: Final = 1160
 _LANE: Final = 26
 _HBM_HEIGHT: Final = 120
-_ROWS: Final = 16
 _STYLE: Final = """
 /* A step: its phases and launches on lanes, the HBM below. */
 table { width: auto } th, td { padding: 2px 14px 2px 0 }
@@ -47,15 +47,12 @@ def step_page(steps: Sequence[StepTime], mfu: Sequence[float], further: str = ""
         panel("The step on each chip", _chips(steps, mfu)),
         panel("Kernels, launches, HBM in use", _legend() + _drawing(first)),
         '<div class="columns">',
-        *(panel(f"By {key}", _by(first, key)) for key in _KEYS),
+        *(panel(f"By {key}", _by(first, key)) for key in first.keys),
         "</div>\n",
         _missing(first),
         f'<section class="panel"><pre>{escape(further)}</pre></section>\n' if further else "",
     ]
     return page(title, "".join(body), _STYLE)
-
-
-_KEYS: Final = ("phase", "module", "operation")
 
 
 def _chips(steps: Sequence[StepTime], mfu: Sequence[float]) -> str:
@@ -76,7 +73,7 @@ def _by(step: StepTime, key: str) -> str:
     total = step.device_time_s or 1.0
     rows = [
         [name, str(number), time_text(taken_s), f"{100 * taken_s / total:.1f}"]
-        for name, number, taken_s in step.by(key)[:_ROWS]
+        for name, number, taken_s in step.by(key)[:ROWS]
     ]
     return table([key, "calls", "time", "%"], rows)
 

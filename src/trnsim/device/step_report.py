@@ -17,12 +17,11 @@ from trnsim.device.call_log import CallEvent, Phase, Recording
 from trnsim.device.collective_log import collectives_text
 from trnsim.device.device_core import device_core
 from trnsim.device.step_page import step_page
-from trnsim.device.step_time import StepTime, step_time
+from trnsim.device.step_time import ROWS, StepTime, step_time
 from trnsim.files import write
 from trnsim.profile.formats import trace_events
 from trnsim.profile.formats.trace_events import Point, counter, span
 
-_ROWS: Final = 12
 _MS: Final = 1e3
 _US: Final = 1e6
 
@@ -38,7 +37,7 @@ def last_step(recording: Recording) -> list[CallEvent]:
 
 
 def step_text(steps: list[StepTime]) -> str:
-    """The step on each chip, then the first chip's time by phase, module and operation."""
+    """The step on each chip, then the first chip's time by phase, module, operation and line."""
     lines = [f"device: {device_core(arch.target(steps[0].target))}"]
     lines += [f"{'chip':<6}{'device ms':>11}{'launches ms':>13}{'TFLOP':>9}{'MFU %':>8}"]
     lines += [
@@ -47,9 +46,9 @@ def step_text(steps: list[StepTime]) -> str:
         for step in steps
     ]
     first = steps[0]
-    for key in ("phase", "module", "operation"):
+    for key in first.keys:
         lines += ["", f"by {key} on {first.target}{'calls':>28}{'ms':>10}{'%':>7}"]
-        for name, number, taken in first.by(key)[:_ROWS]:
+        for name, number, taken in first.by(key)[:ROWS]:
             share = 100 * taken / (first.device_time_s or 1)
             lines.append(f"  {name:<34}{number:>6}{taken * _MS:>10.3f}{share:>7.1f}")
     if first.missing:
@@ -109,7 +108,7 @@ def _as_dict(step: StepTime) -> dict[str, Any]:
                 {"name": name, "calls": number, "device_time_s": taken}
                 for name, number, taken in step.by(key)
             ]
-            for key in ("phase", "module", "operation")
+            for key in step.keys
         },
         "missing": dict(step.missing),
     }

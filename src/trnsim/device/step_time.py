@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,11 @@ from trnsim.device.call_log import CallEvent, Recording
 from trnsim.device.call_time import CallTime, DeviceCall, time_of
 
 _NO_MODULE: Final = "(no module)"
+_NO_LINE: Final = "(no line)"
+_NUMBER: Final = re.compile(r"(?<![^.])\d+(?![^.])")
+"""A number between dots."""
+ROWS: Final = 16
+"""Rows of a table of a step."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,12 @@ class StepTime:
         return sum(self.times[event.call].device_time_s for event in self.events)
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """What it is told by: lines only of programs that know theirs."""
+        has_lines = any(line for time in self.times.values() for line, _ in time.lines)
+        return ("phase", "module", "operation", *(["line"] if has_lines else []))
+
+    @property
     def launch_s(self) -> float:
         """The time of all launches, which is hidden while the host is ahead."""
         return sum(self.times[event.call].launch_s for event in self.events)
@@ -52,20 +64,35 @@ class StepTime:
         )
 
     def by(self, key: str) -> list[tuple[str, int, float]]:
-        """Calls and device time by "operation", "module" or "phase", the longest first.
+        """Calls and device time by "operation", "module", "line" or "phase", the longest first.
 
-        A call of a compiled graph counts for each of the graph's modules.
+        A call of a compiled graph counts for each of the graph's modules and lines. Modules that
+        differ in numbers alone are one, with a star, where they are more than a table shows: trips
+        of a loop.
         """
+        rows = [
+            (name, taken)
+            for event in self.events
+            for name, taken in _parts(event, self.times[event.call], key)
+        ]
+        short = _starred({name for name, _ in rows}) if key == "module" else {}
         number: Counter[str] = Counter()
         time_s: dict[str, float] = {}
-        for event in self.events:
-            for name, taken in _parts(event, self.times[event.call], key):
-                number[name] += 1
-                time_s[name] = time_s.get(name, 0.0) + taken
+        for full, taken in rows:
+            name = short.get(full, full)
+            number[name] += 1
+            time_s[name] = time_s.get(name, 0.0) + taken
         return sorted(
             ((name, number[name], taken) for name, taken in time_s.items()),
             key=lambda row: -row[2],
         )
+
+
+def _starred(names: Collection[str]) -> dict[str, str]:
+    """The names of many that differ in numbers alone, and what all of them are called."""
+    stars = {name: _NUMBER.sub("*", name) for name in names}
+    alike = Counter(stars.values())
+    return {name: star for name, star in stars.items() if alike[star] > ROWS}
 
 
 def _parts(event: CallEvent, time: CallTime, key: str) -> list[tuple[str, float]]:
@@ -75,6 +102,8 @@ def _parts(event: CallEvent, time: CallTime, key: str) -> list[tuple[str, float]
             (".".join(filter(None, (event.module, module))) or _NO_MODULE, taken)
             for module, taken in time.modules
         ]
+    if key == "line":
+        return [(line or _NO_LINE, taken) for line, taken in time.lines]
     name = {
         "operation": event.call.name.removeprefix("aten::"),
         "module": event.module or _NO_MODULE,

@@ -6,7 +6,9 @@ the operation's class infers; what an operation is not defined on is refused whe
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
@@ -195,7 +197,13 @@ class Graph:
         return self.apply(BroadcastInDim(tuple(shape), tuple(dims)), value)
 
     def reduce(self, op: str, value: Value, dims: Sequence[int]) -> Value:
-        """The sum (add), maximum, minimum or product (multiply) over `dims`, which go away."""
+        """The sum (add), maximum, minimum or product (multiply) over `dims`, which go away.
+
+        Over dimensions of length 1 alone nothing is computed.
+        """
+        if all(value.shape[dim] == 1 for dim in dims):
+            kept = [side for dim, side in enumerate(value.shape) if dim not in dims]
+            return self.reshape(value, kept)
         return self.apply(Reduce(op, tuple(sorted(dims))), value)
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
@@ -371,9 +379,23 @@ def reference_of(node: Node, operands: Sequence[Any]) -> tuple[Array, ...]:
         operands = [_precise(one, is_real=is_real) for one in operands]
     found = operation.reference(*operands)
     several = found if isinstance(found, tuple | list) else (found,)
+    keep = _kept_by.get()
     return tuple(
-        stored(array, value.dtype) for array, value in zip(several, node.results, strict=True)
+        keep(array, value.dtype) for array, value in zip(several, node.results, strict=True)
     )
+
+
+_kept_by: ContextVar[Callable[[Array, str], Array]] = ContextVar("kept_by", default=stored)
+
+
+@contextmanager
+def kept_by(round_to: Callable[[Array, str], Array]) -> Generator[None]:
+    """Inside, references round what an operation gives to its dtype by this function."""
+    token = _kept_by.set(round_to)
+    try:
+        yield
+    finally:
+        _kept_by.reset(token)
 
 
 def _precise(operand: Array | float, *, is_real: bool) -> Array:

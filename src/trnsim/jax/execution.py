@@ -17,7 +17,7 @@ import numpy as np
 from trnsim.device.fallback_policy import state
 from trnsim.device.numerics import mode
 from trnsim.errors import BadInput
-from trnsim.jax import private
+from trnsim.jax import private, rounding
 from trnsim.jax.host_client import as_numpy, host
 from trnsim.jax.host_kernels import HostKernels
 from trnsim.jax.lowered import Arrays, ArraySpec, Lowered
@@ -48,7 +48,9 @@ class Program:
         name: the name of its module.
         replicas: how many copies run, each with data of its own.
         partitions: over how many devices each copy is split.
-        cores: its devices, replica by replica.
+        numbers: its devices in all processes, replica by replica.
+        places: which of them are this process's.
+        cores: this process's, by their places in it.
         is_portable: whether the caller names the device at each call.
         donors: the arguments whose memory it may take.
         arguments: what each device takes.
@@ -65,7 +67,10 @@ class Program:
         self.is_portable = bool(asked.compile_portable_executable)
         assignment = self._assignment(asked)
         self.replicas, self.partitions = assignment.shape
-        self.cores = [int(core) for core in assignment.ravel()]
+        self.numbers = [int(number) for number in assignment.ravel()]
+        own = range(host().first, host().first + len(host().local))
+        self.places = [at for at, number in enumerate(self.numbers) if number in own]
+        self.cores = [self.numbers[at] - host().first for at in self.places]
         self._kernels = HostKernels(code)
         self._loaded = {tuple(self.cores): self._load(module, assignment)}
         split = self._split if self.partitions > 1 else None
@@ -73,6 +78,8 @@ class Program:
         self.lowered = Lowered(self.name, self._module, split, self._specs, devices)
         types = private.program_shape(self.loaded.hlo_modules()[0])
         self.arguments, self.results = ([ArrayType(*one) for one in listed] for listed in types)
+        if len(self.cores) < len(self.numbers):
+            self.lowered.why_not = "its devices are of several processes"
         if state.policy == "chip":
             self.lowered.imported()  # refused by name, with the program's line
 
@@ -85,7 +92,9 @@ class Program:
         given = private.assigned(asked)
         if given is None:
             shape = asked.num_replicas, asked.num_partitions
-            given = np.arange(shape[0] * shape[1], dtype=np.int32).reshape(shape)
+            count = shape[0] * shape[1]
+            first = host().first if count <= len(host().local) else 0
+            given = np.arange(first, first + count, dtype=np.int32).reshape(shape)
         if int(given.max()) >= len(host().devices):
             raise BadInput(
                 f"a program for {given.size} devices, of {len(host().devices)} that there are",
@@ -102,9 +111,10 @@ class Program:
         """The private client's program."""
         options = private.options_of(self.options)
         options.compile_portable_executable = False
-        private.assign(options, assignment)
+        devices = [host().devices[number] for number in assignment.ravel()]
+        ids = np.array([one.id for one in devices], np.int32)
+        private.assign(options, ids.reshape(assignment.shape))
         options.env_option_overrides = [*options.env_option_overrides, _NO_EXCESS, *overrides]
-        devices = [host().devices[core] for core in assignment.ravel()]
         callbacks = self._kernels.callbacks(module)
         return private.load(host().client, module, devices, options, callbacks)
 
@@ -114,7 +124,7 @@ class Program:
         found = self._loaded.get(key)
         if found is None:
             module = private.module_of(self.code)
-            assignment = np.array([key], np.int32)
+            assignment = np.array([key], np.int32) + host().first
             found = self._loaded[key] = self._load(module, assignment)
         return found
 
@@ -127,7 +137,7 @@ class Program:
 
     @cached_property
     def _share(self) -> bytes:
-        assignment = np.array(self.cores, np.int32).reshape(self.replicas, self.partitions)
+        assignment = np.array(self.numbers, np.int32).reshape(self.replicas, self.partitions)
         return program_of_a_device(partial(self._load, self._module(), assignment))
 
     def _specs(self) -> list[ArraySpec]:
@@ -144,7 +154,7 @@ class Program:
 
         With kernels that is the module before it was optimized.
         """
-        if self._kernels.are_there and len(self.cores) == 1:
+        if self._kernels.are_there and len(self.numbers) == 1:
             return private.hlo_of(self._module())
         found: bytes = self.loaded.hlo_modules()[0].as_serialized_hlo_module_proto()
         return found
@@ -161,11 +171,13 @@ class Program:
             if found is not None:
                 pairs = zip(found, cores, strict=True)
                 return [[host().put(array, core) for array in arrays] for arrays, core in pairs]
+        if mode.kind == "fast" and mode.is_stochastic and self._is_rounded:
+            return [[host().put(array, cores[0]) for array in self._rounded(arguments, cores)]]
         loaded = self._loaded_for(cores)
-        if len(cores) == 1:
+        if len(self.numbers) == 1:
             given = arguments[0]
         else:
-            given = [host().joined(one, cores) for one in zip(*arguments, strict=True)]
+            given = [host().joined(one, self.numbers) for one in zip(*arguments, strict=True)]
         computed = self._kernels.run(lambda: _computed(loaded, given))
         return [list(one) for one in zip(*computed, strict=True)] or [[] for _ in cores]
 
@@ -174,14 +186,30 @@ class Program:
         if mode.kind == "shapes":
             return [[np.zeros(one.shape, one.dtype) for one in self.results] for _ in given]
         found = self.lowered.values([[as_numpy(array) for array in own] for own in given])
-        if found is None:
-            return None
+        return None if found is None else [self._of_results(arrays) for arrays in found]
+
+    @cached_property
+    def _is_rounded(self) -> bool:
+        return rounding.is_rounded(self._module())
+
+    def _rounded(
+        self, arguments: list[list[HostArray]], cores: Sequence[int]
+    ) -> list[np.ndarray[Any, Any]]:
+        """The results with stochastic rounding.
+
+        Raises:
+            NotModelled: for a program of several devices, or one without a graph.
+        """
+        if len(self.numbers) > 1:
+            raise rounding.refusal(self.name, "it runs on several devices")
+        given = [as_numpy(array) for array in arguments[0]]
+        return self._of_results(rounding.values(self.lowered, given, cores[0]))
+
+    def _of_results(self, found: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        """Arrays of a graph as results."""
         return [
-            [
-                array.astype(one.dtype).reshape(one.shape)
-                for array, one in zip(arrays, self.results, strict=True)
-            ]
-            for arrays in found
+            array.astype(one.dtype).reshape(one.shape)
+            for array, one in zip(found, self.results, strict=True)
         ]
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from trnsim.device.device_core import visible_cores
 from trnsim.jax import private
+from trnsim.jax.processes import host_client
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,41 +24,52 @@ HostArray: TypeAlias = Any
 
 
 class HostClient:
-    """XLA's CPU client with `count` devices."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
+    """XLA's CPU client."""
 
     @cached_property
     def client(self) -> Any:
         """Jaxlib's client, made when it is first used."""
-        return private.cpu_client(self._count)
+        return host_client()
 
     @cached_property
     def devices(self) -> list[Any]:
-        """Its devices; the number of each is that of the neuron device that it stands for."""
-        return list(self.client.devices())
+        """The devices of all processes, in the order of the neuron devices that they stand for."""
+        return sorted(self.client.devices(), key=lambda one: (one.process_index, one.id))
+
+    @cached_property
+    def local(self) -> list[Any]:
+        """The devices of this process, each for one of its cores."""
+        own = self.client.process_index()
+        return [one for one in self.devices if one.process_index == own]
+
+    @cached_property
+    def first(self) -> int:
+        """The number of this process's first device."""
+        return self.devices.index(self.local[0])
 
     @cached_property
     def _shardings(self) -> list[Any]:
-        return [private.on_one(device) for device in self.devices]
+        return [private.on_one(device) for device in self.local]
 
     def put(self, array: npt.NDArray[Any], core: int) -> HostArray:
         """A copy of a numpy array on the device that stands for `core`.
 
         The caller may change the array afterwards, as it may after a copy to a chip.
         """
-        return private.put(array, self._shardings[core], self.devices[core])
+        return private.put(array, self._shardings[core], self.local[core])
 
     def copy(self, array: HostArray, core: int) -> HostArray:
         """A copy of an array on the device that stands for `core`."""
         return self.put(as_numpy(array), core)
 
-    def joined(self, arrays: Sequence[HostArray], cores: Sequence[int]) -> HostArray:
-        """The arrays of several devices as one argument of a program that runs on all of them."""
-        if len(arrays) == 1:
+    def joined(self, arrays: Sequence[HostArray], numbers: Sequence[int]) -> HostArray:
+        """The arrays of this process's devices as one argument of a program.
+
+        `numbers` are the devices that it runs on, those of other processes too.
+        """
+        if len(numbers) == 1:
             return arrays[0]
-        return private.joined(arrays, [self.devices[core] for core in cores])
+        return private.joined(arrays, [self.devices[number] for number in numbers])
 
 
 def as_numpy(array: HostArray) -> npt.NDArray[Any]:
@@ -85,4 +96,4 @@ def error_of(arrays: Sequence[HostArray]) -> BaseException | None:
 @cache
 def host() -> HostClient:
     """The private client of this process, with a device for each of its cores."""
-    return HostClient(len(visible_cores()))
+    return HostClient()

@@ -204,7 +204,7 @@ class Lowered:
         """
         if not self.why_not:
             found = [self.imported(number) for number in range(len(given))]
-            arrays = [_arguments(one, own) for one, own in zip(found, given, strict=True)]
+            arrays = [arguments_of(one, own) for one, own in zip(found, given, strict=True)]
             try:
                 return [*in_lockstep([one.graph for one in found], arrays, _computed)]
             except _NO_ROOM as error:
@@ -235,7 +235,7 @@ def _why_not(found: Imported) -> str:
     return ""
 
 
-def _arguments(found: Imported, given: Arrays) -> Arrays:
+def arguments_of(found: Imported, given: Arrays) -> Arrays:
     """The inputs of a graph: what a device is given, in the graph's types, and constants."""
     types = [value.type.numpy_dtype() for value in found.inputs]
     pairs = zip(given, types, strict=True)

@@ -14,6 +14,7 @@ from trnsim.device.program_line import leave_out
 from trnsim.jax import private
 from trnsim.jax.pjrt import events, interrupts
 from trnsim.jax.pjrt.table import Table
+from trnsim.jax.processes import leave
 
 _PRIORITY: Final = 500
 _FAMILIES: Final = ("buffers", "client", "devices", "errors", "events", "executables", "topology")
@@ -42,4 +43,5 @@ def _end() -> None:
     if private.client() is not None:
         clear_backends()  # type: ignore[no-untyped-call]
     events.drain()
+    leave()
     _tables[0].neutralise()

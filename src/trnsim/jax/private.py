@@ -6,13 +6,14 @@ Tested with jax 0.8 to 0.10 (`trnsim.jax.versions`).
 from __future__ import annotations
 
 from functools import cache
+from socket import socket
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
 import numpy as np
 import numpy.typing as npt
 from jax._src import core as jax_core
-from jax._src import hardware_utils, source_info_util, xla_bridge
+from jax._src import distributed, hardware_utils, source_info_util, xla_bridge
 from jax._src.interpreters import mlir
 from jax._src.sharding_impls import GSPMDSharding
 from jaxlib import xla_client
@@ -28,7 +29,18 @@ _xla: Final[Any] = vars(xla_client)["_xla"]
 
 def register(c_api: Any, priority: int) -> None:
     """Register the plugin under its platform's name."""
-    xla_bridge.register_plugin(PLATFORM, c_api=c_api, priority=priority)
+    xla_bridge.register_plugin(PLATFORM, c_api=c_api, priority=priority, factory=_made)
+
+
+def _made() -> Any:
+    """The neuron client, which meets other processes by itself (`Meeting`).
+
+    JAX's own function would hand it the service of `jax.distributed`, only to watch it from a
+    thread that outlives the service, and complains when a program ends.
+    """
+    if not xla_client.pjrt_plugin_initialized(PLATFORM):
+        xla_client.initialize_pjrt_plugin(PLATFORM)
+    return xla_client.make_c_api_client(PLATFORM)
 
 
 def is_registered() -> bool:
@@ -57,9 +69,67 @@ def accelerator() -> str:
     return ""
 
 
-def cpu_client(count: int) -> Any:
-    """XLA's CPU client with `count` devices."""
-    return xla_client.make_cpu_client(num_devices=count)
+def joined_processes() -> tuple[int, int]:
+    """The number of this process, and how many `jax.distributed.initialize` has joined."""
+    state = distributed.global_state
+    return (0, 1) if state.client is None else (state.process_id, state.num_processes)
+
+
+class Meeting:
+    """A service where the private clients of several processes on one machine meet.
+
+    Attributes:
+        index: the number of this process.
+        count: how many there are.
+        client: of the service.
+    """
+
+    def __init__(self, index: int, count: int) -> None:
+        self.index, self.count = index, count
+        self._service: Any = None
+        jax_own: Any = distributed.global_state.client
+        if index == 0:
+            address = f"{_LOOPBACK}:{_free_port()}"
+            self._service = _xla.get_distributed_runtime_service(address, count)
+            jax_own.key_value_set(_LEFT_AT, address)
+        address = jax_own.blocking_key_value_get(_LEFT_AT, _WAIT_S * 1000)
+        self.client = _xla.get_distributed_runtime_client(address, index, init_timeout=_WAIT_S)
+        self.client.connect()
+
+    def exchange(self) -> Any:
+        """XLA's collectives between the processes."""
+        return _xla.make_gloo_tcp_collectives(self.client, hostname=_LOOPBACK)
+
+    def end(self) -> None:
+        """Leave it, once all processes do."""
+        self.client.shutdown()
+        if self._service is not None:
+            self._service.shutdown()
+
+
+_LOOPBACK: Final = "127.0.0.1"
+_LEFT_AT: Final = "trnsim/meeting"
+_WAIT_S: Final = 300
+"""How long a process waits for the others; as long as `jax.distributed.initialize` does."""
+
+
+def _free_port() -> int:
+    with socket() as probe:
+        probe.bind((_LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def cpu_client(count: int, meeting: Meeting | None = None) -> Any:
+    """XLA's CPU client with `count` devices, beside those of the processes that it meets."""
+    if meeting is None:
+        return xla_client.make_cpu_client(num_devices=count)
+    return xla_client.make_cpu_client(
+        num_devices=count,
+        distributed_client=meeting.client,
+        node_id=meeting.index,
+        num_nodes=meeting.count,
+        collectives=meeting.exchange(),
+    )
 
 
 def on_one(device: Any) -> Any:

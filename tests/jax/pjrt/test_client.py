@@ -1,9 +1,8 @@
 import jax
 import pytest
 
-from trnsim.errors import NotModelled
 from trnsim.jax import private
-from trnsim.jax.pjrt.client import _require_modelled, attributes
+from trnsim.jax.pjrt.client import attributes
 from trnsim.jax.pjrt.named_values import values_at
 
 
@@ -31,21 +30,6 @@ def test_programs_arrive_in_the_newest_stablehlo_that_jaxlib_reads():
     assert float(high(0.0)) == 0
 
 
-SHOWS = """
-import jax
-try:
-    jax.devices()
-except RuntimeError as error:
-    print(error)
-"""
-
-
-def test_stochastic_rounding_is_refused_by_name(ran):
-    printed = ran(SHOWS, JAX_PLATFORMS="neuron", NEURON_RT_STOCHASTIC_ROUNDING_EN="1").stdout
-    assert "UNIMPLEMENTED: NEURON_RT_STOCHASTIC_ROUNDING_EN=1 is not modelled for JAX" in printed
-    assert "fix: NEURON_RT_STOCHASTIC_ROUNDING_EN=0" in printed
-
-
 SUMS = """
 import jax.numpy as jnp
 print(float(jnp.ones(3).sum()))
@@ -56,14 +40,3 @@ print(float(jnp.ones(3).sum()))
 def test_numerics_are_those_that_the_environment_asks_for(ran, numerics, total):
     printed = ran(SUMS, JAX_PLATFORMS="neuron", TRNSIM_NUMERICS=numerics).stdout
     assert float(printed) == total
-
-
-def test_several_processes_are_refused(monkeypatch):
-    with pytest.raises(NotModelled, match="over 2 processes is not modelled"):
-        _require_modelled({"node_id": 0, "num_nodes": 2})
-    _require_modelled({"node_id": 0, "num_nodes": 1})
-    monkeypatch.setenv("NEURON_PJRT_PROCESSES_NUM_DEVICES", "8")
-    _require_modelled({})
-    monkeypatch.setenv("NEURON_PJRT_PROCESSES_NUM_DEVICES", "8,8")
-    with pytest.raises(NotModelled, match="NUM_DEVICES=8,8: several processes"):
-        _require_modelled({})

@@ -1,11 +1,8 @@
-"""A Llama-shaped step of two layers in JAX and in PyTorch: the same shapes, the same products."""
+"""A Llama-shaped step of two layers, those of all layers in one `scan`."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import torch
-from torch import nn
-from torch.nn import functional as F  # noqa: N812  PyTorch's own way
 
 LAYERS, BATCH, TOKENS, WIDTH, HEADS, VOCABULARY, HIDDEN = 2, 2, 16, 32, 4, 64, 48
 SHAPES = {
@@ -75,44 +72,3 @@ def step(params, given, *, is_remat=False):
     """The loss, and the parameters after a step of gradient descent."""
     value, slope = jax.value_and_grad(loss)(params, given, is_remat=is_remat)
     return value, jax.tree.map(lambda p, g: p - (RATE * g).astype(p.dtype), params, slope)
-
-
-class Layer(nn.Module):
-    """`layer` in PyTorch."""
-
-    def __init__(self):
-        super().__init__()
-        for name, shape in SHAPES.items():
-            setattr(self, name, nn.Parameter(torch.ones(shape)))
-
-    def forward(self, x):
-        """See `layer`."""
-        h = F.rms_norm(x, (WIDTH,), self.norm, 1e-5)
-        q, k, v = (
-            (h @ one).reshape(BATCH, TOKENS, HEADS, -1).transpose(1, 2)
-            for one in (self.q, self.k, self.v)
-        )
-        scores = q @ k.transpose(-1, -2) * (WIDTH / HEADS) ** -0.5
-        seen = torch.ones(TOKENS, TOKENS, dtype=torch.bool).tril()
-        shares = torch.where(seen, scores, -1e9).softmax(-1)
-        mixed = (shares @ v).transpose(1, 2).reshape(BATCH, TOKENS, WIDTH)
-        x = x + mixed @ self.o
-        h = F.rms_norm(x, (WIDTH,), self.last, 1e-5)
-        return x + (F.silu(h @ self.gate) * (h @ self.up)) @ self.down
-
-
-class Model(nn.Module):
-    """`loss` in PyTorch."""
-
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Parameter(torch.ones(VOCABULARY, WIDTH))
-        self.layers = nn.ModuleList([Layer() for _ in range(LAYERS)])
-
-    def forward(self, given):
-        """See `loss`."""
-        x = self.table[given[:, :-1].long()]
-        for one in self.layers:
-            x = one(x)
-        logits = x @ self.table.T
-        return F.cross_entropy(logits.reshape(-1, VOCABULARY), given[:, 1:].reshape(-1).long())

@@ -187,3 +187,8 @@ def test_an_operation_of_long_integers_is_refused():
       return %2 : tensor<3xui32> }"""
     with pytest.raises(NotModelled, match=r"^stablehlo\.divide: divide of integers of 64 bits"):
         graph_of(parsed(text))
+
+
+def test_a_choice_of_true_and_false_is_what_it_chooses_by():
+    found = agree(lambda x: jnp.tril(jnp.ones((3, 4), bool)) & (x[0, :3] > 0), BLOCK)
+    assert "select" not in names(found)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agreeing import BFLOAT16, BLOCK, agree, agree_text, module_of
+from agreeing import BFLOAT16, BLOCK, agree, agree_text, module_of, names
 from jax import lax
 
 from trnsim.errors import NotModelled
@@ -98,3 +98,32 @@ def test_another_update_is_refused():
     module = module_of(lambda x, i: x.at[i].apply(jnp.sin), BLOCK, PLACES)
     with pytest.raises(NotModelled, match=r"^stablehlo\.scatter with a body that is none of add"):
         graph_of(module)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
+@pytest.mark.parametrize("mode", ["fill", "clip"])
+def test_one_number_of_each_row_is_put_back_by_a_comparison(dtype, mode):
+    def picked(x, i):
+        return (jnp.take_along_axis(x, i, -1, mode=mode).astype(jnp.float32) ** 3).sum()
+
+    for shape, places in (((6, 5, 4), (6, 5, 1)), ((30, 4), (30, 1)), ((1, 4), (1, 1))):
+        x = BLOCK.ravel()[: np.prod(shape)].reshape(shape).astype(dtype)
+        at = (np.arange(np.prod(places)) % 7 - 5).astype(np.int32).reshape(places)
+        found = agree(jax.grad(picked), x, at, tolerance=1e-2 if dtype is BFLOAT16 else 1e-5)
+        assert "scatter" not in names(found)
+    several = np.array([[0, 0], [3, 1]], np.int32)
+    found = agree(jax.grad(picked), BLOCK[0, :2], several)
+    assert "scatter" in names(found)  # a row may get two numbers at one place
+
+
+def test_one_number_of_each_row_by_another_function():
+    at, base = np.array([[1], [0], [3], [-2], [9]], np.int32), BLOCK[0]
+
+    def changed(x, i):
+        zeros = jnp.zeros((5, 4))
+        return tuple(
+            jax.vmap(lambda z, j, v, name=name: getattr(z.at[j], name)(v))(zeros, i, x[:, :1])
+            for name in ("add", "set", "max", "min", "multiply")
+        )
+
+    agree(changed, base, at)

@@ -1,12 +1,13 @@
 """Whole programs: imported, beside XLA's CPU, and compiled as one program for a chip."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
 from math import prod
 
 import jax
 import jax.numpy as jnp
 import llama
+import llama_torch
 import numpy as np
 import pytest
 import torch
@@ -112,11 +113,55 @@ def test_the_products_are_those_of_the_same_step_in_pytorch():
     given = llama.tokens()
     ours = graph_of(module_of(llama.step, llama.parameters(), given)).graph
     theirs = imported_of_pytorch(
-        llama.Model(), (torch.from_numpy(given),), 1, is_trained=True
+        llama_torch.Model(), (torch.from_numpy(given),), 1, is_trained=True
     ).graph
     assert products(ours) == products(theirs)
     assert sum(products(ours).values()) == 27 * llama.LAYERS + 3
     assert flop(ours) == flop(theirs)
+
+
+@pytest.fixture
+def softmax_of_pytorch():
+    """JAX's other gradient of softmax, whose formula is PyTorch's: y * (g - sum(g * y))."""
+    before = jax.config.jax_softmax_custom_jvp
+    jax.config.update("jax_softmax_custom_jvp", True)
+    yield
+    jax.config.update("jax_softmax_custom_jvp", before)
+
+
+def by_operation(compiled):
+    """Microseconds, bytes from and to HBM, and instructions of each operation of a program."""
+    rows = defaultdict(lambda: np.zeros(3))
+    for one in compiled.costs():
+        rows[one.name] += one.device_time_s * 1e6, one.hbm_bytes, one.instructions
+    return rows
+
+
+def differences(ours, theirs):
+    """A table of two programs by operation, the most different first."""
+    names = sorted({*ours, *theirs}, key=lambda name: -abs(ours[name] - theirs[name])[0])
+    lines = [f"{'':36}{'us':>16}{'HBM bytes':>20}{'instructions':>16}"]
+    for name in names:
+        pairs = zip(ours[name], theirs[name], ("8.1f", "10.0f", "8.0f"), strict=True)
+        lines.append(f"{name[:35]:36}" + "".join(f"{a:{f}}{b:{f}}" for a, b, f in pairs))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.usefixtures("softmax_of_pytorch")
+def test_the_gradients_of_a_model_cost_what_they_cost_in_pytorch(cores):
+    params, given = llama.parameters(), llama.tokens()
+    gradients = jax.value_and_grad(partial(llama.loss, is_remat=False))
+    graphs = (
+        graph_of(module_of(gradients, params, given)).graph,
+        imported_of_pytorch(
+            llama_torch.Model(), (torch.from_numpy(given),), 1, is_trained=True
+        ).graph,
+    )
+    ours, theirs = (by_operation(compiler.compile(one, "trn2", lnc=cores)) for one in graphs)
+    time_us, nbytes, _ = sum(ours.values()) / sum(theirs.values())
+    assert 0.95 <= time_us <= 1.05, differences(ours, theirs)
+    assert 0.95 <= nbytes <= 1.05, differences(ours, theirs)
 
 
 PLACES = np.array([0, 3, 5, 2, 1], np.int32)

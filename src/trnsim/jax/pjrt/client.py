@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trnsim
 from trnsim.device.device_core import target
-from trnsim.device.numerics import STOCHASTIC, mode
-from trnsim.errors import BadInput, NotModelled
+from trnsim.errors import BadInput
 from trnsim.jax import autoload, private
-from trnsim.jax.pjrt.devices import devices, make_devices, memories
+from trnsim.jax.pjrt.devices import by_core, devices, make_devices, memories
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
-from trnsim.jax.pjrt.named_values import NamedValues, Value, values_at
+from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.table import slot
+from trnsim.jax.processes import processes
 
-_PROCESSES: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
+if TYPE_CHECKING:
+    from trnsim.jax.pjrt.devices import Device
+
 _XLA_VERSION: Final = 2  # understands serialized StableHLO
 
 
 class Client(Handle):
-    """The client of this process, which has every device."""
+    """The client of this process, which knows every device and has its own."""
 
-    __slots__ = ("devices", "memories", "name", "version")
+    __slots__ = ("devices", "local", "memories", "name", "version")
 
     def __init__(self) -> None:
         super().__init__()
         self.name = Text(private.PLATFORM)
         self.version = Text(f"trnsim {trnsim.__version__} ({target().name})")
         self.devices = pointers([device.address for device in make_devices()])
+        self.local = pointers([device.address for device in by_core])
         self.memories = pointers(list(memories))
 
 
@@ -65,34 +67,10 @@ def _attributes(args: Any) -> None:
 
 @slot("Client_Create")
 def _create(args: Any) -> None:
-    _require_modelled(values_at(args.create_options, args.num_options))
     autoload.say()
     found = Client()
     clients[found.address] = found
     args.client = found.address
-
-
-def _require_modelled(options: dict[str, Value]) -> None:
-    """Refuse what a program asks of the device and does not get.
-
-    Raises:
-        NotModelled: for stochastic rounding, and for several processes.
-    """
-    if mode.is_stochastic:
-        raise NotModelled(
-            f"{STOCHASTIC}=1 is not modelled for JAX yet: XLA on the host rounds to nearest",
-            fix=f"{STOCHASTIC}=0",
-        )
-    if "," in os.environ.get(_PROCESSES, ""):
-        raise NotModelled(
-            f"{_PROCESSES}={os.environ[_PROCESSES]}: several processes are not modelled yet",
-            fix="use several cores in one process: NEURON_RT_NUM_CORES",
-        )
-    if options.get("num_nodes", 1) != 1:
-        raise NotModelled(
-            f"jax.distributed over {options['num_nodes']} processes is not modelled yet",
-            fix="use several cores in one process: NEURON_RT_NUM_CORES",
-        )
 
 
 @slot("Client_PlatformName")
@@ -109,7 +87,7 @@ def _version(args: Any) -> None:
 
 @slot("Client_ProcessIndex")
 def _process(args: Any) -> None:
-    args.process_index = 0
+    args.process_index = processes().index
 
 
 @slot("Client_Devices")
@@ -120,7 +98,7 @@ def _devices(args: Any) -> None:
 
 @slot("Client_AddressableDevices")
 def _addressable(args: Any) -> None:
-    found = clients[args.client].devices
+    found = clients[args.client].local
     args.addressable_devices, args.num_addressable_devices = found.address, found.size
 
 
@@ -132,24 +110,23 @@ def _memories(args: Any) -> None:
 
 @slot("Client_LookupDevice")
 def _lookup(args: Any) -> None:
-    args.device = _device(args.id)
+    args.device = _device(list(devices.values()), args.id)
 
 
 @slot("Client_LookupAddressableDevice")
 def _lookup_addressable(args: Any) -> None:
-    args.addressable_device = _device(args.local_hardware_id)
+    args.addressable_device = _device(by_core, args.local_hardware_id)
 
 
-def _device(core: int) -> int:
-    """The handle of a device by its number.
+def _device(among: list[Device], place: int) -> int:
+    """The handle of a device by its place.
 
     Raises:
         BadInput: if there is none.
     """
-    for device in devices.values():
-        if device.core == core:
-            return device.address
-    raise BadInput(f"neuron:{core} does not exist: this process has {len(devices)} device(s)")
+    if 0 <= place < len(among):
+        return among[place].address
+    raise BadInput(f"neuron:{place} does not exist: this process has {len(by_core)} device(s)")
 
 
 @slot("Client_DefaultDeviceAssignment")
@@ -160,6 +137,7 @@ def _assignment(args: Any) -> None:
             f"a program for {count} devices; this process has {len(devices)}",
             fix=f"set NEURON_RT_NUM_CORES={count} before the program starts",
         )
-    numbers = Numbers(ctypes.c_int32, range(count))
+    among = by_core if count <= len(by_core) else list(devices.values())
+    numbers = Numbers(ctypes.c_int32, [one.number for one in among[:count]])
     room = min(count, args.default_assignment_size)
     ctypes.memmove(args.default_assignment, numbers.address, room * 4)

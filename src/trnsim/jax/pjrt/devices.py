@@ -1,20 +1,25 @@
 """Devices and their memories: one logical NeuronCore each, with its share of the chip's HBM.
 
+Those of other processes are known by number and kind only.
+
 Kinds are AWS's: "NC_v2", "NC_v3", and with a "d" where a device is two NeuronCores.
 Source: aws-neuron-sdk archive/appnotes/torch-neuronx/introducing-pytorch-2-6.rst.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.device.device_core import device_core, target, visible_cores
+from trnsim.device.device_core import device_core, target
 from trnsim.device.hbm import DeviceMemory, device_memory
+from trnsim.jax.host_client import host
 from trnsim.jax.pjrt.handles import Handle, Text, pointers
 from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.structs import fill
 from trnsim.jax.pjrt.sweep import sweep
 from trnsim.jax.pjrt.table import nothing, slot
+from trnsim.jax.processes import cores
 
 if TYPE_CHECKING:
     from trnsim.jax.pjrt.named_values import Value
@@ -35,19 +40,25 @@ class Device(Handle):
     """A device, its description and its memory, which share one handle each.
 
     Attributes:
-        core: the number by which JAX knows it.
+        number: by which JAX knows it, in all processes.
+        process: the number of its process.
+        core: its place among the devices of its process.
+        is_local: whether that is this process.
         kind: the kind of its core.
         text: its name.
         memory: the handle of its HBM.
     """
 
-    __slots__ = ("_attributes", "core", "kind", "memories", "memory", "owners", "text")
+    __slots__ = (
+        *("_attributes", "core", "is_local", "kind", "memories", "memory", "number", "owners"),
+        *("process", "text"),
+    )
 
-    def __init__(self, core: int) -> None:
+    def __init__(self, number: int, process: int, core: int, *, is_local: bool = True) -> None:
         super().__init__()
-        self.core = core
+        self.number, self.process, self.core, self.is_local = number, process, core, is_local
         self.kind = Text(device_kind())
-        self.text = Text(f"NeuronDevice(id={core})")
+        self.text = Text(f"NeuronDevice(id={number})")
         self.memory = Memory(self)
         self.memories = pointers([self.memory.address])
         self.owners = pointers([self.address])
@@ -55,11 +66,11 @@ class Device(Handle):
 
     def _facts(self) -> dict[str, Value]:
         """What programs may ask of it."""
-        made = device_core()
+        own: dict[str, Value] = {"neuron_core": cores()[self.core]} if self.is_local else {}
         return {
             "target": target().name,
-            "neuron_core": visible_cores()[self.core],
-            "physical_cores": made.physical_cores,
+            **own,
+            "physical_cores": device_core().physical_cores,
         }
 
     @property
@@ -83,26 +94,30 @@ class Memory(Handle):
         self.owner = owner
         self.core = owner.core
         self.kind = Text(MEMORY_KIND)
-        self.text = Text(f"HBM of NeuronDevice(id={owner.core})")
+        self.text = Text(f"HBM of NeuronDevice(id={owner.number})")
 
 
 devices: Final[dict[int, Device]] = {}
-"""Devices by their handles, in order."""
+"""Devices of all processes by their handles, in order."""
 by_core: Final[list[Device]] = []
-"""Devices by their numbers."""
+"""Devices of this process, in order."""
 memories: Final[dict[int, Memory]] = {}
-"""Memories by their handles, in order."""
+"""Memories of this process's devices by their handles, in order."""
 
 
 def make_devices() -> list[Device]:
-    """The devices of this process, made once: their handles outlive every client."""
+    """The devices of all processes, made once: their handles outlive every client."""
     if not devices:
-        for core in range(len(visible_cores())):
-            made = Device(core)
-            by_core.append(made)
+        count = Counter[int]()
+        for number, one in enumerate(host().devices):
+            process, is_local = one.process_index, one in host().local
+            made = Device(number, process, count[process], is_local=is_local)
+            count[process] += 1
             devices[made.address] = made
-            memories[made.memory.address] = made.memory
-    return by_core
+            if is_local:
+                by_core.append(made)
+                memories[made.memory.address] = made.memory
+    return list(devices.values())
 
 
 def core_at(device: int | None, memory: int | None) -> int:
@@ -119,12 +134,12 @@ def _description(args: Any) -> None:
 
 @slot("DeviceDescription_Id")
 def _id(args: Any) -> None:
-    args.id = devices[args.device_description].core
+    args.id = devices[args.device_description].number
 
 
 @slot("DeviceDescription_ProcessIndex")
 def _process(args: Any) -> None:
-    args.process_index = 0
+    args.process_index = devices[args.device_description].process
 
 
 @slot("DeviceDescription_Attributes")
@@ -153,7 +168,7 @@ def _text(args: Any) -> None:
 
 @slot("Device_IsAddressable")
 def _is_addressable(args: Any) -> None:
-    args.is_addressable = True
+    args.is_addressable = devices[args.device].is_local
 
 
 @slot("Device_LocalHardwareId")
@@ -204,7 +219,7 @@ def _clear_memory_stats(args: Any) -> None:
 
 @slot("Memory_Id")
 def _memory_id(args: Any) -> None:
-    args.id = memories[args.memory].core
+    args.id = memories[args.memory].owner.number
 
 
 @slot("Memory_Kind")

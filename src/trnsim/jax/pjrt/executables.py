@@ -88,7 +88,7 @@ class Executable(Handle):
             if self.program.results
             else [private.no_results_sharding()],
         }
-        is_split = len(self.program.cores) > 1
+        is_split = len(self.program.numbers) > 1
         return {
             name: Texts([one.SerializeToString() for one in listed])
             if listed and is_split
@@ -108,18 +108,16 @@ class Executable(Handle):
 
     @cached_property
     def logical_ids(self) -> Any:
-        """Replica and partition of each device."""
+        """Replica and partition of each device of this process."""
         of_all = struct("LogicalDeviceIds") * len(self.program.cores)
-        return of_all(
-            *[divmod(at, self.program.partitions) for at in range(len(self.program.cores))]
-        )
+        return of_all(*[divmod(at, self.program.partitions) for at in self.program.places])
 
     @cached_property
     def assignment(self) -> Text:
         """Its devices, as XLA writes them."""
         program = self.program
         shape = program.replicas, program.partitions
-        return Text(wire.assignment_message(np.array(program.cores, np.int32).reshape(shape)))
+        return Text(wire.assignment_message(np.array(program.numbers, np.int32).reshape(shape)))
 
     @cached_property
     def serialized(self) -> Text:

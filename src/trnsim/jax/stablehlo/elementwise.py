@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Final
 
@@ -185,11 +185,22 @@ def select(scope: Scope, op: Op) -> Entry:
     known = scope.known(pred)
     if known is not None and is_one(known) and known.size:
         return scope.entry(sides[0] if number_of(known) else sides[1])
+    if _is_truth(scope, sides):
+        return scope.entry(pred)
     wanted = scope.result(op)
     if any(isinstance(scope.entry(one), Wide) for one in sides):
         raise NotModelled("a choice between integers of 64 bits")
     chosen = spread(scope, scope.value(pred), sides)
     return applied(scope, "select", chosen, *map(scope.operand, sides), dtype=wanted.dtype)
+
+
+def _is_truth(scope: Scope, sides: Sequence[Any]) -> bool:
+    """Whether a choice gives what it chooses by: true where that is true."""
+    numbers = [scope.known(one) for one in sides]
+    return all(
+        one is not None and one.dtype == np.bool_ and one.size and (one == wanted).all()
+        for one, wanted in zip(numbers, (True, False), strict=True)
+    )
 
 
 def spread(scope: Scope, value: Value, others: Any) -> Value:

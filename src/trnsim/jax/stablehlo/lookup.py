@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo as dialect
 
+from trnsim.graph import TensorType, Value
 from trnsim.graph.ops.lookup import Gather, Scatter
 from trnsim.graph.ops.reductions import BODIES
 from trnsim.jax.stablehlo import mlir
@@ -48,9 +50,10 @@ def scatter(scope: Scope, op: Op) -> Entry:
 def _scattered(scope: Scope, op: Op, name: str, value: Any, indices: Any, update: Any) -> Entry:
     known = scope.known(value)
     is_zero = known is not None and is_one(known) and known.size and number_of(known) == 0.0
+    type_ = mlir.tensor_type(value.type)
     numbers = dialect.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     operation = Scatter(
-        mlir.tensor_type(value.type) if is_zero else None,
+        type_ if is_zero else None,
         name,
         update_window_dims=tuple(numbers.update_window_dims),
         inserted_window_dims=tuple(numbers.inserted_window_dims),
@@ -61,5 +64,36 @@ def _scattered(scope: Scope, op: Op, name: str, value: Any, indices: Any, update
         is_in_bounds=False,
     )
     operands = [scope.value(update), scope.value(indices)]
+    if is_zero and _is_one_of_row(operation, type_, *operands):
+        return _in_its_row(scope, type_, *operands)
     operands += [] if is_zero else [scope.value(value)]
     return scope.graph.apply(operation, *operands)
+
+
+def _is_one_of_row(operation: Scatter, type_: TensorType, updates: Value, indices: Value) -> bool:
+    """Whether each row of the last dimension gets one number: the gradient of one that was read."""
+    *rows, _ = type_.shape or (1,)
+    batching = zip(
+        operation.operand_batching_dims, operation.start_indices_batching_dims, strict=True
+    )
+    pairs = [(of_row, of_index) for of_row, of_index in batching if type_.shape[of_row] > 1]
+    return (
+        operation.op in ("add", "assign")
+        and operation.start_index_map == (len(rows),)
+        and [of_row for of_row, _ in pairs] == [dim for dim, side in enumerate(rows) if side > 1]
+        and pairs == sorted(pairs, key=lambda pair: pair[1])
+        and indices.type.elements == updates.type.elements == prod(rows)
+    )
+
+
+def _in_its_row(scope: Scope, type_: TensorType, updates: Value, indices: Value) -> Value:
+    """Zeros, and in each row a number at its place: a comparison, which needs no memory.
+
+    A place beyond the row is none of its own, so nothing is written there.
+    """
+    b = scope.b
+    wide, narrow = (updates.type.elements, type_.shape[-1]), (updates.type.elements, 1)
+    wanted = b.graph.reshape(b.convert(indices, "int32"), narrow)
+    is_there = b.ew("compare", b.graph.iota(wide, 1), wanted, dtype="bool", direction="EQ")
+    found = b.ew("select", is_there, b.graph.reshape(updates, narrow), 0.0, dtype=type_.dtype)
+    return b.graph.reshape(found, type_.shape)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.errors import SourceLine
 from trnsim.formatting import text_table
 from trnsim.isa import Engine
 from trnsim.profile.measures.parts import WAITING, Part
@@ -35,12 +36,14 @@ class Share:
         operation: the operations, in words.
         times: how many equal layers it is of; 1 outside of them.
         part: what it takes, in all layers together.
+        line: the line of the user's program that asks for them.
     """
 
     module: str
     operation: str
     times: int
     part: Part
+    line: SourceLine | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ sixteen bytes, as PyTorch requires of a device: see `rng_state`.
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
+from trnsim.device import numerics
 from trnsim.device.device_core import visible_cores
 from trnsim.torch import pytorch
 from trnsim.torch.api import rng_state
@@ -108,12 +108,9 @@ def rounding_generator(core: int) -> np.random.Generator:
     """The generator of stochastic rounding on neuron:`core`, seeded with the core's generator.
 
     NEURON_RT_STOCHASTIC_ROUNDING_SEED, where it is set, is its seed instead.
-    Source: torch-neuron-envvars.rst.
     """
     if core not in _rounding:
-        given = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_SEED")
-        seed = generator(core).initial_seed() if given is None else int(given)
-        _rounding[core] = np.random.default_rng([seed, core])
+        _rounding[core] = numerics.rounding_generator(core, generator(core).initial_seed())
     return _rounding[core]
 
 

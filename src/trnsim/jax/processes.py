@@ -1,0 +1,107 @@
+"""The processes of a program: one, or those that `jax.distributed.initialize` has joined.
+
+The private client of each exchanges its devices and its arrays with the others' (XLA's collectives
+on gloo). They meet through a service of their own, which process 0 starts beside JAX's, and whose
+address it leaves there: in one store, their names would be those of JAX's own CPU client.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from trnsim.device.device_core import (
+    PROCESS_CORES,
+    PROCESS_INDEX,
+    PROCESS_SOURCE,
+    process_cores,
+    process_index,
+    visible_cores,
+)
+from trnsim.errors import BadInput
+from trnsim.jax import private
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of a program, as one of them sees them.
+
+    Attributes:
+        index: the number of this one.
+        count: how many there are.
+    """
+
+    index: int
+    count: int
+
+
+@cache
+def processes() -> Processes:
+    """The processes of this program, when its first device is asked for.
+
+    Raises:
+        BadInput: where AWS's variables say something else than `jax.distributed.initialize`.
+    """
+    found = Processes(*private.joined_processes())
+    given = len(process_cores())
+    said = f"{PROCESS_CORES}={os.environ.get(PROCESS_CORES)}"
+    if given > 1 and found.count == 1:
+        raise BadInput(
+            f"{said}: {given} processes, and this one has joined no others",
+            fix="jax.distributed.initialize(address, num_processes, process_id), before all else",
+            source=PROCESS_SOURCE,
+        )
+    if given not in (0, found.count):
+        raise BadInput(
+            f"{said}: {given} processes; jax.distributed.initialize has joined {found.count}",
+            fix="a number of cores for each process",
+            source=PROCESS_SOURCE,
+        )
+    if given and process_index() != found.index:
+        raise BadInput(
+            f"{PROCESS_INDEX}={process_index()}; jax.distributed.initialize was told "
+            f"process_id={found.index}",
+            fix="give both the same number",
+            source=PROCESS_SOURCE,
+        )
+    return found
+
+
+@cache
+def cores() -> tuple[int, ...]:
+    """The numbers of the NeuronCores that are devices of this process.
+
+    Raises:
+        BadInput: for more of them than the process may use.
+    """
+    known, found, shares = processes(), visible_cores(), process_cores()
+    if not shares:
+        return found
+    asked = shares[known.index]
+    if asked > len(found):
+        raise BadInput(
+            f"{PROCESS_CORES}={os.environ[PROCESS_CORES]}: {asked} cores for process "
+            f"{known.index}, of {len(found)} that it may use",
+            fix="name as many in NEURON_RT_VISIBLE_CORES",
+            source=PROCESS_SOURCE,
+        )
+    return found[:asked]
+
+
+_meetings: Final[list[Any]] = []
+
+
+def host_client() -> Any:
+    """XLA's CPU client with a device for each core of this process, and those of the others."""
+    known = processes()
+    if known.count > 1:
+        _meetings.append(private.Meeting(known.index, known.count))
+    return private.cpu_client(len(cores()), *_meetings)
+
+
+def leave() -> None:
+    """Leave the other processes, once all of them do."""
+    while _meetings:
+        _meetings.pop().end()

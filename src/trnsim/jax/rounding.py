@@ -1,0 +1,80 @@
+"""Stochastic rounding of programs, with NEURON_RT_STOCHASTIC_ROUNDING_EN=1.
+
+XLA on the host rounds to nearest, so a program with 16-bit or 8-bit floating point is computed by
+its graph instead: the reference of each operation at full precision, and what it gives rounded up
+or down at random, as an engine would on writing. Numbers that are exact stay as they are, and other
+programs are XLA's. What is known when a program is compiled is rounded to nearest.
+
+Source: rounding-modes.rst, Stochastic Rounding (SR).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from trnsim.device.device_core import visible_cores
+from trnsim.device.numerics import STOCHASTIC, rounding_generator
+from trnsim.dtypes import as_dtype, round_stochastically
+from trnsim.errors import EmulatorError, NotModelled
+from trnsim.graph import TensorType, kept_by
+from trnsim.graph.types import stored
+from trnsim.jax.lowered import arguments_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.jax.lowered import Lowered
+
+_LOW: Final = re.compile(r"[x<](?:bf16|f16|f8\w+|f4\w+)[>,]")
+_SINGLE_BYTES: Final = 4
+
+
+def is_rounded(module: Any) -> bool:
+    """Whether a module has floating point of less than 32 bits."""
+    return _LOW.search(str(module)) is not None
+
+
+@cache
+def _generators() -> list[np.random.Generator]:
+    """A generator for each core of this process."""
+    return [rounding_generator(core) for core in range(len(visible_cores()))]
+
+
+def values(
+    lowered: Lowered, given: Sequence[npt.NDArray[Any]], core: int
+) -> list[npt.NDArray[Any]]:
+    """What a program computes on a core.
+
+    Raises:
+        NotModelled: for a program without a graph.
+    """
+    try:
+        found = lowered.imported()
+    except EmulatorError as error:
+        raise refusal(lowered.name, error.reason) from error
+    arrays = arguments_of(found, given)
+    generator = _generators()[core]
+
+    def rounded(numbers: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+        kind = TensorType((), dtype)
+        if not kind.is_floating or kind.numpy_dtype().itemsize >= _SINGLE_BYTES:
+            return stored(numbers, dtype)
+        single = stored(numbers, "float32")
+        return round_stochastically(single, as_dtype(dtype), generator)
+
+    with kept_by(rounded), np.errstate(all="ignore"):
+        return found.graph.reference(arrays)
+
+
+def refusal(name: str, reason: str) -> NotModelled:
+    """The error for a program that is not rounded stochastically."""
+    return NotModelled(
+        f"{STOCHASTIC}=1 and {name}, which has floating point of 16 bits or less and is computed "
+        f"by XLA, which rounds to nearest: {reason}",
+        fix=f"{STOCHASTIC}=0",
+    )
