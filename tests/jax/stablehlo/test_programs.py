@@ -6,10 +6,11 @@ from math import prod
 
 import jax
 import jax.numpy as jnp
-import llama
 import numpy as np
 import pytest
-import torch
+
+torch = pytest.importorskip("torch", reason="pip install 'trnsim[torch]'")
+import llama
 from agreeing import BFLOAT16, BLOCK, agree, module_of
 from jax import lax
 
