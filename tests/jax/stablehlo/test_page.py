@@ -37,6 +37,7 @@ def test_a_row_says_what_becomes_of_an_operation():
     page = operations_page()
     assert "| `add` | lowered | the operation of that name |  |" in page
     assert "| `dot` | composed | a product over the last dimension of the left side" in page
-    assert "| `cholesky` | host | each column needs those before it" in page
+    assert "| `cholesky` | composed | the triangle whose product with its transpose" in page
+    assert "| `complex` | host | a NeuronCore has no complex numbers" in page
     assert "| `infeed` | refused | the host exchanges nothing with a program that runs;" in page
     assert "| `while` | lowered | trips one after the other" in page

@@ -54,7 +54,6 @@ _WHICH: Final = Refused(
     is_on_host=True,
     source=_SPEC.format("{}"),
 )
-_RULES_OF_SUMS: Final = "rewrite it as a product of named dimensions, dot_general"
 
 REFUSED: Final[dict[str, Refused]] = {
     **dict.fromkeys(("stablehlo.complex", "stablehlo.real", "stablehlo.imag"), _COMPLEX),
@@ -71,17 +70,6 @@ REFUSED: Final[dict[str, Refused]] = {
     **dict.fromkeys(("stablehlo.send", "stablehlo.recv"), _LINKED),
     **dict.fromkeys(("stablehlo.async_start", "stablehlo.async_done"), _ASYNC),
     **dict.fromkeys(("stablehlo.partition_id", "stablehlo.replica_id"), _WHICH),
-    "stablehlo.cholesky": Refused(
-        "each column needs those before it: the engines have no such chain",
-        is_on_host=True,
-        source=_SPEC.format("cholesky"),
-    ),
-    **{
-        f"stablehlo.{name}": Refused(
-            "letters name its sums", _RULES_OF_SUMS, True, _SPEC.format("dot_general")
-        )
-        for name in ("einsum", "unary_einsum")
-    },
 }
 """By the operation's name, with its dialect."""
 
