@@ -31,7 +31,7 @@ from trnsim.errors import (
     OutOfMemory,
 )
 from trnsim.graph import Kind, TensorType
-from trnsim.graph.ops.leaves import Rng
+from trnsim.graph.ops.leaves import Rng, RngBitGenerator
 from trnsim.lower import memory_plan, without_exchanges
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Lowered:
         apart = [node.name for node in found.graph.nodes if node.kind in _APART]
         if apart:
             return f"{apart[0]} is a program of its own"
-        if any(isinstance(node.operation, Rng) for node in found.graph.nodes):
+        if any(isinstance(node.operation, Rng | RngBitGenerator) for node in found.graph.nodes):
             return "random numbers are the host's"
         held = [*found.graph.inputs, *(one for node in found.graph.nodes for one in node.results)]
         if any(not one.type.elements for one in held):
