@@ -23,7 +23,10 @@ from ledger import read
 
 KEPT = ROOT / "build" / "jax-suite"
 PAGE = ROOT / "docs" / "jax-conformance.md"
-SUITES = ("lax_test", "nn_test", "api_test", "pmap_test", "shard_map_test")
+SUITES = (
+    *("lax_test", "lax_numpy_test", "nn_test", "lax_autodiff_test", "lax_control_flow_test"),
+    *("api_test", "pmap_test", "shard_map_test", "random_test"),
+)
 CORES = "8"
 
 

@@ -11,8 +11,6 @@ WAYS = {
 
 KNOWN = {
     "test_internal_device_put": "it counts jaxlib's copies; the plugin's private client makes some",
-    "test_custom_linear_solve": "JAX's LU for platforms that it does not know fails in shard_map",
-    "test_linalg_inv": "JAX's LU for platforms that it does not know fails in shard_map",
     "test_pure_callback": "host callbacks are refused, as by AWS",
 }
 """Why cases differ, by how their names begin."""
