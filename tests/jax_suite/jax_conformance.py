@@ -81,11 +81,12 @@ def note_end(ledger, ended):
 
 
 def outcomes(suite, way):
-    """Outcome and reason of each case of a suite."""
+    """Outcome and reason of each case of a suite; none of one that did not reach its end."""
+    entries = read(ledger_of(suite, way))
+    if not any("finished" in entry for entry in entries):
+        return {}
     return {
-        entry["case"]: (entry["outcome"], entry["reason"])
-        for entry in read(ledger_of(suite, way))
-        if "case" in entry
+        entry["case"]: (entry["outcome"], entry["reason"]) for entry in entries if "case" in entry
     }
 
 

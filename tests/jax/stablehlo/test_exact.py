@@ -94,7 +94,7 @@ ROWS = {
     "reverse": (lambda x: lax.rev(x, (0, 1)), MOVED, (POSITIVE,)),
     "concatenate": (lambda x, y: jnp.concatenate([x, y], 1), MOVED, (POSITIVE, POSITIVE)),
     "pad": (lambda x: lax.pad(x, x.dtype.type(2), ((1, 0, 2), (0, 3, 0))), MOVED, (POSITIVE,)),
-    "slice": (lambda x: x[1:6:2, ::3], MOVED, (POSITIVE,)),
+    "slice": (lambda x: lax.slice(x, (1, 0), (6, 5), (2, 3)), MOVED, (POSITIVE,)),
     "dynamic_slice": (
         lambda x, i: lax.dynamic_slice(x, (i[0, 0], 1), (2, 3)),
         MOVED,
