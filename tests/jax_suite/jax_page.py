@@ -12,6 +12,7 @@ WAYS = {
 KNOWN = {
     "test_internal_device_put": "it counts jaxlib's copies; the plugin's private client makes some",
     "test_pure_callback": "host callbacks are refused, as by AWS",
+    "test_platform_dependent": "the program runs the branch of its platform, which is neuron",
 }
 """Why cases differ, by how their names begin."""
 HEAD = """# JAX's own tests
