@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling jax-suite opinfo mutants size clean
+.PHONY: help run test check tiny bench compiled docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling jax-suite jax-versions opinfo mutants size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -27,7 +27,7 @@ run: .venv/.run ## install without torch or jax, and print the demo
 test: .venv/.test check ## install what tests need, run every check and every test
 	$(BIN)/python -m pytest --numprocesses=2
 	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --numprocesses=2 tests/graph/test_oracle.py tests/jax/stablehlo
-	$(BIN)/python -m pytest --numprocesses=2 tests/jax --ignore=tests/jax/stablehlo
+	$(BIN)/python -m pytest --numprocesses=2 tests/jax tests/jax_versions --ignore=tests/jax/stablehlo
 
 check: .venv/.test ## format, lint, types, layers, spelling, and the tests a newcomer runs first
 	$(BIN)/ruff format --check --quiet .
@@ -90,6 +90,19 @@ digest: .venv-upstream/.made ## values, times and refusals of all development su
 		--constraint constraints.txt --editable '.[torch,test,clients]'
 	@touch $@
 
+# JAX's oldest and newest minor versions, and those between; everything else as constraints.txt says.
+JAX_VERSIONS ?= 0.8 0.9 0.10
+.venv-jax-%/.made: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-jax-$*
+	sed -E 's/^(jax|jaxlib)==.*/\1==$*.*/' constraints.txt >.venv-jax-$*/constraints.txt
+	.venv-jax-$*/bin/python -m pip --disable-pip-version-check install --quiet \
+		--constraint .venv-jax-$*/constraints.txt --editable '.[jax]' flatbuffers hypothesis pytest
+	@touch $@
+
+jax-versions: $(JAX_VERSIONS:%=.venv-jax-%/.made) ## the platform and the importer with each tested minor version of JAX
+	@for found in $(JAX_VERSIONS); do .venv-jax-$$found/bin/python -m pytest --quiet tests/jax_versions \
+		&& JAX_PLATFORMS=cpu .venv-jax-$$found/bin/python -m pytest --quiet tests/jax/stablehlo || exit; done
+
 .venv-jax/.made: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-jax
 	.venv-jax/bin/python -m pip --disable-pip-version-check install --quiet \
@@ -124,4 +137,4 @@ size: ## lines of each room
 	@for d in src/trnsim/*/; do printf '%6d %s\n' $$(find $$d -name '*.py' | xargs cat | wc -l) $$d; done
 
 clean: ## remove what was made
-	rm -rf .venv .venv-upstream .venv-clients .venv-jax build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-upstream .venv-clients .venv-jax .venv-jax-* build dist .mypy_cache .ruff_cache .pytest_cache

@@ -17,7 +17,7 @@ os.environ["TRNSIM_CACHE"] = "off"
 
 # JAX starts threads, beside which other tests may not fork: `make test` runs its oracle by itself,
 # and the tests of its device.
-collect_ignore = ["graph/test_oracle.py", "jax"]
+collect_ignore = ["graph/test_oracle.py", "jax", "jax_versions"]
 
 settings.register_profile("trnsim", max_examples=40, deadline=None)
 settings.load_profile("trnsim")

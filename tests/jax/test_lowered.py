@@ -1,3 +1,5 @@
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -117,6 +119,20 @@ def test_in_exact_numerics_the_host_stands_in_and_is_counted(recorded, monkeypat
     assert found == pytest.approx(np.abs(np.fft.fft(numbers(8))), rel=1e-5)
     assert sum(on_host.values()) == 1
     assert state.on_host == {"jit_transformed": 1}
+
+
+def drawn(x):
+    key = jax.random.key(3, impl="rbg")
+    return x + jax.random.uniform(key, x.shape)
+
+
+def test_random_numbers_are_the_hosts_in_exact_numerics(recorded):
+    fast, _ = recorded(drawn, numbers(4, 6))
+    with numerics("exact") as on_host, warnings.catch_warnings():
+        warnings.simplefilter("ignore", HostFallback)
+        exact, _ = recorded(drawn, numbers(4, 6))
+    assert on_host == {"random numbers are the host's": 1}
+    np.testing.assert_array_equal(exact, fast)
 
 
 def test_the_chip_refuses_what_has_no_graph_by_name_and_line(recorded, monkeypatch):

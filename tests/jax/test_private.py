@@ -1,6 +1,9 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from trnsim.device.fallback_policy import state
 from trnsim.jax import private
 
 
@@ -78,3 +81,33 @@ def test_a_result_varies_over_the_mesh_as_its_operands_do(neuron):
     varying = [one.mat.varying if hasattr(one, "mat") else one.vma for one in seen]
     assert varying == [{"d"}] * 3
     assert (seen[2].shape, seen[2].dtype, seen[2].weak_type) == ((7, 2), np.int32, False)
+
+
+def test_decompositions_of_a_host_are_the_hosts(neuron):
+    given = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
+    square = given @ given.T
+    x = jax.device_put(square, neuron[1])
+    found = jnp.linalg.eigvalsh(x)
+    assert found.devices() == {neuron[1]}
+    np.testing.assert_allclose(found, np.linalg.eigvalsh(square), rtol=1e-3, atol=1e-5)
+    sizes = np.linalg.svd(given, compute_uv=False)
+    np.testing.assert_allclose(jnp.linalg.svd(given)[1], sizes, rtol=1e-4, atol=1e-5)
+    roots = np.sort_complex(np.linalg.eigvals(given))
+    np.testing.assert_allclose(np.sort_complex(jnp.linalg.eigvals(given)), roots, atol=1e-4)
+    triangle, turned = jax.scipy.linalg.schur(given)
+    np.testing.assert_allclose(turned @ triangle @ turned.T, given, atol=1e-5)
+
+
+def test_a_chip_refuses_them_by_name(neuron, monkeypatch):
+    monkeypatch.setattr(state, "policy", "chip")
+    x = jax.device_put(np.eye(3, dtype=np.float32), neuron[0])
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"custom_call of lapack_ssyevd_ffi: code"):
+        jax.jit(lambda a: jax.lax.linalg.eigh(a)[1])(x)
+
+
+def test_an_inverse_within_shard_map(neuron):
+    mesh = jax.sharding.Mesh(np.array(neuron[:2]), "x")
+    split = jax.sharding.PartitionSpec("x")
+    given = np.random.default_rng(1).standard_normal((2, 4, 4)).astype(np.float32)
+    inverse = jax.jit(jax.shard_map(jnp.linalg.inv, mesh=mesh, in_specs=split, out_specs=split))
+    np.testing.assert_allclose(inverse(given), np.linalg.inv(given), rtol=1e-3, atol=1e-4)

@@ -23,7 +23,10 @@ from ledger import read
 
 KEPT = ROOT / "build" / "jax-suite"
 PAGE = ROOT / "docs" / "jax-conformance.md"
-SUITES = ("lax_test", "nn_test", "api_test", "pmap_test", "shard_map_test")
+SUITES = (
+    *("lax_test", "lax_numpy_test", "nn_test", "lax_autodiff_test", "lax_control_flow_test"),
+    *("api_test", "pmap_test", "shard_map_test", "random_test"),
+)
 CORES = "8"
 
 
@@ -78,11 +81,12 @@ def note_end(ledger, ended):
 
 
 def outcomes(suite, way):
-    """Outcome and reason of each case of a suite."""
+    """Outcome and reason of each case of a suite; none of one that did not reach its end."""
+    entries = read(ledger_of(suite, way))
+    if not any("finished" in entry for entry in entries):
+        return {}
     return {
-        entry["case"]: (entry["outcome"], entry["reason"])
-        for entry in read(ledger_of(suite, way))
-        if "case" in entry
+        entry["case"]: (entry["outcome"], entry["reason"]) for entry in entries if "case" in entry
     }
 
 

@@ -21,12 +21,12 @@ OURS = {
 
 def test_what_the_cpu_passes_counts_unless_the_suite_skips_it():
     assert differing(CPU, OURS) == {"t::b": "ValueError: two\nlines"}
-    assert share(CPU, OURS) == "50.0 %"
+    assert share(CPU, OURS) == "1 of 2, 50.00 %"
     assert share(CPU, {}) == "-"
 
 
 def test_the_page_names_each_difference_and_counts_skips():
     text = page({"lax_test": {"cpu": CPU, "neuron": OURS, "as-cpu": {}}})
-    assert "| `lax_test` | 3 | 1 | 2 | 1 | 0 | 50.0 % | - | - | - |" in text
+    assert "| `lax_test` | 3 | 1 | 2 | 1 | 0 | 1 of 2, 50.00 % | - | - | - |" in text
     assert "- `lax_test` b: ValueError: two lines" in text
     assert "| `lax_test` | unknown platform | 1 |" in text

@@ -33,7 +33,7 @@ from trnsim.errors import (
 )
 from trnsim.graph import Graph, Kind, Node, TensorType
 from trnsim.graph.ops.control_flow import Branching, While
-from trnsim.graph.ops.leaves import Rng
+from trnsim.graph.ops.leaves import Rng, RngBitGenerator
 from trnsim.lower import evaluate, exchange, memory_plan
 from trnsim.lower.control import graphs
 
@@ -227,7 +227,7 @@ def _why_not(found: Imported) -> str:
     inside = [n.name for n in nodes if n.kind is Kind.COLLECTIVE and id(n) not in outside]
     if inside:
         return f"{inside[0]} in a loop or a branch is a program of its own"
-    if any(isinstance(node.operation, Rng) for node in nodes):
+    if any(isinstance(node.operation, Rng | RngBitGenerator) for node in nodes):
         return "random numbers are the host's"
     held = [*found.graph.inputs, *(one for node in nodes for one in node.results)]
     if any(not one.type.elements for one in held):

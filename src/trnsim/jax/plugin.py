@@ -34,6 +34,7 @@ def register() -> None:
     table = Table()
     _tables.append(table)
     private.register(table.capsule(), _PRIORITY)
+    private.lower_decompositions()
     interrupts.install()
     atexit.register(_end)
 

@@ -325,3 +325,34 @@ def assign(options: Any, devices: npt.NDArray[np.int32]) -> None:
 def shards(array: Any) -> list[Any]:
     """The parts of an array on each device of this process."""
     return array._arrays  # type: ignore[no-any-return]  # noqa: SLF001
+
+
+def lower_decompositions() -> None:
+    """Let the platform have JAX's decompositions of matrices that only a CPU has a rule for.
+
+    LAPACK computes them on the host (eigenvalues, Schur's and Hessenberg's forms). The rule of the
+    triangles L and U is JAX's own, which does not expect arrays that vary over a mesh.
+    """
+    rules: dict[Any, Any] = mlir._lowerings  # noqa: SLF001
+    on_cpu = mlir._platform_specific_lowerings["cpu"]  # noqa: SLF001
+    for primitive, entry in on_cpu.items():
+        if primitive not in rules and primitive.name not in _CALLBACKS:
+            mlir.register_lowering(primitive, entry.rule, platform=PLATFORM, inline=entry.inline)
+    for primitive, entry in rules.items():
+        if primitive.name == "lu":
+            rule = _of_plain_arrays(entry.rule)
+            mlir.register_lowering(primitive, rule, platform=PLATFORM, inline=entry.inline)
+
+
+_CALLBACKS: Final = ("debug_callback", "debug_print")
+"""AWS documents that there are none (jax-neuronx-known-issues.rst)."""
+
+
+def _of_plain_arrays(rule: Any) -> Any:
+    """A lowering rule that takes arrays for what they are on one device."""
+
+    def lowered(ctx: Any, *arguments: Any, **parameters: Any) -> Any:
+        plain = [_aval(one.shape, one.dtype) for one in ctx.avals_in]
+        return rule(ctx.replace(avals_in=plain), *arguments, **parameters)
+
+    return lowered

@@ -57,7 +57,7 @@ def values(
         found = lowered.imported()
     except EmulatorError as error:
         raise refusal(lowered.name, error.reason) from error
-    arrays = arguments_of(found, given)
+    arrays = arguments_of(found, list(given))
     generator = _generators()[core]
 
     def rounded(numbers: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:

@@ -1,6 +1,7 @@
 """Buffers that nothing holds are freed; those that something holds are not."""
 
 import gc
+import sys
 import threading
 import weakref
 
@@ -10,6 +11,8 @@ import numpy as np
 
 from trnsim.jax.pjrt import sweep as tested
 from trnsim.jax.pjrt.sweep import buffers, sweep
+
+SPLIT = jax.sharding.PartitionSpec("x")
 
 
 def test_dead_buffers_go_and_live_ones_stay(neuron):
@@ -33,6 +36,41 @@ def test_ten_thousand_calls_leave_nothing_behind(neuron):
     gc.collect()
     sweep()
     assert len(buffers) < 300 + 8 * len(jax.live_arrays())
+
+
+def test_arrays_that_are_put_at_one_place_again_and_again_are_freed(neuron):
+    """JAX puts each from a new frame, at the address of the last one's."""
+    both = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(neuron[:2]), "x"), SPLIT)
+    before = len(buffers)
+    for at in range(2000):
+        jax.device_put(np.full(3, at, np.float32), neuron[0])
+        jax.device_put(np.full(4, at, np.float32), both)
+    assert len(buffers) < before + 3000
+
+
+def test_a_traced_program_is_traced_as_before(neuron):
+    """A frame's mark is where a debugger has its own function; that one stays."""
+    seen = []
+
+    def trace(frame, event, arg):
+        del arg
+        if frame.f_code is work.__code__:
+            seen.append(event)
+            return trace
+        return None
+
+    def work():
+        jax.device_put(np.ones(3, np.float32), neuron[0])
+        return jax.device_put(np.ones(4, np.float32), neuron[0])
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        found = work()
+    finally:
+        sys.settrace(before)
+    assert found.shape == (4,)
+    assert seen == ["call", "line", "line", "return"]
 
 
 def test_the_shards_of_a_call_that_still_runs_are_kept(neuron, monkeypatch):

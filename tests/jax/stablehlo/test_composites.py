@@ -49,7 +49,8 @@ def test_composites_of_an_artifact():
 
     exported = export.export(jax.jit(program))(BLOCK)
     found = graph_of(parsed(exported.mlir_module()))
-    assert {"stablehlo.composite"} <= set(found.operators)
+    is_old = jax.__version_info__ < (0, 9)  # its artifacts call functions by their names
+    assert {"stablehlo.custom_call" if is_old else "stablehlo.composite"} <= set(found.operators)
     assert {"top_k", "erf"} <= set(names(found))
     for ours, theirs in zip(found.reference([BLOCK]), jax.tree.leaves(program(BLOCK)), strict=True):
         same(ours, theirs, 1e-5)

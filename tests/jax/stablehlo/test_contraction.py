@@ -4,8 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agreeing import BFLOAT16, BLOCK, agree, agree_text, names
+from agreeing import BFLOAT16, BLOCK, agree, agree_text, names, parsed, same
 from jax import lax
+
+from trnsim.errors import NotModelled
+from trnsim.jax.stablehlo import graph_of
 
 OTHER = np.random.default_rng(2).standard_normal((2, 5, 4)).astype(np.float32)
 IMAGE = np.random.default_rng(3).standard_normal((2, 8, 9, 4)).astype(np.float32)
@@ -129,3 +132,38 @@ def test_a_convolution_of_one_dimension_in_bfloat16():
         taps,
         tolerance=2.0**-5,
     )
+
+
+def einsum(sums, *given):
+    """A module with one operation of StableHLO's, of float32."""
+    types = [f"tensor<{'x'.join(map(str, (*one.shape, 'f32')))}>" for one in given]
+    found = np.einsum(sums, *given)
+    result = f"tensor<{'x'.join(map(str, (*found.shape, 'f32')))}>"
+    inputs = ", ".join(f"%a{at}: {kind}" for at, kind in enumerate(types))
+    names = ", ".join(f"%a{at}" for at in range(len(given)))
+    name = "einsum" if len(given) > 1 else "unary_einsum"
+    return f"""func.func public @main({inputs}) -> {result} {{
+      %0 = "stablehlo.{name}"({names}) {{einsum_config = "{sums}"}}
+        : ({", ".join(types)}) -> {result}
+      return %0 : {result} }}"""
+
+
+@pytest.mark.parametrize(
+    "sums", ["abc,dbc->ad", "abc,dbc->bad", "abc,dec->eabd", "abc,dec->ea", "abc,dbc->"]
+)
+def test_products_of_dimensions_with_letters(sums):
+    agree_text(einsum(sums, BLOCK, OTHER), BLOCK, OTHER, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("sums", ["abc->cab", "abc->b", "abc->ca", "abc->"])
+def test_sums_of_dimensions_with_letters(sums):
+    """XLA has none of these, and numpy is the oracle."""
+    (found,) = graph_of(parsed(einsum(sums, BLOCK))).reference([BLOCK])
+    same(found, np.einsum(sums, BLOCK), 1e-4)
+
+
+@pytest.mark.parametrize("sums", ["abb,cb->ac", "...c,dc->...d"])
+def test_letters_twice_or_for_several_dimensions_are_refused(sums):
+    given = np.ones((3, 2, 2), np.float32), np.ones((4, 2), np.float32)
+    with pytest.raises(NotModelled, match=r"^stablehlo\.einsum of .*; legal: a letter for each"):
+        graph_of(parsed(einsum(sums, *given)))

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agreeing import agree, module_of, names, parsed
+from agreeing import BLOCK, agree, agree_text, module_of, names, parsed
 from jax import lax
 
 from trnsim.errors import NotModelled
@@ -87,3 +87,24 @@ def test_another_state_is_refused():
       return %1 : tensor<3xui32> }"""
     with pytest.raises(NotModelled, match="of a state tensor<2xuint32>; legal: four words"):
         graph_of(parsed(text))
+
+
+def test_bits_of_a_key_that_is_known():
+    def drawn(x):
+        return x + jax.random.uniform(jax.random.key(3, impl="rbg"), x.shape)
+
+    found = graph_of(module_of(drawn, BLOCK, platform="neuron"))
+    assert names(found).count("rng_bit_generator") == 1
+    (numbers,) = found.reference([BLOCK])
+    assert (numbers - BLOCK).min() >= 0
+    assert 0.3 < (numbers - BLOCK).mean() < 0.7
+
+
+def test_a_known_number_as_an_integer_of_64_bits_and_back():
+    text = """func.func public @main(%a: tensor<3xui32>) -> tensor<3xui32> {
+      %c = stablehlo.constant dense<[1, 2, 4294967295]> : tensor<3xui32>
+      %0 = stablehlo.convert %c : (tensor<3xui32>) -> tensor<3xui64>
+      %1 = stablehlo.convert %0 : (tensor<3xui64>) -> tensor<3xui32>
+      %2 = stablehlo.add %a, %1 : tensor<3xui32>
+      return %2 : tensor<3xui32> }"""
+    agree_text(text, np.uint32([5, 6, 7]))

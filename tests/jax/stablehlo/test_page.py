@@ -2,9 +2,14 @@
 
 import importlib
 
+import jax
+
 from trnsim.jax.stablehlo.page import AWS, dialect, operations_page
 from trnsim.jax.stablehlo.refused import REFUSED
 from trnsim.jax.stablehlo.rules import RULES
+
+IS_NEWEST = jax.__version_info__ >= (0, 10)
+"""Whether jaxlib has each operation that the rules know; an older one has fewer."""
 
 
 def of_jaxlib(module):
@@ -13,7 +18,9 @@ def of_jaxlib(module):
 
 
 def test_every_operation_of_the_dialect_has_a_row():
-    assert set(dialect()) == of_jaxlib("stablehlo")
+    found = of_jaxlib("stablehlo")
+    assert found <= set(dialect())
+    assert found == set(dialect()) or not IS_NEWEST
 
 
 def test_no_operation_is_imported_and_refused():
@@ -23,13 +30,14 @@ def test_no_operation_is_imported_and_refused():
 
 def test_operations_of_chlo_are_those_of_the_dialect():
     ours = {name for name in RULES if name.startswith("chlo.")}
-    assert ours <= of_jaxlib("chlo")
+    assert ours <= of_jaxlib("chlo") or not IS_NEWEST
 
 
 def test_a_row_says_what_becomes_of_an_operation():
     page = operations_page()
     assert "| `add` | lowered | the operation of that name |  |" in page
     assert "| `dot` | composed | a product over the last dimension of the left side" in page
-    assert "| `cholesky` | host | each column needs those before it" in page
+    assert "| `cholesky` | composed | the triangle whose product with its transpose" in page
+    assert "| `complex` | host | a NeuronCore has no complex numbers" in page
     assert "| `infeed` | refused | the host exchanges nothing with a program that runs;" in page
     assert "| `while` | lowered | trips one after the other" in page

@@ -6,11 +6,12 @@ from math import prod
 
 import jax
 import jax.numpy as jnp
-import llama
-import llama_torch
 import numpy as np
 import pytest
-import torch
+
+torch = pytest.importorskip("torch", reason="pip install 'trnsim[torch]'")
+import llama
+import llama_torch
 from agreeing import BFLOAT16, BLOCK, agree, module_of
 from jax import lax
 

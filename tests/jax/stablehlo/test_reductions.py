@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agreeing import BFLOAT16, BLOCK, EDGES, WHOLE, agree, agree_text, module_of, names, parsed
+from agreeing import BFLOAT16, BLOCK, EDGES, WHOLE, agree, agree_text, names, parsed
 from jax import lax
 
 from trnsim.errors import NotModelled
@@ -200,9 +200,3 @@ def test_an_order_by_another_body_is_refused():
     with pytest.raises(NotModelled, match=r"^stablehlo\.sort whose body is no order") as refused:
         graph_of(parsed(text))
     assert "jax-neuronx-known-issues.rst, sort" in str(refused.value)
-
-
-def test_a_reduction_by_another_function_is_refused():
-    module = module_of(lambda x: lax.cumlogsumexp(x, 0), BLOCK)
-    with pytest.raises(NotModelled, match=r"with a body that is none of add, multiply, maximum"):
-        graph_of(module)

@@ -13,10 +13,6 @@ PROGRAMS = {
         '%t = stablehlo.create_token : !stablehlo.token\n%0, %1 = "stablehlo.infeed"(%t) '
         f'{{infeed_config = ""}} : (!stablehlo.token) -> ({F}, !stablehlo.token)'
     ),
-    "stablehlo.cholesky": (
-        '%m = stablehlo.constant dense<1.0> : tensor<2x2xf32>\n%0 = "stablehlo.cholesky"(%m) '
-        "{lower = true} : (tensor<2x2xf32>) -> tensor<2x2xf32>"
-    ),
     "stablehlo.complex": f"%0 = stablehlo.complex %a, %a : {C}",
     "stablehlo.dynamic_iota": (
         "%s = stablehlo.constant dense<4> : tensor<1xi32>\n"

@@ -33,7 +33,7 @@ buffers: Final[dict[int, Buffer]] = {}
 _IN_NO_FRAME: Final = (0, 0)
 """The place of a thread of C++, in which no Python runs."""
 _EVERY_BYTES: Final = 256 << 20
-_EVERY_BUFFERS: Final = 4096
+_EVERY_BUFFERS: Final = 1024
 _MANY: Final = 1024
 _YOUNG_S: Final = 60.0
 """How long a buffer that was never in an array is kept at a place that is being called again."""
@@ -44,11 +44,17 @@ _Entries: TypeAlias = list[tuple[float, int]]
 
 
 class _Made:
-    """What was made since the last sweep: its size, and by which thread at which place and time."""
+    """What was made since the last sweep: its size, and by which thread at which place and time.
+
+    Attributes:
+        kept: how many buffers that sweep left; as many again may be made before the next, so that
+            sweeping takes the same time for each.
+    """
 
     def __init__(self) -> None:
         self.nbytes = 0
         self.count = 0
+        self.kept = 0
         self.by_thread: defaultdict[int, dict[Place, _Entries]] = defaultdict(dict)
         self.lock = threading.RLock()
 
@@ -62,7 +68,16 @@ def place_above(frames: int) -> Place:
         frame = sys._getframe(frames + 1)  # noqa: SLF001  documented, to walk a stack
     except ValueError:
         return _IN_NO_FRAME
-    return id(frame), frame.f_lasti
+    place = id(frame), frame.f_lasti
+    if frame.f_trace is None:  # a frame not seen before: another one that had its number has ended
+        frame.f_trace = _seen
+        begins(place)
+    return place
+
+
+def _seen(frame: FrameType, event: str, arg: object) -> None:
+    """The mark of a frame that has called C++; where a program is traced it does nothing."""
+    del frame, event, arg
 
 
 def made(buffer: Buffer, place: Place) -> None:
@@ -75,13 +90,13 @@ def made(buffer: Buffer, place: Place) -> None:
     if len(mine) % _MANY == 0:
         oldest = time.monotonic() - _YOUNG_S
         mine[:] = [one for one in mine if one[0] > oldest]
-    if _made.nbytes > _EVERY_BYTES or _made.count > _EVERY_BUFFERS:
+    if _made.nbytes > _EVERY_BYTES or _made.count > max(_EVERY_BUFFERS, _made.kept):
         _forget_earlier_calls()
         sweep()
 
 
 def begins(place: Place) -> None:
-    """Take note that an execution begins at `place`: the last one there has ended."""
+    """Take note that a call begins at `place`: the last one there has ended."""
     _made.by_thread[threading.get_ident()].pop(place, None)
 
 
@@ -116,6 +131,7 @@ def sweep() -> None:
             if address not in held and address not in in_calls:
                 buffers.pop(address, None)
         _made.nbytes = _made.count = 0
+        _made.kept = len(buffers)
 
 
 def _held() -> set[int] | None:

@@ -8,13 +8,16 @@ from typing import Any, Final
 
 from jaxlib.mlir.dialects import stablehlo as dialect
 
-from trnsim.graph import Value
+from trnsim.errors import NotModelled
+from trnsim.graph import TensorType, Value
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope
 from trnsim.jax.stablehlo.shapes import reversed_
+
+_ONCE: Final = "a letter for each dimension, once a term"
 
 
 @rule("stablehlo.dot_general")
@@ -24,25 +27,82 @@ def dot_general(scope: Scope, op: Op) -> Entry:
     batch = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
     over = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
     lhs, rhs = (scope.value(one) for one in op.operands)
-    return product(scope, op, (lhs, rhs), batch, over)
+    return product(scope, scope.result(op), (lhs, rhs), batch, over)
 
 
 @rule("stablehlo.dot", composed="dot_general")
 def dot(scope: Scope, op: Op) -> Entry:
     """A product over the last dimension of the left side and the first of the right one."""
     lhs, rhs = (scope.value(one) for one in op.operands)
-    return product(scope, op, (lhs, rhs), ([], []), ([len(lhs.shape) - 1], [0]))
+    return product(scope, scope.result(op), (lhs, rhs), ([], []), ([len(lhs.shape) - 1], [0]))
+
+
+@rule("stablehlo.einsum", composed="reduce, dot_general, transpose", limits=_ONCE)
+def einsum(scope: Scope, op: Op) -> Entry:
+    """A product whose dimensions have letters: those of one side alone are summed first."""
+    left, right, kept = _letters(op)
+    (x, left), (y, right) = (
+        _summed(scope, scope.value(one), letters, {*others, *kept})
+        for one, letters, others in zip(op.operands, (left, right), (right, left), strict=True)
+    )
+    both = [letter for letter in left if letter in right]
+    batch = [letter for letter in both if letter in kept]
+    over = [letter for letter in both if letter not in kept]
+    free = [letter for letter in (*left, *right) if letter not in both]
+    lengths = {**dict(zip(left, x.shape, strict=True)), **dict(zip(right, y.shape, strict=True))}
+    order = [*batch, *free]
+    wanted = TensorType(tuple(lengths[letter] for letter in order), scope.result(op).dtype)
+    sides = (left, right)
+    batches, overs = (
+        ([sides[0].index(one) for one in part], [sides[1].index(one) for one in part])
+        for part in (batch, over)
+    )
+    found = product(scope, wanted, (x, y), batches, overs)
+    return scope.graph.transpose(found, [order.index(letter) for letter in kept])
+
+
+@rule("stablehlo.unary_einsum", composed="reduce, transpose", limits=_ONCE)
+def unary_einsum(scope: Scope, op: Op) -> Entry:
+    """Sums over the letters that the result has not."""
+    given, kept = _letters(op)
+    found, left = _summed(scope, scope.value(op.operands[0]), given, set(kept))
+    return scope.graph.transpose(found, [left.index(letter) for letter in kept])
+
+
+def _letters(op: Op) -> list[str]:
+    """The letters of each operand's dimensions, and of the result's.
+
+    Raises:
+        NotModelled: one stands twice in a term, or for several dimensions.
+    """
+    text = mlir.word(op, "einsum_config")
+    given, _, kept = text.partition("->")
+    terms = [*given.split(","), kept]
+    if "." in text or any(len(set(term)) != len(term) for term in terms):
+        raise NotModelled(
+            f"{op.name} of {text}; legal: {_ONCE}",
+            fix="write it with jax.numpy.einsum, which makes products of named dimensions",
+            source="StableHLO Specification, dot_general",
+        )
+    return terms
+
+
+def _summed(scope: Scope, value: Value, letters: str, read: set[str]) -> tuple[Value, str]:
+    """A side without the dimensions that nothing else reads, and the letters of the others."""
+    gone = [dim for dim, letter in enumerate(letters) if letter not in read]
+    left = "".join(letter for letter in letters if letter in read)
+    return scope.b.reduce("add", value, gone) if gone else value, left
 
 
 def product(
     scope: Scope,
-    op: Op,
+    wanted: TensorType,
     sides: tuple[Value, Value],
     batch: tuple[list[int], list[int]],
     over: tuple[list[int], list[int]],
 ) -> Value:
     """``[*B, *M, *N]``: batching dimensions, then those that each side has alone."""
-    wanted, graph = scope.result(op), scope.graph
+    graph = scope.graph
     free = [
         [dim for dim in range(len(one.shape)) if dim not in (*b, *c)]
         for one, b, c in zip(sides, batch, over, strict=True)

@@ -10,8 +10,14 @@ import numpy as np
 from trnsim.errors import NotModelled
 from trnsim.graph import Value
 from trnsim.graph.decompositions.indexing import moved
-from trnsim.graph.ops.reductions import ReduceWindow, SelectAndScatter, Sort, neutral
-from trnsim.jax.stablehlo import mlir
+from trnsim.graph.ops.reductions import (
+    BODIES,
+    ReduceWindow,
+    SelectAndScatter,
+    Sort,
+    neutral,
+)
+from trnsim.jax.stablehlo import folds, mlir
 from trnsim.jax.stablehlo.bodies import extreme_of, function_of, order_of
 from trnsim.jax.stablehlo.elementwise import applied, in_total_order
 from trnsim.jax.stablehlo.mlir import Op, Ssa
@@ -22,9 +28,23 @@ from trnsim.jax.stablehlo.shapes import reversed_
 _VARIADIC = "of several operands argmax, argmin, and bodies that keep them apart"
 
 
+def _names(scope: Scope, op: Op) -> list[str]:
+    """The function of each operand; "" for one operand's that has no name.
+
+    Raises:
+        NotModelled: the body mixes its operands.
+    """
+    try:
+        return function_of(scope, op)
+    except NotModelled:
+        if len(op.operands) > 2:  # noqa: PLR2004  an operand, and where it begins
+            raise
+        return [""]
+
+
 @rule("stablehlo.reduce", limits=_VARIADIC)
 def reduce(scope: Scope, op: Op) -> Entry:
-    """Each operand by its function; values with their places as argmax or argmin."""
+    """Each operand by its function, or by its body; values with places as argmax or argmin."""
     count = len(op.operands) // 2
     dims = mlir.ints(op, "dimensions")
     values, starts = op.operands[:count], op.operands[count:]
@@ -32,9 +52,12 @@ def reduce(scope: Scope, op: Op) -> Entry:
         return _extreme(scope, op, dims)
     if count == 2 and _is_extreme(scope, op):  # noqa: PLR2004  values and numbers of theirs
         return _extreme_and_its_number(scope, op, dims)
+    names = _names(scope, op)
+    if names == [""]:
+        return folds.reduced(scope, op, scope.value(values[0]), starts[0])
     found = [
         _with_start(scope, name, scope.graph.reduce(name, scope.value(one), dims), start)
-        for name, one, start in zip(function_of(scope, op), values, starts, strict=True)
+        for name, one, start in zip(names, values, starts, strict=True)
     ]
     return found[0] if count == 1 else tuple(found)
 
@@ -128,37 +151,66 @@ def _extreme_and_its_number(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[
     return found, graph.reduce("minimum", numbers, dims)
 
 
-@rule("stablehlo.reduce_window", limits="several operands only where the body keeps them apart")
+@rule(
+    "stablehlo.reduce_window",
+    limits="of several operands bodies that keep them apart; other functions in windows that grow",
+)
 def reduce_window(scope: Scope, op: Op) -> Entry:
     """Each window by its function; windows that grow from one end are running results."""
     count = len(op.operands) // 2
     found = [
         _windowed(scope, op, name, scope.value(one), start)
         for name, one, start in zip(
-            function_of(scope, op), op.operands[:count], op.operands[count:], strict=True
+            _names(scope, op), op.operands[:count], op.operands[count:], strict=True
         )
     ]
     return found[0] if count == 1 else tuple(found)
 
 
 def _windowed(scope: Scope, op: Op, name: str, value: Value, start: Ssa) -> Value:
-    rank = len(value.shape)
-    ones = (1,) * rank
-    lengths, steps = mlir.ints(op, "window_dimensions"), mlir.ints(op, "window_strides", ones)
-    dilations = mlir.ints(op, "window_dilations", ones)
-    gaps = mlir.ints(op, "base_dilations", ones)
-    sides = mlir.table(op, "padding") or [[0, 0]] * rank
-    low, high = (tuple(side[at] for side in sides) for at in (0, 1))
-    if set(gaps) > {1}:
+    operation, gaps = _windows(op, name, len(value.shape))
+    if not name:
+        return _by_body(scope, op, value, start)
+    if any(gaps):
         rest = float(neutral(name, value.type.numpy_dtype()))
-        between = [gap - 1 for gap in gaps]
-        value = scope.graph.pad(value, (0,) * rank, (0,) * rank, between, rest)
-    operation = ReduceWindow(lengths, steps, low, high, name, dilations)
+        none = (0,) * len(gaps)
+        value = scope.graph.pad(value, none, none, gaps, rest)
     dim = _grows_along(operation, value.shape)
     if dim is None:
         return _with_start(scope, name, scope.graph.apply(operation, value), start)
-    found = _running(scope, name, value, dim, is_backward=low[dim] == 0)
+    found = _running(scope, name, value, dim, is_backward=operation.low[dim] == 0)
     return _with_start(scope, name, found, start)
+
+
+def _windows(op: Op, name: str, rank: int) -> tuple[ReduceWindow, list[int]]:
+    """The windows of an operation, and the elements that it puts between those of its operand."""
+    ones = (1,) * rank
+    sides = mlir.table(op, "padding") or [[0, 0]] * rank
+    low, high = (tuple(side[at] for side in sides) for at in (0, 1))
+    steps, dilations = (mlir.ints(op, f"window_{word}", ones) for word in ("strides", "dilations"))
+    lengths = mlir.ints(op, "window_dimensions")
+    gaps = [gap - 1 for gap in mlir.ints(op, "base_dilations", ones)]
+    return ReduceWindow(lengths, steps, low, high, name or "add", dilations), gaps
+
+
+def _by_body(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
+    """Running results by a body that has no name.
+
+    Raises:
+        NotModelled: for other windows.
+    """
+    operation, gaps = _windows(op, "", len(value.shape))
+    is_each = {*operation.lengths, *operation.strides} == {1}
+    if is_each and not any((*gaps, *operation.low, *operation.high)):
+        return folds.begun(scope, op, value, start)
+    dim = None if any(gaps) else _grows_along(operation, value.shape)
+    if dim is None:
+        raise NotModelled(
+            f"{op.name} with a body that is none of {', '.join(BODIES)}",
+            fix="reduce windows by one of these",
+        )
+    is_backward = operation.low[dim] == 0
+    return folds.running(scope, op, value, start, dim, is_backward=is_backward)
 
 
 def _grows_along(op: ReduceWindow, shape: Sequence[int]) -> int | None:

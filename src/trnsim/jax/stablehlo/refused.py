@@ -48,7 +48,6 @@ _LINKED: Final = Refused(
 _ASYNC: Final = Refused(
     "operations of a program have one order", "call the operation itself", source="nki-about.rst"
 )
-_RULES_OF_SUMS: Final = "rewrite it as a product of named dimensions, dot_general"
 
 REFUSED: Final[dict[str, Refused]] = {
     **dict.fromkeys(("stablehlo.complex", "stablehlo.real", "stablehlo.imag"), _COMPLEX),
@@ -64,17 +63,6 @@ REFUSED: Final[dict[str, Refused]] = {
     **dict.fromkeys(("stablehlo.infeed", "stablehlo.outfeed"), _HOST),
     **dict.fromkeys(("stablehlo.send", "stablehlo.recv"), _LINKED),
     **dict.fromkeys(("stablehlo.async_start", "stablehlo.async_done"), _ASYNC),
-    "stablehlo.cholesky": Refused(
-        "each column needs those before it: the engines have no such chain",
-        is_on_host=True,
-        source=_SPEC.format("cholesky"),
-    ),
-    **{
-        f"stablehlo.{name}": Refused(
-            "letters name its sums", _RULES_OF_SUMS, True, _SPEC.format("dot_general")
-        )
-        for name in ("einsum", "unary_einsum")
-    },
 }
 """By the operation's name, with its dialect."""
 

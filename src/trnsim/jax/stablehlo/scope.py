@@ -230,7 +230,7 @@ class Scope:
         sizes = [len(one.ravel()[:1]) if is_one(one) else one.size for one in arrays]
         shape = mlir.shape_of(op.results[0].type)
         is_small = int(np.prod(shape)) <= _FOLDED and max(one.size for one in arrays) <= _FOLDED
-        types = [one.dtype.name for one in arrays]
+        types = [*(one.dtype.name for one in arrays), mlir.element_type(op.results[0].type)]
         is_ours = all(name in ELEMENT_TYPES for name in types) and len(op.results) == 1
         is_alike = all(size <= 1 for size in sizes) and all(one.shape == shape for one in arrays)
         if not is_ours or not (is_small or is_alike) or not np.prod(shape):

@@ -1,0 +1,129 @@
+"""Reductions and running results by a function that the graph has no name for.
+
+The body itself, on whole tensors: of n elements neighbours are combined, then neighbours of what
+that gives, log2(n) times. Running results take as many steps, each of which combines every element
+with the one before it by 1, 2, 4, .. places.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from trnsim.errors import NotModelled
+from trnsim.graph import Value
+from trnsim.graph.ops.reductions import BODIES
+from trnsim.graph.types import stored
+from trnsim.jax.stablehlo import bodies, mlir
+from trnsim.jax.stablehlo.mlir import Block, Op, Ssa
+from trnsim.jax.stablehlo.rules import RULES
+from trnsim.jax.stablehlo.scope import Scope
+
+_ALSO: Final = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        *("clamp", "compare", "constant", "is_finite", "popcnt", "return", "select"),
+        *("shift_left", "shift_right_arithmetic", "shift_right_logical"),
+    )
+)
+"""Operations on each element beside those that are computed by parts."""
+_NUMBERS: Final = (0.0, 0.5, 1.0, 3.0)
+_ROUNDING: Final = 2.0**-2
+"""What a function of few bits may lose in two steps; another order of subtractions loses more."""
+
+
+def check(scope: Scope, op: Op) -> None:
+    """Refuse a body of two numbers that is no function of each element, or not associative.
+
+    Raises:
+        NotModelled: naming what stands against it.
+    """
+    block = op.regions[0].blocks[0]
+    for one in block.operations:
+        name = one.operation.name
+        if name not in _ALSO and not (name in RULES and RULES[name].is_by_parts):
+            raise NotModelled(
+                f"{op.name} with a body that has {name}", fix="reduce by functions of each element"
+            )
+    if not _is_associative(scope, block):
+        raise NotModelled(
+            f"{op.name} with a body that is none of {', '.join(BODIES)}, nor associative",
+            fix="reduce by a function whose order does not matter",
+            source="StableHLO Specification, reduce",
+        )
+
+
+def _is_associative(scope: Scope, block: Block) -> bool:
+    """Whether ``f(f(a, b), c) = f(a, f(b, c))`` for a few numbers."""
+    dtype = mlir.tensor_type(block.arguments[0].type).dtype
+    first, second, third = (
+        stored(np.array(side), dtype) for side in zip(*product(_NUMBERS, repeat=3), strict=True)
+    )
+    (left,) = bodies.run(scope, block, [first, second])
+    (right,) = bodies.run(scope, block, [second, third])
+    (one,) = bodies.run(scope, block, [np.asarray(left), third])
+    (other,) = bodies.run(scope, block, [first, np.asarray(right)])
+    first, second = (np.asarray(found).astype(np.float64) for found in (one, other))
+    return bool(np.allclose(first, second, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True))
+
+
+def reduced(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
+    """All elements along an operation's dimensions, combined in order."""
+    check(scope, op)
+    dims = mlir.ints(op, "dimensions")
+    kept = [dim for dim in range(len(value.shape)) if dim not in dims]
+    row = scope.graph.transpose(value, [*kept, *sorted(dims)])
+    lengths = tuple(value.shape[dim] for dim in kept)
+    row = scope.graph.reshape(row, (*lengths, prod(value.shape[dim] for dim in dims)))
+    while row.shape[-1] > 1:
+        row = _halved(scope, op, row)
+    if not row.shape[-1]:
+        return scope.graph.broadcast_in_dim(scope.value(start), lengths, ())
+    return begun(scope, op, scope.graph.reshape(row, lengths), start)
+
+
+def _halved(scope: Scope, op: Op, row: Value) -> Value:
+    """Each two neighbours as one; of an odd number the last stays."""
+    *lengths, n = row.shape
+    pairs = n // 2
+    origin = [0] * len(lengths)
+    steps = [1] * len(lengths)
+    left, right = (
+        scope.graph.slice(row, (*origin, place), (*lengths, pairs), (*steps, 2)) for place in (0, 1)
+    )
+    found = _body(scope, op, left, right)
+    if n % 2 == 0:
+        return found
+    last = scope.graph.slice(row, (*origin, n - 1), (*lengths, 1))
+    return scope.graph.concatenate([found, last], len(lengths))
+
+
+def running(
+    scope: Scope, op: Op, value: Value, start: Ssa, dim: int, *, is_backward: bool
+) -> Value:
+    """Of each place along a dimension all elements up to it, or from it on."""
+    check(scope, op)
+    n, reach = value.shape[dim], 1
+    while reach < n:
+        before = scope.cut(value, dim, 0, n - reach)
+        after = scope.cut(value, dim, reach, n - reach)
+        both = _body(scope, op, before, after)
+        rest = scope.cut(value, dim, n - reach if is_backward else 0, reach)
+        value = scope.graph.concatenate([both, rest] if is_backward else [rest, both], dim)
+        reach *= 2
+    return begun(scope, op, value, start)
+
+
+def begun(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
+    """A number combined with each element."""
+    first = scope.graph.broadcast_in_dim(scope.value(start), value.shape, ())
+    return _body(scope, op, first, value)
+
+
+def _body(scope: Scope, op: Op, left: Value, right: Value) -> Value:
+    """The function of an operation's body, of whole tensors."""
+    (found,) = scope.run(op.regions[0].blocks[0], [left, right])
+    return scope.tensor(found)
