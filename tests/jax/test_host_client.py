@@ -43,6 +43,6 @@ class Failed:
 
 
 def test_what_a_computation_raised_is_asked_of_its_arrays():
-    fine = HostClient(1).put(np.ones(2), 0)
+    fine = HostClient().put(np.ones(2), 0)
     assert error_of([fine]) is None
     assert isinstance(error_of([fine, Failed()]), ValueError)
