@@ -1,9 +1,11 @@
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trnsim.errors import BadInput
 from trnsim.fabric.algorithms.group import Group
 from trnsim.fabric.choice import KINDS, choose
-from trnsim.fabric.closed_form import time_s
+from trnsim.fabric.closed_form import plan_loads, time_s
 from trnsim.fabric.fabric import fabric
 
 NODE = fabric("trn2.48xlarge", lnc=2)
@@ -60,3 +62,41 @@ def test_an_unknown_kind_is_refused():
     with pytest.raises(BadInput, match="'all_reduc'") as error:
         choose(NODE, "all_reduc", 1, [range(2)])
     assert "all_reduce" in error.value.fix
+
+
+@settings(max_examples=30)
+@given(
+    st.sampled_from(["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]),
+    st.integers(1, 2**30),
+    st.sampled_from([range(8), range(16), range(0, 64, 4), range(64)]),
+    st.floats(0.1, 1.0),
+)
+def test_slower_links_never_take_less(kind, nbytes, ranks, factor):
+    slow = type(NODE)(
+        NODE.instance, lnc=2, factors={link.name: factor for link in NODE.topology.links}
+    )
+    usual, held_up = (choose(one, kind, nbytes, [ranks]).time_s for one in (NODE, slow))
+    assert usual <= held_up * (1 + 1e-12)
+    assert held_up <= usual / factor * (1 + 1e-12)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 2**24), st.sampled_from([range(8), range(64), range(0, 64, 4)]))
+def test_bytes_are_conserved_over_links(nbytes, ranks):
+    """What leaves a chip enters another, and of an all-gather each chip gets the rest."""
+    chips = {NODE.place(rank).chip for rank in ranks}
+    for one in KINDS["all_gather"]:
+        group = Group(NODE, tuple(ranks))
+        if not one.is_possible(group):
+            continue
+        load = plan_loads(NODE, one.plan(group, nbytes))
+        entering = dict.fromkeys(chips, 0.0)
+        leaving = dict(entering)
+        for link, passed in zip(NODE.topology.links, load, strict=False):
+            source, target = int(link.name.split()[1]), int(link.name.split()[4])
+            leaving[source] = leaving.get(source, 0.0) + passed
+            entering[target] = entering.get(target, 0.0) + passed
+        least = nbytes * (1 - 1 / len(chips))
+        for chip in chips:
+            assert entering[chip] >= least * (1 - 1e-9)
+        assert sum(entering.values()) == pytest.approx(sum(leaving.values()))
