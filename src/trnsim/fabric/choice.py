@@ -127,28 +127,26 @@ def _directly(plan: Planner) -> tuple[Algorithm, ...]:
     return (Algorithm("direct", plan, _always),)
 
 
+_DESCRIBED: Final = (
+    ("ring", ring, _always),
+    ("kangaring", kangaring, _can_kangaring),
+    ("mesh", mesh, _can_mesh),
+    ("rdh", rdh, _can_rdh),
+)
+"""The algorithms that AWS describes: each file has a function of each kind that it can do."""
+
+
+def _described(kind: str) -> tuple[Algorithm, ...]:
+    found = [Algorithm(name, getattr(file, kind), test) for name, file, test in _DESCRIBED]
+    return (*found, _hierarchical(getattr(hierarchical, kind)))
+
+
 KINDS: Final[dict[str, tuple[Algorithm, ...]]] = {
-    "all_gather": (
-        Algorithm("ring", ring.all_gather, _always),
-        Algorithm("kangaring", kangaring.all_gather, _can_kangaring),
-        Algorithm("mesh", mesh.all_gather, _can_mesh),
-        Algorithm("rdh", rdh.all_gather, _can_rdh),
-        _hierarchical(hierarchical.all_gather),
-    ),
-    "reduce_scatter": (
-        Algorithm("ring", ring.reduce_scatter, _always),
-        Algorithm("kangaring", kangaring.reduce_scatter, _can_kangaring),
-        Algorithm("mesh", mesh.reduce_scatter, _can_mesh),
-        Algorithm("rdh", rdh.reduce_scatter, _can_rdh),
-        _hierarchical(hierarchical.reduce_scatter),
-    ),
+    "all_gather": _described("all_gather"),
+    "reduce_scatter": _described("reduce_scatter"),
     "all_reduce": (
-        Algorithm("ring", ring.all_reduce, _always),
-        Algorithm("kangaring", kangaring.all_reduce, _can_kangaring),
-        Algorithm("mesh", mesh.all_reduce, _can_mesh),
+        *_described("all_reduce"),
         Algorithm("single-step mesh", mesh.all_reduce_at_once, _can_mesh),
-        Algorithm("rdh", rdh.all_reduce, _can_rdh),
-        _hierarchical(hierarchical.all_reduce),
     ),
     "all_to_all": _directly(direct.all_to_all),
     "permute": _directly(direct.permute),

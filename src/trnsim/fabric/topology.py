@@ -215,19 +215,15 @@ def _two_rings(size: int) -> list[Cycle]:
     One goes all along each row and then down; the other all along each column and then to the side,
     over the connections that the first leaves out.
     """
-    row_by_row, at = [], 0
-    for row in range(size):
+    steps, at = [], 0
+    for line in range(size):
         for _ in range(size):
-            row_by_row.append(row * size + at)
+            steps.append((line, at))
             at = (at + 1) % size
         at = (at - 1) % size
-    column_by_column, at = [], 0
-    for column in range(size):
-        for _ in range(size):
-            column_by_column.append(at * size + column)
-            at = (at + 1) % size
-        at = (at - 1) % size
-    return [tuple(row_by_row), tuple(column_by_column)]
+    row_by_row = tuple(line * size + at for line, at in steps)
+    column_by_column = tuple(at * size + line for line, at in steps)
+    return [row_by_row, column_by_column]
 
 
 @dataclass(frozen=True)
