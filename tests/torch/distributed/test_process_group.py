@@ -318,6 +318,7 @@ def test_a_killed_peer_is_named_where_others_wait_for_it_and_these_go_on():
         process.kill()
     assert [rank for rank, _, _ in found] == [0, 2]
     for _, message, after in found:
-        assert "allreduce of ranks [0, 1, 2] failed: rank 1 did not answer" in message
+        assert "allreduce of ranks [0, 1, 2] cannot begin: rank 1 has ended" in message
+        assert "its last collective of this group was number 1: allreduce float32[3]" in message
         assert __file__ in message
         assert after == [2, 2, 2]
