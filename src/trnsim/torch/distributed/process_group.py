@@ -22,6 +22,7 @@ from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.api import storage
 from trnsim.torch.aten.operator_call import tensors_in
+from trnsim.torch.call_recording import buffers_of
 from trnsim.torch.device_errors import CollectiveBroken, CollectiveRefused, MixedDevices, PeerLost
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.distributed import agreeing
@@ -132,7 +133,11 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
         if kind not in _PAIRED:
             agreeing.agree(kind, given, group)
         if recordings:
-            note_collective(_described(kind, args, group))
+            note_collective(
+                _described(kind, args, group),
+                buffers_of(list(given.values())),
+                is_async=kind in _PAIRED or bool(given.get("async_op", True)),
+            )
         hosts = {name: _each(value, partial(_on_host, kind)) for name, value in given.items()}
         if kind in _OF_THE_WHOLE:  # gloo splits the whole along its first dimension
             hosts = {
