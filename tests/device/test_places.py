@@ -82,6 +82,6 @@ def test_a_fault_of_a_link_slows_what_takes_it(launched):
 
 def test_an_instance_of_another_chip_is_refused(launched):
     launched(WORLD_SIZE=2, TRNSIM_INSTANCE="trn1.32xlarge")
-    with pytest.raises(BadInput, match="TRNSIM_INSTANCE=trn1.32xlarge has trainium"):
+    with pytest.raises(BadInput, match=r"TRNSIM_INSTANCE=trn1\.32xlarge has"):
         world_fabric("trn2")
     assert places.world_fabric("trn1").instance.name == "trn1.32xlarge"

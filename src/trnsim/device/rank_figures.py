@@ -6,12 +6,12 @@ import atexit
 import json
 import os
 import sys
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from trnsim.device.call_log import FOLDER_VARIABLE, Phase, Recording, Span, whole_program
+from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.device_core import target
 from trnsim.device.exposed import moments
 from trnsim.device.step_report import step_span
@@ -67,7 +67,6 @@ def figures(recording: Recording, rank: int, chip: str) -> dict[str, Any]:
         for number, span in enumerate(recording.spans)
         if first <= span.begun < last or (first == 0 and last == len(recording.events))
     }
-    calls = recording.collectives
     return {
         "rank": rank,
         "target": chip,
@@ -76,17 +75,27 @@ def figures(recording: Recording, rank: int, chip: str) -> dict[str, Any]:
         "launch_s": step.launch_s,
         "calls": len(step.events),
         "missing": dict(step.missing),
-        "collectives": [
-            {"kind": one.kind, "nbytes": one.nbytes, "ranks": one.ranks, "calls": number}
-            for one, number in Counter(calls).items()
-        ],
-        "exchanges": {
-            number: {
-                "kind": calls[number].kind,
-                "nbytes": calls[number].nbytes,
-                "ranks": calls[number].ranks,
-            }
-            for number in spans
-        },
+        **_collectives(recording.collectives, spans),
         "step": [list(one) for one in moments(times_s, spans, first)],
+    }
+
+
+def _collectives(calls: Sequence[CollectiveCall], numbers: Iterable[int]) -> dict[str, Any]:
+    """Bytes of each collective, by kind and group and in order; the place there of some of them.
+
+    The order is what ranks of a group have in common: bytes may differ, in exchanges of each with
+    each.
+    """
+    by_group: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    places = []
+    for one in calls:
+        sizes = by_group.setdefault((one.kind, one.ranks), [])
+        places.append((one.kind, one.ranks, len(sizes)))
+        sizes.append(one.nbytes)
+    return {
+        "collectives": [
+            {"kind": kind, "ranks": ranks, "nbytes": sizes}
+            for (kind, ranks), sizes in by_group.items()
+        ],
+        "exchanges": {number: list(places[number]) for number in numbers},
     }

@@ -6,9 +6,10 @@ once, so they share the links.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ import numpy.typing as npt
 
 from trnsim.device.collective_log import kind_of
 from trnsim.device.exposed import Moment, Overlap, overlap
-from trnsim.fabric.choice import Chosen, choose
+from trnsim.fabric.algorithms.group import Group as AlgorithmGroup
+from trnsim.fabric.choice import KINDS, Chosen, choose
 from trnsim.fabric.fabric import Fabric, Place
 
 Group = tuple[int, ...]
@@ -107,9 +109,10 @@ class World:
     @property
     def links(self) -> list[tuple[str, float, float]]:
         """Name, bytes and seconds of each resource that carried any, the busiest first."""
-        busy_s = self.link_bytes / self.fabric.capacity
-        used = [(name, float(nbytes), float(time_s)) for name, nbytes, time_s in
-                zip(self.fabric.names, self.link_bytes, busy_s, strict=True) if nbytes]  # fmt: skip
+        rows = zip(
+            self.fabric.names, self.link_bytes.tolist(), self.fabric.capacity.tolist(), strict=True
+        )
+        used = [(name, nbytes, nbytes / rate) for name, nbytes, rate in rows if nbytes]
         return sorted(used, key=lambda row: -row[2])
 
 
@@ -120,9 +123,15 @@ def world(
     restarts: int = 0,
 ) -> World:
     """The world of ranks that wrote these figures."""
-    exchanged = tuple(_exchanged(fabric, figures))
-    times_s = {
+    messages = _messages(figures)
+    exchanged = tuple(_exchanged(fabric, messages))
+    by_size = {
         (one.kind, one.nbytes, group): one.time_s for one in exchanged for group in one.groups
+    }
+    times_s = {
+        (kind, group, at): by_size[kind, nbytes, group]
+        for (kind, group), sizes in messages.items()
+        for at, nbytes in enumerate(sizes)
     }
     ranks = tuple(
         _of_rank(fabric, one, times_s) for one in sorted(figures, key=lambda one: one["rank"])
@@ -130,15 +139,24 @@ def world(
     return World(fabric, ranks, exchanged, _link_bytes(fabric, exchanged), tuple(lost), restarts)
 
 
-def _exchanged(fabric: Fabric, figures: Sequence[Mapping[str, Any]]) -> list[Exchanged]:
-    calls: dict[tuple[str, int, Group], int] = {}
+def _messages(figures: Sequence[Mapping[str, Any]]) -> dict[tuple[str, Group], list[int]]:
+    """By kind and group the bytes of each collective in order: the most that any rank has."""
+    found: dict[tuple[str, Group], list[int]] = {}
     for rank in figures:
         for one in rank["collectives"]:
-            key = one["kind"], one["nbytes"], tuple(one["ranks"])
-            calls[key] = max(calls.get(key, 0), one["calls"])
+            key = one["kind"], tuple(one["ranks"])
+            both = zip_longest(found.get(key, ()), one["nbytes"], fillvalue=0)
+            found[key] = [max(pair) for pair in both]
+    return found
+
+
+def _exchanged(
+    fabric: Fabric, messages: Mapping[tuple[str, Group], Sequence[int]]
+) -> list[Exchanged]:
     alike: dict[tuple[Any, ...], list[list[Group]]] = defaultdict(list)
-    for (kind, nbytes, group), number in calls.items():
-        _put(alike[kind, nbytes, number, _shape(fabric, group)], group)
+    for (kind, group), sizes in messages.items():
+        for nbytes, number in Counter(sizes).items():
+            _put(alike[kind, nbytes, number, _shape(fabric, kind, nbytes, group)], group)
     found = [
         Exchanged(kind, nbytes, tuple(groups), number, _chosen(fabric, kind, nbytes, groups))
         for (kind, nbytes, number, _), sets in alike.items()
@@ -156,14 +174,21 @@ def _put(sets: list[list[Group]], group: Group) -> None:
     sets.append([group])
 
 
-def _shape(fabric: Fabric, group: Group) -> tuple[tuple[int, int, int], ...]:
-    """The places of a group, chips and instances numbered as they come: equal plans fit these."""
-    nodes: dict[int, int] = {}
-    chips: dict[tuple[int, int], int] = {}
-    return tuple(
-        (nodes.setdefault(node, len(nodes)), chips.setdefault((node, chip), len(chips)), core)
-        for node, chip, core in map(fabric.place, group)
+def _shape(fabric: Fabric, name: str, nbytes: int, group: Group) -> tuple[Any, ...]:
+    """The phases of each plan that the group may take; plans of groups at once must be alike."""
+    kind, size = kind_of(name), len(group)
+    if kind is None or size == 1:
+        return (size,)
+    one = AlgorithmGroup(fabric, group)
+    plans = {
+        algorithm.name: algorithm.plan(one, nbytes)
+        for algorithm in KINDS[kind]
+        if algorithm.is_possible(one)
+    }
+    repeats = (
+        (name, tuple(phase.repeat for phase in plan)) for name, plan in sorted(plans.items())
     )
+    return size, *repeats
 
 
 def _chosen(fabric: Fabric, name: str, nbytes: int, groups: Sequence[Group]) -> Chosen | None:
@@ -172,11 +197,11 @@ def _chosen(fabric: Fabric, name: str, nbytes: int, groups: Sequence[Group]) -> 
 
 
 def _of_rank(
-    fabric: Fabric, one: Mapping[str, Any], times_s: Mapping[tuple[str, int, Group], float]
+    fabric: Fabric, one: Mapping[str, Any], times_s: Mapping[tuple[str, Group, int], float]
 ) -> RankFigures:
     of_step = {
-        int(number): times_s[what["kind"], what["nbytes"], tuple(what["ranks"])]
-        for number, what in one["exchanges"].items()
+        int(number): times_s[kind, tuple(ranks), at]
+        for number, (kind, ranks, at) in one["exchanges"].items()
     }
     step = overlap((Moment(*moment) for moment in one["step"]), of_step)
     place = fabric.place(one["rank"])
