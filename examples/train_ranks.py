@@ -31,8 +31,7 @@ if checkpoint.exists():
     network.load_state_dict(saved["network"])
     optimizer.load_state_dict(saved["optimizer"])
     first = saved["step"] + 1
-    if rank == 0:
-        print(f"goes on after step {first}")
+    print(f"goes on after step {first}")
 
 for step in range(first, STEPS):
     optimizer.zero_grad()
@@ -43,8 +42,8 @@ for step in range(first, STEPS):
     optimizer.step()
     mean = loss.detach()
     dist.all_reduce(mean, dist.ReduceOp.AVG)
+    print(f"step {step + 1}: loss {mean.item():.4f}")
     if rank == 0:
-        print(f"step {step + 1}: loss {mean.item():.6f}")
         unfinished = checkpoint.with_suffix(".new")
         state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
         torch.save(state | {"step": step}, unfinished)
