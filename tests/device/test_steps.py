@@ -23,6 +23,15 @@ def test_without_an_optimizer_it_is_a_synchronization():
     assert one.number == 1
 
 
+def test_waiting_for_many_results_is_one_synchronization():
+    one = Steps()
+    for number in range(3):
+        one.works()
+        for _ in range(4):
+            one.waits()
+        assert one.number == number + 1
+
+
 def test_whoever_watches_reads_the_number_from_a_file(monkeypatch, tmp_path):
     for name in (module.STEP_VARIABLE, module.faults.FAULTS_VARIABLE):
         monkeypatch.delenv(name, raising=False)

@@ -142,6 +142,16 @@ def test_a_signal_passes_through_and_leaves_no_process(tmp_path, number):
     assert running(str(tmp_path)) == []
 
 
+def test_a_fault_that_found_no_step_is_said(tmp_path):
+    code = "from trnsim.device.steps import steps\nsteps.optimizer_begins()"
+    ended, said, *_ = launched(tmp_path, code, fault_texts=("rank=2,step=2",))
+    assert ended.status == 0
+    assert said == "the fault rank=2,step=2 did not strike: the last step of rank 2 is 1"
+    ended, said, *_ = launched(tmp_path, code, fault_texts=("rank=2,step=1",))
+    assert ended.status == 137
+    assert "rank 2 (node 1, local rank 0) was ended by SIGKILL at step 1" in said
+
+
 def test_agents_that_start_no_ranks_are_refused(tmp_path, monkeypatch):
     failing = [("node-0", [sys.executable, "-c", "raise SystemExit(3)"], {})]
     monkeypatch.setattr(Job, "agents", lambda _: failing)

@@ -7,11 +7,11 @@ nobody has collected yet.
 
 from __future__ import annotations
 
-import atexit
 import os
 import tempfile
 from contextlib import suppress
 from importlib import import_module
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,10 +26,11 @@ def lock() -> str:
         _held.clear()
         with suppress(OSError, ImportError):
             fcntl: Any = import_module("fcntl")
-            handle, path = tempfile.mkstemp(prefix="trnsim-alive-")
+            handle, path = tempfile.mkstemp(prefix=f"trnsim-alive-{pid}-")
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _held[pid] = path, handle
-            atexit.register(_remove, pid, path)
+            # Unlike atexit's, these are called at the end of multiprocessing's children too.
+            Finalize(None, _remove, (pid, path), exitpriority=0)
     return _held.get(pid, ("", -1))[0]
 
 

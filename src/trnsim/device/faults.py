@@ -58,7 +58,10 @@ def parse(text: str) -> Fault:
     """
     first, *rest = text.split(",")
     kind, _, value = first.partition("=")
-    more = dict(part.strip().partition("=")[::2] for part in rest)
+    more: dict[str, str] = {}
+    for part in rest:
+        name, _, given = part.strip().partition("=")
+        more[name] = given
     try:
         if kind == "link" and value and more.keys() <= {"factor"}:
             return Fault(kind, link=value.strip(), factor=_factor(more.get("factor", "0")))

@@ -32,6 +32,7 @@ class Steps:
         self.number = 0
         self.listeners: list[Callable[[], None]] = []
         self._optimizers = 0
+        self._has_work = False
         self._injector: faults.Injector | None = None
 
     def optimizer_begins(self) -> None:
@@ -53,6 +54,20 @@ class Steps:
         """
         if not self._optimizers:
             self._begin()
+
+    def works(self) -> None:
+        """The program gives the device work, without waiting."""
+        self._has_work = True
+
+    def waits(self) -> None:
+        """The program waits for one of perhaps many results: once for all work since the last.
+
+        Raises:
+            HardwareFault: as an injected fault says.
+        """
+        if self._has_work:
+            self._has_work = False
+            self.synchronizes()
 
     def _begin(self) -> None:
         self.number += 1

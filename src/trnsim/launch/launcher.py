@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
-from trnsim.device.faults import RESTART_VARIABLE
+from trnsim.device.faults import RESTART_VARIABLE, parse
 from trnsim.errors import BadInput
 from trnsim.launch.job import LOOPBACK, Job
 
@@ -116,6 +116,8 @@ def launch(job: Job, say: Say, show: Say) -> Ended:
             ended.status = attempt.run()
             if attempt.lost is not None:
                 ended.lost.append(attempt.lost.end)
+            if not (ended.status or ended.restarts):
+                attempt.say_what_did_not_strike()
             if not ended.status or came or ended.restarts >= job.max_restarts:
                 return ended
             ended.restarts += 1
@@ -192,6 +194,16 @@ class _Attempt:
             raise BadInput(
                 f"cannot write {path}: {error.strerror}", fix="name another folder: --report"
             ) from error
+
+    def say_what_did_not_strike(self) -> None:
+        """Say which faults of ranks found no step."""
+        for text in self._job.fault_texts:
+            fault = parse(text)
+            if fault.rank >= 0:
+                number = self._ranks[fault.rank].step
+                self._say(
+                    f"the fault {text} did not strike: the last step of rank {fault.rank} is {number}"
+                )
 
     # Watching
 

@@ -192,6 +192,9 @@ class Supervisor:
         with contextlib.suppress(OSError, struct.error):
             (step,) = struct.unpack("<q", Path(self._steps).read_bytes())
             Path(self._steps).unlink()
+        with contextlib.suppress(OSError, AttributeError):  # a killed rank leaves its lock behind
+            for path in Path(tempfile.gettempdir()).glob(f"trnsim-alive-{self._process.pid}-*"):
+                path.unlink()
         self._tell(
             status=status, ended_s=getattr(self, "_ended_s", time.monotonic()), step=step,
             tail=self._log.tail.decode(errors="replace"), log_problem=self._log.problem,

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from torch.optim import optimizer as optimizers
+import torch.optim.optimizer as optimizers
 
 from trnsim.device import call_log, rank_figures
 from trnsim.device.call_log import Recording
@@ -81,13 +81,17 @@ def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
         _note("aten::_copy_from", (source,), {}, destination)
 
 
+def _step_begins(*_: Any) -> None:
+    steps.optimizer_begins()
+
+
 def record_whole_program() -> None:
     """Begin to record the whole program, and to count its steps, where somebody asks for it."""
     if call_log.record_whole_program():
         scope_tracker.watch()
     rank_figures.write_at_end()
     if are_watched():
-        optimizers.register_optimizer_step_pre_hook(lambda *_: steps.optimizer_begins())
+        optimizers.register_optimizer_step_pre_hook(_step_begins)
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import torch.distributed as dist
 from torch import Tensor
 
 from trnsim.device.agreement import Agreement, Finding, Passed
-from trnsim.device.call_time import spec_text
 from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import tensors_in
@@ -83,14 +82,17 @@ def passed(kind: str, given: dict[str, Any]) -> Passed:
     if kind in _UNEVEN:
         sends, receives = _splits(given)
         first = next(iter(tensors_in(list(given.values()))))
-        return Passed(kind, str(first.dtype), sends=sends, receives=receives, line=line)
+        return Passed(
+            kind, str(first.dtype).removeprefix("torch."), sends=sends, receives=receives, line=line
+        )
     values = [value for name, value in given.items() if name == _ONE_SIDED.get(kind, name)]
     tensors = ", ".join(_spec(tensor) for tensor in tensors_in(values))
     return Passed(kind, tensors, int(given.get("root_rank", -1)), line=line)
 
 
 def _spec(tensor: Tensor) -> str:
-    return spec_text(tensor)  # type: ignore[arg-type]
+    """A tensor in words: "float32[4, 8]"."""
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
 def _splits(given: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
