@@ -200,10 +200,9 @@ class _Attempt:
         for text in self._job.fault_texts:
             fault = parse(text)
             if fault.rank >= 0:
-                number = self._ranks[fault.rank].step
-                self._say(
-                    f"the fault {text} did not strike: the last step of rank {fault.rank} is {number}"
-                )
+                rank = self._ranks[fault.rank]
+                last = f"the last step of rank {rank.rank} is {rank.step}"
+                self._say(f"the fault {text} did not strike: {last}")
 
     # Watching
 
