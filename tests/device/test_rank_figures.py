@@ -5,9 +5,11 @@ import sys
 
 import pytest
 
+from trnsim.device import rank_figures
 from trnsim.device.call_log import CallEvent, Phase, Recording
 from trnsim.device.collective_log import CollectiveCall
-from trnsim.device.rank_figures import figures
+from trnsim.device.rank_figures import LastSteps, figures
+from trnsim.device.steps import Steps
 
 
 class Call:
@@ -30,15 +32,19 @@ CALL = Call()
 REDUCE = CollectiveCall("allreduce", 64, (0, 1))
 
 
+def note_into(recording, one):
+    if isinstance(one, Phase):
+        recording.events.append(CallEvent(CALL, "", one, 0))
+    elif one == "touch":
+        recording.touch([1])
+    else:
+        recording.note_collective(REDUCE, [1], one == "async")
+
+
 def recorded(*what):
     found = Recording()
     for one in what:
-        if isinstance(one, Phase):
-            found.events.append(CallEvent(CALL, "", one, 0))
-        elif one == "touch":
-            found.touch([1])
-        else:
-            found.note_collective(REDUCE, [1], one == "async")
+        note_into(found, one)
     return found
 
 
@@ -69,6 +75,24 @@ def test_collectives_alone_are_told_too():
     found = figures(recorded("waited", "waited"), 0, "trn2")
     assert found["collectives"][0]["nbytes"] == [64, 64]
     assert len(found["exchanges"]) == 2
+
+
+def test_a_long_program_keeps_its_last_steps_and_tells_the_same(monkeypatch):
+    def told(is_long):
+        found, steps = Recording(), Steps()
+        monkeypatch.setattr(rank_figures, "steps", steps)
+        if is_long:
+            steps.listeners.append(LastSteps(found))
+        for number in range(50):
+            for one in (FORWARD, "async", BACKWARD, "touch", OPTIMIZER, OPTIMIZER):
+                if one == OPTIMIZER and found.events[-1].phase is not OPTIMIZER:
+                    steps.optimizer_begins()
+                note_into(found, one)
+            assert len(found.events) <= (3 * 4 if is_long else 4 * (number + 1))
+        note_into(found, FORWARD)  # a step that is not complete
+        return figures(found, 0, "trn2")
+
+    assert told(is_long=True) == told(is_long=False)
 
 
 PROGRAM = """

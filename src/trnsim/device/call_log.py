@@ -77,13 +77,19 @@ class Span:
 
 @dataclass
 class Recording:
-    """The calls inside a `with recording()`, collectives, and bytes from and to the host."""
+    """The calls inside a `with recording()`, collectives, and bytes from and to the host.
+
+    Attributes:
+        events: the calls, without the first ones that are `forgotten`.
+        collectives: all collectives, and in `spans` when each was.
+    """
 
     events: list[CallEvent] = field(default_factory=list[CallEvent])
     from_host_bytes: int = 0
     to_host_bytes: int = 0
     collectives: list[CollectiveCall] = field(default_factory=list["CollectiveCall"])
     spans: list[Span] = field(default_factory=list[Span])
+    forgotten: int = 0
     _in_flight: dict[int, Span] = field(default_factory=dict[int, Span])
     _calls: dict[DeviceCall, DeviceCall] = field(default_factory=dict["DeviceCall", "DeviceCall"])
 
@@ -103,8 +109,7 @@ class Recording:
         self, collective: CollectiveCall, buffers: Iterable[int], is_async: bool
     ) -> None:
         """Record a collective of tensors in these buffers, which the program awaits or not."""
-        now = len(self.events)
-        span = Span(now, None if is_async else now)
+        span = Span(self.number, None if is_async else self.number)
         self.collectives.append(collective)
         self.spans.append(span)
         self._in_flight.update(dict.fromkeys(buffers, span) if is_async else ())
@@ -114,7 +119,18 @@ class Recording:
         for buffer in buffers:
             span = self._in_flight.pop(buffer, None)
             if span is not None and span.awaited is None:
-                span.awaited = len(self.events)
+                span.awaited = self.number
+
+    @property
+    def number(self) -> int:
+        """The number of the next call, those that are forgotten included."""
+        return self.forgotten + len(self.events)
+
+    def forget(self, before: int) -> None:
+        """Drop the calls before one of this number."""
+        dropped = max(before - self.forgotten, 0)
+        del self.events[:dropped]
+        self.forgotten += dropped
 
 
 recordings: list[Recording] = []

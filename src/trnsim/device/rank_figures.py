@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import sys
+from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,23 @@ def write_at_end() -> None:
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder and _RANK in os.environ:
         atexit.register(_write, Path(folder), os.getpid())
+        for one in whole_program:
+            steps.listeners.append(LastSteps(one))
+
+
+class LastSteps:
+    """Keeps the calls of a program's last two steps, of which the last complete one is reported."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._begun: deque[int] = deque(maxlen=3)
+
+    def __call__(self) -> None:
+        """Another optimizer steps: drop what came before the last but two."""
+        if steps.are_of_optimizers:
+            self._begun.append(self._recording.number)
+            if len(self._begun) == self._begun.maxlen:
+                self._recording.forget(self._begun[0])
 
 
 def _write(folder: Path, pid: int) -> None:
@@ -54,18 +72,18 @@ def figures(recording: Recording, rank: int, chip: str) -> dict[str, Any]:
 
     Collectives without any call on the device beside them are those of no step.
     """
-    first, last = step_span(recording.events)
+    events, forgotten = recording.events, recording.forgotten
+    kept = slice(*step_span(events))
+    first, last = forgotten + kept.start, forgotten + kept.stop
     updates = [
-        number
-        for number, event in enumerate(recording.events[first:last], first)
-        if event.phase is Phase.optimizer
+        number for number, event in enumerate(events[kept], first) if event.phase is Phase.optimizer
     ]
-    step = step_time(recording.events[first:last], chip)
+    step = step_time(events[kept], chip)
     times_s = [step.times[event.call].device_time_s for event in step.events]
     spans = {
         number: _awaited(span, updates)
         for number, span in enumerate(recording.spans)
-        if first <= span.begun < last or (first == 0 and last == len(recording.events))
+        if first <= span.begun < last or (first == 0 and last == len(events))
     }
     return {
         "rank": rank,

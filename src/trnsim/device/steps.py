@@ -35,6 +35,11 @@ class Steps:
         self._has_work = False
         self._injector: faults.Injector | None = None
 
+    @property
+    def are_of_optimizers(self) -> bool:
+        """Whether an optimizer has stepped."""
+        return self._optimizers > 0
+
     def optimizer_begins(self) -> None:
         """An optimizer is about to step.
 

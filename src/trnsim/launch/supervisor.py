@@ -124,7 +124,7 @@ class Supervisor:
         environment["TRNSIM_STEP_FILE"] = self._steps
         self._process = subprocess.Popen(  # noqa: S603  the program that is to be launched
             self._command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_die_with_parent,  # noqa: PLW1509  before any thread
+            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_as_a_program,  # noqa: PLW1509  before any thread
         )  # fmt: skip
 
     def _wait(self, noticed: int) -> None:
@@ -215,8 +215,9 @@ class Supervisor:
             self._line.sendall(json.dumps(what).encode() + b"\n")
 
 
-def _die_with_parent() -> None:
-    """Have Linux kill the program where this process is killed."""
+def _as_a_program() -> None:
+    """Let Ctrl-C end the program, as shells do not in the background, and this process's end."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
 
