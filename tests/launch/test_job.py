@@ -1,4 +1,5 @@
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def test_nodes_and_ranks_have_torchruns_variables_without_torch(monkeypatch):
     found = job(COMMAND, "trn2.48xlarge", FOLDER, nodes=2, ranks_per_node=3)
     agents = found.agents()
     assert [name for name, _, _ in agents] == [f"rank-{rank}" for rank in range(6)]
-    assert all(command[-2:] == list(COMMAND) for _, command, _ in agents)
+    assert all(command[-2:] == [sys.executable, "train.py"] for _, command, _ in agents)
     last = agents[4][2]
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK")
     assert [last[name] for name in names] == ["4", "1", "6", "3", "1"]
@@ -42,7 +43,7 @@ def test_with_torch_an_agent_starts_the_ranks_of_each_node(monkeypatch):
     assert (name, more, second[0]) == ("node-0", {}, "node-1")
     text = " ".join(command)
     assert re.search("-m torch.distributed.run --nnodes 2 --nproc-per-node 32 --node-rank 0", text)
-    assert text.endswith("supervisor.py python train.py")
+    assert text.endswith(f"supervisor.py {sys.executable} train.py")
     assert found.target == "trn1"
     assert found.fabric.lnc == 1
 
@@ -60,6 +61,20 @@ def test_cores_that_are_visible_place_the_ranks(monkeypatch):
         monkeypatch.setenv("NEURON_RT_VISIBLE_CORES", named)
         with pytest.raises(BadInput, match="ranks take cores that follow each other"):
             job(COMMAND, "trn2.48xlarge", FOLDER)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (("python", "a.py", "x.py"), (sys.executable, "a.py", "x.py")),
+        (("python3", "-m", "a"), (sys.executable, "-m", "a")),
+        (("a.py", "--x"), (sys.executable, "a.py", "--x")),
+        (("/usr/bin/python3", "a.py"), ("/usr/bin/python3", "a.py")),
+        (("./a.sh",), ("./a.sh",)),
+    ],
+)
+def test_python_is_the_one_that_runs_trnsim(command, expected):
+    assert job(command, "trn2.48xlarge", FOLDER).command == expected
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from trnsim.nki.environment import CORES_VARIABLE, TARGET_VARIABLE
 LOOPBACK: Final = "127.0.0.1"
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
+_PYTHONS: Final = ("python", "python3")
 _AUTOLOAD: Final = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
@@ -147,7 +148,16 @@ def job(
         )
     _check_ranks(found, fabric)
     is_there = importlib.util.find_spec("torch") is not None
-    return Job(command, fabric, target.name, folder, fault_texts, max_restarts, is_there)
+    program = _with_interpreter(command)
+    return Job(program, fabric, target.name, folder, fault_texts, max_restarts, is_there)
+
+
+def _with_interpreter(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command with this interpreter for "python", and before a Python file."""
+    first, *rest = command
+    if first in _PYTHONS:
+        return (sys.executable, *rest)
+    return (sys.executable, *command) if first.endswith(".py") else command
 
 
 def _visible() -> tuple[int, int]:
