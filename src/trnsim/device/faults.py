@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.errors import BadInput, EmulatorError
+from trnsim.errors import BadInput, UndefinedBehavior
 
 FAULTS_VARIABLE: Final = "TRNSIM_FAULTS"
 RESTART_VARIABLE: Final = "TRNSIM_RESTART"
@@ -27,8 +27,8 @@ _FIX: Final = (
 _SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst"
 
 
-class HardwareFault(EmulatorError, RuntimeError):
-    """The hardware failed, as a fault that was asked for says."""
+class HardwareFault(UndefinedBehavior, RuntimeError):
+    """The hardware failed, as a fault that was asked for says; AWS's runtime: undefined state."""
 
 
 @dataclass(frozen=True)
