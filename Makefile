@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help run test check tiny bench compiled docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric jax-suite jax-versions opinfo mutants size clean
+.PHONY: help run test check tiny bench compiled docs fuzz peaks accuracy estimating golden upstream digest clients models compiled-models compiling fabric jax-suite jax-versions launch-suite opinfo mutants size clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -112,6 +112,9 @@ jax-versions: $(JAX_VERSIONS:%=.venv-jax-%/.made) ## the platform and the import
 # SUITES="lax_test nn_test" runs those; what was run stands in build/jax-suite, and a stopped run goes on.
 jax-suite: .venv-jax/.made ## JAX's own tests, from a clone at the installed version's tag; writes docs/jax-conformance.md
 	.venv-jax/bin/python tests/jax_suite/jax_conformance.py $(UPSTREAM) $(SUITES)
+
+launch-suite: .venv/.test ## two times eight ranks as processes: the commands of docs/launch.md, which print what it shows
+	$(BIN)/python -m pytest --quiet tests/launch/suite.py
 
 clients: .venv-clients/.made ## test released programs that know the device: transformers, Lightning, TRL and others
 	.venv-clients/bin/python -m pytest --quiet tests/clients

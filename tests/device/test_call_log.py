@@ -88,3 +88,18 @@ def test_the_whole_program_is_recorded_where_it_is_asked_for(monkeypatch, value,
     assert record_whole_program() is is_asked  # a second framework shares it
     assert module.recordings == module.whole_program
     assert len(module.recordings) == is_asked
+
+
+def test_a_collective_is_awaited_by_the_call_that_touches_its_tensors():
+    with module.recording() as found:
+        module.note_collective("first", [1, 2], is_async=True)
+        module.note_collective("waited for", [3])
+        assert module.are_collectives_under_way()
+        found.events += ["call"] * 2
+        module.touch([7])
+        module.touch([2])
+        found.events += ["call"]
+        module.touch([1])  # it has ended by now
+        module.note_collective("never", [4], is_async=True)
+    assert [(one.begun, one.awaited) for one in found.spans] == [(0, 2), (0, 0), (3, None)]
+    assert not module.are_collectives_under_way()

@@ -77,3 +77,19 @@ def test_ranks_may_be_named():
     near = collective_time("send", GIB, [(0, 4)], "trn2").time_s
     far = collective_time("send", GIB, [(0, 64 + 4)], "trn2").time_s
     assert far > near
+
+
+@pytest.mark.parametrize(
+    ("ranks", "per_node", "first", "instance", "nodes", "last"),
+    [
+        (8, 4, 0, "trn2.48xlarge", 2, (1, 0, 3)),
+        (8, 8, 0, "trn2.48xlarge", 1, (0, 1, 3)),
+        (4, 4, 0, "trn2.3xlarge", 1, (0, 0, 3)),
+        (4, 4, 2, "trn2.48xlarge", 1, (0, 1, 1)),  # beyond the last core of the smallest
+        (9, 4, 60, "trn2.48xlarge", 3, (2, 15, 0)),
+    ],
+)
+def test_ranks_of_a_node_place_all_ranks(ranks, per_node, first, instance, nodes, last):
+    found = fabric_for("trainium2", ranks, 2, ranks_per_node=per_node, first=first)
+    assert (found.instance.name, found.nodes) == (instance, nodes)
+    assert found.place(ranks - 1) == last

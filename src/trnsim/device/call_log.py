@@ -7,7 +7,7 @@ Recording costs a few microseconds a call, so it happens only inside `recording`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -63,13 +63,34 @@ class CallEvent:
 
 
 @dataclass
+class Span:
+    """When a collective was begun and awaited, as numbers of the calls before which it was.
+
+    Attributes:
+        begun: the call before which it began.
+        awaited: the call that first touched its tensors, or None where none did.
+    """
+
+    begun: int
+    awaited: int | None = None
+
+
+@dataclass
 class Recording:
-    """The calls inside a `with recording()`, collectives, and bytes from and to the host."""
+    """The calls inside a `with recording()`, collectives, and bytes from and to the host.
+
+    Attributes:
+        events: the calls, without the first ones that are `forgotten`.
+        collectives: all collectives, and in `spans` when each was.
+    """
 
     events: list[CallEvent] = field(default_factory=list[CallEvent])
     from_host_bytes: int = 0
     to_host_bytes: int = 0
     collectives: list[CollectiveCall] = field(default_factory=list["CollectiveCall"])
+    spans: list[Span] = field(default_factory=list[Span])
+    forgotten: int = 0
+    _in_flight: dict[int, Span] = field(default_factory=dict[int, Span])
     _calls: dict[DeviceCall, DeviceCall] = field(default_factory=dict["DeviceCall", "DeviceCall"])
 
     @property
@@ -83,6 +104,33 @@ class Recording:
         scope, live_bytes = find_scope(), device_memory(0).live_bytes
         once = self._calls.setdefault(call, call)
         self.events.append(CallEvent(once, scope.module, scope.phase, live_bytes))
+
+    def note_collective(
+        self, collective: CollectiveCall, buffers: Iterable[int], is_async: bool
+    ) -> None:
+        """Record a collective of tensors in these buffers, which the program awaits or not."""
+        span = Span(self.number, None if is_async else self.number)
+        self.collectives.append(collective)
+        self.spans.append(span)
+        self._in_flight.update(dict.fromkeys(buffers, span) if is_async else ())
+
+    def touch(self, buffers: Iterable[int]) -> None:
+        """The next call touches these buffers: it waits for the collectives that are under way."""
+        for buffer in buffers:
+            span = self._in_flight.pop(buffer, None)
+            if span is not None and span.awaited is None:
+                span.awaited = self.number
+
+    @property
+    def number(self) -> int:
+        """The number of the next call, those that are forgotten included."""
+        return self.forgotten + len(self.events)
+
+    def forget(self, before: int) -> None:
+        """Drop the calls before one of this number."""
+        dropped = max(before - self.forgotten, 0)
+        del self.events[:dropped]
+        self.forgotten += dropped
 
 
 recordings: list[Recording] = []
@@ -112,22 +160,40 @@ def note_to_host(nbytes: int) -> None:
         one.to_host_bytes += nbytes
 
 
-def note_collective(collective: CollectiveCall) -> None:
+def note_collective(
+    collective: CollectiveCall, buffers: Iterable[int] = (), *, is_async: bool = False
+) -> None:
     """Add a collective to every recording."""
     for one in recordings:
-        one.collectives.append(collective)
+        one.note_collective(collective, buffers, is_async)
+
+
+def are_collectives_under_way() -> bool:
+    """Whether calls may wait for collectives, so that their buffers matter."""
+    return any(one._in_flight for one in recordings)  # noqa: SLF001  of this file
+
+
+def touch(buffers: Iterable[int]) -> None:
+    """Tell every recording which buffers the next call touches."""
+    known = list(buffers)
+    for one in recordings:
+        one.touch(known)
 
 
 RECORD_VARIABLE: Final = "TRNSIM_RECORD"
 """Set to 1 before the device is loaded, it records the whole program in `whole_program`."""
+
+FOLDER_VARIABLE: Final = "TRNSIM_RANK_FIGURES"
+"""A folder into which a rank writes its figures at its end; it asks for the recording too."""
 
 whole_program: Final[list[Recording]] = []
 """The recording of the whole program, alone in a list; empty where none was asked for."""
 
 
 def record_whole_program() -> bool:
-    """Begin to record the whole program where `TRNSIM_RECORD` asks for it; whether it does."""
-    if os.environ.get(RECORD_VARIABLE) == "1" and not whole_program:
+    """Begin to record the whole program where a variable asks for it; whether one does."""
+    is_asked = os.environ.get(RECORD_VARIABLE) == "1" or bool(os.environ.get(FOLDER_VARIABLE))
+    if is_asked and not whole_program:
         whole_program.append(Recording())
         recordings.extend(whole_program)
     return bool(whole_program)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from trnsim.device.places import placed_time
 from trnsim.fabric.choice import KINDS
-from trnsim.fabric.collective_time import collective_time
 from trnsim.formatting import text_table
 from trnsim.profile.units import bytes_text
 
@@ -65,7 +65,7 @@ def collectives_text(log: Sequence[CollectiveCall], target: str) -> str:
         kind = kind_of(one.kind)
         how, took = "", "not timed"
         if kind is not None:
-            found = collective_time(kind, one.nbytes, [one.ranks], target)
+            found = placed_time(kind, one.nbytes, [one.ranks], target)
             how, took = found.algorithm, f"{number * found.time_s * _MS:.3f}"
             origins.append(found.origin)
         size, group = str(len(one.ranks)), _members(one.ranks)

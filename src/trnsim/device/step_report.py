@@ -7,7 +7,7 @@ listed separately: they are hidden while the host is ahead of the device.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -28,12 +28,17 @@ _US: Final = 1e6
 
 def last_step(recording: Recording) -> list[CallEvent]:
     """The calls of the last complete training step, which the optimizer ends; else all calls."""
-    runs = [list(run) for _, run in groupby(recording.events, lambda e: e.phase is Phase.optimizer)]
-    if runs and runs[-1][-1].phase is not Phase.optimizer:
+    return recording.events[slice(*step_span(recording.events))]
+
+
+def step_span(events: Sequence[CallEvent]) -> tuple[int, int]:
+    """The numbers of the last complete training step's first call, and of the one after it."""
+    runs = [len(list(run)) for _, run in groupby(events, lambda e: e.phase is Phase.optimizer)]
+    if runs and events[-1].phase is not Phase.optimizer:
         runs.pop()
     if not runs:
-        return recording.events
-    return [event for run in runs[-2:] for event in run]
+        return 0, len(events)
+    return sum(runs[:-2]), sum(runs)
 
 
 def step_text(steps: list[StepTime]) -> str:

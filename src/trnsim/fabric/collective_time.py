@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -75,7 +75,13 @@ def collective_time(
 def _time(
     kind: str, nbytes: float, groups: tuple[tuple[int, ...], ...], chip: str, lnc: int, named: str
 ) -> CollectiveTime:
-    fabric = fabric_for(chip, max(map(max, groups)) + 1, lnc, named)
+    return time_on(fabric_for(chip, max(map(max, groups)) + 1, lnc, named), kind, nbytes, groups)
+
+
+def time_on(
+    fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[int]]
+) -> CollectiveTime:
+    """The time of a collective of groups of ranks of `fabric`, which work at once."""
     chosen = choose(fabric, kind, nbytes, groups)
     return CollectiveTime(
         chosen.time_s,
@@ -86,13 +92,23 @@ def _time(
     )
 
 
-def fabric_for(chip: str, ranks: int, lnc: int, named: str = "") -> Fabric:
+def fabric_for(
+    chip: str,
+    ranks: int,
+    lnc: int,
+    named: str = "",
+    *,
+    ranks_per_node: int = 0,
+    first: int = 0,
+    factors: Mapping[str, float] | None = None,
+) -> Fabric:
     """The fabric of `ranks`: the instance called `named`, else the smallest that has them all.
 
-    Where none has, as many of the largest with EFA as are needed.
+    Where none has, as many of the largest with EFA as are needed. With `ranks_per_node`, as many of
+    the smallest that has those as there are nodes.
 
     Raises:
-        BadInput: for an instance of another chip, or one without EFA that is too small.
+        BadInput: for an instance of another chip, or one that is too small.
     """
     row = catalogue().accelerator(chip)
     per_chip = row.cores // lnc
@@ -104,14 +120,18 @@ def fabric_for(chip: str, ranks: int, lnc: int, named: str = "") -> Fabric:
                 fix=f"name an instance with {chip}, or unset {INSTANCE_VARIABLE}",
             )
     else:
-        instance = _smallest(chip, ranks, per_chip)
-    has = instance.count * per_chip
-    return Fabric(instance, nodes=-(-ranks // has), lnc=lnc)
+        needed = first + ranks_per_node if ranks_per_node else ranks
+        instance = _smallest(chip, needed, per_chip, joins=0 < ranks_per_node < ranks)
+    has = ranks_per_node or instance.count * per_chip
+    return Fabric(instance, -(-ranks // has), lnc, ranks_per_node, first, factors or {})
 
 
-def _smallest(chip: str, ranks: int, per_chip: int) -> Instance:
+def _smallest(chip: str, ranks: int, per_chip: int, *, joins: bool = False) -> Instance:
+    """The smallest instance that has the ranks; one with EFA where it `joins` others."""
     known = [one for one in catalogue().instances.values() if one.accelerator == chip and one.shape]
-    enough = [one for one in known if one.count * per_chip >= ranks]
+    enough = [
+        one for one in known if one.count * per_chip >= ranks and (one.efa_bytes_per_s or not joins)
+    ]
     if enough:
         return min(enough, key=lambda one: one.count)
     with_efa = [one for one in known if one.efa_bytes_per_s and not _is_ultraserver(one)]

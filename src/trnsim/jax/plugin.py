@@ -9,6 +9,7 @@ from typing import Final
 import jax
 from jax.extend.backend import clear_backends
 
+from trnsim.device import rank_figures
 from trnsim.device.call_log import record_whole_program
 from trnsim.device.program_line import leave_out
 from trnsim.jax import private
@@ -29,6 +30,7 @@ def register() -> None:
         return
     leave_out(jax)
     record_whole_program()
+    rank_figures.write_at_end()
     for family in _FAMILIES:
         import_module(f"trnsim.jax.pjrt.{family}")
     table = Table()

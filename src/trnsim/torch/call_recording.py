@@ -10,12 +10,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from trnsim.device import call_log
+import torch.optim.optimizer as optimizers
+
+from trnsim.device import call_log, rank_figures
 from trnsim.device.call_log import Recording
 from trnsim.device.numerics import mode
+from trnsim.device.steps import are_watched, steps
 from trnsim.torch.aten.operator_call import call_of, tensors_in
 from trnsim.torch.dispatch.exact import exactly
 from trnsim.torch.dispatch.stochastic_rounding import rounding
+from trnsim.torch.pytorch import DEVICE_TYPE
 from trnsim.torch.scope_tracker import scope_tracker
 
 if TYPE_CHECKING:
@@ -45,9 +49,17 @@ def noted(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
 
 def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
     """Add a call to every recording; it is built only if a recording takes calls."""
+    if call_log.are_collectives_under_way():
+        call_log.touch(buffers_of([args, kwargs]))
     if call_log.listening():
         call = call_of(name, args, kwargs, result)
         call_log.note(call, _core(args, kwargs, result), scope_tracker.scope)
+
+
+def buffers_of(values: Any) -> list[int]:
+    """The memory under each tensor of the device in nested values, as a number."""
+    tensors = (one for one in tensors_in(values) if one.device.type == DEVICE_TYPE)
+    return [one.untyped_storage().data_ptr() for one in tensors]
 
 
 def _core(*values: Any) -> int:
@@ -59,6 +71,8 @@ def _core(*values: Any) -> int:
 def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
     """Record a copy: a call within the device, else bytes over the host's link."""
     nbytes = source.numel() * source.element_size()
+    if call_log.are_collectives_under_way():
+        call_log.touch(buffers_of([source, destination]))
     if source.is_cpu:
         call_log.note_from_host(nbytes)
     elif destination.is_cpu:
@@ -67,10 +81,17 @@ def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
         _note("aten::_copy_from", (source,), {}, destination)
 
 
+def _step_begins(*_: Any) -> None:
+    steps.optimizer_begins()
+
+
 def record_whole_program() -> None:
-    """Begin to record the whole program, if `TRNSIM_RECORD` asks for it."""
+    """Begin to record the whole program, and to count its steps, where somebody asks for it."""
     if call_log.record_whole_program():
         scope_tracker.watch()
+    rank_figures.write_at_end()
+    if are_watched():
+        optimizers.register_optimizer_step_pre_hook(_step_begins)
 
 
 @contextmanager

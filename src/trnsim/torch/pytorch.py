@@ -206,6 +206,18 @@ def lone_group() -> Any:
     return group.boxed()
 
 
+def default_store() -> Any:
+    """The store that all processes of the default group share."""
+    from torch.distributed import distributed_c10d  # noqa: PLC0415  as above
+
+    return distributed_c10d._get_default_store()
+
+
+def own_store(store: Any) -> Any:
+    """The same store over a connection of its own, so that waiting holds up nobody else."""
+    return store.clone() if hasattr(store, "clone") else store
+
+
 def sum_operation() -> Any:
     """The sum as a reduction, in the form for operators."""
     return torch.classes.c10d.ReduceOp()

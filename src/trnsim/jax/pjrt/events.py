@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any, Final
 
+from trnsim.device.steps import steps
 from trnsim.jax.host_client import HostArray, error_of
 from trnsim.jax.pjrt.errors import new_error
 from trnsim.jax.pjrt.handles import Handle, Ring
@@ -130,6 +131,7 @@ def _is_ready(args: Any) -> None:
 
 @slot("Event_Await")
 def _await(args: Any) -> None:
+    steps.waits()
     error = None if args.event == READY else _found(args).wait()
     if error is not None:
         raise error

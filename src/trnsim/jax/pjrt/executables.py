@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from trnsim.device.steps import steps
 from trnsim.errors import BadInput
 from trnsim.jax import private, wire
 from trnsim.jax.execution import Program
@@ -323,6 +324,7 @@ def _is_deleted(args: Any) -> None:
 def _execute(args: Any) -> None:
     place = place_above(2)
     begins(place)
+    steps.works()
     executable = _of(args)
     program = executable.program
     cores = [devices[args.execute_device].core] if args.execute_device else program.cores

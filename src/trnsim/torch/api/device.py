@@ -15,6 +15,7 @@ from trnsim.device.device_core import device_core, target, visible_cores
 from trnsim.device.fallback_policy import host_fallbacks, set_policy
 from trnsim.device.hbm import device_memory
 from trnsim.device.program_line import program_line
+from trnsim.device.steps import steps
 from trnsim.errors import NotModelled
 from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.api.memory import (
@@ -215,6 +216,7 @@ class device_of(device):  # noqa: N801  the name that torch.cuda gave it
 def synchronize(device: Device = None) -> None:
     """Nothing to wait for: every call has finished when it returns."""
     core_index(device)
+    steps.synchronizes()
 
 
 def get_device_properties(device: Device = None) -> DeviceProperties:

@@ -22,8 +22,10 @@ from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.api import storage
 from trnsim.torch.aten.operator_call import tensors_in
+from trnsim.torch.call_recording import buffers_of
 from trnsim.torch.device_errors import CollectiveBroken, CollectiveRefused, MixedDevices, PeerLost
 from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.distributed import agreeing
 from trnsim.torch.distributed.transport import (
     REDUCING,
     GlooReduction,
@@ -113,6 +115,8 @@ def _on_own_device(init: Callable[..., None]) -> Callable[..., None]:
 
 def _process_group(store: Any, rank: int, size: int, timeout: Any) -> Any:
     """The process group that exchanges values through the host."""
+    if not dist.is_initialized():
+        agreeing.begin(store, rank, size)
     return pytorch.gloo(store, rank, size, timeout)
 
 
@@ -126,8 +130,14 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
     def kernel(*args: Any) -> Any:
         given = dict(zip(names, args, strict=False))
         group = given["process_group"]
+        if kind not in _PAIRED:
+            agreeing.agree(kind, given, group)
         if recordings:
-            note_collective(_described(kind, args, group))
+            note_collective(
+                _described(kind, args, group),
+                buffers_of(list(given.values())),
+                is_async=kind in _PAIRED or bool(given.get("async_op", True)),
+            )
         hosts = {name: _each(value, partial(_on_host, kind)) for name, value in given.items()}
         if kind in _OF_THE_WHOLE:  # gloo splits the whole along its first dimension
             hosts = {

@@ -1,0 +1,120 @@
+"""`trnsim launch`: a program's ranks as processes, and one report of their world."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from trnsim import files
+from trnsim.cli.error_text import message
+from trnsim.cli.options import parser
+from trnsim.errors import BadInput
+from trnsim.launch import launcher, report
+from trnsim.launch.job import Job, job
+
+_FOLDER = Path("trnsim-launch")
+
+app = parser()
+
+
+class LaunchCommand(TyperCommand):
+    """The parser of `trnsim launch`: what follows the program is the program's."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; the first that is no option begins the program."""
+        ctx.allow_interspersed_args = False
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=LaunchCommand)
+def launch(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]..."),
+    ] = None,
+    instance: Annotated[
+        str, typer.Option(help="The instance type of each node, such as trn2.48xlarge.")
+    ] = "",
+    nodes: Annotated[int, typer.Option(help="How many instances.")] = 1,
+    ranks_per_node: Annotated[
+        int, typer.Option(help="Ranks on each; without, one for each of its logical cores.")
+    ] = 0,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Inject a fault: rank=3,step=5 (killed), hbm-ecc=rank:3,step=5, or link=NAME with "
+            "factor=0.5 (0, or no factor: dead)."
+        ),
+    ] = None,
+    max_restarts: Annotated[
+        int, typer.Option(help="Start all ranks again, so often, after one was lost.")
+    ] = 0,
+    folder: Annotated[
+        Path, typer.Option("--report", help="The folder of the report, with logs by rank in logs.")
+    ] = _FOLDER,
+) -> None:
+    """Run a program as ranks of emulated instances, one process a rank.
+
+    Each process has the variables that torchrun sets, AWS's NEURON_RT_VISIBLE_CORES and
+    NEURON_PJRT_*, and one logical core. Output of rank 0 is shown. A rank that is lost is named,
+    and the others end with it. At the end stand the time of the last step by rank, and the
+    collectives with the links that they took.
+
+    Example: trnsim launch --instance trn2.48xlarge --nodes 2 --ranks-per-node 4 -- python train.py
+    """
+    if not instance:
+        raise BadInput("no --instance", fix="for example --instance trn2.48xlarge")
+    made = job(
+        tuple(command or ()),
+        instance,
+        folder,
+        nodes=nodes,
+        ranks_per_node=ranks_per_node,
+        fault_texts=tuple(fault or ()),
+        max_restarts=max_restarts,
+    )
+    _prepare(made)
+    typer.echo(report.title(made.fabric))
+    ended = launcher.launch(made, launcher.stderr_line, _show)
+    unwritten = _report(made, ended)
+    if unwritten is not None:
+        sys.stderr.write(f"trnsim: error: {message(unwritten)}\n")
+    raise SystemExit(ended.status or (2 if unwritten else 0))
+
+
+def _prepare(made: Job) -> None:
+    """Make the folders, and remove what an earlier launch left in them.
+
+    Raises:
+        BadInput: they cannot be written, or the disk is full.
+    """
+    files.check_folder(made.folder)
+    for folder in (made.logs, made.figures):
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(
+                f"cannot write to the folder {folder}: {error.strerror}", fix="name another folder"
+            ) from error
+    files.write(made.logs / ".room", " " * 4096)  # a full disk is refused before ranks start
+    (made.logs / ".room").unlink()
+
+
+def _show(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _report(made: Job, ended: launcher.Ended) -> BadInput | None:
+    """Print and write the report; the error where it could not be written."""
+    text, error = report.unwritten(report.joined(made, ended), made.folder)
+    typer.echo(f"\n{text}")
+    if error is None:
+        typer.echo(f"  report  {made.folder / 'world.html'}\n  logs    {made.logs}")
+    return error

@@ -1,0 +1,356 @@
+"""Ranks of a group agree on a collective before any of them begins it.
+
+Each tells the others, through a store that all share, what it passes. Those that passed different
+things, that wait for each other in different collectives, or for a rank that has ended, learn it
+here; inside the transport they would hang, or exchange wrong bytes. What it costs: one write and
+one read of the store (`bench/agreeing.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+from trnsim.device import alive
+
+_PATIENCE_S: Final = 0.25
+"""Seconds after which a rank that waits says so, and looks at what the others do."""
+_PAUSE_S: Final = 0.01
+"""The longest pause between two looks at the store."""
+_LEAST_S: Final = 0.0002
+"""The shortest one."""
+_SHARE: Final = 3
+"""A pause is at most this part of the time waited so far."""
+
+
+class Store(Protocol):
+    """What all ranks share: texts by key."""
+
+    def set(self, key: str, value: str) -> None:
+        """Write."""
+        ...
+
+    def check(self, keys: list[str]) -> bool:
+        """Whether every key has a value."""
+        ...
+
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        """The values of keys that have one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What a rank passes to a collective.
+
+    Attributes:
+        kind: the collective.
+        tensors: dtype and shape of what must be the same in all ranks.
+        root: the rank that all must name; -1 for none.
+        sends: elements for each rank of the group, where these may differ.
+        receives: elements from each rank of the group.
+        line: the line of the program.
+    """
+
+    kind: str
+    tensors: str = ""
+    root: int = -1
+    sends: tuple[int, ...] = ()
+    receives: tuple[int, ...] = ()
+    line: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.kind, self.tensors]
+        parts += [f"root {self.root}"] if self.root >= 0 else []
+        parts += [f"sends {list(self.sends)}"] if self.sends else []
+        parts += [f"receives {list(self.receives)}"] if self.receives else []
+        parts += [f"at {self.line}"] if self.line else []
+        return " ".join(part for part in parts if part)
+
+    @property
+    def same(self) -> tuple[str, str, int]:
+        """What all ranks of a group must pass alike."""
+        return self.kind, self.tensors, self.root
+
+
+class Finding(NamedTuple):
+    """Why a collective cannot begin.
+
+    Attributes:
+        reason: in words, with ranks, lines and what each passed.
+        fix: what to do.
+        lost: the ranks that have ended; none where all are alive.
+    """
+
+    reason: str
+    fix: str
+    lost: tuple[int, ...] = ()
+
+
+class _Place(NamedTuple):
+    """A rank that waits: in which collective of which group, and what it passed."""
+
+    group: str
+    ranks: tuple[int, ...]
+    number: int
+    passed: Passed
+
+
+class Agreement:
+    """One rank's side of all agreements through one store.
+
+    Attributes:
+        rank: the rank.
+    """
+
+    def __init__(self, store: Store, rank: int, world: int, prefix: str = "trnsim") -> None:
+        self.rank = rank
+        self._store = store
+        self._world = range(world)
+        self._prefix = prefix
+        self._met: Counter[str] = Counter()
+        self._threads: set[int] = set()
+        self._is_whole = True
+        self._locks: dict[int, str] = {}
+        store.set(self._alive(rank), alive.lock())
+
+    def meet(self, group: str, ranks: Sequence[int], mine: Passed) -> Finding | None:
+        """Wait until all `ranks` of `group` are at its next collective; why they never will be.
+
+        None where all passed the same, or where the store is gone: the transport then says why.
+        """
+        place = _Place(group, tuple(ranks), self._met[group], mine)
+        self._met[group] += 1
+        self._threads.add(threading.get_ident())
+        if not self._is_whole:
+            return None
+        try:
+            return self._met_by(place)
+        except RuntimeError:  # the store ended with the process that held it
+            self._is_whole = False
+            return None
+
+    def _met_by(self, place: _Place) -> Finding | None:
+        mine = place.passed
+        content = json.dumps([place.number, *asdict(place.passed).values()], separators=(",", ":"))
+        self._store.set(self._said(place, self.rank), content)
+        begun_s = looked_s = time.monotonic()
+        while True:
+            contents = self._contents(place)
+            if not mine.sends and all(contents.get(rank) == content for rank in place.ranks):
+                break
+            found = _of_number(contents, place.number)
+            if len(found) == len(place.ranks):
+                finding = disagreement(found)
+                if finding is not None:
+                    return finding
+                break
+            now_s = time.monotonic()
+            if now_s - looked_s > _PATIENCE_S:
+                looked_s = now_s
+                self._tell(place)
+                finding = self._hopeless(place, found)
+                if finding is not None:
+                    return finding
+            time.sleep(min(max((now_s - begun_s) / _SHARE, _LEAST_S), _PAUSE_S))
+        if looked_s > begun_s:
+            self._store.set(self._waits(self.rank), "")
+        return None
+
+    def _contents(self, place: _Place) -> dict[int, str]:
+        """By rank what it said of the last even or odd collective of the group to which it came.
+
+        A rank is at most one collective ahead, so what it says of this one is never overwritten
+        before all have read it.
+        """
+        return self._present({rank: self._said(place, rank) for rank in place.ranks})
+
+    def _come(self, place: _Place) -> dict[int, Passed]:
+        """By rank what it passed to this collective, of those that have come to it."""
+        return _of_number(self._contents(place), place.number)
+
+    def _present(self, keys: Mapping[int, str]) -> dict[int, str]:
+        """The values of those keys that have one."""
+        if not self._store.check(list(keys.values())):
+            keys = {rank: key for rank, key in keys.items() if self._store.check([key])}
+        values = self._store.multi_get(list(keys.values())) if keys else []
+        return {rank: value.decode() for rank, value in zip(keys, values, strict=True)}
+
+    # When the others do not come
+
+    def _tell(self, place: _Place) -> None:
+        """Say where this rank waits, unless another of its threads may go on."""
+        if len(self._threads) == 1:
+            group, ranks, number, passed = place
+            content = json.dumps([group, ranks, number, list(asdict(passed).values())])
+            self._store.set(self._waits(self.rank), content)
+
+    def _hopeless(self, place: _Place, found: Mapping[int, Passed]) -> Finding | None:
+        missing = [rank for rank in place.ranks if rank not in found]
+        lost = [rank for rank in missing if alive.has_ended(self._lock_of(rank))]
+        if lost:
+            found = self._come(place)  # what it said last may have come while it ended
+            lost = [rank for rank in lost if rank not in found]
+        if lost:
+            before = self._contents(place._replace(number=max(place.number - 1, 0)))
+            return _ended(place, lost, {rank: _read(said) for rank, said in before.items()})
+        return self._deadlock(place, missing) if len(self._threads) == 1 else None
+
+    def _deadlock(self, mine: _Place, missing: Sequence[int]) -> Finding | None:
+        """Ranks that wait for each other.
+
+        A rank is stuck that waits in a collective to which a stuck rank has not come. This one is
+        stuck as long as those that it misses are.
+        """
+        waiting = {rank: place for rank, place in self._waiting().items() if rank != self.rank}
+        stuck = {self.rank: mine}
+        found = True
+        while found:
+            found = False
+            for rank, place in waiting.items():
+                if rank not in stuck and self._waits_for(place, stuck):
+                    stuck[rank] = place
+                    found = True
+        if not any(rank in stuck for rank in missing):
+            return None
+        return _waiting_in_vain(stuck)
+
+    def _waits_for(self, place: _Place, stuck: Mapping[int, _Place]) -> bool:
+        awaited = [rank for rank in place.ranks if rank in stuck]
+        if not awaited:
+            return False
+        said = {rank: _read(content)[0] for rank, content in self._contents(place).items()}
+        return any(said.get(rank, -1) < place.number for rank in awaited)
+
+    def _waiting(self) -> dict[int, _Place]:
+        """Where every rank waits that has said so."""
+        found: dict[int, _Place] = {}
+        for rank, content in self._present({r: self._waits(r) for r in self._world}).items():
+            if content:
+                group, ranks, number, passed = json.loads(content)
+                found[rank] = _Place(group, tuple(ranks), number, _passed(passed))
+        return found
+
+    def _lock_of(self, rank: int) -> str:
+        if rank not in self._locks:
+            self._locks |= self._present({rank: self._alive(rank)})
+        return self._locks.get(rank, "")
+
+    def _said(self, place: _Place, rank: int) -> str:
+        return f"{self._prefix}/{place.group}/{rank}/{place.number % 2}"
+
+    def _waits(self, rank: int) -> str:
+        return f"{self._prefix}/waits/{rank}"
+
+    def _alive(self, rank: int) -> str:
+        return f"{self._prefix}/alive/{rank}"
+
+
+def _read(content: str) -> tuple[int, Passed]:
+    """The number of a collective and what was passed, from what a rank said."""
+    number, *fields = json.loads(content)
+    return number, _passed(fields)
+
+
+def _passed(fields: Sequence[Any]) -> Passed:
+    kind, tensors, root, sends, receives, line = fields
+    return Passed(kind, tensors, root, tuple(sends), tuple(receives), line)
+
+
+def _of_number(contents: Mapping[int, str], number: int) -> dict[int, Passed]:
+    read = {rank: _read(content) for rank, content in contents.items()}
+    return {rank: passed for rank, (its, passed) in read.items() if its == number}
+
+
+# In words
+
+
+def disagreement(found: Mapping[int, Passed]) -> Finding | None:
+    """Why ranks that passed this cannot begin; None where they can."""
+    if len({one.same for one in found.values()}) > 1:
+        kinds = list(dict.fromkeys(one.kind for one in found.values()))
+        what = " beside ".join(kinds) if len(kinds) > 1 else f"{kinds[0]} of different tensors"
+        if len(kinds) == 1 and len({one.tensors for one in found.values()}) == 1:
+            what = f"{kinds[0]} from different roots"
+        return Finding(f"{what}: ranks {sorted(found)} meet, and passed\n{_table(found)}", _ALIKE)
+    return _uneven(found)
+
+
+_ALIKE: Final = (
+    "let all ranks of a group make the same calls, in one order, with tensors of the same shape "
+    "and dtype"
+)
+
+
+def _uneven(found: Mapping[int, Passed]) -> Finding | None:
+    """Two ranks of which one sends other than what the other receives."""
+    ranks = sorted(found)
+    for at, rank in enumerate(ranks):
+        for to, other in enumerate(ranks):
+            sends, receives = found[rank].sends, found[other].receives
+            if sends and receives and sends[to] != receives[at]:
+                return Finding(
+                    f"{found[rank].kind}: rank {rank} sends {sends[to]} elements to rank {other}, "
+                    f"which receives {receives[at]} from it; passed were\n{_table(found)}",
+                    "exchange the numbers of elements first, and receive what is sent",
+                )
+    return None
+
+
+def _ended(place: _Place, lost: Sequence[int], before: Mapping[int, tuple[int, Passed]]) -> Finding:
+    lines = [f"  rank {rank}: {_last_words(before.get(rank))}" for rank in lost]
+    who = ("rank " if len(lost) == 1 else "ranks ") + ", ".join(map(str, lost))
+    have = "has" if len(lost) == 1 else "have"
+    return Finding(
+        f"{place.passed.kind} of ranks {list(place.ranks)} cannot begin: {who} {have} ended, and "
+        f"here is passed {place.passed}\n" + "\n".join(lines),
+        "look for the first error in the output of that process; where it has none, it made fewer "
+        "calls than the others",
+        tuple(lost),
+    )
+
+
+def _last_words(said: tuple[int, Passed] | None) -> str:
+    if said is None:
+        return "came to no collective of this group"
+    number, passed = said
+    return f"its last collective of this group was number {number + 1}: {passed}"
+
+
+def _waiting_in_vain(stuck: Mapping[int, _Place]) -> Finding:
+    lines = [
+        f"  rank {rank}: {place.passed}, collective {place.number + 1} of group {place.group} of "
+        f"ranks {list(place.ranks)}"
+        for rank, place in sorted(stuck.items())
+    ]
+    return Finding(
+        f"ranks {sorted(stuck)} wait for each other in different collectives\n" + "\n".join(lines),
+        "let all ranks go through their groups in one order",
+    )
+
+
+def _table(found: Mapping[int, Passed]) -> str:
+    """A line for each thing that was passed, with the ranks that did."""
+    by_text: dict[str, list[int]] = {}
+    for rank, passed in sorted(found.items()):
+        by_text.setdefault(str(passed), []).append(rank)
+    return "\n".join(
+        f"  {'rank' if len(ranks) == 1 else 'ranks'} {_spans(ranks)}: {text}"
+        for text, ranks in by_text.items()
+    )
+
+
+def _spans(ranks: Sequence[int]) -> str:
+    """Ranks in order as text: "0-2, 7"."""
+    spans: list[list[Any]] = []
+    for rank in ranks:
+        if spans and spans[-1][1] == rank - 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

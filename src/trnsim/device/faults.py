@@ -1,0 +1,146 @@
+"""Faults that are injected on purpose: a rank that is killed, a memory that fails, a bad link.
+
+`trnsim launch --fault` hands them to all ranks by TRNSIM_FAULTS. The one injector is asked before
+each step of a program. A fault strikes once: ranks that were started again go on without it.
+
+Source: aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst, HBM Uncorrectable.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trnsim.errors import BadInput, UndefinedBehavior
+
+FAULTS_VARIABLE: Final = "TRNSIM_FAULTS"
+RESTART_VARIABLE: Final = "TRNSIM_RESTART"
+"""How often the ranks were started again."""
+_BETWEEN: Final = ";"
+_FIX: Final = (
+    "--fault rank=3,step=5 (killed), --fault hbm-ecc=rank:3,step=5 (its HBM fails) or "
+    '--fault "link=chip 0 to chip 1,factor=0.5" (0, or no factor: dead)'
+)
+_SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst"
+
+
+class HardwareFault(UndefinedBehavior, RuntimeError):
+    """The hardware failed, as a fault that was asked for says; AWS's runtime: undefined state."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault.
+
+    Attributes:
+        kind: "rank", "hbm-ecc" or "link".
+        rank: the rank that it strikes; -1 for a link.
+        step: the step before which it strikes; the first is 1.
+        link: the name of the link, as a fabric has it.
+        factor: what is left of the link's bandwidth.
+    """
+
+    kind: str
+    rank: int = -1
+    step: int = 0
+    link: str = ""
+    factor: float = 0.0
+
+
+def parse(text: str) -> Fault:
+    """The fault that `text` describes.
+
+    Raises:
+        BadInput: it describes none.
+    """
+    first, *rest = text.split(",")
+    kind, _, value = first.partition("=")
+    more: dict[str, str] = {}
+    for part in rest:
+        name, _, given = part.strip().partition("=")
+        more[name] = given
+    try:
+        if kind == "link" and value and more.keys() <= {"factor"}:
+            return Fault(kind, link=value.strip(), factor=_factor(more.get("factor", "0")))
+        if kind == "hbm-ecc" and value.startswith("rank:") and more.keys() == {"step"}:
+            return Fault(kind, _number(value.removeprefix("rank:"), 0), _number(more["step"], 1))
+        if kind == "rank" and more.keys() == {"step"}:
+            return Fault(kind, _number(value, 0), _number(more["step"], 1))
+    except ValueError as error:
+        raise BadInput(f"--fault {text!r}: {error}", fix=_FIX) from None
+    raise BadInput(f"--fault {text!r} is no fault", fix=_FIX)
+
+
+def _number(text: str, least: int) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise ValueError(f"{text!r} is no whole number of at least {least}")
+    return int(text)
+
+
+def _factor(text: str) -> float:
+    found = float(text)
+    if not 0 <= found <= 1:
+        raise ValueError(f"factor {text} is not between 0 and 1")
+    return found
+
+
+def as_variable(texts: Iterable[str]) -> str:
+    """The value of TRNSIM_FAULTS for faults in the words of the command line."""
+    return _BETWEEN.join(texts)
+
+
+def asked(environment: Mapping[str, str] | None = None) -> list[Fault]:
+    """The faults that TRNSIM_FAULTS asks for."""
+    given = (os.environ if environment is None else environment).get(FAULTS_VARIABLE, "")
+    return [parse(text) for text in given.split(_BETWEEN) if text]
+
+
+def link_factors(faults: Iterable[Fault]) -> dict[str, float]:
+    """What is left of the bandwidth of each link that has a fault."""
+    return {one.link: one.factor for one in faults if one.kind == "link"}
+
+
+class Injector:
+    """The faults of one rank."""
+
+    def __init__(self, faults: Iterable[Fault], rank: int) -> None:
+        self._mine = [one for one in faults if one.rank == rank]
+
+    def before_step(self, step: int) -> None:
+        """Strike where a fault is due.
+
+        Raises:
+            HardwareFault: the HBM fails.
+        """
+        for one in self._mine:
+            if one.step == step:
+                _STRIKES[one.kind](one)
+
+
+def _kill(fault: Fault) -> None:
+    del fault
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fail_memory(fault: Fault) -> None:
+    raise HardwareFault(
+        f"NRT_EXEC_HW_ERR_HBM_UE (1201) on rank {fault.rank} before step {fault.step}: "
+        "Uncorrectable HBM memory error is detected. Execution results may be invalid.",
+        fix="replace the instance, and go on from a checkpoint",
+        source=_SOURCE,
+    )
+
+
+_STRIKES: Final[Mapping[str, Callable[[Fault], None]]] = {
+    "rank": _kill,
+    "hbm-ecc": _fail_memory,
+}
+
+
+def injector() -> Injector:
+    """The injector of this process: none strikes once its ranks were started again."""
+    is_first = os.environ.get(RESTART_VARIABLE, "0") == "0"
+    return Injector(asked() if is_first else (), int(os.environ.get("RANK", "0")))

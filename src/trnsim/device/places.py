@@ -1,0 +1,83 @@
+"""Where the ranks of this process's world are: the fabric that a launcher's variables describe."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from trnsim.arch import TARGETS
+from trnsim.device import faults
+from trnsim.device.device_core import device_core, visible_cores
+from trnsim.fabric.collective_time import (
+    INSTANCE_VARIABLE,
+    CollectiveTime,
+    fabric_for,
+    time_on,
+)
+from trnsim.fabric.fabric import Fabric
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WORLD: Final = "WORLD_SIZE"
+_LOCAL_WORLD: Final = "LOCAL_WORLD_SIZE"
+_LOCAL_RANK: Final = "LOCAL_RANK"
+_VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
+
+
+@cache
+def world_fabric(target: str, least: int = 1) -> Fabric:
+    """The fabric of this process's world on a chip.
+
+    The instance is TRNSIM_INSTANCE, else the smallest that has the ranks of a node. WORLD_SIZE
+    counts the ranks (at least `least`), LOCAL_WORLD_SIZE those of a node: without it they fill one
+    instance after the other. A rank has the core that NEURON_RT_VISIBLE_CORES names, else the one
+    of its LOCAL_RANK; the cores of a node's ranks follow each other.
+
+    Raises:
+        BadInput: for an instance of another chip, or one that is too small.
+    """
+    chip, lnc = TARGETS[target].chip, device_core(TARGETS[target]).physical_cores
+    named = os.environ.get(INSTANCE_VARIABLE, "")
+    ranks = max(_count(_WORLD), least)
+    here = _count(_LOCAL_WORLD)
+    is_here = 0 < here <= ranks
+    per_node = here if is_here else 0
+    return fabric_for(
+        chip,
+        ranks,
+        lnc,
+        named,
+        ranks_per_node=per_node,
+        first=_first(per_node) if is_here else 0,
+        factors=faults.link_factors(faults.asked()),
+    )
+
+
+def _first(per_node: int) -> int:
+    """The first core of a node's ranks, from where this one is among them."""
+    local = _count(_LOCAL_RANK)
+    if _VISIBLE not in os.environ or local >= per_node:
+        return 0
+    return max(visible_cores()[0] - local, 0)
+
+
+def _count(variable: str) -> int:
+    value = os.environ.get(variable, "")
+    return int(value) if value.isdecimal() else 0
+
+
+def placed_time(
+    kind: str, nbytes: float, groups: Sequence[Sequence[int]], target: str
+) -> CollectiveTime:
+    """The time of a collective of this process's world, at its ranks' true places."""
+    return _timed(kind, nbytes, tuple(map(tuple, groups)), target)
+
+
+@cache
+def _timed(
+    kind: str, nbytes: float, groups: tuple[tuple[int, ...], ...], target: str
+) -> CollectiveTime:
+    fabric = world_fabric(target, max(map(max, groups)) + 1)
+    return time_on(fabric, kind, nbytes, groups)

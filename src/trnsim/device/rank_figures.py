@@ -1,0 +1,119 @@
+"""The figures of one rank, which it writes at its end for the report of its world."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.device.call_log import FOLDER_VARIABLE, Phase, Recording, Span, whole_program
+from trnsim.device.collective_log import CollectiveCall
+from trnsim.device.device_core import target
+from trnsim.device.exposed import moments
+from trnsim.device.step_report import step_span
+from trnsim.device.step_time import step_time
+from trnsim.device.steps import steps
+from trnsim.errors import EmulatorError
+from trnsim.files import write
+
+__all__ = ["FOLDER_VARIABLE", "figures", "write_at_end"]
+
+_RANK: Final = "RANK"
+
+
+def write_at_end() -> None:
+    """Have this process write its figures when it ends, where TRNSIM_RANK_FIGURES asks for it."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder and _RANK in os.environ:
+        atexit.register(_write, Path(folder), os.getpid())
+        for one in whole_program:
+            steps.listeners.append(LastSteps(one))
+
+
+class LastSteps:
+    """Keeps the calls of a program's last two steps, of which the last complete one is reported."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._begun: deque[int] = deque(maxlen=3)
+
+    def __call__(self) -> None:
+        """Another optimizer steps: drop what came before the last but two."""
+        if steps.are_of_optimizers:
+            self._begun.append(self._recording.number)
+            if len(self._begun) == self._begun.maxlen:
+                self._recording.forget(self._begun[0])
+
+
+def _write(folder: Path, pid: int) -> None:
+    if os.getpid() != pid or not whole_program:  # a fork of the rank is no rank
+        return
+    rank = int(os.environ[_RANK])
+    found = figures(whole_program[0], rank, target().name)
+    try:
+        write(folder / f"rank-{rank}.json", json.dumps(found), parents=True)
+    except EmulatorError as error:
+        sys.stderr.write(f"trnsim: the figures of rank {rank} are missing: {error.reason}\n")
+
+
+def _awaited(span: Span, updates: Sequence[int]) -> Span:
+    """A span that ends at the latest where an optimizer steps, which waits for all gradients."""
+    ends = [one for one in (span.awaited, *updates) if one is not None and one >= span.begun]
+    return Span(span.begun, min(ends, default=None))
+
+
+def figures(recording: Recording, rank: int, chip: str) -> dict[str, Any]:
+    """A rank's last step and its collectives, as a report's file has them.
+
+    Collectives without any call on the device beside them are those of no step.
+    """
+    events, forgotten = recording.events, recording.forgotten
+    kept = slice(*step_span(events))
+    first, last = forgotten + kept.start, forgotten + kept.stop
+    updates = [
+        number for number, event in enumerate(events[kept], first) if event.phase is Phase.optimizer
+    ]
+    step = step_time(events[kept], chip)
+    times_s = [step.times[event.call].device_time_s for event in step.events]
+    spans = {
+        number: _awaited(span, updates)
+        for number, span in enumerate(recording.spans)
+        if first <= span.begun < last or (first == 0 and last == len(events))
+    }
+    return {
+        "rank": rank,
+        "target": chip,
+        "steps": steps.number,
+        "device_time_s": step.device_time_s,
+        "launch_s": step.launch_s,
+        "calls": len(step.events),
+        "missing": dict(step.missing),
+        **_collectives(recording.collectives, spans),
+        "step": [list(one) for one in moments(times_s, spans, first)],
+    }
+
+
+def _collectives(calls: Sequence[CollectiveCall], numbers: Iterable[int]) -> dict[str, Any]:
+    """Bytes of each collective, by kind and group and in order; the place there of some of them.
+
+    The order is what ranks of a group have in common: bytes may differ, in exchanges of each with
+    each.
+    """
+    by_group: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    places = []
+    for one in calls:
+        sizes = by_group.setdefault((one.kind, one.ranks), [])
+        places.append((one.kind, one.ranks, len(sizes)))
+        sizes.append(one.nbytes)
+    return {
+        "collectives": [
+            {"kind": kind, "ranks": ranks, "nbytes": sizes}
+            for (kind, ranks), sizes in by_group.items()
+        ],
+        "exchanges": {number: list(places[number]) for number in numbers},
+    }

@@ -1,0 +1,101 @@
+"""The steps of a program: what is asked and told before each of them.
+
+A step is a step of an optimizer; of a program that has none, it is a synchronization with the
+device. A program is taken to have an optimizer once one has stepped.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from trnsim.device import faults
+
+STEP_VARIABLE: Final = "TRNSIM_STEP_FILE"
+"""A file to which the number of the step is written, for whoever watches this process."""
+_NUMBER: Final = struct.Struct("<q")
+
+
+class Steps:
+    """The steps of this process so far.
+
+    Attributes:
+        number: of the present step; the first is 1.
+        listeners: functions that are called before each step.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.listeners: list[Callable[[], None]] = []
+        self._optimizers = 0
+        self._has_work = False
+        self._injector: faults.Injector | None = None
+
+    @property
+    def are_of_optimizers(self) -> bool:
+        """Whether an optimizer has stepped."""
+        return self._optimizers > 0
+
+    def optimizer_begins(self) -> None:
+        """An optimizer is about to step.
+
+        Raises:
+            HardwareFault: as an injected fault says.
+        """
+        if not self._optimizers:
+            self.number = 0  # what came before were no steps
+        self._optimizers += 1
+        self._begin()
+
+    def synchronizes(self) -> None:
+        """The program waits for the device.
+
+        Raises:
+            HardwareFault: as an injected fault says.
+        """
+        if not self._optimizers:
+            self._begin()
+
+    def works(self) -> None:
+        """The program gives the device work, without waiting."""
+        self._has_work = True
+
+    def waits(self) -> None:
+        """The program waits for one of perhaps many results: once for all work since the last.
+
+        Raises:
+            HardwareFault: as an injected fault says.
+        """
+        if self._has_work:
+            self._has_work = False
+            self.synchronizes()
+
+    def _begin(self) -> None:
+        self.number += 1
+        tell(self.number)
+        if self._injector is None:
+            self._injector = faults.injector()
+        self._injector.before_step(self.number)
+        for listener in self.listeners:
+            listener()
+
+
+steps: Final = Steps()
+"""The steps of this process."""
+
+
+def are_watched() -> bool:
+    """Whether anybody asks for the steps of this process."""
+    return bool(os.environ.get(STEP_VARIABLE) or os.environ.get(faults.FAULTS_VARIABLE))
+
+
+def tell(number: int) -> None:
+    """Write the number of the step for whoever watches."""
+    path = os.environ.get(STEP_VARIABLE)
+    if path:
+        with suppress(OSError), Path(path).open("r+b") as file:
+            file.write(_NUMBER.pack(number))

@@ -1,0 +1,226 @@
+"""What is launched: a program, the instances and ranks of its world, faults, folders."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.arch import TARGETS
+from trnsim.arch.catalogue import catalogue
+from trnsim.device import faults
+from trnsim.device.device_core import device_core
+from trnsim.device.faults import Fault
+from trnsim.device.rank_figures import FOLDER_VARIABLE
+from trnsim.errors import BadInput
+from trnsim.fabric.collective_time import INSTANCE_VARIABLE
+from trnsim.fabric.fabric import Fabric
+from trnsim.nki.environment import CORES_VARIABLE, TARGET_VARIABLE
+
+LOOPBACK: Final = "127.0.0.1"
+_SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
+_VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
+_PYTHONS: Final = ("python", "python3")
+_AUTOLOAD: Final = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program and its world.
+
+    Attributes:
+        command: the program and its arguments.
+        fabric: instances, and the places of the ranks.
+        target: the name of their chip.
+        folder: of the report; logs lie in `logs` below.
+        fault_texts: faults, in the words of the command line.
+        max_restarts: how often all ranks are started again after one was lost.
+        through_torch: whether agents of torch.distributed.run start them.
+    """
+
+    command: tuple[str, ...]
+    fabric: Fabric
+    target: str
+    folder: Path
+    fault_texts: tuple[str, ...] = ()
+    max_restarts: int = 0
+    through_torch: bool = False
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the logs."""
+        return self.folder / "logs"
+
+    @property
+    def figures(self) -> Path:
+        """The folder into which ranks write their figures."""
+        return self.folder / "ranks"
+
+    @property
+    def shown(self) -> int:
+        """The rank whose output is shown."""
+        return 0
+
+    def variables(self) -> dict[str, str]:
+        """The environment of agents, without what tells them about each other."""
+        fabric = self.fabric
+        found = dict(os.environ)
+        found.pop(_VISIBLE, None)
+        found |= {
+            INSTANCE_VARIABLE: fabric.instance.name,
+            TARGET_VARIABLE: self.target,
+            CORES_VARIABLE: str(fabric.lnc),
+            FOLDER_VARIABLE: str(self.figures.absolute()),
+            faults.FAULTS_VARIABLE: faults.as_variable(self.fault_texts),
+        }
+        found.setdefault("OMP_NUM_THREADS", "1")
+        if sys.platform == "linux":
+            found.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        if self.through_torch:
+            found[_AUTOLOAD] = "0"  # agents have no device
+        return found
+
+    def launch_variable(self, port: int, token: str, restart: int) -> dict[str, Any]:
+        """What supervisors are told in TRNSIM_LAUNCH."""
+        return {
+            "port": port,
+            "token": token,
+            "restart": restart,
+            "logs": str(self.logs.absolute()),
+            "shown": self.shown,
+            "first_core": self.fabric.first,
+            "coordinator_port": free_port(),
+            "restored": {_AUTOLOAD: os.environ.get(_AUTOLOAD)} if self.through_torch else {},
+        }
+
+    def agents(self) -> list[tuple[str, list[str], dict[str, str]]]:
+        """Name, command and variables of what starts the ranks: agents of nodes, or supervisors."""
+        rank_command = [sys.executable, "-S", "-E", str(_SUPERVISOR), *self.command]
+        port = str(free_port())
+        nodes, per_node = self.fabric.nodes, self.fabric.ranks_per_node
+        if self.through_torch:
+            return [
+                (f"node-{node}", [*_torchrun(nodes, per_node, node, port), *rank_command], {})
+                for node in range(nodes)
+            ]
+        return [
+            (f"rank-{rank}", rank_command, _torchrun_variables(rank, nodes, per_node, port))
+            for rank in range(self.fabric.ranks)
+        ]
+
+
+def job(
+    command: tuple[str, ...],
+    instance: str,
+    folder: Path,
+    *,
+    nodes: int = 1,
+    ranks_per_node: int = 0,
+    fault_texts: tuple[str, ...] = (),
+    max_restarts: int = 0,
+) -> Job:
+    """The job of a command line.
+
+    Raises:
+        BadInput: for an instance, a number of ranks, cores or a fault that cannot be.
+    """
+    if not command:
+        raise BadInput("no program to launch", fix="trnsim launch ... -- python train.py")
+    found = [faults.parse(text) for text in fault_texts]
+    row = catalogue().instance(instance)
+    target = next((one for one in TARGETS.values() if one.chip == row.accelerator), None)
+    if target is None:
+        raise BadInput(
+            f"{instance} has {row.accelerator}, which is not emulated",
+            fix="name an instance with one of " + ", ".join(one.chip for one in TARGETS.values()),
+        )
+    lnc = int(os.environ.get(CORES_VARIABLE) or device_core(target).physical_cores)
+    first, number = _visible()
+    fabric = Fabric(row, nodes, lnc, ranks_per_node or number, first, faults.link_factors(found))
+    if number and fabric.ranks_per_node > number:
+        raise BadInput(
+            f"{fabric.ranks_per_node} ranks a node, and {_VISIBLE} names {number} cores",
+            fix=f"unset {_VISIBLE}, or name as many cores as ranks",
+        )
+    _check_ranks(found, fabric)
+    is_there = importlib.util.find_spec("torch") is not None
+    program = _with_interpreter(command)
+    return Job(program, fabric, target.name, folder, fault_texts, max_restarts, is_there)
+
+
+def _with_interpreter(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command with this interpreter for "python", and before a Python file."""
+    first, *rest = command
+    if first in _PYTHONS:
+        return (sys.executable, *rest)
+    return (sys.executable, *command) if first.endswith(".py") else command
+
+
+def _visible() -> tuple[int, int]:
+    """The first of the cores that NEURON_RT_VISIBLE_CORES names, and their number; 0, 0 without.
+
+    Raises:
+        BadInput: for cores that do not follow each other.
+    """
+    named = os.environ.get(_VISIBLE)
+    if not named:
+        return 0, 0
+    first, _, last = named.partition("-")
+    if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) < int(first):
+        raise BadInput(
+            f"{_VISIBLE}={named!r}: ranks take cores that follow each other",
+            fix=f"write a range, {_VISIBLE}=0-7, or unset it",
+        )
+    return int(first), int(last or first) - int(first) + 1
+
+
+def _check_ranks(found: list[Fault], fabric: Fabric) -> None:
+    for one in found:
+        if one.rank >= fabric.ranks:
+            raise BadInput(
+                f"a fault of rank {one.rank}, and there are ranks 0 to {fabric.ranks - 1}",
+                fix="name one of them",
+            )
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens at now."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def _torchrun(nodes: int, per_node: int, node: int, port: str) -> list[str]:
+    return [
+        sys.executable, "-m", "torch.distributed.run", "--nnodes", str(nodes),
+        "--nproc-per-node", str(per_node), "--node-rank", str(node), "--master-addr", LOOPBACK,
+        "--master-port", port, "--max-restarts", "0", "--no-python",
+    ]  # fmt: skip
+
+
+def _torchrun_variables(rank: int, nodes: int, per_node: int, port: str) -> dict[str, str]:
+    """The variables that torchrun's agents set."""
+    node, local = divmod(rank, per_node)
+    numbers = {
+        "RANK": rank,
+        "LOCAL_RANK": local,
+        "WORLD_SIZE": nodes * per_node,
+        "LOCAL_WORLD_SIZE": per_node,
+        "GROUP_RANK": node,
+        "GROUP_WORLD_SIZE": nodes,
+        "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": nodes * per_node,
+        "TORCHELASTIC_RESTART_COUNT": 0,
+        "TORCHELASTIC_MAX_RESTARTS": 0,
+    }
+    texts = {name: str(number) for name, number in numbers.items()}
+    return texts | {
+        "ROLE_NAME": "default",
+        "MASTER_ADDR": LOOPBACK,
+        "MASTER_PORT": port,
+        "TORCHELASTIC_RUN_ID": "none",
+    }

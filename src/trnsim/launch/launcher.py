@@ -1,0 +1,360 @@
+"""Starting the ranks of a job, watching them, ending them together, starting them again.
+
+Each rank has a supervisor that holds a connection to here. The first rank that ends otherwise than
+with status 0 is lost: it is named, and the others end with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+from trnsim.device.faults import RESTART_VARIABLE, parse
+from trnsim.errors import BadInput
+from trnsim.launch.job import LOOPBACK, Job
+
+_GRACE_S: Final = 5.0
+"""How long ranks have to end after they were asked to."""
+_LOOK_S: Final = 0.05
+"""The pause between two looks at agents and signals."""
+_AGENT_S: Final = 30.0
+"""How long agents may take to end after all of their ranks did."""
+_SHOWN_LINES: Final = 10
+_CHUNK_BYTES: Final = 1 << 16
+_SIGNALLED: Final = 128
+
+Say = Callable[[str], object]
+"""A function that shows a line to the user."""
+
+
+@dataclass
+class Rank:
+    """What is known of one rank.
+
+    Attributes:
+        rank: its number.
+        node: its node.
+        local_rank: its number on the node.
+        line: the connection to its supervisor; None once it is closed.
+        status: as Python counts it: minus the signal, or the exit status; None while it runs.
+        ended_s: when, on the clock that all processes share.
+        step: the last step that it began; 0 where it told none.
+        tail: the end of its log.
+    """
+
+    rank: int
+    node: int
+    local_rank: int
+    line: socket.socket | None
+    status: int | None = None
+    ended_s: float = 0.0
+    step: int = 0
+    tail: str = ""
+    log_problem: str = ""
+    unread: bytes = b""
+
+    @property
+    def how(self) -> str:
+        """How it ended, in words."""
+        status = self.status
+        if status is None:
+            return "lost its supervisor"
+        if status < 0:
+            return f"was ended by {signal.Signals(-status).name}"
+        return f"ended with status {status}"
+
+    @property
+    def end(self) -> str:
+        """The rank, its place and its end, in a sentence."""
+        step = f" at step {self.step}" if self.step else ""
+        return f"rank {self.rank} (node {self.node}, local rank {self.local_rank}) {self.how}{step}"
+
+
+@dataclass
+class Ended:
+    """How a job ended.
+
+    Attributes:
+        status: the exit status: 0, that of the lost rank, or 128 and the signal that came.
+        restarts: how often all ranks were started again.
+        lost: the lost ranks in order, each in a sentence.
+    """
+
+    status: int = 0
+    restarts: int = 0
+    lost: list[str] = field(default_factory=list[str])
+
+
+def launch(job: Job, say: Say, show: Say) -> Ended:
+    """Run a job to its end.
+
+    Args:
+        job: the job.
+        say: shows a line about the job.
+        show: shows output of the program.
+
+    Raises:
+        BadInput: agents cannot start the ranks.
+    """
+    ended = Ended()
+    with _signals() as came:
+        while True:
+            attempt = _Attempt(job, ended.restarts, came, say, show)
+            ended.status = attempt.run()
+            if attempt.lost is not None:
+                ended.lost.append(attempt.lost.end)
+            if not (ended.status or ended.restarts):
+                attempt.say_what_did_not_strike()
+            if not ended.status or came or ended.restarts >= job.max_restarts:
+                return ended
+            ended.restarts += 1
+            say(f"all ranks start again: {ended.restarts} of {job.max_restarts}")
+
+
+@contextlib.contextmanager
+def _signals() -> Generator[list[int]]:
+    """Inside, signals that ask to end are put into a list."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+    asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in asked}
+    try:
+        yield came
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+class _Attempt:
+    """All ranks once: from their start to the end of the last.
+
+    Attributes:
+        lost: the rank that ended first of those that did not end well.
+    """
+
+    def __init__(self, job: Job, restart: int, came: list[int], say: Say, show: Say) -> None:
+        self._job, self._restart, self._came = job, restart, came
+        self._say, self._show = say, show
+        self._token = secrets.token_hex(8)
+        self._ranks: dict[int, Rank] = {}
+        self._agents: dict[str, subprocess.Popen[bytes]] = {}
+        self._strangers: dict[socket.socket, bytes] = {}
+        self.lost: Rank | None = None
+
+    def run(self) -> int:
+        """Start all ranks and wait for their end; the exit status."""
+        with contextlib.ExitStack() as stack:
+            self._server = stack.enter_context(socket.create_server((LOOPBACK, 0)))
+            self._selector = stack.enter_context(selectors.DefaultSelector())
+            self._selector.register(self._server, selectors.EVENT_READ)
+            try:
+                self._start(stack)
+                self._watch()
+            finally:
+                self._end_all()
+            return self._status()
+
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        job = self._job
+        told = job.launch_variable(self._server.getsockname()[1], self._token, self._restart)
+        given = job.variables() | {
+            RESTART_VARIABLE: str(self._restart),
+            "TRNSIM_LAUNCH": json.dumps(told),
+        }
+        for name, command, more in job.agents():
+            log = stack.enter_context(self._log(name))
+            self._agents[name] = subprocess.Popen(  # noqa: S603  what was asked for
+                command, env=given | more, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
+    def _log(self, name: str) -> IO[bytes]:
+        """The log of an agent; a supervisor keeps its rank's itself, and says nothing."""
+        if not self._job.through_torch:
+            return Path(os.devnull).open("wb")
+        path = self._job.logs / f"{name}.log"
+        try:
+            return path.open("ab" if self._restart else "wb")
+        except OSError as error:
+            raise BadInput(
+                f"cannot write {path}: {error.strerror}", fix="name another folder: --report"
+            ) from error
+
+    def say_what_did_not_strike(self) -> None:
+        """Say which faults of ranks found no step."""
+        for text in self._job.fault_texts:
+            fault = parse(text)
+            if fault.rank >= 0:
+                rank = self._ranks[fault.rank]
+                last = f"the last step of rank {rank.rank} is {rank.step}"
+                self._say(f"the fault {text} did not strike: {last}")
+
+    # Watching
+
+    def _watch(self) -> None:
+        """Until all ranks have ended well, one is lost, or a signal came."""
+        while not self._came and not self._is_over():
+            self._look()
+            self.lost = self._first_lost()
+            if self.lost is not None:
+                self._name(self.lost)
+                return
+            self._check_agents()
+
+    def _is_over(self) -> bool:
+        ranks = self._ranks.values()
+        return len(ranks) == self._job.fabric.ranks and all(one.status == 0 for one in ranks)
+
+    def _look(self) -> None:
+        for key, _ in self._selector.select(_LOOK_S):
+            made: Any = key.fileobj
+            if made is self._server:
+                line, _ = self._server.accept()
+                line.setblocking(True)
+                self._strangers[line] = b""
+                self._selector.register(line, selectors.EVENT_READ)
+            else:
+                self._read(made)
+
+    def _read(self, line: socket.socket) -> None:
+        try:
+            content = line.recv(_CHUNK_BYTES)
+        except OSError:
+            content = b""
+        rank = next((one for one in self._ranks.values() if one.line is line), None)
+        if not content:
+            self._selector.unregister(line)
+            line.close()
+            self._strangers.pop(line, None)
+            if rank is not None:
+                rank.line = None
+                rank.ended_s = rank.ended_s or time.monotonic()
+            return
+        unread = (self._strangers.pop(line, b"") if rank is None else rank.unread) + content
+        *whole, rest = unread.split(b"\n")
+        for one in whole:
+            rank = self._heard(line, rank, json.loads(one))
+        if rank is None:
+            self._strangers[line] = rest
+        else:
+            rank.unread = rest
+
+    def _heard(self, line: socket.socket, rank: Rank | None, what: dict[str, Any]) -> Rank | None:
+        """Take note of what a supervisor says; its rank, None for whoever is no supervisor."""
+        if rank is None:
+            if what.get("token") != self._token:
+                return None
+            rank = Rank(what["rank"], what["node"], what["local_rank"], line)
+            self._ranks[rank.rank] = rank
+        elif "says" in what:
+            self._show(what["says"])
+        else:
+            for name, value in what.items():
+                setattr(rank, name, value)
+            if rank.log_problem:
+                self._say(f"the log of rank {rank.rank} is cut: {rank.log_problem}")
+        return rank
+
+    def _first_lost(self) -> Rank | None:
+        lost = [
+            one
+            for one in self._ranks.values()
+            if (one.status is None and one.line is None) or one.status
+        ]
+        return min(lost, key=lambda one: one.ended_s, default=None)
+
+    def _name(self, lost: Rank) -> None:
+        path = self._job.logs / f"rank-{lost.rank}.log"
+        lines = lost.tail.splitlines()[-_SHOWN_LINES:]
+        said = [f"its last lines, of {path}:", *(f"  | {one}" for one in lines)]
+        self._say("\n".join([lost.end, *(said if lines else ["it said nothing"])]))
+
+    def _check_agents(self) -> None:
+        """Refuse to wait for ranks whose agent has ended without starting them.
+
+        Raises:
+            BadInput: with what the agent said last.
+        """
+        for name, agent in self._agents.items():
+            if agent.poll() is not None and len(self._ranks) < self._job.fabric.ranks:
+                self._look()
+                if any(one.status is not None for one in self._ranks.values()):
+                    return
+                raise BadInput(
+                    f"{name} ended with status {agent.returncode} before all ranks had started",
+                    fix=f"look at {self._job.logs / name}.log",
+                )
+
+    # Ending
+
+    def _end_all(self) -> None:
+        """End what still runs: first asked, then killed. Nothing is left."""
+        if self.lost is not None or not self._is_over():
+            self._signal_ranks(self._came[0] if self._came else signal.SIGTERM)
+            self._until(lambda: not self._running(), _GRACE_S)
+            self._signal_ranks(signal.SIGKILL)
+            self._until(lambda: not self._running(), _GRACE_S)
+            for agent in self._agents.values():
+                _signal_group(agent, signal.SIGTERM)
+            self._until(self._are_agents_over, _GRACE_S)
+        else:
+            self._until(self._are_agents_over, _AGENT_S)
+        for agent in self._agents.values():
+            _signal_group(agent, signal.SIGKILL)
+            agent.wait()
+        for line in [*self._strangers, *(one.line for one in self._ranks.values() if one.line)]:
+            line.close()
+
+    def _running(self) -> list[Rank]:
+        return [one for one in self._ranks.values() if one.line is not None and one.status is None]
+
+    def _are_agents_over(self) -> bool:
+        return all(agent.poll() is not None for agent in self._agents.values())
+
+    def _until(self, is_so: Callable[[], bool], wait_s: float) -> None:
+        until_s = time.monotonic() + wait_s
+        while not is_so() and time.monotonic() < until_s:
+            self._look()
+
+    def _signal_ranks(self, number: int) -> None:
+        for one in self._running():
+            with contextlib.suppress(OSError):
+                if one.line is not None:
+                    one.line.sendall(f"{int(number)} ".encode())
+
+    def _status(self) -> int:
+        if self._came:
+            return _SIGNALLED + self._came[0]
+        if self.lost is None:
+            return 0
+        status = self.lost.status
+        if status is None:
+            return 1
+        return status if status > 0 else _SIGNALLED - status
+
+
+def _signal_group(agent: subprocess.Popen[bytes], number: int) -> None:
+    if agent.poll() is None:
+        with contextlib.suppress(OSError):
+            os.killpg(agent.pid, number)
+
+
+def stderr_line(text: str) -> None:
+    """Show a line about the job on stderr."""
+    sys.stderr.write(f"trnsim: {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,231 @@
+"""The parent of one rank's process: its variables, its log, its end.
+
+Run by path, without trnsim: `python supervisor.py program arguments`. TRNSIM_LAUNCH says where the
+launcher listens. The connection is a lifeline for both: the launcher learns at once how a rank
+ended, and where the launcher ends the rank does too. Output goes through here to the rank's log;
+where the disk is full the log is cut, and the program goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO
+
+_TAIL_BYTES = 4096
+_CHUNK_BYTES = 1 << 16
+_DRAIN_S = 0.2
+"""How long output is awaited after the program's end, which its children may hold open."""
+_GRACE_S = 5.0
+_SIGNALLED = 128
+"""What shells add to the number of a signal that ended a program."""
+_PDEATHSIG = 1
+
+
+def variables(environment: dict[str, str], launch: dict[str, Any]) -> dict[str, str]:
+    """The environment of the rank whose number an agent gave: AWS's variables beside its own."""
+    rank, world = environment["RANK"], int(environment["WORLD_SIZE"])
+    core = launch["first_core"] + int(environment["LOCAL_RANK"])
+    address = f"{environment['MASTER_ADDR']}:{launch['coordinator_port']}"
+    found = environment | {
+        "NEURON_RT_VISIBLE_CORES": str(core),
+        "NEURON_RT_NUM_CORES": "1",
+        "NEURON_RT_ROOT_COMM_ID": address,
+        "NEURON_PJRT_PROCESS_INDEX": rank,
+        "NEURON_PJRT_PROCESSES_NUM_DEVICES": ",".join(["1"] * world),
+        "JAX_COORDINATOR_ADDRESS": address,
+        "PYTHONUNBUFFERED": "1",
+    }
+    found.pop("TRNSIM_LAUNCH", None)
+    for name, value in launch["restored"].items():
+        found.pop(name, None)
+        if value is not None:
+            found[name] = value
+    return found
+
+
+class _Log:
+    """The log of a rank: a file, and the last bytes of it."""
+
+    def __init__(self, path: Path, restart: int) -> None:
+        self.tail = b""
+        self.problem = ""
+        self._file: BinaryIO | None = None
+        try:
+            self._file = path.open("ab" if restart else "wb", buffering=0)
+        except OSError as error:
+            self._broke(error)
+        if restart:
+            self.write(f"--- started again, {restart}\n".encode())
+            self.tail = b""
+
+    def write(self, content: bytes) -> None:
+        self.tail = (self.tail + content)[-_TAIL_BYTES:]
+        if self._file is not None:
+            try:
+                self._file.write(content)
+            except OSError as error:
+                self._broke(error)
+
+    def _broke(self, error: OSError) -> None:
+        self.problem = error.strerror or str(error)
+        self._file = None
+
+
+class Supervisor:
+    """One rank's process, from its start to its end."""
+
+    def __init__(self, launch: dict[str, Any], command: list[str]) -> None:
+        self.rank = int(os.environ["RANK"])
+        self._launch = launch
+        self._line = socket.create_connection(("127.0.0.1", launch["port"]))
+        self._tell(
+            token=launch["token"], restart=launch["restart"], rank=self.rank,
+            node=int(os.environ["GROUP_RANK"]), local_rank=int(os.environ["LOCAL_RANK"]),
+        )  # fmt: skip
+        self._log = _Log(Path(launch["logs"]) / f"rank-{self.rank}.log", launch["restart"])
+        self._steps = self._step_file()
+        self._command = command
+
+    def run(self) -> int:
+        """Run the program; its exit status, as shells count it."""
+        ended, noticed = os.pipe()
+        try:
+            self._start()
+        except OSError as error:
+            self._log.write(f"trnsim: cannot start {self._command[0]}: {error.strerror}\n".encode())
+            self._end(127)
+            return 127
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._forward)
+        threading.Thread(target=self._wait, args=(noticed,), daemon=True).start()
+        self._serve(ended)
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # what the program left behind
+        status = self._process.returncode
+        self._end(status)
+        return status if status >= 0 else _SIGNALLED - status
+
+    def _start(self) -> None:
+        environment = variables(dict(os.environ), self._launch)
+        environment["TRNSIM_STEP_FILE"] = self._steps
+        self._process = subprocess.Popen(  # noqa: S603  the program that is to be launched
+            self._command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_as_a_program,  # noqa: PLW1509  before any thread
+        )  # fmt: skip
+
+    def _wait(self, noticed: int) -> None:
+        self._process.wait()
+        self._ended_s = time.monotonic()
+        os.write(noticed, b".")
+
+    def _serve(self, ended: int) -> None:
+        """Pass on output and signals until the program has ended."""
+        output: Any = self._process.stdout
+        os.set_blocking(output.fileno(), False)
+        with selectors.DefaultSelector() as selector:
+            for one in (output, self._line, ended):
+                selector.register(one, selectors.EVENT_READ)
+            is_over = False
+            while not is_over:
+                for key, _ in selector.select():
+                    if key.fileobj is output:
+                        if not self._pass_on(output):
+                            selector.unregister(output)
+                    elif key.fileobj is self._line:
+                        if not self._obey():
+                            selector.unregister(self._line)
+                    else:
+                        is_over = True
+        until_s = time.monotonic() + _DRAIN_S
+        while self._pass_on(output) and time.monotonic() < until_s:
+            time.sleep(_DRAIN_S / 20)
+
+    def _pass_on(self, output: Any) -> bool:
+        """Write what the program says to its log; whether it may say more."""
+        content = output.read(_CHUNK_BYTES)
+        if content:
+            self._log.write(content)
+            if self.rank == self._launch["shown"]:
+                self._tell(says=content.decode(errors="replace"))
+        return bool(content) or content is None
+
+    def _obey(self) -> bool:
+        """Send the program the signals that the launcher names; whether there is a launcher."""
+        try:
+            content = self._line.recv(_CHUNK_BYTES)
+        except OSError:
+            content = b""
+        for number in content.split():
+            self._kill(int(number))
+        if not content:
+            self._forward(signal.SIGTERM, None)
+        return bool(content)
+
+    def _forward(self, number: int, frame: FrameType | None) -> None:
+        """Pass a signal on; a program that goes on all the same is killed."""
+        del frame
+        self._kill(number)
+        last = threading.Timer(_GRACE_S, self._kill, (signal.SIGKILL,))
+        last.daemon = True
+        last.start()
+
+    def _kill(self, number: int) -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, number)
+
+    def _end(self, status: int) -> None:
+        step = 0
+        with contextlib.suppress(OSError, struct.error):
+            (step,) = struct.unpack("<q", Path(self._steps).read_bytes())
+            Path(self._steps).unlink()
+        with contextlib.suppress(OSError, AttributeError):  # a killed rank leaves its lock behind
+            for path in Path(tempfile.gettempdir()).glob(f"trnsim-alive-{self._process.pid}-*"):
+                path.unlink()
+        self._tell(
+            status=status, ended_s=getattr(self, "_ended_s", time.monotonic()), step=step,
+            tail=self._log.tail.decode(errors="replace"), log_problem=self._log.problem,
+        )  # fmt: skip
+        self._line.close()
+
+    def _step_file(self) -> str:
+        try:
+            handle, path = tempfile.mkstemp(prefix="trnsim-step-")
+            os.write(handle, bytes(8))
+            os.close(handle)
+        except OSError:
+            return ""
+        return path
+
+    def _tell(self, **what: Any) -> None:
+        with contextlib.suppress(OSError):
+            self._line.sendall(json.dumps(what).encode() + b"\n")
+
+
+def _as_a_program() -> None:
+    """Let Ctrl-C end the program, as shells do not in the background, and this process's end."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+
+
+def main() -> int:
+    """Run the program that the arguments name."""
+    return Supervisor(json.loads(os.environ["TRNSIM_LAUNCH"]), sys.argv[1:]).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

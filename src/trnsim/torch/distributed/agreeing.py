@@ -1,0 +1,116 @@
+"""What a PyTorch program passes to a collective, for the agreement of its ranks.
+
+Shapes and dtypes must be the same in all ranks, except in exchanges of each with each, whose
+numbers of elements must fit pairwise. Which reduction is meant Python cannot see.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch.distributed as dist
+from torch import Tensor
+
+from trnsim.device.agreement import Agreement, Finding, Passed
+from trnsim.device.program_line import program_line
+from trnsim.torch import pytorch
+from trnsim.torch.aten.operator_call import tensors_in
+from trnsim.torch.device_errors import CollectiveBroken, PeerLost
+
+_UNEVEN: Final = frozenset({"alltoall", "alltoall_base"})
+_ONE_SIDED: Final = {"gather": "input_tensors", "scatter": "output_tensors"}
+"""The argument that every rank passes; the other one is the root's alone."""
+
+
+class _Current:
+    """The agreement of the default group, and the store of that group once it is known."""
+
+    def __init__(self) -> None:
+        self.agreement: Agreement | None = None
+        self.store: Any = None
+        self.number = 0
+
+
+_current: Final = _Current()
+
+
+def begin(store: Any, rank: int, size: int) -> Agreement:
+    """Take part in the agreements of a default group that is being made."""
+    _current.number += 1
+    prefix = f"trnsim/{_current.number}"
+    _current.agreement = Agreement(pytorch.own_store(store), rank, size, prefix)
+    _current.store = None
+    return _current.agreement
+
+
+def _agreement() -> Agreement:
+    """The agreement of the default group, made by now where its backend is another."""
+    store = pytorch.default_store()
+    found = _current.agreement
+    if found is None or _current.store not in (None, store):
+        found = begin(store, dist.get_rank(), dist.get_world_size())
+    _current.store = store
+    return found
+
+
+def agree(kind: str, given: dict[str, Any], group: Any) -> None:
+    """Wait until all ranks of `group` are here, with arguments that fit.
+
+    Raises:
+        CollectiveBroken: they passed different things, or wait for each other.
+        PeerLost: one of them has ended.
+    """
+    unboxed: Any = dist.ProcessGroup.unbox(group)
+    ranks = dist.get_process_group_ranks(unboxed)
+    if len(ranks) == 1 or not dist.is_initialized():
+        return
+    finding = _agreement().meet(str(unboxed.group_name), ranks, passed(kind, given))
+    if finding is not None:
+        raise _error(finding)
+
+
+def _error(finding: Finding) -> CollectiveBroken | PeerLost:
+    kind = PeerLost if finding.lost else CollectiveBroken
+    return kind(finding.reason, fix=finding.fix, line=program_line())
+
+
+def passed(kind: str, given: dict[str, Any]) -> Passed:
+    """What is passed to a collective of these arguments."""
+    line = str(program_line() or "")
+    if kind == "barrier":
+        return Passed(kind, line=line)
+    if kind in _UNEVEN:
+        sends, receives = _splits(given)
+        first = next(iter(tensors_in(list(given.values()))))
+        return Passed(
+            kind, str(first.dtype).removeprefix("torch."), sends=sends, receives=receives, line=line
+        )
+    values = [value for name, value in given.items() if name == _ONE_SIDED.get(kind, name)]
+    tensors = ", ".join(_spec(tensor) for tensor in tensors_in(values))
+    return Passed(kind, tensors, int(given.get("root_rank", -1)), line=line)
+
+
+def _spec(tensor: Tensor) -> str:
+    """A tensor in words: "float32[4, 8]"."""
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def _splits(given: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Elements for and from each rank; () where PyTorch divides a tensor evenly."""
+    if "input" not in given:
+        sides = given["input_tensors"], given["output_tensors"]
+        sends, receives = (tuple(tensor.numel() for tensor in side) for side in sides)
+        return sends, receives
+    unboxed: Any = dist.ProcessGroup.unbox(given["process_group"])
+    number = unboxed.size()
+    return (
+        _of_rows(given["input"], given["input_split_sizes"], number),
+        _of_rows(given["output"], given["output_split_sizes"], number),
+    )
+
+
+def _of_rows(tensor: Tensor, rows: list[int], number: int) -> tuple[int, ...]:
+    if not rows:
+        return (tensor.numel() // number,) * number
+    per_row = tensor[0].numel() if len(tensor) else 0
+    return tuple(per_row * count for count in rows)

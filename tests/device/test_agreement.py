@@ -1,0 +1,158 @@
+"""Ranks as threads, and a dictionary as the store that they share."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from trnsim.device import agreement, alive
+from trnsim.device.agreement import Agreement, Passed, disagreement
+
+ADD = Passed("allreduce", "float32[4]", line="a.py:1")
+
+
+class Shared(dict):
+    def set(self, key, value):
+        self[key] = value
+
+    def check(self, keys):
+        return all(key in self for key in keys)
+
+    def multi_get(self, keys):
+        return [self[key].encode() for key in keys]
+
+
+def together(*bodies):
+    """What `body(agreement of its rank)` gives, of all bodies at once."""
+    store = Shared()
+    ranks = [Agreement(store, rank, len(bodies)) for rank in range(len(bodies))]
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        return list(pool.map(lambda body, one: body(one), bodies, ranks, timeout=10))
+
+
+def meeting(passed, group="0", ranks=(0, 1)):
+    return lambda one: one.meet(group, ranks, passed)
+
+
+def test_ranks_that_pass_the_same_meet_as_often_as_they_like():
+    def body(one):
+        return [one.meet("0", (0, 1, 2), ADD) for _ in range(50)]
+
+    assert together(body, body, body) == [[None] * 50] * 3
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (Passed("allgather", "float32[4]", line="b.py:2"), "allreduce beside allgather"),
+        (Passed("allreduce", "float32[5]", line="b.py:2"), "allreduce of different tensors"),
+        (Passed("allreduce", "bfloat16[4]", line="b.py:2"), "allreduce of different tensors"),
+        (Passed("allreduce", "float32[4]", root=1, line="b.py:2"), "allreduce from different root"),
+    ],
+)
+def test_ranks_that_pass_different_things_are_named_with_lines(other, reason):
+    for finding in together(meeting(ADD, ranks=(0, 1, 2)), *[meeting(other, ranks=(0, 1, 2))] * 2):
+        assert finding.reason.startswith(f"{reason}")
+        assert "ranks [0, 1, 2] meet, and passed\n  rank 0: " in finding.reason
+        assert "rank 0: allreduce float32[4] at a.py:1" in finding.reason
+        assert f"\n  ranks 1-2: {other}" in finding.reason
+        assert "at b.py:2" in finding.reason
+        assert "same calls, in one order" in finding.fix
+        assert finding.lost == ()
+
+
+def test_lines_alone_may_differ():
+    elsewhere = Passed("allreduce", "float32[4]", line="b.py:2")
+    assert together(meeting(ADD), meeting(elsewhere)) == [None, None]
+
+
+def exchange(sends, receives):
+    return Passed("alltoall", "float32", sends=sends, receives=receives, line="a.py:3")
+
+
+def test_what_one_sends_the_other_must_receive():
+    fits = {0: exchange((1, 2), (1, 3)), 1: exchange((3, 0), (2, 0))}
+    assert disagreement(fits) is None
+    finding = disagreement(fits | {1: exchange((4, 0), (2, 0))})
+    assert finding.reason.startswith(
+        "alltoall: rank 1 sends 4 elements to rank 0, which receives 3 from it; passed were\n"
+        "  rank 0: alltoall float32 sends [1, 2] receives [1, 3] at a.py:3"
+    )
+    even = exchange((2, 2), (2, 2))
+    assert together(meeting(even), meeting(even)) == [None, None]
+    assert together(meeting(even), meeting(exchange((2, 1), (2, 2))))[0] is not None
+
+
+def test_ranks_that_wait_for_each_other_in_a_circle_are_named():
+    pairs = [(0, 1), (1, 2), (0, 2)]
+    bodies = [meeting(ADD, str(at), ranks) for at, ranks in enumerate(pairs)]
+    for finding in together(*bodies):
+        assert finding.reason == (
+            "ranks [0, 1, 2] wait for each other in different collectives\n"
+            "  rank 0: allreduce float32[4] at a.py:1, collective 1 of group 0 of ranks [0, 1]\n"
+            "  rank 1: allreduce float32[4] at a.py:1, collective 1 of group 1 of ranks [1, 2]\n"
+            "  rank 2: allreduce float32[4] at a.py:1, collective 1 of group 2 of ranks [0, 2]"
+        )
+
+
+def test_a_rank_that_comes_late_is_waited_for(monkeypatch):
+    monkeypatch.setattr(agreement, "_PATIENCE_S", 0.01)
+    come = threading.Event()
+
+    def first(one):
+        threading.Timer(0.1, come.set).start()
+        return one.meet("0", (0, 1), ADD)
+
+    def late(one):
+        come.wait()
+        return one.meet("0", (0, 1), ADD)
+
+    assert together(first, late) == [None, None]
+
+
+def test_a_rank_whose_other_thread_may_go_on_is_not_called_stuck(monkeypatch):
+    monkeypatch.setattr(agreement, "_PATIENCE_S", 0.01)
+
+    def two_threads(one):
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(one.meet, "a", (0, 1), ADD)
+            pool.submit(threading.Event().wait, 0.1).result()
+            return first.result() if pool.submit(one.meet, "b", (0, 1), ADD).result() else None
+
+    def other_order(one):
+        found = one.meet("b", (0, 1), ADD)
+        return found or one.meet("a", (0, 1), ADD)
+
+    assert together(two_threads, other_order)[0] is None
+
+
+def test_a_rank_that_has_ended_is_named_with_its_last_collective(monkeypatch):
+    monkeypatch.setattr(agreement, "_PATIENCE_S", 0.01)
+    ended = threading.Event()
+    monkeypatch.setattr(alive, "has_ended", lambda _: ended.is_set())
+
+    def stays(one):
+        assert one.meet("0", (0, 1), ADD) is None
+        return one.meet("0", (0, 1), Passed("barrier", line="a.py:9"))
+
+    def leaves(one):
+        assert one.meet("0", (0, 1), ADD) is None
+        ended.set()
+
+    finding = together(stays, leaves)[0]
+    assert finding.lost == (1,)
+    assert finding.reason == (
+        "barrier of ranks [0, 1] cannot begin: rank 1 has ended, and here is passed barrier at "
+        "a.py:9\n  rank 1: its last collective of this group was number 1: allreduce float32[4] "
+        "at a.py:1"
+    )
+
+
+def test_a_store_that_is_gone_is_left_to_the_transport():
+    class Gone(Shared):
+        def check(self, _):
+            raise RuntimeError("connection reset")
+
+    one = Agreement(Gone(), 0, 2)
+    assert one.meet("0", (0, 1), ADD) is None
+    assert one.meet("0", (0, 1), ADD) is None

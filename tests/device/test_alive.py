@@ -1,0 +1,40 @@
+import subprocess
+import sys
+
+from trnsim.device import alive
+
+HOLDING = """
+import os, sys
+from trnsim.device import alive
+path = alive.lock()
+assert path == alive.lock() and not alive.has_ended(path)
+if os.fork() == 0:  # a child has none of its parent's
+    assert alive.lock() != path
+    os._exit(0)
+os.wait()
+print(path, flush=True)
+sys.stdin.read()
+{end}
+"""
+
+
+def holding(end):
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLDING.format(end=end)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_process_has_ended_when_it_was_killed_or_has_gone_and_not_before():
+    for end in ("os._exit(0)", "os.kill(os.getpid(), 9)", "pass"):
+        process = holding(end)
+        path = process.stdout.readline().strip()
+        assert not alive.has_ended(path)
+        process.communicate("")
+        assert alive.has_ended(path)
+        assert alive.has_ended(path)  # as often as one asks
+
+
+def test_nothing_is_said_of_a_process_without_a_lock():
+    assert not alive.has_ended("")
+    assert not alive.has_ended(alive.lock())

@@ -1,0 +1,78 @@
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from trnsim.device import faults
+from trnsim.device.faults import Fault, HardwareFault, Injector, parse
+from trnsim.errors import BadInput
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("rank=3,step=5", Fault("rank", 3, 5)),
+        ("rank=0,step=1", Fault("rank", 0, 1)),
+        ("hbm-ecc=rank:3,step=5", Fault("hbm-ecc", 3, 5)),
+        ("link=chip 0 to chip 1", Fault("link", link="chip 0 to chip 1")),
+        ("link=chip 0 to chip 1,factor=0.5", Fault("link", link="chip 0 to chip 1", factor=0.5)),
+        ("link=chip 0 to chip 1,factor=1", Fault("link", link="chip 0 to chip 1", factor=1.0)),
+    ],
+)
+def test_faults_in_the_words_of_the_command_line(text, fault):
+    assert parse(text) == fault
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("rank=3", "is no fault"),
+        ("rank=3,step=0", "'0' is no whole number of at least 1"),
+        ("rank=-1,step=1", "'-1' is no whole number of at least 0"),
+        ("rank=3,step=1.5", "'1.5' is no whole number"),
+        ("rank=3,step=5,factor=1", "is no fault"),
+        ("hbm-ecc=3,step=5", "is no fault"),
+        ("link=", "is no fault"),
+        ("link=a,factor=1.5", "factor 1.5 is not between 0 and 1"),
+        ("link=a,factor=nan", "factor nan is not between 0 and 1"),
+        ("link=a,step=5", "is no fault"),
+        ("", "is no fault"),
+    ],
+)
+def test_what_is_no_fault_is_refused_with_what_is_one(text, reason):
+    with pytest.raises(BadInput) as refused:
+        parse(text)
+    assert reason in str(refused.value)
+    assert "fix: --fault rank=3,step=5 (killed)" in str(refused.value)
+
+
+def test_the_variable_carries_them_to_the_ranks():
+    texts = ["rank=3,step=5", "link=chip 0 to chip 1,factor=0.5"]
+    found = faults.asked({faults.FAULTS_VARIABLE: faults.as_variable(texts)})
+    assert found == [parse(text) for text in texts]
+    assert faults.asked({}) == []
+    assert faults.link_factors(found) == {"chip 0 to chip 1": 0.5}
+
+
+def test_a_memory_fails_on_its_rank_before_its_step_alone():
+    one = parse("hbm-ecc=rank:3,step=5")
+    Injector([one], 2).before_step(5)
+    mine = Injector([one], 3)
+    mine.before_step(4)
+    with pytest.raises(HardwareFault, match="on rank 3 before step 5: Uncorrectable HBM") as failed:
+        mine.before_step(5)
+    assert isinstance(failed.value, RuntimeError)  # what programs catch
+    assert "NRT_EXEC_HW_ERR_HBM_UE (1201)" in str(failed.value)
+    mine.before_step(6)
+
+
+def test_a_killed_rank_has_no_time_to_say_anything():
+    code = "from trnsim.device.steps import steps\nfor _ in range(3): steps.optimizer_begins()"
+    given = os.environ | {faults.FAULTS_VARIABLE: "rank=1,step=2", "RANK": "1"}
+    for restart, status in (("0", -signal.SIGKILL), ("1", 0)):
+        given[faults.RESTART_VARIABLE] = restart
+        assert subprocess.run([sys.executable, "-c", code], env=given, check=False).returncode == (
+            status
+        )

@@ -1,0 +1,48 @@
+import struct
+
+from trnsim.device import steps as module
+from trnsim.device.steps import Steps, are_watched
+
+
+def test_a_step_is_that_of_an_optimizer():
+    one = Steps()
+    seen = []
+    one.listeners.append(lambda: seen.append(one.number))
+    for _ in range(3):
+        one.optimizer_begins()
+        one.synchronizes()
+    assert seen == [1, 2, 3]
+
+
+def test_without_an_optimizer_it_is_a_synchronization():
+    one = Steps()
+    for _ in range(3):
+        one.synchronizes()
+    assert one.number == 3
+    one.optimizer_begins()  # it was no such program after all
+    assert one.number == 1
+
+
+def test_waiting_for_many_results_is_one_synchronization():
+    one = Steps()
+    for number in range(3):
+        one.works()
+        for _ in range(4):
+            one.waits()
+        assert one.number == number + 1
+
+
+def test_whoever_watches_reads_the_number_from_a_file(monkeypatch, tmp_path):
+    for name in (module.STEP_VARIABLE, module.faults.FAULTS_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    assert not are_watched()
+    path = tmp_path / "step"
+    path.write_bytes(bytes(8))
+    monkeypatch.setenv(module.STEP_VARIABLE, str(path))
+    assert are_watched()
+    one = Steps()
+    for _ in range(3):
+        one.optimizer_begins()
+    assert struct.unpack("<q", path.read_bytes()) == (3,)
+    path.unlink()
+    one.optimizer_begins()  # whoever watched is gone

@@ -1,0 +1,74 @@
+import json
+
+import pytest
+from rank_figures_made import figures
+
+from trnsim.errors import BadInput
+from trnsim.fabric.fabric import fabric
+from trnsim.launch import report
+from trnsim.launch.job import Job
+from trnsim.launch.launcher import Ended
+from trnsim.launch.world import world
+
+FABRIC = fabric("trn2.48xlarge", nodes=2, lnc=2, ranks_per_node=2)
+RANKS = (0, 1, 2, 3)
+FOUND = world(
+    FABRIC,
+    [figures(rank, [("allreduce", 1 << 20, RANKS, 2)]) for rank in RANKS[:3]],
+    ["rank 3 was ended by SIGKILL"],
+    1,
+)
+
+
+def test_the_text_has_ranks_collectives_and_links():
+    text = report.world_text(FOUND)
+    for part in (
+        "4 ranks on 2 x trn2.48xlarge, 2 on each\n",
+        "skew of their kernels: 0 ns\n",
+        "\n2     1         0     0     1 ms",
+        "\nallreduce   2      1 MiB       1 of 4  hierarchical  ",
+        "\ninstance 0, EFA 0, out",
+        "\nlost: rank 3 was ended by SIGKILL\nall ranks were started again: 1\n",
+        "without figures: ranks 3",
+    ):
+        assert part in text, part
+    assert report.world_text(world(FABRIC, [])).endswith("there is nothing to time")
+
+
+def test_json_and_page_say_the_same(tmp_path):
+    report.write_report(FOUND, tmp_path)
+    found = json.loads((tmp_path / "world.json").read_text())
+    (row,) = found["collectives"]
+    assert (row["algorithm"], row["groups"], row["calls"]) == ("hierarchical", [[0, 1, 2, 3]], 2)
+    assert row["time_s"] == FOUND.exchanged[0].time_s
+    assert (found["absent"], found["restarts"], len(found["links"])) == ([3], 1, len(FOUND.links))
+    assert [one["place"] for one in found["ranks"]] == [[0, 0, 0], [0, 0, 1], [1, 0, 0]]
+    page = (tmp_path / "world.html").read_text()
+    assert "<h1>4 ranks on 2 x trn2.48xlarge, 2 on each</h1>" in page
+    assert "lost: rank 3 was ended by SIGKILL" in page
+    assert "<script" not in page
+
+
+def test_figures_are_those_that_ranks_wrote(tmp_path):
+    job = Job(("x",), FABRIC, "trn2", tmp_path)
+    job.figures.mkdir()
+    for rank in (0, 2):
+        (job.figures / f"rank-{rank}.json").write_text(json.dumps(figures(rank, [])))
+    found = report.joined(job, Ended(lost=["rank 1"], restarts=2))
+    assert (found.absent, found.lost, found.restarts) == ([1, 3], ("rank 1",), 2)
+
+
+def test_a_report_that_cannot_be_written_is_still_printed(tmp_path):
+    (tmp_path / "file").write_text("")
+    text, error = report.unwritten(FOUND, tmp_path / "file")
+    assert text == report.world_text(FOUND)
+    assert isinstance(error, BadInput)
+    assert report.unwritten(FOUND, tmp_path) == (text, None)
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.0])
+def test_injected_links_are_named(factor):
+    slow = fabric("trn2.48xlarge", lnc=2, ranks_per_node=2)
+    object.__setattr__(slow, "factors", {"chip 0 to chip 1": factor})
+    text = report.world_text(world(slow, [figures(0, [])]))
+    assert f"injected: chip 0 to chip 1 at {factor:g} of its bandwidth" in text

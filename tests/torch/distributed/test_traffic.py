@@ -1,0 +1,113 @@
+"""What parallel programs of eight processes exchange, and the time of it at three kinds of places.
+
+The model has two linear layers, 8 to 16 and 16 to 4, in float32, and trains four steps of AdamW.
+"""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from groups import together
+from parallel_ways import data_parallel, expert_parallel, fully_sharded, tensor_parallel
+
+from trnsim.device.rank_figures import figures
+from trnsim.fabric.fabric import fabric
+from trnsim.launch.world import world
+from trnsim.torch.call_recording import recording
+
+RANKS, STEPS, F32 = 8, 4, 4
+WAYS = (data_parallel, fully_sharded, tensor_parallel, expert_parallel)
+PARAMETERS = (8 * 16 + 16) + (16 * 4 + 4)
+# FSDP pads the first dimension, here of 4 rows, to a multiple of the ranks.
+SHARDED = {F32 * (8 * 16 + 16), F32 * (16 * 8 + 8)}
+PLACES = {
+    "one chip": fabric("trn2.48xlarge", lnc=1, ranks_per_node=8),
+    "one node": fabric("trn2.48xlarge", lnc=2, ranks_per_node=8),
+    "two nodes": fabric("trn2.48xlarge", nodes=2, lnc=2, ranks_per_node=4),
+}
+
+
+def figures_of_every_way(rank):
+    found = {}
+    for way in WAYS:
+        with recording() as written:
+            way(rank)
+        found[way.__name__] = figures(written, rank, "trn2")
+    return found
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    return together(figures_of_every_way, RANKS)
+
+
+def rows(ranks, way, kind):
+    """Bytes and calls of the collectives of one kind."""
+    found = world(PLACES["one node"], [one[way] for one in ranks])
+    assert {one.groups for one in found.exchanged} == {(tuple(range(RANKS)),)}
+    return {one.nbytes: one.calls for one in found.exchanged if one.kind == kind}
+
+
+def test_data_parallelism_sums_every_gradient_once_a_step(ranks):
+    assert rows(ranks, "data_parallel", "allreduce") == {F32 * PARAMETERS: STEPS}
+
+
+def test_sharding_gathers_weights_twice_and_scatters_gradients_once(ranks):
+    gathered = dict.fromkeys(SHARDED, 2 * STEPS)
+    assert rows(ranks, "fully_sharded", "allgather_base") == gathered
+    scattered = dict.fromkeys(SHARDED, STEPS)
+    assert rows(ranks, "fully_sharded", "reduce_scatter_base") == scattered
+
+
+def test_a_column_and_a_row_layer_sum_their_output_once(ranks):
+    assert rows(ranks, "tensor_parallel", "allreduce") == {F32 * 8 * 4: STEPS}
+
+
+def test_rows_go_to_their_experts_and_back_and_so_do_gradients(ranks):
+    # Counts, rows and their experts go there, rows come back; of what is learnt gradients return.
+    exchanged = rows(ranks, "expert_parallel", "alltoall_base")
+    assert sum(exchanged.values()) == STEPS * (4 + 1)
+    chosen = [one["expert_parallel"]["collectives"] for one in ranks]
+    sizes = [one["nbytes"] for kinds in chosen for one in kinds if one["kind"] == "alltoall_base"]
+    # Each rank has one row of 8, which some rank receives: so much at least, in each direction.
+    assert sum(row[1] for row in sizes) >= RANKS * 8 * F32
+
+
+CHIPS = {"one chip": 1, "one node": 2, "two nodes": 2}
+
+
+def messages(kind, algorithm, chips):
+    """How many whole messages leave ranks for others.
+
+    To gather, each of 8 gets the 7/8 that it lacks. To scatter, a chip reduces what its own ranks
+    have in its HBM, and sends each of the others their part of the message.
+    """
+    gathered, scattered = RANKS - 1, chips - 1
+    if algorithm == "single-step mesh":
+        return RANKS * (RANKS - 1)
+    return {
+        "allreduce": gathered + scattered,
+        "allgather": gathered,
+        "allgather_base": gathered,
+        "reduce_scatter_base": scattered,
+        "alltoall_base": gathered,
+    }[kind]
+
+
+@pytest.mark.parametrize("way", [way.__name__ for way in WAYS])
+def test_one_chip_one_node_and_two_nodes_take_three_times(ranks, way):
+    worlds = {name: world(on, [one[way] for one in ranks]) for name, on in PLACES.items()}
+    times_s = {
+        name: sum(one.calls * one.time_s for one in found.exchanged)
+        for name, found in worlds.items()
+    }
+    assert times_s["one chip"] < times_s["one node"] < times_s["two nodes"], times_s
+    for name, found in worlds.items():
+        carriers = {resource for resource, _, _ in found.links}
+        # What explains the difference: links between chips, adapters between instances.
+        assert any("to chip" in one for one in carriers) == (name == "one node"), name
+        assert any("EFA" in one for one in carriers) == (name == "two nodes"), name
+        for one in found.exchanged:
+            if one.kind not in ("broadcast", "scatter"):
+                number = messages(one.kind, one.chosen.algorithm, CHIPS[name])
+                assert one.moved_bytes == pytest.approx(one.calls * number * one.nbytes), one
