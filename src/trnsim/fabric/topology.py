@@ -64,6 +64,10 @@ class Topology(Protocol):
         """The links that a transfer between two chips passes."""
         ...
 
+    def is_direct(self, source: int, target: int) -> bool:
+        """Whether a connection or a switch joins two chips."""
+        ...
+
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
         """Rings through `chips` that share no connection, as many as are known."""
         ...
@@ -129,6 +133,10 @@ class Grid:
                 at[axis] = (at[axis] + step) % self.sizes[axis]
                 passed.append(self._chip(at))
         return tuple(numbers[pair] for pair in pairwise(passed))
+
+    def is_direct(self, source: int, target: int) -> bool:
+        """Whether the chips are neighbours."""
+        return len(self.route(source, target)) == 1
 
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
         """Two rings of a square torus; else one through neighbours, if one is found."""
@@ -328,6 +336,10 @@ class Racks:
             return (*self.route(source, beside), self._between[beside, target])
         first = 0 if source // self.per_server == target // self.per_server else 2
         return (4 * source + first, 4 * target + first + 1)
+
+    def is_direct(self, source: int, target: int) -> bool:
+        """Whether one switch joins them, or a connection of two racks."""
+        return len(self.route(source, target)) <= _PAIR
 
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
         """One ring in the order of the chips, which passes a server's switch where it can."""

@@ -99,6 +99,12 @@ def _bytes_of(tile: Tile, buffer: Array) -> Array:
     )
 
 
+def _alike(shadow: _Shadow, core: int, other: int, tile: Tile) -> Array:
+    """One boolean per byte of `tile`: whether both cores wrote it alike, so that each has it."""
+    own = shadow.writes[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] > 0
+    return np.asarray(own & ~shadow.differs(other, tile)[..., None])
+
+
 class RaceDetector:
     """Watches the accesses of several cores to the HBM that they share.
 
@@ -122,6 +128,7 @@ class RaceDetector:
         self._group_at: dict[tuple[int, int], list[tuple[int, int]]] = {}
         # (tensor, core) -> for each other core, the last tick whose accesses are ordered before.
         self._guarded: dict[tuple[int, int], list[int]] = {}
+        self._joint: set[tuple[int, int]] = set()
         self._shadows: dict[int, _Shadow] = {}
         self._reported: set[tuple[SourceLine | None, SourceLine | None, bool]] = set()
 
@@ -141,6 +148,16 @@ class RaceDetector:
                 joined[core] = tick
             for core in group:
                 self._guarded[serial, core] = joined
+
+    def joins(self) -> None:
+        """Record that the next instructions of all cores are one collective of their rank.
+
+        What comes after it on one core comes after it on all. It orders no accesses before it: the
+        tensors that it reads and writes need a barrier, as for any instruction.
+        """
+        places = [(core, len(self._waits[core])) for core in range(self._cores)]
+        self._group_at.update(dict.fromkeys(places, places))
+        self._joint.update(places)
 
     def _known(self, serial: int, core: int) -> list[int]:
         """The last tick of each core whose accesses to a tensor barriers order before `core`."""
@@ -197,6 +214,10 @@ class RaceDetector:
                 ticks = maps[other].view(pattern, itemsize)[touched]
                 if ticks.max(initial=0) <= known[other]:
                     continue
+                if (core, tick - 1) in self._joint:
+                    ticks = ticks * (ticks != self._same(core, other))
+                    if not writes:
+                        ticks = ticks * ~_alike(shadow, core, other, tile)
                 ticks = ticks * np.isin(ticks, self._unordered(core, other, ticks, known[other]))
                 if writes and did == "writes":
                     ticks = self._judge_writes(shadow, core, other, tile, line, ticks)
@@ -211,7 +232,8 @@ class RaceDetector:
         """
         wanted = {int(tick) - 1 for tick in np.unique(ticks) if tick > known}
         seen: set[tuple[int, int]] = set()
-        waiting = [(core, len(self._waits[core]) - 1)]
+        here = (core, len(self._waits[core]) - 1)
+        waiting = [here]
         while waiting and wanted:
             place = waiting.pop()
             if place in seen:
@@ -222,8 +244,14 @@ class RaceDetector:
                 wanted.discard(number)
             if number < len(self._waits[at]):
                 waiting += [(at, before) for before in self._waits[at][number]]
-            waiting += self._group_at.get(place, ())
+            if place != here or place not in self._joint:
+                waiting += self._group_at.get(place, ())
         return [number + 1 for number in wanted]
+
+    def _same(self, core: int, other: int) -> int:
+        """The tick of another core's side of the collective that `core` issues."""
+        group = self._group_at[core, len(self._waits[core]) - 1]
+        return next(number + 1 for at, number in group if at == other)
 
     def _judge_writes(
         self,

@@ -3,6 +3,15 @@
 Every family is imported here, so that the registry is complete once this room is.
 """
 
+from trnsim.isa.collectives.collective import Collective
+from trnsim.isa.collectives.implicit import (
+    CollectivePermuteImplicit,
+    CollectivePermuteImplicitReduce,
+)
+from trnsim.isa.collectives.movement import AllGather, AllToAll, CollectivePermute
+from trnsim.isa.collectives.ranks import CollectivePermuteImplicitCurrentProcessingRankId, RankId
+from trnsim.isa.collectives.reduction import AllReduce, ReduceScatter
+from trnsim.isa.collectives.setting import Setting
 from trnsim.isa.control.cores import CoreBarrier, DmaEngine, Sendrecv
 from trnsim.isa.control.register import (
     RegisterAlloc,
@@ -55,8 +64,16 @@ __all__ = [
     "Activation",
     "ActivationReduce",
     "AffineSelect",
+    "AllGather",
+    "AllReduce",
+    "AllToAll",
     "BnAggr",
     "BnStats",
+    "Collective",
+    "CollectivePermute",
+    "CollectivePermuteImplicit",
+    "CollectivePermuteImplicitCurrentProcessingRankId",
+    "CollectivePermuteImplicitReduce",
     "CoreBarrier",
     "Cost",
     "DgeMode",
@@ -91,8 +108,10 @@ __all__ = [
     "RandGetState",
     "RandSetState",
     "RangeSelect",
+    "RankId",
     "Reciprocal",
     "ReduceCmd",
+    "ReduceScatter",
     "RegisterAlloc",
     "RegisterLoad",
     "RegisterMove",
@@ -103,6 +122,7 @@ __all__ = [
     "Sendrecv",
     "SequenceBounds",
     "SetRngSeed",
+    "Setting",
     "TensorCopy",
     "TensorCopyPredicated",
     "TensorPartitionReduce",

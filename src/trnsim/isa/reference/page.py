@@ -65,8 +65,10 @@ def page(declared: type[Instruction]) -> str:
 def call(declared: type[Instruction]) -> str:
     """The call of the instruction in a kernel, with its defaults, wrapped."""
     room = "nisa" if declared.is_published else "trnsim.isa"
+    if declared.source.startswith("nki.collectives"):
+        room = "ncc"
     name = f"{room}.{declared.opcode}"
-    arguments = [_argument(field) for field in fields(declared)]
+    arguments = [_argument(one) for one in fields(declared) if not _is_hidden(one)]
     line = ", ".join(arguments)
     if len(f"{name}({line})") <= _LINE:
         return f"{name}({line})"
@@ -117,6 +119,11 @@ def _class_name(declared: type[Instruction]) -> str:
     return f"{declared.__module__}.{declared.__name__}"
 
 
+def _is_hidden(field: Field[Any]) -> bool:
+    """Whether the run gives it, not the kernel."""
+    return bool(field.metadata.get("is_hidden"))
+
+
 def _argument(field: Field[Any]) -> str:
     return field.name if field.default is MISSING else f"{field.name}={_value(field.default)}"
 
@@ -163,7 +170,7 @@ def _parameters(declared: type[Instruction]) -> str:
             _legal_values(declared, field),
         )
         for field in fields(declared)
-        if field.name not in declared.operands
+        if field.name not in declared.operands and not _is_hidden(field)
     ]
     return markdown_table(("parameter", "default", "values"), rows) if rows else ""
 

@@ -1,0 +1,167 @@
+"""`trnsim.run(..., ranks=N)`: inputs, places, times, links, errors."""
+
+import nki
+import nki.collectives as ncc
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim.errors import BadInput, Deadlock
+from trnsim.runs import collecting
+from trnsim.worlds import World
+
+X = np.ones((8, 8), np.float32)
+
+
+@nki.jit
+def reduced(x, groups):
+    src = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="src")
+    dst = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="dst")
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=src, src=x)
+    ncc.all_reduce([src], [dst], groups, nl.add)
+    nisa.dma_copy(dst=out, src=dst)
+    return out
+
+
+def whole(ranks):
+    return ncc.ReplicaGroup([list(range(ranks))])
+
+
+def test_inputs_are_tuples_dictionaries_a_function_or_the_same_for_all():
+    group = whole(4)
+    tuples = [(X * rank, group) for rank in range(4)]
+    for inputs in (
+        tuples,
+        lambda rank: (X * rank, group),
+        lambda rank: {"x": X * rank, "groups": group},
+    ):
+        world = trnsim.run(reduced, ranks=4, inputs=inputs)
+        assert isinstance(world, World)
+        assert all((out == 6).all() for out in world.outputs)
+    same = trnsim.run(reduced, X, group, ranks=4)
+    assert (same.runs[3].outputs == 4).all()
+    by_name = trnsim.run(reduced, ranks=4, inputs=[(X,)] * 4, groups=group)
+    assert (by_name.outputs[0] == 4).all()
+
+
+def test_a_world_of_one_is_a_world():
+    world = trnsim.run(reduced, X, whole(1), ranks=1)
+    assert len(world.runs) == 1
+    assert (world.outputs[0] == 1).all()
+    assert world.links == ()
+    assert world.skew_s == (0.0,)
+
+
+def test_a_parameter_of_the_kernel_with_such_a_name_goes_through_kernel_kwargs():
+    @nki.jit
+    def kernel(x, ranks, inputs):
+        assert (ranks, inputs) == (7, 8)
+        return x
+
+    trnsim.run(kernel, X, kernel_kwargs={"ranks": 7, "inputs": 8})
+    trnsim.run(kernel, X, ranks=2, kernel_kwargs={"ranks": 7, "inputs": 8})
+
+
+def test_without_ranks_inputs_are_the_kernels():
+    @nki.jit
+    def kernel(x, inputs, instance):
+        assert (inputs, instance) == (1, 2)
+        return x
+
+    trnsim.run(kernel, X, inputs=1, instance=2)
+
+
+BAD = {
+    "^3 ranks; legal: 1, 2, 4, 8, 16 and multiples of 32": {"ranks": 3},
+    "^0 ranks": {"ranks": 0},
+    "128 ranks on trn2.3xlarge, which has": {"ranks": 128, "instance": "trn2.3xlarge"},
+    "instance trn1.2xlarge has trainium1; target trn2": {"ranks": 2, "instance": "trn1.2xlarge"},
+    "lnc=2 for reduced, whose grid has 1": {"ranks": 2, "lnc": 2},
+    "positional arguments and inputs= together": {"ranks": 2, "inputs": [(X,)] * 2},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_what_a_world_refuses(message):
+    with pytest.raises(BadInput, match=message):
+        trnsim.run(reduced, X, whole(2), **BAD[message])
+
+
+def test_inputs_for_another_number_of_ranks_or_of_another_kind():
+    with pytest.raises(BadInput, match="inputs for 3 ranks; legal: a tuple for each of 4"):
+        trnsim.run(reduced, ranks=4, inputs=[(X, whole(4))] * 3)
+    with pytest.raises(BadInput, match="inputs has a ndarray for a rank; legal: a tuple"):
+        trnsim.run(reduced, ranks=2, inputs=[X, X])
+
+
+def test_ranks_that_issue_other_collectives_are_named_within_the_run():
+    @nki.jit
+    def kernel(x, rows):
+        src = nl.ndarray((rows, 4), dtype=x.dtype, buffer=nl.shared_hbm, name="src")
+        dst = nl.ndarray((rows, 4), dtype=x.dtype, buffer=nl.shared_hbm, name="dst")
+        nisa.dma_copy(dst=src, src=x[:rows, :4])
+        if rows:
+            ncc.all_reduce([src], [dst], whole(4), nl.add)
+        return x
+
+    for lnc in (1, 2):
+        with pytest.raises(Deadlock) as caught:
+            trnsim.run(kernel[lnc], ranks=4, inputs=lambda rank: (X, 2 if rank == 1 else 4))
+        text = caught.value.reason
+        assert "ranks 0, 2-3 wait in all_reduce(op=add) of float32 [4, 4] to [4, 4] in" in text
+        assert "rank 1 waits in all_reduce(op=add) of float32 [2, 4]" in text
+
+
+@nki.jit
+def leaving(x, leaves):
+    src = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="src")
+    dst = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="dst")
+    nisa.dma_copy(dst=src, src=x)
+    if leaves == "core" and nl.program_id(0):
+        return x
+    if leaves != "rank":
+        ncc.all_reduce([src], [dst], whole(2), nl.add)
+    return x
+
+
+@pytest.mark.parametrize("lnc", [1, 2])
+def test_a_rank_that_has_ended_is_named(lnc):
+    with pytest.raises(Deadlock, match=r"rank 1 waits in all_reduce.*rank 0 has ended"):
+        trnsim.run(leaving[lnc], ranks=2, inputs=[(X, "rank"), (X, "")])
+
+
+def test_a_core_that_leaves_its_rank_is_missed():
+    with pytest.raises(Deadlock, match=r"ranks 0-1 wait in all_reduce") as caught:
+        trnsim.run(leaving[2], ranks=2, inputs=[(X, "core"), (X, "")])
+    assert "on every core of a rank" in caught.value.fix
+
+
+def test_links_have_what_passed_and_the_time_it_takes():
+    x = np.ones((128, 512), np.float32)
+    world = trnsim.run(reduced, x, whole(16), ranks=16, instance="trn2.48xlarge")
+    links = [one for one in world.links if one.name.startswith("chip")]
+    assert {one.name for one in links} == {"chip 0 to chip 1", "chip 1 to chip 0"}
+    capacity = dict(zip(world.fabric.names, world.fabric.capacity, strict=True))
+    for one in world.links:
+        assert one.busy_s == pytest.approx(one.nbytes / capacity[one.name])
+    twice = trnsim.run(reduced, x, ncc.ReplicaGroup([range(8), range(8, 16)]), ranks=16)
+    assert not [one for one in twice.links if one.name.startswith("chip 0 to chip 1")]
+
+
+def test_the_smallest_instance_that_has_the_ranks_is_taken():
+    assert trnsim.run(reduced, X, whole(2), ranks=2).fabric.instance.name == "trn2.3xlarge"
+    assert trnsim.run(reduced, X, whole(16), ranks=16).fabric.instance.name == "trn2.48xlarge"
+
+
+def test_a_report_is_written(tmp_path):
+    world = trnsim.run(reduced, X, whole(2), ranks=2)
+    assert "all_reduce" in world.report(tmp_path / "report.html").read_text()
+
+
+def test_runs_of_a_world_are_collected():
+    with collecting() as runs:
+        world = trnsim.run(reduced, X, whole(2), ranks=2)
+    assert tuple(runs) == world.runs
