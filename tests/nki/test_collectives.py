@@ -11,10 +11,13 @@ import trnsim
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled, SourceLine
 
 GROUPED = ("srcs", "dsts", "replica_group")
+VARIABLE = ("metadata_tensor", "recv_counts_known", "has_rdispls", "priority", "name")
 PUBLISHED = {
     "all_gather": (*GROUPED, "collective_dim", "priority", "name"),
+    "all_gather_v": (*GROUPED, *VARIABLE),
     "all_reduce": (*GROUPED, "op", "priority", "name"),
     "all_to_all": (*GROUPED, "collective_dim", "priority", "name"),
+    "all_to_all_v": (*GROUPED, *VARIABLE),
     "collective_permute": ("srcs", "dsts", "source_target_pairs", "priority", "name"),
     "collective_permute_implicit": (
         *("srcs_by_channel", "dsts_by_channel", "replica_group"),
@@ -32,8 +35,10 @@ PUBLISHED = {
 }
 CALLS = {
     "all_gather": lambda a, g: ncc.all_gather([a], [a], g, 0),
+    "all_gather_v": lambda a, g: ncc.all_gather_v([a], [a], g, a),
     "all_reduce": lambda a, g: ncc.all_reduce([a], [a], g, nki.language.add),
     "all_to_all": lambda a, g: ncc.all_to_all([a], [a], g, 0),
+    "all_to_all_v": lambda a, g: ncc.all_to_all_v([a], [a], g, a),
     "collective_permute": lambda a, _: ncc.collective_permute([a], [a], [(0, 1), (1, 0)]),
     "collective_permute_implicit": lambda a, g: ncc.collective_permute_implicit([[a]], [[a]], g),
     "collective_permute_implicit_current_processing_rank_id": (

@@ -12,6 +12,7 @@ from trnsim.isa.collectives.movement import AllGather, AllToAll, CollectivePermu
 from trnsim.isa.collectives.ranks import CollectivePermuteImplicitCurrentProcessingRankId, RankId
 from trnsim.isa.collectives.reduction import AllReduce, ReduceScatter
 from trnsim.isa.collectives.setting import Setting
+from trnsim.isa.collectives.variable import AllGatherV, AllToAllV
 from trnsim.isa.control.cores import CoreBarrier, DmaEngine, Sendrecv
 from trnsim.isa.control.register import (
     RegisterAlloc,
@@ -65,8 +66,10 @@ __all__ = [
     "ActivationReduce",
     "AffineSelect",
     "AllGather",
+    "AllGatherV",
     "AllReduce",
     "AllToAll",
+    "AllToAllV",
     "BnAggr",
     "BnStats",
     "Collective",

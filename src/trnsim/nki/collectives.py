@@ -16,8 +16,10 @@ from typing import Any, NoReturn
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.isa import (
     AllGather,
+    AllGatherV,
     AllReduce,
     AllToAll,
+    AllToAllV,
     Collective,
     CollectivePermute,
     CollectivePermuteImplicit,
@@ -157,6 +159,54 @@ def all_to_all(
         dsts=_tensors(dsts),
         replica_group=_groups("all_to_all", replica_group),
         collective_dim=collective_dim,
+        priority=priority,
+    )
+
+
+def all_to_all_v(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    metadata_tensor: Any,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """Chunks of the sizes in `metadata_tensor`, from each rank of a group to each."""
+    del name
+    _issue(
+        AllToAllV,
+        srcs=_tensors(srcs),
+        dsts=_tensors(dsts),
+        replica_group=_groups("all_to_all_v", replica_group),
+        metadata_tensor=metadata_tensor,
+        recv_counts_known=recv_counts_known,
+        has_rdispls=has_rdispls,
+        priority=priority,
+    )
+
+
+def all_gather_v(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    metadata_tensor: Any,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """A chunk of the size in `metadata_tensor`, from each rank of a group to all."""
+    del name
+    _issue(
+        AllGatherV,
+        srcs=_tensors(srcs),
+        dsts=_tensors(dsts),
+        replica_group=_groups("all_gather_v", replica_group),
+        metadata_tensor=metadata_tensor,
+        recv_counts_known=recv_counts_known,
+        has_rdispls=has_rdispls,
         priority=priority,
     )
 
@@ -360,7 +410,13 @@ def _unmodelled(name: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-UNMODELLED = ("all_gather_v", "all_to_all_v", "reduce_scatter_v")
+UNMODELLED = (
+    "all_gather_v_prepare",
+    "all_gather_v_trigger",
+    "all_to_all_v_prepare",
+    "all_to_all_v_trigger",
+    "reduce_scatter_v",
+)
 """Published collectives that are refused by name."""
 
 globals().update({name: _unmodelled(name) for name in UNMODELLED})
@@ -368,9 +424,13 @@ globals().update({name: _unmodelled(name) for name in UNMODELLED})
 NAMES = (
     "all_gather",
     "all_gather_v",
+    "all_gather_v_prepare",
+    "all_gather_v_trigger",
     "all_reduce",
     "all_to_all",
     "all_to_all_v",
+    "all_to_all_v_prepare",
+    "all_to_all_v_trigger",
     "collective_permute",
     "collective_permute_implicit",
     "collective_permute_implicit_current_processing_rank_id",

@@ -53,7 +53,6 @@ class Ranks:
         self._turns: list[greenlet] = []
         self._waiting: dict[int, tuple[Exchange, Wait]] = {}
         self._received: dict[int, Arrays] = {}
-        self._taken: set[int] = set()
         self._members: dict[int, Member] = {}
         self._completed = 0
 
@@ -111,17 +110,9 @@ class Ranks:
         """Whether the group of a core that came is complete."""
         return core in self._received
 
-    def take(self, core: int, exchange: Exchange) -> Arrays | None:
-        """What a core receives; None where another core of its rank has taken it for both."""
-        rank = core // self.fabric.lnc
-        received = self._received.pop(core)
-        if not exchange.is_joint or self.fabric.lnc == _ONE:
-            return received
-        if rank in self._taken:
-            self._taken.remove(rank)
-            return None
-        self._taken.add(rank)
-        return received
+    def take(self, core: int) -> Arrays:
+        """What a core receives."""
+        return self._received.pop(core)
 
     def _agrees(self, member: int, exchange: Exchange) -> bool:
         """Whether a core has come to the same exchange."""
@@ -232,12 +223,12 @@ class Link:
         self._wait = wait
         self._number = rank * ranks.fabric.lnc + core
 
-    def exchange(self, exchange: Exchange) -> Arrays | None:
-        """Wait until the group is complete; returns what this core is to put."""
+    def exchange(self, exchange: Exchange) -> Arrays:
+        """Wait until the group is complete; returns what this core receives."""
         world, number = self._world, self._number
         world.arrive(number, exchange)
         self._wait(lambda: world.has_received(number), lambda: exchange.at)
-        return world.take(number, exchange)
+        return world.take(number)
 
 
 def _nobody() -> None:

@@ -120,13 +120,10 @@ class Collective(Instruction, engines=()):
                 tile.put(bits)
 
     def meet(self, rank: int, machine: Machine) -> Sequence[Array] | None:
-        """What this core receives once its group is complete; None where there is nothing to put.
-
-        Without values it only waits.
-        """
+        """What this core receives once its group is complete; without values it only waits."""
         group = self.group_of(rank)
         has_values = all(tile.storage.data is not None for tile in self.all_sources())
-        sent = [tile.bits() for tile in self.all_sources()] if has_values else []
+        sent = self.offered() if has_values else []
         link = machine.world(self.opcode)
         received = link.exchange(
             Exchange(
@@ -138,6 +135,10 @@ class Collective(Instruction, engines=()):
             )
         )
         return received if has_values else None
+
+    def offered(self) -> list[Array]:
+        """What it offers, as stored."""
+        return [tile.bits() for tile in self.all_sources()]
 
     def coalesced(self) -> int:
         """Tensors that are exchanged together."""

@@ -107,11 +107,11 @@ class RankLink(Protocol):
     core: int
     fabric: Fabric
 
-    def exchange(self, exchange: Exchange) -> Sequence[Array] | None:
-        """Wait until the group is complete.
+    def exchange(self, exchange: Exchange) -> Sequence[Array]:
+        """Wait until the group is complete; returns what this core receives.
 
-        Returns:
-            What this core receives; None if another core of its rank received it for both.
+        All cores of a rank receive the same where they offer the same tensors; each goes on no
+        further than to put it before the others have put theirs.
         """
         ...
 

@@ -92,6 +92,7 @@ _ROWS: Final = (_PARTITIONS, _COLUMNS)
 _ONE: Final = Tensor((1, 1), dtype=INT32)
 _FAR: Final = Tensor(_ROWS, HBM)
 _WHOLE: Final = Tensor((len(_RANKS) * _PARTITIONS, _COLUMNS), HBM)
+_COUNTS: Final = Tensor((3, len(_RANKS)), HBM, UINT32)
 _SAME: Final = {"srcs": (_FAR,), "dsts": (_FAR,)}
 _PAIRED: Final = {
     "stationary": Tensor((_PARTITIONS, 2, _PARTITIONS), dtype=FLOAT8_E4M3),
@@ -111,8 +112,10 @@ _CASES: Final[dict[str, tuple[Mapping[str, object], ...]]] = {
     "activation": (_EXP, {**_EXP, "reduce_op": "add", **_SUMMED}),
     "activation_reduce": ({**_EXP, "reduce_res": Tensor(dtype=FLOAT32)},),
     "all_gather": ({"srcs": (_FAR,), "dsts": (_WHOLE,)},),
+    "all_gather_v": ({"srcs": (_FAR,), "dsts": (_WHOLE,), "metadata_tensor": _COUNTS},),
     "all_reduce": (_SAME, {"srcs": (Tensor(_ROWS),), "dsts": (Tensor(_ROWS),)}),
     "all_to_all": (_SAME,),
+    "all_to_all_v": ({**_SAME, "metadata_tensor": _COUNTS},),
     "bn_aggr": ({"S": 2, "F": 6},),
     "collective_permute": (_SAME,),
     "collective_permute_implicit": ({"srcs_by_channel": (_FAR,), "dsts_by_channel": (_FAR,)},),
