@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.errors import BadInput, Deadlock
-from trnsim.runs import collecting
+from trnsim.errors import BadInput, Deadlock, IllegalInstruction
+from trnsim.runs import collecting, collecting_worlds, on_ranks
 from trnsim.worlds import World
 
 X = np.ones((8, 8), np.float32)
@@ -156,12 +156,27 @@ def test_the_smallest_instance_that_has_the_ranks_is_taken():
     assert trnsim.run(reduced, X, whole(16), ranks=16).fabric.instance.name == "trn2.48xlarge"
 
 
-def test_a_report_is_written(tmp_path):
-    world = trnsim.run(reduced, X, whole(2), ranks=2)
-    assert "all_reduce" in world.report(tmp_path / "report.html").read_text()
+def test_a_report_has_a_track_a_rank_the_links_and_who_waited(tmp_path):
+    world = trnsim.run(reduced, X, whole(16), ranks=16, instance="trn2.48xlarge")
+    path = world.report(tmp_path / "new" / "report.html")
+    text = path.read_text()
+    assert "reduced: 16 ranks of LNC=1 on trn2.48xlarge" in text
+    assert text.count('class="exchange" x=') == 16
+    assert "rank 15</text>" in text
+    assert "chip 0 to chip 1" in text
+    assert "waited for others" in text
 
 
-def test_runs_of_a_world_are_collected():
-    with collecting() as runs:
+def test_worlds_are_collected_and_the_run_of_rank_0_among_others():
+    with collecting() as runs, collecting_worlds() as worlds:
         world = trnsim.run(reduced, X, whole(2), ranks=2)
-    assert tuple(runs) == world.runs
+    assert worlds == [world]
+    assert runs == [world.runs[0]]
+
+
+def test_a_call_may_be_one_on_ranks():
+    with on_ranks(4, "trn2.48xlarge"), collecting_worlds() as worlds:
+        assert (reduced(X, whole(4)) == 4).all()
+    assert worlds[0].fabric.instance.name == "trn2.48xlarge"
+    with on_ranks(None, None), pytest.raises(IllegalInstruction):
+        reduced(X, whole(4))

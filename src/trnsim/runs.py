@@ -208,8 +208,10 @@ def run(
             order=order,
             **world,
         )
-        for one in found.runs:
-            collected(one)
+        collected(found.runs[0])
+        worlds = _worlds.get()
+        if worlds is not None:
+            worlds.append(found)
         return found
     return collected(launch(kernel, args, given, chip, numerics, races, capacity, order=order))
 
@@ -341,6 +343,47 @@ def ordered(order: str) -> Generator[None]:
         yield
     finally:
         _order.reset(token)
+
+
+_ranks: ContextVar[tuple[int, str | None] | None] = ContextVar("trnsim_ranks", default=None)
+
+
+@contextmanager
+def on_ranks(ranks: int | None, instance: str | None) -> Generator[None]:
+    """In this block, kernels that are called run on so many ranks, each with the same arguments.
+
+    A call returns what rank 0 returns. Without `ranks` nothing changes.
+    """
+    token = _ranks.set(None if ranks is None else (ranks, instance))
+    try:
+        yield
+    finally:
+        _ranks.reset(token)
+
+
+def called(kernel: Launchable, args: Sequence[Any], **how: Any) -> Run:
+    """The run of a kernel that is called: that of rank 0 in an `on_ranks` block."""
+    asked = _ranks.get()
+    if asked is None:
+        alone: Run = run(kernel, *args, **how)
+        return alone
+    ranks, instance = asked
+    world: World = run(kernel, *args, ranks=ranks, instance=instance, **how)
+    return world.runs[0]
+
+
+_worlds: ContextVar[list[World] | None] = ContextVar("trnsim_worlds", default=None)
+
+
+@contextmanager
+def collecting_worlds() -> Generator[list[World]]:
+    """A list that receives every run on ranks made in this block, in order."""
+    worlds: list[World] = []
+    token = _worlds.set(worlds)
+    try:
+        yield worlds
+    finally:
+        _worlds.reset(token)
 
 
 _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=None)

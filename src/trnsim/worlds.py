@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from trnsim.errors import BadInput
 from trnsim.fabric.collective_time import fabric_for
 from trnsim.fabric.exchange import check_ranks, exchange
 from trnsim.fabric.fabric import Fabric
+from trnsim.files import write
 from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.isa import Collective
 from trnsim.program import Team, fitted
@@ -24,8 +26,6 @@ from trnsim.runs import Launchable, Run, carried_of, check_words, policy_named, 
 from trnsim.timing import timelines
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trnsim.isa import Instruction
     from trnsim.timing import Timeline
 
@@ -60,6 +60,15 @@ class World:
 
     runs: tuple[Run, ...]
     fabric: Fabric
+
+    @property
+    def title(self) -> str:
+        """The kernel, its ranks and where they ran."""
+        nodes = "" if self.fabric.nodes == 1 else f"{self.fabric.nodes} x "
+        return (
+            f"{self.runs[0].title}: {len(self.runs)} ranks of LNC={self.fabric.lnc} on "
+            f"{nodes}{self.fabric.instance.name}"
+        )
 
     @property
     def outputs(self) -> tuple[Any, ...]:
@@ -98,11 +107,16 @@ class World:
         return tuple(sorted(used, key=lambda one: (-one.busy_s, one.name)))
 
     def report(self, path: str | Path) -> Path:
-        """Write the HTML report of all ranks to `path`, which is returned."""
-        from trnsim.profile.formats.stored import report_of  # noqa: PLC0415  a kernel needs none
-        from trnsim.profile.report import write_page  # noqa: PLC0415  as above
+        """Write the HTML report of all ranks to `path`, which is returned.
 
-        return write_page(report_of(list(self.runs)), path)
+        It has a track a rank, what each waited, and what passed each link; `runs[i].report` has the
+        instructions of one rank.
+        """
+        from trnsim.profile.page.world import world_page  # noqa: PLC0415  a run needs none
+
+        cores = [run.timelines for run in self.runs]
+        text = world_page(self.title, cores, self.skew_s, self.links)
+        return write(Path(path), text, parents=True)
 
     def _collectives(self) -> list[tuple[Collective, tuple[int, ...], int]]:
         """Each distinct collective with one of its groups, and how often that group did it."""

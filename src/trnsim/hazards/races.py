@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trnsim.memory import Storage, Tile
 
 
+_FEW = 4
 _EQUAL = ": the bytes are equal for these inputs"
 _NOT_JUDGED = ": whether the bytes are equal could not be judged, as the run has no values"
 
@@ -97,6 +98,28 @@ def _bytes_of(tile: Tile, buffer: Array) -> Array:
         pattern.offset_bytes,
         (*pattern.strides_bytes, 1),
     )
+
+
+def _distinct(ticks: Array, known: int) -> list[int]:
+    """The different ticks after `known`; most tensors are written by a few instructions."""
+    found: list[int] = []
+    last = int(ticks.max(initial=0))
+    while last > known:
+        found.append(last)
+        if len(found) > _FEW:
+            return [int(tick) for tick in np.unique(ticks) if tick > known]
+        last = int(ticks.max(initial=0, where=ticks < last))
+    return found
+
+
+def _is_among(ticks: Array, chosen: Sequence[int]) -> Array:
+    """One boolean per tick: whether it is one of `chosen`."""
+    if len(chosen) > _FEW:
+        return np.isin(ticks, chosen)
+    found = ticks == chosen[0]
+    for one in chosen[1:]:
+        found |= ticks == one
+    return np.asarray(found)
 
 
 def _alike(shadow: _Shadow, core: int, other: int, tile: Tile) -> Array:
@@ -195,7 +218,9 @@ class RaceDetector:
             self._shadows[storage.serial] = _Shadow(storage.nbytes, self._cores)
         return self._shadows[storage.serial]
 
-    def _check(self, core: int, tile: Tile, line: SourceLine | None, *, writes: bool) -> None:
+    def _check(  # noqa: C901  one comparison for each kind of access of each other core
+        self, core: int, tile: Tile, line: SourceLine | None, *, writes: bool
+    ) -> None:
         """Compare an access with those of the other cores; a tick is an instruction's index + 1."""
         shadow, tick = self._shadow(tile.storage), len(self._waits[core])
         if not shadow.is_written:
@@ -218,7 +243,10 @@ class RaceDetector:
                     ticks = ticks * (ticks != self._same(core, other))
                     if not writes:
                         ticks = ticks * ~_alike(shadow, core, other, tile)
-                ticks = ticks * np.isin(ticks, self._unordered(core, other, ticks, known[other]))
+                unordered = self._unordered(core, other, ticks, known[other])
+                if not unordered:
+                    continue
+                ticks = ticks * _is_among(ticks, unordered)
                 if writes and did == "writes":
                     ticks = self._judge_writes(shadow, core, other, tile, line, ticks)
                 self._report(core, tile, line, verb, other, int(ticks.max(initial=0)), did)
@@ -230,7 +258,7 @@ class RaceDetector:
 
         A backward search from the current instruction over all that must come before it.
         """
-        wanted = {int(tick) - 1 for tick in np.unique(ticks) if tick > known}
+        wanted = {tick - 1 for tick in _distinct(ticks, known)}
         seen: set[tuple[int, int]] = set()
         here = (core, len(self._waits[core]) - 1)
         waiting = [here]
