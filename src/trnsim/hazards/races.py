@@ -9,6 +9,8 @@ Source: nki.isa.core_barrier (it synchronizes on its data); nki.isa.sendrecv.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -152,6 +154,8 @@ class RaceDetector:
         # (tensor, core) -> for each other core, the last tick whose accesses are ordered before.
         self._guarded: dict[tuple[int, int], list[int]] = {}
         self._joint: set[tuple[int, int]] = set()
+        # (core, other) -> the numbers of their instructions that met, in order.
+        self._met: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         self._shadows: dict[int, _Shadow] = {}
         self._reported: set[tuple[SourceLine | None, SourceLine | None, bool]] = set()
 
@@ -162,8 +166,7 @@ class RaceDetector:
             group: the cores.
             data: for a barrier, the tensors to which it orders accesses.
         """
-        places = [(core, len(self._waits[core])) for core in group]
-        self._group_at.update(dict.fromkeys(places, places))
+        places = self._meet(group)
         for serial in {tile.storage.serial for tile in data}:
             known = (self._known(serial, core) for core in group)
             joined = [max(ticks) for ticks in zip(*known, strict=True)]
@@ -178,9 +181,17 @@ class RaceDetector:
         What comes after it on one core comes after it on all. It orders no accesses before it: the
         tensors that it reads and writes need a barrier, as for any instruction.
         """
-        places = [(core, len(self._waits[core])) for core in range(self._cores)]
+        self._joint.update(self._meet(range(self._cores)))
+
+    def _meet(self, group: Iterable[int]) -> list[tuple[int, int]]:
+        """Note that the next instructions of `group` start together; returns their places."""
+        places = [(core, len(self._waits[core])) for core in group]
         self._group_at.update(dict.fromkeys(places, places))
-        self._joint.update(places)
+        for one, other in permutations(places, 2):
+            own, met = self._met.setdefault((one[0], other[0]), ([], []))
+            own.append(one[1])
+            met.append(other[1])
+        return places
 
     def _known(self, serial: int, core: int) -> list[int]:
         """The last tick of each core whose accesses to a tensor barriers order before `core`."""
@@ -256,15 +267,24 @@ class RaceDetector:
     def _unordered(self, core: int, other: int, ticks: Array, known: int) -> list[int]:
         """The instructions of the other core after `known` that are not ordered before this one.
 
-        A backward search from the current instruction over all that must come before it.
+        A backward search from the current instruction over all that must come before it, no further
+        back than where the cores met last before the wanted ones.
         """
         wanted = {tick - 1 for tick in _distinct(ticks, known)}
+        if not wanted:
+            return []
+        least = min(wanted)
+        own, met = self._met.get((core, other), ([], []))
+        since = bisect_left(met, least)
+        if since == len(met):  # they have not met since
+            return [number + 1 for number in wanted]
+        floor = {core: own[since], other: least}
         seen: set[tuple[int, int]] = set()
         here = (core, len(self._waits[core]) - 1)
         waiting = [here]
         while waiting and wanted:
             place = waiting.pop()
-            if place in seen:
+            if place in seen or place[1] < floor.get(place[0], 0):
                 continue
             seen.add(place)
             at, number = place

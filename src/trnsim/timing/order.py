@@ -276,6 +276,54 @@ def _with_others(rank: int, instruction: Instruction, together: int) -> Meeting 
     return None if meeting is None or meeting.following == rank else meeting
 
 
+class _Turns:
+    """Which queue starts an instruction next: the earliest, and of several the first.
+
+    Attributes:
+        now_s: the present.
+    """
+
+    def __init__(self, cores: Sequence[Sequence[_Queue]]) -> None:
+        self.now_s = 0.0
+        self._queues = [(rank, queue) for rank, own in enumerate(cores) for queue in own]
+        self._of_core: list[list[int]] = [[] for _ in cores]
+        for place, (rank, _) in enumerate(self._queues):
+            self._of_core[rank].append(place)
+        self._next_s = [inf] * len(self._queues)
+        # Queues that can start one now, and (time, queue) of others; some of both are outdated.
+        self._ready: list[int] = []
+        self._future: list[tuple[float, int]] = []
+        for rank in range(len(cores)):
+            self.renew(rank)
+
+    def renew(self, rank: int) -> None:
+        """Ask the queues of a core again when they can start an instruction."""
+        for place in self._of_core[rank]:
+            next_s = self._queues[place][1].next_s()
+            if next_s != self._next_s[place]:
+                self._next_s[place] = next_s
+                if next_s <= self.now_s:  # an engine may have been free before
+                    heappush(self._ready, place)
+                elif next_s < inf:
+                    heappush(self._future, (next_s, place))
+
+    def next(self) -> tuple[int, _Queue] | None:
+        """The next queue and its core, for which time goes forward; None if none can start one."""
+        ready, future, next_s = self._ready, self._future, self._next_s
+        while future and future[0][0] <= self.now_s:
+            heappush(ready, heappop(future)[1])
+        while ready and next_s[ready[0]] > self.now_s:
+            heappop(ready)
+        if ready:
+            return self._queues[ready[0]]
+        while future and next_s[future[0][1]] != future[0][0]:
+            heappop(future)
+        if not future:
+            return None
+        self.now_s = future[0][0]
+        return self._queues[future[0][1]]
+
+
 class _ListScheduler:
     """Starts the instructions of all cores, earliest first."""
 
@@ -306,24 +354,24 @@ class _ListScheduler:
         self._ranks = array("l")
         self._indices = array("l")
         self._together = array("l")
+        self._touched: set[int] = set()
         # The meetings of cores of one rank, and those of ranks.
         self._waiting: dict[bool, dict[int, Meeting]] = {False: {}, True: {}}
         self._met: dict[bool, dict[int, int]] = {False: {}, True: {}}
 
     def run(self) -> Order:
         """Start every instruction."""
-        queues = [(rank, q) for rank, one in enumerate(self._cores) for q in one.queues.values()]
-        left, now_s = sum(len(one.program) for one in self._cores), 0.0
+        turns = _Turns([list(one.queues.values()) for one in self._cores])
+        left = sum(len(one.program) for one in self._cores)
         while left:
-            time_s, rank, queue = inf, 0, None
-            for other_rank, other in queues:
-                next_s = max(other.next_s(), now_s)  # an engine may have been free before
-                if next_s < time_s:
-                    time_s, rank, queue = next_s, other_rank, other
-            if queue is None:
+            found = turns.next()
+            if found is None:
                 raise InternalError(f"cores wait for others for ever: {self._waiting}")
-            left -= self._start(rank, queue.take(time_s), time_s)
-            now_s = time_s
+            rank, queue = found
+            self._touched = {rank}
+            left -= self._start(rank, queue.take(turns.now_s), turns.now_s)
+            for one in self._touched:
+                turns.renew(one)
         cores = self._cores
         return Order(
             self._policy,
@@ -359,6 +407,7 @@ class _ListScheduler:
 
     def _place(self, rank: int, index: int, ready_s: float, together: int) -> None:
         one = self._cores[rank]
+        self._touched.add(rank)
         start_s, busy_until_s = one.work(index, ready_s)
         self._ranks.append(rank)
         self._indices.append(index)
