@@ -6,9 +6,12 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import trnsim
 from trnsim.errors import BadInput, Deadlock, IllegalInstruction
+from trnsim.program.ranks import Ranks
 from trnsim.runs import collecting, collecting_worlds, on_ranks
 from trnsim.worlds import World
 
@@ -180,3 +183,100 @@ def test_a_call_may_be_one_on_ranks():
     assert worlds[0].fabric.instance.name == "trn2.48xlarge"
     with on_ranks(None, None), pytest.raises(IllegalInstruction):
         reduced(X, whole(4))
+
+
+@nki.jit
+def steps(x, program):
+    """Collectives and computations one after another, each from what the one before left."""
+    rows, width = x.shape
+    make = lambda shape, name: nl.ndarray(shape, dtype=x.dtype, buffer=nl.shared_hbm, name=name)  # noqa: E731
+    now = make(x.shape, "start")
+    out = make(x.shape, "out")
+    nisa.dma_copy(dst=now, src=x)
+    for number, (kind, groups) in enumerate(program()):
+        group, size = ncc.ReplicaGroup(groups), len(groups[0])
+        after = make(x.shape, f"after{number}")
+        if kind == "all_reduce":
+            ncc.all_reduce([now], [after], group, nl.maximum)
+        elif kind == "all_to_all":
+            ncc.all_to_all([now], [after], group, 0)
+        elif kind == "permute":
+            ncc.collective_permute_implicit([[now]], [[after]], group)
+        elif kind == "both":
+            part = make((rows // size, width), f"part{number}")
+            ncc.reduce_scatter([now], [part], group, 0, nl.add)
+            ncc.all_gather([part], [after], group, 0)
+        else:
+            tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=tile, src=now)
+            nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=0.5)
+            nisa.dma_copy(dst=after, src=tile)
+        now = after
+    nisa.dma_copy(dst=out, src=now)
+    return out
+
+
+def reference(arrays, program):
+    """What `steps` leaves on each rank."""
+    now = [array.astype(np.float64) for array in arrays]
+    for kind, groups in program:
+        after = list(now)
+        for group in groups:
+            mine, size = [now[rank] for rank in group], len(group)
+            parts = [np.split(array, size) for array in mine]
+            for place, rank in enumerate(group):
+                after[rank] = {
+                    "all_reduce": lambda: np.max(mine, axis=0),  # noqa: B023  called at once
+                    "all_to_all": lambda: np.concatenate([one[place] for one in parts]),  # noqa: B023
+                    "permute": lambda: mine[place - 1],  # noqa: B023
+                    "both": lambda: np.sum(mine, axis=0),  # noqa: B023
+                    "compute": lambda: now[rank] / 2,  # noqa: B023
+                }[kind]()
+        now = after
+    return now
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["all_reduce", "all_to_all", "permute", "both", "compute"]),
+            st.sampled_from([1, 2, 4, 8]).flatmap(
+                lambda size: st.permutations(range(8)).map(
+                    lambda ranks: [
+                        sorted(ranks[at : at + size]) for at in range(0, len(ranks), size)
+                    ]
+                )
+            ),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.permutations(range(8)),
+    st.sampled_from([1, 2]),
+    st.integers(0, 2**31),
+)
+def test_values_and_times_do_not_depend_on_the_order_in_which_ranks_run(program, order, lnc, seed):
+    rng = np.random.default_rng(seed)
+    arrays = [rng.integers(-9, 9, (8, 3)).astype(np.float32) for _ in range(8)]
+    wanted = reference(arrays, program)
+    made = Ranks.__init__
+
+    def in_order(self, fabric, count):
+        made(self, fabric, count)
+        self.order = order
+
+    times = []
+    for init in (made, in_order):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ranks, "__init__", init)
+            world = trnsim.run(
+                steps[lnc],
+                ranks=8,
+                inputs=[(array, lambda: program) for array in arrays],
+                races="warn",
+            )
+        times.append([run.total_time_s for run in world.runs])
+        for rank, out in enumerate(world.outputs):
+            np.testing.assert_array_equal(out, wanted[rank])
+    assert times[0] == times[1]
