@@ -280,3 +280,10 @@ def test_values_and_times_do_not_depend_on_the_order_in_which_ranks_run(program,
         for rank, out in enumerate(world.outputs):
             np.testing.assert_array_equal(out, wanted[rank])
     assert times[0] == times[1]
+
+
+def test_groups_of_one_size_may_lie_differently_on_chips():
+    groups = ncc.ReplicaGroup([[0, 1], [2, 4], [3, 5], [6, 7]])
+    world = trnsim.run(reduced[2], ranks=8, inputs=lambda rank: (X * rank, groups))
+    assert [out[0, 0] for out in world.outputs] == [1, 1, 6, 8, 6, 8, 13, 13]
+    assert world.links

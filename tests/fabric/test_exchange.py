@@ -6,7 +6,7 @@ import pytest
 from trnsim.errors import BadInput
 from trnsim.fabric.choice import choose
 from trnsim.fabric.closed_form import plan_loads
-from trnsim.fabric.exchange import check_ranks, exchange, rings
+from trnsim.fabric.exchange import alike, check_ranks, exchange, layout, rings
 from trnsim.fabric.fabric import fabric
 
 NODE = fabric("trn2.48xlarge", lnc=2)
@@ -18,20 +18,30 @@ def test_groups_of_one_size_take_the_time_of_all_at_once():
     together = exchange(NODE, "all_reduce", 2.0**20, GROUPS)
     chosen = choose(NODE, "all_reduce", 2.0**20, GROUPS)
     assert together.time_s == chosen.time_s > alone.time_s
-    assert together.algorithm(GROUPS[1]) == chosen.algorithm
+    assert together.algorithm(NODE, GROUPS[1]) == chosen.algorithm
 
 
 def test_groups_of_several_sizes_take_the_time_of_the_longest():
     sizes = ((0, 1), tuple(range(2, 64)))
     both = exchange(NODE, "all_gather", 2.0**16, sizes)
     assert both.time_s == max(exchange(NODE, "all_gather", 2.0**16, (one,)).time_s for one in sizes)
-    assert set(both.chosen) == {2, 62}
+    assert set(both.chosen) == {((2,), 1), ((2, *[4] * 15), 1)}
+
+
+def test_groups_of_one_size_that_lie_differently_take_an_algorithm_each():
+    """[0, 1] is on a chip, [2, 4] on two: their plans have other phases."""
+    groups = ((0, 1), (2, 4), (3, 5), (6, 7))
+    for kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"):
+        both = exchange(NODE, kind, 2.0**16, groups)
+        parts = [exchange(NODE, kind, 2.0**16, some) for some in (groups[::3], groups[1:3])]
+        assert both.time_s == max(one.time_s for one in parts)
+    assert alike(NODE, groups, (3, 5)) == ((2, 4), (3, 5))
 
 
 def test_the_loads_of_groups_add_up_to_that_of_all():
     done = exchange(NODE, "all_reduce", 2.0**20, GROUPS)
     parts = sum(done.loads(NODE, group) for group in GROUPS)
-    np.testing.assert_allclose(parts, plan_loads(NODE, done.chosen[16].plan))
+    np.testing.assert_allclose(parts, plan_loads(NODE, done.chosen[layout(NODE, GROUPS[0])].plan))
 
 
 def test_channels_have_both_directions_of_each_cycle():

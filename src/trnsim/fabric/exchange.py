@@ -1,6 +1,7 @@
 """What one collective of a kernel takes: time, algorithm and load of links, for all groups at once.
 
-Groups of several sizes take an algorithm each; the longest decides the time.
+Groups that differ in size, or in how they lie on chips, take an algorithm each; the longest decides
+the time, and what they do to each other's links is left out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from trnsim.fabric.transfers import Plan
 
 Groups = tuple[tuple[int, ...], ...]
+Layout = tuple[tuple[int, ...], int]
 
 RANKS_KNOWN = (1, 2, 4, 8, 16)
 """The numbers of ranks that the runtime knows, besides multiples of `RANKS_STEP`."""
@@ -37,19 +39,34 @@ class Exchange:
 
     Attributes:
         time_s: seconds in closed form, its start included.
-        chosen: by the size of a group, the algorithm and its transfers.
+        chosen: by the `layout` of a group, the algorithm and its transfers.
     """
 
     time_s: float
-    chosen: dict[int, Chosen]
+    chosen: dict[Layout, Chosen]
 
-    def algorithm(self, group: Sequence[int]) -> str:
+    def algorithm(self, fabric: Fabric, group: tuple[int, ...]) -> str:
         """The algorithm that a group takes; "" for a single rank."""
-        return self.chosen[len(group)].algorithm
+        return self.chosen[layout(fabric, group)].algorithm
 
-    def loads(self, fabric: Fabric, group: Sequence[int]) -> npt.NDArray[np.float64]:
+    def loads(self, fabric: Fabric, group: tuple[int, ...]) -> npt.NDArray[np.float64]:
         """Bytes that one group passes through each resource of the fabric."""
-        return plan_loads(fabric, _of_group(self.chosen[len(group)].plan, group))
+        return plan_loads(fabric, _of_group(self.chosen[layout(fabric, group)].plan, group))
+
+
+@cache
+def layout(fabric: Fabric, group: tuple[int, ...]) -> Layout:
+    """How a group lies: its ranks on each chip, fewest first, and on how many instances."""
+    members = Group(fabric, group)
+    counts = sorted(len(ranks) for ranks in members.by_chip.values())
+    return tuple(counts), len(members.by_node)
+
+
+@cache
+def alike(fabric: Fabric, groups: Groups, group: tuple[int, ...]) -> Groups:
+    """The groups that lie as `group` does."""
+    wanted = layout(fabric, group)
+    return tuple(one for one in groups if layout(fabric, one) == wanted)
 
 
 @cache
@@ -62,10 +79,11 @@ def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> Exchan
         nbytes: bytes of the whole message: the larger of a rank's input and output.
         groups: the ranks of each; those of a permute are rings.
     """
-    by_size: dict[int, list[tuple[int, ...]]] = {}
-    for group in groups:
-        by_size.setdefault(len(group), []).append(group)
-    chosen = {size: choose(fabric, kind, nbytes, some) for size, some in by_size.items()}
+    firsts = {layout(fabric, group): group for group in groups}
+    chosen = {
+        how: choose(fabric, kind, nbytes, alike(fabric, groups, group))
+        for how, group in firsts.items()
+    }
     return Exchange(max(one.time_s for one in chosen.values()), chosen)
 
 

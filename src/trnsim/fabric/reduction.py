@@ -34,7 +34,7 @@ def reduction_order(
         fabric: where the ranks run.
         kind: "all_reduce" or "reduce_scatter".
         nbytes: bytes of the whole message.
-        groups: the groups that work at once, all of one size.
+        groups: the groups that work at once, all alike (`fabric.exchange.alike`).
         group: the one that is asked for.
     """
     name = choose(fabric, kind, nbytes, groups).algorithm

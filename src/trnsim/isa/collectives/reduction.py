@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trnsim.dtypes import round_to, to_float32
+from trnsim.fabric.exchange import alike
 from trnsim.fabric.reduction import Order, reduction_order
 from trnsim.isa.collectives.collective import Collective, Sent
 from trnsim.isa.collectives.dimensions import check_dimension, check_elements
@@ -36,8 +37,9 @@ class Reduction(Collective, engines=()):
     def reduced(self, group: tuple[int, ...], sent: Sent, place: int) -> Array:
         """The reduction of tensor number `place` of all members, as stored."""
         dtype = self.sources()[place].dtype
-        same_size = tuple(one for one in self.groups() if len(one) == len(group))
-        order = reduction_order(self.setting.fabric, self.kind, self.nbytes(), same_size, group)
+        fabric = self.setting.fabric
+        others = alike(fabric, self.groups(), group)
+        order = reduction_order(fabric, self.kind, self.nbytes(), others, group)
         values = {rank: to_float32(arrays[place]) for rank, arrays in zip(group, sent, strict=True)}
         return round_to(ordered(order, values, ALU[self._operator()].apply, dtype), dtype)
 
