@@ -45,6 +45,7 @@ bench: .venv/.test ## time the emulator against plain numpy and PyTorch, as rati
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/torch_steps.py
 	$(BIN)/python bench/imports.py
+	$(BIN)/python bench/ranks.py
 	$(BIN)/python bench/jax_dispatch.py
 	$(BIN)/python bench/estimating.py
 

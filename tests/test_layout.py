@@ -33,6 +33,9 @@ COVERED = {
     "nki/aliases/neuronxcc/starfish/support/util.py": ("nki/test_aliases.py", "likewise"),
     "nki/aliases/nki_cpu_simulator.py": ("nki/test_aliases.py", "likewise"),
     "nki/compiler/frontend.py": ("nki/test_compiler.py", "the compiler is its frontend"),
+    "isa/collectives/channels.py": ("isa/collectives/test_implicit.py", "whose channels they are"),
+    "isa/collectives/dimensions.py": ("isa/collectives/test_movement.py", "and test_reduction.py"),
+    "isa/collectives/setting.py": ("isa/collectives/test_collective.py", "a part of each"),
     "nki/isa/constants.py": ("nki/test_constants.py", "the same enumerations as nki.isa"),
     "compiler/emit/operands.py": (
         "compiler/emit/test_attention.py",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, overload, runtime_checkable
 
 from trnsim import arch
 from trnsim.errors import BadInput, InternalError
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from trnsim.profile.analysis.summary import Summary
     from trnsim.program import Capture, Program, Records
+    from trnsim.timing.compiler_policy import Policy
+    from trnsim.worlds import Inputs, World
 
 
 @runtime_checkable
@@ -111,9 +113,39 @@ class Run:
         return write_page(report_of([self]), path)
 
 
+@overload
 def run(
     kernel: Launchable | object,
     *args: Any,
+    ranks: None = None,
+    target: str = ...,
+    numerics: bool = ...,
+    races: Literal["raise", "warn"] = ...,
+    capacity: Literal["spill", "raise", "warn"] = ...,
+    order: Literal["compiler", "issued"] | None = ...,
+    kernel_kwargs: Mapping[str, Any] | None = ...,
+    **kwargs: Any,
+) -> Run: ...
+@overload
+def run(
+    kernel: Launchable | object,
+    *args: Any,
+    ranks: int,
+    inputs: Inputs = ...,
+    lnc: int | None = ...,
+    instance: str | None = ...,
+    target: str = ...,
+    numerics: bool = ...,
+    races: Literal["raise", "warn"] = ...,
+    capacity: Literal["spill", "raise", "warn"] = ...,
+    order: Literal["compiler", "issued"] | None = ...,
+    kernel_kwargs: Mapping[str, Any] | None = ...,
+    **kwargs: Any,
+) -> World: ...
+def run(
+    kernel: Launchable | object,
+    *args: Any,
+    ranks: int | None = None,
     target: str = "trn2",
     numerics: bool = True,
     races: Literal["raise", "warn"] = "raise",
@@ -121,12 +153,17 @@ def run(
     order: Literal["compiler", "issued"] | None = None,
     kernel_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
-) -> Run:
+) -> Run | World:
     """Run `kernel` on an emulated NeuronCore: compute its outputs and estimate its time.
 
     Args:
         kernel: an `@nki.jit` kernel.
         *args: its arguments; numpy and torch arrays become tensors in HBM.
+        ranks: how many ranks run it, which exchange tensors by `nki.collectives`; the result is
+            then a `World`. Three more keywords go with it: `inputs`, a tuple of positional
+            arguments for each rank or a function of its number that gives it, in the place of
+            `*args`; `lnc`, the NeuronCores of a rank, which the kernel's grid has to agree with;
+            and `instance`, the instance type on which they lie, such as "trn2.48xlarge".
         target: the chip, a name of `arch.TARGETS`: "trn2".
         numerics: False to get instructions and times without computing values.
         races: "raise" an error on a data race between two cores, or "warn" and go on.
@@ -153,6 +190,29 @@ def run(
         current_core().refuse_capture("it runs another kernel by trnsim.run")
     given = {**kwargs, **(kernel_kwargs or {})}
     chip = arch.target(target)
+    if ranks is not None:
+        from trnsim.worlds import run_world  # noqa: PLC0415  it is made of runs
+
+        world = {name: kwargs[name] for name in _OF_A_WORLD if name in kwargs}
+        rest = {name: value for name, value in kwargs.items() if name not in world}
+        given = {**rest, **(kernel_kwargs or {})}
+        found = run_world(
+            kernel,
+            args,
+            given,
+            chip,
+            ranks=ranks,
+            numerics=numerics,
+            races=races,
+            capacity=capacity,
+            order=order,
+            **world,
+        )
+        collected(found.runs[0])
+        worlds = _worlds.get()
+        if worlds is not None:
+            worlds.append(found)
+        return found
     return collected(launch(kernel, args, given, chip, numerics, races, capacity, order=order))
 
 
@@ -173,8 +233,8 @@ def launch(
     A kernel of one core that `is_mirrored` runs on both cores of a logical core, which do the same
     at the same time. It has no values: what the other core sends is not computed.
     """
-    _check_words(races=races, capacity=capacity)
-    policy = policy_of(_order.get() if order is None else order)
+    check_words(races=races, capacity=capacity)
+    policy = policy_named(order)
     if is_mirrored and (numerics or kernel.cores > 1):
         raise InternalError("a mirrored run is of one core and without values")
     core = arch.paired(chip) if is_mirrored or kernel.cores > 1 else chip.core
@@ -194,10 +254,9 @@ def launch(
     )
     team.contexts[0].capture = capture
     team.contexts[0].tell = _progress(f"{kernel.title} on {chip.name}")
-    with _seldom_collected():
+    with seldom_collected():
         outputs = kernel.launch(team, args, kwargs)
-        # Both cores of a logical core run the same lines.
-        carried = tuple(dict.fromkeys(text for watcher in loops for text in watcher.found))
+        carried = carried_of(loops)
         if call is not None and isinstance(call.outcome, Run):
             return replace(call.outcome, outputs=outputs, carried=carried)
         programs = [context.program for context in team.contexts]
@@ -212,8 +271,18 @@ def launch(
         return result
 
 
+def policy_named(order: str | None) -> Policy:
+    """The policy called `order`; that of the surrounding `ordered` block for None."""
+    return policy_of(_order.get() if order is None else order)
+
+
+def carried_of(loops: Sequence[LoopWatcher]) -> tuple[str, ...]:
+    """The loop-carried dependences that were found, each once: cores run the same lines."""
+    return tuple(dict.fromkeys(text for watcher in loops for text in watcher.found))
+
+
 @contextmanager
-def _seldom_collected() -> Generator[None]:
+def seldom_collected() -> Generator[None]:
     """In this block, cycles are looked for seldom: of what a run makes, almost all stays."""
     youngest, *older = gc.get_threshold()
     if youngest:  # 0 is the user's: never
@@ -224,7 +293,7 @@ def _seldom_collected() -> Generator[None]:
         gc.set_threshold(youngest, *older)
 
 
-def _check_words(**given: object) -> None:
+def check_words(**given: object) -> None:
     """Raise `BadInput` unless each argument is one of its legal words."""
     for name, word in given.items():
         legal = _LEGAL_WORDS[name]
@@ -241,6 +310,8 @@ def _quoted(word: str) -> str:
 
 _COLLECTED: Final = 100_000
 """New objects after which cycles are looked for during a run; a program has millions."""
+_OF_A_WORLD: Final = ("inputs", "lnc", "instance")
+"""Keywords that are the run's with `ranks`, and the kernel's without."""
 _LEGAL_WORDS = {"races": ("raise", "warn"), "capacity": ("spill", "raise", "warn")}
 _watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", default=None)
 
@@ -272,6 +343,47 @@ def ordered(order: str) -> Generator[None]:
         yield
     finally:
         _order.reset(token)
+
+
+_ranks: ContextVar[tuple[int, str | None] | None] = ContextVar("trnsim_ranks", default=None)
+
+
+@contextmanager
+def on_ranks(ranks: int | None, instance: str | None) -> Generator[None]:
+    """In this block, kernels that are called run on so many ranks, each with the same arguments.
+
+    A call returns what rank 0 returns. Without `ranks` nothing changes.
+    """
+    token = _ranks.set(None if ranks is None else (ranks, instance))
+    try:
+        yield
+    finally:
+        _ranks.reset(token)
+
+
+def called(kernel: Launchable, args: Sequence[Any], **how: Any) -> Run:
+    """The run of a kernel that is called: that of rank 0 in an `on_ranks` block."""
+    asked = _ranks.get()
+    if asked is None:
+        alone: Run = run(kernel, *args, **how)
+        return alone
+    ranks, instance = asked
+    world: World = run(kernel, *args, ranks=ranks, instance=instance, **how)
+    return world.runs[0]
+
+
+_worlds: ContextVar[list[World] | None] = ContextVar("trnsim_worlds", default=None)
+
+
+@contextmanager
+def collecting_worlds() -> Generator[list[World]]:
+    """A list that receives every run on ranks made in this block, in order."""
+    worlds: list[World] = []
+    token = _worlds.set(worlds)
+    try:
+        yield worlds
+    finally:
+        _worlds.reset(token)
 
 
 _collector: ContextVar[list[Run] | None] = ContextVar("trnsim_runs", default=None)

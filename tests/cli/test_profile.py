@@ -67,7 +67,7 @@ def test_summary_prints_time_lines_and_what_to_try(stored):
 def test_summary_with_all_prints_every_figure(stored):
     text = printed("summary", "v1", "--all", cwd=stored)
     assert "mfu_estimated_percent" in text
-    assert "collective operations are not emulated" in text
+    assert "the program has no collectives" in text
 
 
 def test_summary_of_several_targets_stands_side_by_side(stored):

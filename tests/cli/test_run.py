@@ -254,3 +254,52 @@ def test_what_was_spilled_is_told_before_the_time(tmp_path):
     assert "  warning SBUF of NeuronCore-v3 holds 229376 bytes a partition" in done.stdout
     assert "100,000 bytes saved to HBM and 100,000 reloaded" in done.stdout
     assert done.stdout.index("warning SBUF") < done.stdout.index("output")
+
+
+ON_RANKS = """
+import nki, nki.collectives as ncc, nki.isa as nisa, nki.language as nl, numpy as np
+
+@nki.jit
+def total(x):
+    src = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="src")
+    dst = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="dst")
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=src, src=x)
+    ncc.all_reduce([src], [dst], ncc.ReplicaGroup([list(range(8))]), nl.add)
+    nisa.dma_copy(dst=out, src=dst)
+    return out
+
+if __name__ == "__main__":
+    assert (total(np.ones((4, 4), np.float32)) == 8).all()
+"""
+
+
+def test_a_program_and_a_kernel_run_on_ranks(tmp_path):
+    (tmp_path / "k.py").write_text(ON_RANKS)
+    np.save(tmp_path / "x.npy", np.ones((4, 4), np.float32))
+    where = ("--ranks", 8, "--instance", "trn2.48xlarge")
+    for more in ((), ("--input", "x.npy", "--output", "out.npy")):
+        done = trnsim("run", "k.py", *where, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "total: 8 ranks of LNC=1 on trn2.48xlarge: " in done.stdout
+        assert "  link    HBM of chip 0: " in done.stdout
+        page = tmp_path / "trnsim-report" / "total-ranks-0.html"
+        assert "rank 7</text>" in page.read_text()
+    assert (np.load(tmp_path / "out.npy") == 8).all()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--ranks", 3), "3 ranks; legal: 1, 2, 4, 8, 16 and multiples of 32"),
+        (("--ranks", 8, "--instance", "trn2.huge"), "trn2.huge"),
+        (("--instance", "trn2.48xlarge"), "--instance without --ranks"),
+        (("--ranks", 4), "name rank 4-7, of 4 ranks"),
+        ((), "or with `trnsim run --ranks N`"),
+    ],
+)
+def test_ranks_that_do_not_fit_are_an_error_in_words(tmp_path, more, message):
+    (tmp_path / "k.py").write_text(ON_RANKS)
+    done = trnsim("run", "k.py", *more, cwd=tmp_path)
+    assert done.returncode != 0
+    assert message in done.stderr

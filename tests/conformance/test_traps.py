@@ -1,6 +1,6 @@
 """Where kernels are easily wrong, or emulators: twenty traps, numbered as our notes number them.
 
-Traps without a test here: 18 (collectives between ranks are not emulated yet).
+Traps without a test here: 18 (collectives between ranks: tests/isa/collectives).
 """
 
 import ml_dtypes

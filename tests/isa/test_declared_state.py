@@ -75,10 +75,23 @@ class Neighbour:
         return sent
 
 
+class OtherRanks:
+    """The other ranks of a world, which send what they are sent."""
+
+    rank, ranks, core, fabric = 0, 4, 0, None
+
+    def __init__(self, found):
+        self._found = found
+
+    def exchange(self, exchange):
+        self._found.add(("meeting", "waits"))
+        return exchange.results([exchange.sent] * len(exchange.ranks))[0]
+
+
 def machine_of(core, engine, found):
     """A machine that notes accesses; its state is set, so that nothing is read undefined."""
-    machine = Machine(core, Neighbour(found))
-    assert vars(machine).keys() == {"core", "link", "accumulators", "random"}
+    machine = Machine(core, Neighbour(found), OtherRanks(found))
+    assert vars(machine).keys() == {"core", "link", "ranks", "accumulators", "random"}
     for kept, state in (
         (machine.accumulators, State.accumulators),
         (machine.random, State.generators),
@@ -222,4 +235,5 @@ def test_an_engines_state_is_that_of_the_engines_that_have_it():
 
 def test_what_steers_a_program_runs_without_values():
     steering = {made.opcode for made in CLASSES if made.runs_without_values}
-    assert steering == {"core_barrier", "sendrecv", "register_load", "register_move"}
+    ranks = {made.opcode for made in CLASSES if made.source.startswith("nki.collectives")}
+    assert steering == ranks | {"core_barrier", "sendrecv", "register_load", "register_move"}

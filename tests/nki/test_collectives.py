@@ -1,4 +1,4 @@
-"""`nki.collectives`: the names import; running one says that it is not emulated."""
+"""`nki.collectives`: AWS's names and signatures, replica groups, refusals outside a world."""
 
 import inspect
 
@@ -8,41 +8,84 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.errors import NotModelled, SourceLine
+from trnsim.errors import BadInput, IllegalInstruction, NotModelled, SourceLine
 
-PUBLISHED = [
-    "all_gather",
-    "all_gather_v",
-    "all_reduce",
-    "all_to_all",
-    "all_to_all_v",
-    "collective_permute",
-    "collective_permute_implicit",
-    "collective_permute_implicit_current_processing_rank_id",
-    "collective_permute_implicit_reduce",
-    "rank_id",
-    "reduce_scatter",
-    "reduce_scatter_v",
-]
+GROUPED = ("srcs", "dsts", "replica_group")
+VARIABLE = ("metadata_tensor", "recv_counts_known", "has_rdispls", "priority", "name")
+PUBLISHED = {
+    "all_gather": (*GROUPED, "collective_dim", "priority", "name"),
+    "all_gather_v": (*GROUPED, *VARIABLE),
+    "all_reduce": (*GROUPED, "op", "priority", "name"),
+    "all_to_all": (*GROUPED, "collective_dim", "priority", "name"),
+    "all_to_all_v": (*GROUPED, *VARIABLE),
+    "collective_permute": ("srcs", "dsts", "source_target_pairs", "priority", "name"),
+    "collective_permute_implicit": (
+        *("srcs_by_channel", "dsts_by_channel", "replica_group"),
+        *("channel_ids", "priority", "name"),
+    ),
+    "collective_permute_implicit_current_processing_rank_id": (
+        *("iteration_id", "replica_group", "channel_id", "name"),
+    ),
+    "collective_permute_implicit_reduce": (
+        *("srcs0_by_channel", "srcs1_by_channel", "dsts_by_channel", "replica_group", "op"),
+        *("channel_ids", "priority", "name"),
+    ),
+    "rank_id": ("name",),
+    "reduce_scatter": (*GROUPED, "collective_dim", "op", "priority", "name"),
+}
+CALLS = {
+    "all_gather": lambda a, g: ncc.all_gather([a], [a], g, 0),
+    "all_gather_v": lambda a, g: ncc.all_gather_v([a], [a], g, a),
+    "all_reduce": lambda a, g: ncc.all_reduce([a], [a], g, nki.language.add),
+    "all_to_all": lambda a, g: ncc.all_to_all([a], [a], g, 0),
+    "all_to_all_v": lambda a, g: ncc.all_to_all_v([a], [a], g, a),
+    "collective_permute": lambda a, _: ncc.collective_permute([a], [a], [(0, 1), (1, 0)]),
+    "collective_permute_implicit": lambda a, g: ncc.collective_permute_implicit([[a]], [[a]], g),
+    "collective_permute_implicit_current_processing_rank_id": (
+        lambda _, g: ncc.collective_permute_implicit_current_processing_rank_id(0, g)
+    ),
+    "collective_permute_implicit_reduce": (
+        lambda a, g: ncc.collective_permute_implicit_reduce(
+            [[a]], [[a]], [[a]], g, nki.language.add
+        )
+    ),
+    "rank_id": lambda *_: ncc.rank_id(),
+    "reduce_scatter": lambda a, g: ncc.reduce_scatter([a], [a], g, 0, nki.language.add),
+}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_every_published_collective_is_there_and_says_that_it_does_not_run(name):
-    collective = getattr(ncc, name)
-    assert collective.__name__ == name
-    with pytest.raises(NotModelled, match=rf"nki\.collectives\.{name}: ") as caught:
-        collective([], dsts=[], name="label")
+def test_a_collective_has_awss_parameters(name):
+    made = getattr(ncc, name)
+    assert made.__name__ == name
+    assert tuple(inspect.signature(made).parameters) == PUBLISHED[name]
+    assert made.__doc__
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_outside_a_world_a_collective_is_refused_at_its_own_line(name):
+    @nki.jit
+    def kernel(a):
+        CALLS[name](a, ncc.ReplicaGroup([[0, 1]]))
+        return a
+
+    with pytest.raises(IllegalInstruction) as caught:
+        trnsim.run(kernel, np.ones((4, 4), np.float32))
+    assert caught.value.reason.startswith(f"{name} in a run without ranks; legal: in a world")
+    assert "trnsim.run(kernel, ..., ranks=N)" in caught.value.fix
     assert caught.value.source == f"nki.collectives.{name}"
-    assert caught.value.fix
+    line = inspect.getsourcelines(CALLS[name])[1]
+    assert caught.value.line.file == __file__
+    assert 0 <= caught.value.line.line - line <= 3
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_collective_in_a_kernel_is_refused_at_its_own_line(name):
+@pytest.mark.parametrize("name", ncc.UNMODELLED)
+def test_what_is_not_emulated_says_so(name):
     @nki.jit
     def kernel(a):
         return getattr(ncc, name)([a], [a])  # here
 
-    with pytest.raises(NotModelled) as caught:
+    with pytest.raises(NotModelled, match=rf"nki\.collectives\.{name} is not emulated") as caught:
         trnsim.run(kernel, np.ones((4, 4), np.float32))
     lines, first = inspect.getsourcelines(kernel._function)
     (here,) = [first + i for i, line in enumerate(lines) if "# here" in line]
@@ -50,7 +93,7 @@ def test_a_collective_in_a_kernel_is_refused_at_its_own_line(name):
 
 
 def test_there_is_no_other_collective():
-    assert sorted(ncc.NAMES) == PUBLISHED
+    assert sorted(ncc.NAMES) == sorted((*PUBLISHED, *ncc.UNMODELLED))
     assert not hasattr(ncc, "broadcast")
 
 
@@ -59,3 +102,37 @@ def test_a_replica_group_keeps_its_ranks_and_compares_by_them():
     assert group.groups == ((0, 1), (2, 3))
     assert group == ncc.ReplicaGroup(((0, 1), (2, 3))) != ncc.ReplicaGroup(((0, 2), (1, 3)))
     assert len({group, ncc.ReplicaGroup(((0, 1), (2, 3)))}) == 1
+
+
+@pytest.mark.parametrize(
+    ("op", "operand", "groups"),
+    [
+        ("mod", 2, [[0, 2, 4, 6], [1, 3, 5, 7]]),
+        ("div", 4, [[0, 1, 2, 3], [4, 5, 6, 7]]),
+        ("bitwise_and", 5, [[0, 2], [1, 3], [4, 6], [5, 7]]),
+        ("bitwise_and", 0, [[0, 1, 2, 3, 4, 5, 6, 7]]),
+        ("div", 8, [[0, 1, 2, 3, 4, 5, 6, 7]]),
+    ],
+)
+def test_ranks_with_equal_results_of_an_operation_are_a_group(op, operand, groups):
+    found = ncc.ReplicaGroup.from_partition_op(8, ncc.rg_partition_op[op], operand)
+    assert found.groups == groups
+
+
+def test_operations_that_divide_nothing_are_refused():
+    for world, op, operand in ((8, "mod", 0), (8, "div", 0), (0, "mod", 2), (8, "mod", -1)):
+        with pytest.raises(BadInput, match="legal: one rank or more, and an operand above 0"):
+            ncc.ReplicaGroup.from_partition_op(world, ncc.rg_partition_op[op], operand)
+    with pytest.raises(BadInput, match=r"legal: rg_partition_op\.bitwise_and"):
+        ncc.ReplicaGroup.from_partition_op(8, "mod", 2)
+
+
+@pytest.mark.parametrize("groups", [None, [0, 1], 3, "01"])
+def test_a_replica_group_is_a_list_of_lists(groups):
+    @nki.jit
+    def kernel(a):
+        ncc.all_reduce([a], [a], ncc.ReplicaGroup(groups), nki.language.add)
+        return a
+
+    with pytest.raises(IllegalInstruction, match=r"replica_group is .*; legal: ReplicaGroup\("):
+        trnsim.run(kernel, np.ones((4, 4), np.float32), ranks=2)

@@ -179,7 +179,7 @@ def test_figures_by_name_say_why_they_are_unknown(page, tmp_path):
     document = rendered(page, tmp_path)
     figures = document[document.index('<table id="figures"') :]
     assert "mfu_estimated_percent" in figures
-    assert "collective operations are not emulated" in figures
+    assert "the program has no collectives" in figures
 
 
 def test_targets_stand_side_by_side_and_one_is_shown(tmp_path, timeline, ran):

@@ -42,6 +42,7 @@ class Work:
     issue: int = 0
     table: str = ""
     opcode = "work"
+    meets_ranks = False
     operands = ()
 
     def price(self, core, dims):

@@ -98,6 +98,18 @@ SUITES = (
         "tests/test_nki_sim.py",
         (str(HERE / "test_trnsci.py"),),
     ),
+    Suite(
+        "D8",
+        ("nki-library",),
+        "collectives between ranks, at ddbca35",
+        (
+            *("-p", "nki_library_plugin", "-n", "0", "--test-mode", "simulation"),
+            *(f"--output-directory={tempfile.mkdtemp()}", "--force-local-cleanup"),
+            "test/integration/nkilib/experimental/collectives/test_collectives.py",
+        ),
+        cwd="nki-library",
+        paths=("src", "src/nkilib_src", "."),
+    ),
     Suite("D7", ("autocomp",), "trn-tutorial-nki2", (str(HERE / "test_autocomp.py"),)),
 )
 

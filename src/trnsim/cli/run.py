@@ -23,7 +23,9 @@ from trnsim.errors import BadInput, EmulatorError
 from trnsim.nki.environment import chosen_target
 from trnsim.profile import advise, write_report, write_traces
 from trnsim.profile.tables.parquet import EXTRA
-from trnsim.runs import Run, ordered, watching
+from trnsim.profile.units import bytes_text, time_text
+from trnsim.runs import Run, collecting_worlds, on_ranks, ordered, watching
+from trnsim.worlds import World
 
 _FOLDER = Path("trnsim-report")
 _On = Annotated[
@@ -54,6 +56,18 @@ _Order = Annotated[
     typer.Option(
         help="How instructions of an engine are timed: compiler, in an order that AWS's compiler "
         "might give them, or issued, in the kernel's. Values are the same."
+    ),
+]
+
+_Ranks = Annotated[
+    int | None,
+    typer.Option(help="Ranks on which each kernel that is called runs: 1, 2, 4, 8, 16, 32 ..."),
+]
+_Instance = Annotated[
+    str | None,
+    typer.Option(
+        help="Instance type on which the ranks lie, such as trn2.48xlarge. Without, the smallest "
+        "of the chip that has them."
     ),
 ]
 
@@ -88,6 +102,8 @@ def run_script(
     output: _Output = None,
     report: _Report = None,
     order: _Order = "compiler",
+    ranks: _Ranks = None,
+    instance: _Instance = None,
 ) -> None:
     """Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.
 
@@ -99,6 +115,9 @@ def run_script(
     Options stand before the script's path or behind it. Behind it, one that the program names
     itself is the program's, as are --kernel and --output without --input, what the command does
     not know, and all that follows --.
+
+    With --ranks, each kernel that is called runs on so many ranks, which exchange tensors by
+    nki.collectives: all get the same arguments, and the call returns what rank 0 returns.
 
     Example: trnsim run examples/attention.py --input q.npy k.npy v.npy --output out.npy
     """
@@ -114,10 +133,19 @@ def run_script(
         files.check_writable(output)
     files.check_folder(report or _FOLDER)
     typer.echo(f"chip: {', '.join(chip.name for chip in chips)} ({why})")
+    if instance is not None and ranks is None:
+        raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
     with progress() as tell:
-        with watching(tell), ordered(order):
+        with (
+            watching(tell),
+            ordered(order),
+            on_ranks(ranks, instance),
+            collecting_worlds() as worlds,
+        ):
             endings = _endings(path, kernel, inputs, arguments or [], chips)
         unwritten = list(_reported(endings, output, report, chips[0], why, tell))
+        for number, world in enumerate(worlds):
+            unwritten += _tried(lambda: _write_world(world, report, number))  # noqa: B023  at once
     _end(path, chips, endings, unwritten)
 
 
@@ -248,6 +276,22 @@ def _write(runs: list[Run], folder: Path | None, name: str, tell: Callable[[str]
         if "tables" not in found:
             lines.append(f"  tables  not written: {EXTRA}")
         typer.echo("\n".join(lines))
+
+
+def _write_world(world: World, folder: Path | None, number: int) -> None:
+    """Print a run on ranks in a few lines, and write its page."""
+    page = world.report((folder or _FOLDER) / f"{world.runs[0].title}-ranks-{number}.html")
+    skew_s = max(world.skew_s)
+    lines = [
+        f"{world.title}: {time_text(world.total_time_s)}",
+        f"  waited  {time_text(skew_s)} by rank {world.skew_s.index(skew_s)}, the most",
+        *(
+            f"  link    {one.name}: {bytes_text(round(one.nbytes))}, {time_text(one.busy_s)} busy"
+            for one in world.links[:1]
+        ),
+        f"  report  {page}",
+    ]
+    typer.echo("\n".join(lines))
 
 
 def _compared(runs: list[Run]) -> list[str]:

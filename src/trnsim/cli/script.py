@@ -22,13 +22,12 @@ from trnsim.cli.error_text import is_ours
 from trnsim.demo import examples
 from trnsim.errors import BadInput, SourceLine
 from trnsim.nki.environment import TARGET_VARIABLE
-from trnsim.runs import Launchable, Run, collecting
-from trnsim.runs import run as run_kernel
+from trnsim.runs import Launchable, Run, called, collecting
 
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.device.call_log reads when it is loaded
 _INPUT: Final = "--input"
 _OF_CALLS: Final = ("--kernel", "--output")
-_VALUED: Final = ("--on", "--report", "--order", *_OF_CALLS)
+_VALUED: Final = ("--on", "--report", "--order", "--ranks", "--instance", *_OF_CALLS)
 _HELP: Final = ("-h", "--help")
 
 
@@ -164,7 +163,7 @@ def call(script: Path, name: str | None, inputs: list[Path], chip: arch.Target) 
     given = [array_files.load(path) for path in inputs]
     try:
         launchable = _kernel(script, _module(script), name)
-        return Ending([run_kernel(launchable, *given, target=chip.name)])
+        return Ending([called(launchable, given, target=chip.name)])
     except AssertionError as error:
         return Ending([], _refusal(script, error))
     except BaseException as error:  # noqa: BLE001  whoever reports the runs hands it on

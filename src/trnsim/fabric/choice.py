@@ -68,10 +68,11 @@ def choose(fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[i
     if found[0].size == 1 or kind == "barrier":
         wait_s = 0.0 if found[0].size == 1 else fabric.start_s
         return Chosen("", (), wait_s, {})
-    return _best(kind, found, nbytes)
+    return best_of(kind, found, nbytes)
 
 
-def _best(kind: str, groups: Sequence[Group], nbytes: float) -> Chosen:
+def best_of(kind: str, groups: Sequence[Group], nbytes: float) -> Chosen:
+    """The best algorithm of groups of more than one rank, which all work at once."""
     plans = {
         one.name: side_by_side([one.plan(group, nbytes) for group in groups])
         for one in KINDS[kind]
@@ -85,7 +86,7 @@ def _best(kind: str, groups: Sequence[Group], nbytes: float) -> Chosen:
 
 def _stage(kind: str, groups: Sequence[Group], nbytes: float) -> Plan:
     """The plan of a stage of a hierarchical collective; nothing for groups of one rank."""
-    return () if groups[0].size == 1 else _best(kind, groups, nbytes).plan
+    return () if groups[0].size == 1 else best_of(kind, groups, nbytes).plan
 
 
 def _is_described(group: Group) -> bool:

@@ -65,7 +65,7 @@ class Fabric:
     lnc: int = 1
     ranks_per_node: int = 0
     first: int = 0
-    factors: Mapping[str, float] = field(default_factory=dict)
+    factors: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         cores = self.chip.cores // self.lnc * self.instance.count
@@ -110,6 +110,13 @@ class Fabric:
         node, local = divmod(rank, self.ranks_per_node)
         chip, core = divmod(self.first + local, self.cores_per_chip)
         return Place(node, chip, core)
+
+    def is_direct(self, source: int, target: int) -> bool:
+        """Whether no other chip is on the way between two ranks."""
+        here, there = self.place(source), self.place(target)
+        if here[:2] == there[:2] or here.node != there.node:
+            return True
+        return self.topology.is_direct(here.chip, there.chip)
 
     @cached_property
     def start_s(self) -> float:

@@ -99,6 +99,10 @@ class Grid:
                 passed.append(self._chip(at))
         return tuple(numbers[pair] for pair in pairwise(passed))
 
+    def is_direct(self, source: int, target: int) -> bool:
+        """Whether the chips are neighbours."""
+        return len(self.route(source, target)) == 1
+
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
         """Rings through `chips` that share no connection.
 
@@ -299,6 +303,10 @@ class Racks:
             return (*self.route(source, beside), self._between[beside, target])
         first = 0 if source // self.per_server == target // self.per_server else 2
         return (4 * source + first, 4 * target + first + 1)
+
+    def is_direct(self, source: int, target: int) -> bool:
+        """Whether one switch joins them, or a connection of two racks."""
+        return len(self.route(source, target)) <= _PAIR
 
     def cycles(self, chips: Sequence[int]) -> list[Cycle]:
         """One ring in the order of the chips, which passes a server's switch where it can."""

@@ -9,6 +9,8 @@ Source: nki.isa.core_barrier (it synchronizes on its data); nki.isa.sendrecv.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from trnsim.memory import Storage, Tile
 
 
+_FEW = 4
 _EQUAL = ": the bytes are equal for these inputs"
 _NOT_JUDGED = ": whether the bytes are equal could not be judged, as the run has no values"
 
@@ -99,6 +102,34 @@ def _bytes_of(tile: Tile, buffer: Array) -> Array:
     )
 
 
+def _distinct(ticks: Array, known: int) -> list[int]:
+    """The different ticks after `known`; most tensors are written by a few instructions."""
+    found: list[int] = []
+    last = int(ticks.max(initial=0))
+    while last > known:
+        found.append(last)
+        if len(found) > _FEW:
+            return [int(tick) for tick in np.unique(ticks) if tick > known]
+        last = int(ticks.max(initial=0, where=ticks < last))
+    return found
+
+
+def _is_among(ticks: Array, chosen: Sequence[int]) -> Array:
+    """One boolean per tick: whether it is one of `chosen`."""
+    if len(chosen) > _FEW:
+        return np.isin(ticks, chosen)
+    found = ticks == chosen[0]
+    for one in chosen[1:]:
+        found |= ticks == one
+    return np.asarray(found)
+
+
+def _alike(shadow: _Shadow, core: int, other: int, tile: Tile) -> Array:
+    """One boolean per byte of `tile`: whether both cores wrote it alike, so that each has it."""
+    own = shadow.writes[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] > 0
+    return np.asarray(own & ~shadow.differs(other, tile)[..., None])
+
+
 class RaceDetector:
     """Watches the accesses of several cores to the HBM that they share.
 
@@ -122,6 +153,9 @@ class RaceDetector:
         self._group_at: dict[tuple[int, int], list[tuple[int, int]]] = {}
         # (tensor, core) -> for each other core, the last tick whose accesses are ordered before.
         self._guarded: dict[tuple[int, int], list[int]] = {}
+        self._joint: set[tuple[int, int]] = set()
+        # (core, other) -> the numbers of their instructions that met, in order.
+        self._met: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         self._shadows: dict[int, _Shadow] = {}
         self._reported: set[tuple[SourceLine | None, SourceLine | None, bool]] = set()
 
@@ -132,8 +166,7 @@ class RaceDetector:
             group: the cores.
             data: for a barrier, the tensors to which it orders accesses.
         """
-        places = [(core, len(self._waits[core])) for core in group]
-        self._group_at.update(dict.fromkeys(places, places))
+        places = self._meet(group)
         for serial in {tile.storage.serial for tile in data}:
             known = (self._known(serial, core) for core in group)
             joined = [max(ticks) for ticks in zip(*known, strict=True)]
@@ -141,6 +174,24 @@ class RaceDetector:
                 joined[core] = tick
             for core in group:
                 self._guarded[serial, core] = joined
+
+    def joins(self) -> None:
+        """Record that the next instructions of all cores are one collective of their rank.
+
+        What comes after it on one core comes after it on all. It orders no accesses before it: the
+        tensors that it reads and writes need a barrier, as for any instruction.
+        """
+        self._joint.update(self._meet(range(self._cores)))
+
+    def _meet(self, group: Iterable[int]) -> list[tuple[int, int]]:
+        """Note that the next instructions of `group` start together; returns their places."""
+        places = [(core, len(self._waits[core])) for core in group]
+        self._group_at.update(dict.fromkeys(places, places))
+        for one, other in permutations(places, 2):
+            own, met = self._met.setdefault((one[0], other[0]), ([], []))
+            own.append(one[1])
+            met.append(other[1])
+        return places
 
     def _known(self, serial: int, core: int) -> list[int]:
         """The last tick of each core whose accesses to a tensor barriers order before `core`."""
@@ -178,7 +229,9 @@ class RaceDetector:
             self._shadows[storage.serial] = _Shadow(storage.nbytes, self._cores)
         return self._shadows[storage.serial]
 
-    def _check(self, core: int, tile: Tile, line: SourceLine | None, *, writes: bool) -> None:
+    def _check(  # noqa: C901  one comparison for each kind of access of each other core
+        self, core: int, tile: Tile, line: SourceLine | None, *, writes: bool
+    ) -> None:
         """Compare an access with those of the other cores; a tick is an instruction's index + 1."""
         shadow, tick = self._shadow(tile.storage), len(self._waits[core])
         if not shadow.is_written:
@@ -197,7 +250,14 @@ class RaceDetector:
                 ticks = maps[other].view(pattern, itemsize)[touched]
                 if ticks.max(initial=0) <= known[other]:
                     continue
-                ticks = ticks * np.isin(ticks, self._unordered(core, other, ticks, known[other]))
+                if (core, tick - 1) in self._joint:
+                    ticks = ticks * (ticks != self._same(core, other))
+                    if not writes:
+                        ticks = ticks * ~_alike(shadow, core, other, tile)
+                unordered = self._unordered(core, other, ticks, known[other])
+                if not unordered:
+                    continue
+                ticks = ticks * _is_among(ticks, unordered)
                 if writes and did == "writes":
                     ticks = self._judge_writes(shadow, core, other, tile, line, ticks)
                 self._report(core, tile, line, verb, other, int(ticks.max(initial=0)), did)
@@ -207,14 +267,24 @@ class RaceDetector:
     def _unordered(self, core: int, other: int, ticks: Array, known: int) -> list[int]:
         """The instructions of the other core after `known` that are not ordered before this one.
 
-        A backward search from the current instruction over all that must come before it.
+        A backward search from the current instruction over all that must come before it, no further
+        back than where the cores met last before the wanted ones.
         """
-        wanted = {int(tick) - 1 for tick in np.unique(ticks) if tick > known}
+        wanted = {tick - 1 for tick in _distinct(ticks, known)}
+        if not wanted:
+            return []
+        least = min(wanted)
+        own, met = self._met.get((core, other), ([], []))
+        since = bisect_left(met, least)
+        if since == len(met):  # they have not met since
+            return [number + 1 for number in wanted]
+        floor = {core: own[since], other: least}
         seen: set[tuple[int, int]] = set()
-        waiting = [(core, len(self._waits[core]) - 1)]
+        here = (core, len(self._waits[core]) - 1)
+        waiting = [here]
         while waiting and wanted:
             place = waiting.pop()
-            if place in seen:
+            if place in seen or place[1] < floor.get(place[0], 0):
                 continue
             seen.add(place)
             at, number = place
@@ -222,8 +292,14 @@ class RaceDetector:
                 wanted.discard(number)
             if number < len(self._waits[at]):
                 waiting += [(at, before) for before in self._waits[at][number]]
-            waiting += self._group_at.get(place, ())
+            if place != here or place not in self._joint:
+                waiting += self._group_at.get(place, ())
         return [number + 1 for number in wanted]
+
+    def _same(self, core: int, other: int) -> int:
+        """The tick of another core's side of the collective that `core` issues."""
+        group = self._group_at[core, len(self._waits[core]) - 1]
+        return next(number + 1 for at, number in group if at == other)
 
     def _judge_writes(
         self,

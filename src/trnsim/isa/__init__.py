@@ -3,6 +3,16 @@
 Every family is imported here, so that the registry is complete once this room is.
 """
 
+from trnsim.isa.collectives.collective import Collective
+from trnsim.isa.collectives.implicit import (
+    CollectivePermuteImplicit,
+    CollectivePermuteImplicitReduce,
+)
+from trnsim.isa.collectives.movement import AllGather, AllToAll, CollectivePermute
+from trnsim.isa.collectives.ranks import CollectivePermuteImplicitCurrentProcessingRankId, RankId
+from trnsim.isa.collectives.reduction import AllReduce, ReduceScatter
+from trnsim.isa.collectives.setting import Setting
+from trnsim.isa.collectives.variable import AllGatherV, AllToAllV
 from trnsim.isa.control.cores import CoreBarrier, DmaEngine, Sendrecv
 from trnsim.isa.control.register import (
     RegisterAlloc,
@@ -55,8 +65,18 @@ __all__ = [
     "Activation",
     "ActivationReduce",
     "AffineSelect",
+    "AllGather",
+    "AllGatherV",
+    "AllReduce",
+    "AllToAll",
+    "AllToAllV",
     "BnAggr",
     "BnStats",
+    "Collective",
+    "CollectivePermute",
+    "CollectivePermuteImplicit",
+    "CollectivePermuteImplicitCurrentProcessingRankId",
+    "CollectivePermuteImplicitReduce",
     "CoreBarrier",
     "Cost",
     "DgeMode",
@@ -91,8 +111,10 @@ __all__ = [
     "RandGetState",
     "RandSetState",
     "RangeSelect",
+    "RankId",
     "Reciprocal",
     "ReduceCmd",
+    "ReduceScatter",
     "RegisterAlloc",
     "RegisterLoad",
     "RegisterMove",
@@ -103,6 +125,7 @@ __all__ = [
     "Sendrecv",
     "SequenceBounds",
     "SetRngSeed",
+    "Setting",
     "TensorCopy",
     "TensorCopyPredicated",
     "TensorPartitionReduce",

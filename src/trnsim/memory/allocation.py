@@ -161,6 +161,7 @@ class CoreMemory:
             data=data,
             is_written=True,
         )
+        storage.is_argument = True
         storage.is_shared = self._shared is not None
         pattern = AccessPattern.dense(shape, array.itemsize)
         storage.whole = dtype, pattern

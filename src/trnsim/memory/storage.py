@@ -57,6 +57,8 @@ class Storage:
         line: the line that allocated it.
         start_partition: partition of its first row (on chip).
         is_placed: whether the kernel fixed its address.
+        is_argument: whether it is an argument of the kernel.
+        is_exchanged: whether a collective reads or writes it.
         is_shared: whether several cores see it.
         written: the bytes that have been written.
         changed: in a copy of the user's data that is written back, the bytes to write back.
@@ -74,6 +76,8 @@ class Storage:
         "accesses",
         "changed",
         "data",
+        "is_argument",
+        "is_exchanged",
         "is_shared",
         "line",
         "memory",
@@ -108,6 +112,7 @@ class Storage:
         self.name = name
         self.line = line
         self.data = data
+        self.is_argument = self.is_exchanged = False
         self.is_shared = False
         self.start_partition = start_partition
         self.written = ByteMask(nbytes, full=is_written)

@@ -145,6 +145,12 @@ class Boundary:
             _refuse_output(
                 f"returned {result} in {result.buffer.value}", "allocate it in nl.shared_hbm"
             )
+        if result.storage.is_exchanged:
+            _refuse_output(
+                f"returned {result}, which a collective reads or writes",
+                "copy it with nisa.dma_copy to a tensor of its own, and return that: a collective "
+                "cannot access IO tensors (compiler error in checkCollective)",
+            )
         if not self._context.has_values:
             return None
         if not result.storage.written.covers(result.pattern, result.dtype.itemsize):

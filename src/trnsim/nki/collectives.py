@@ -1,4 +1,7 @@
-"""`nki.collectives`: the names of collective operations; calling one raises `NotModelled`.
+"""`nki.collectives`: one function for each collective, with AWS's names and signatures.
+
+Each makes the instruction of `trnsim.isa.collectives` and issues it to the current core, which must
+be one of a world of ranks: `trnsim.run(kernel, ..., ranks=N)`.
 
 Source: nki.collectives.
 """
@@ -7,9 +10,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NoReturn
 
-from trnsim.errors import NotModelled
+from trnsim.errors import BadInput, IllegalInstruction, NotModelled
+from trnsim.isa import (
+    AllGather,
+    AllGatherV,
+    AllReduce,
+    AllToAll,
+    AllToAllV,
+    Collective,
+    CollectivePermute,
+    CollectivePermuteImplicit,
+    CollectivePermuteImplicitCurrentProcessingRankId,
+    CollectivePermuteImplicitReduce,
+    RankId,
+    ReduceScatter,
+    Setting,
+    VirtualRegister,
+)
+from trnsim.memory import Tile
+from trnsim.nki.language_operators import Operator
+from trnsim.nki.settling import settled
+from trnsim.program import current_core
+
+Tensors = Sequence[Any]
+
+
+class rg_partition_op(Enum):  # noqa: N801  AWS's name
+    """The operation by which `ReplicaGroup.from_partition_op` divides ranks."""
+
+    bitwise_and = "bitwise_and"
+    div = "div"
+    mod = "mod"
+
+
+_PARTITIONS: dict[rg_partition_op, Callable[[int, int], int]] = {
+    rg_partition_op.bitwise_and: lambda rank, operand: rank & operand,
+    rg_partition_op.div: lambda rank, operand: rank // operand,
+    rg_partition_op.mod: lambda rank, operand: rank % operand,
+}
 
 
 @dataclass(frozen=True)
@@ -18,13 +59,350 @@ class ReplicaGroup:
 
     groups: Sequence[Sequence[int]]
 
+    @classmethod
+    def from_partition_op(cls, world: int, op: Any, operand: int) -> ReplicaGroup:
+        """Groups of the ranks 0 to `world - 1` for which `op(rank, operand)` is equal.
+
+        Raises:
+            BadInput: for another operation, or one that `operand` does not allow.
+        """
+        if not isinstance(op, rg_partition_op):
+            legal = ", ".join(f"rg_partition_op.{one.name}" for one in rg_partition_op)
+            raise BadInput(f"from_partition_op({op!r}); legal: {legal}", fix="name the operation")
+        if world < 1 or operand < 0 or (operand == 0 and op is not rg_partition_op.bitwise_and):
+            raise BadInput(
+                f"from_partition_op(world={world}, {op.name}, operand={operand}); legal: one rank "
+                "or more, and an operand above 0",
+                fix="give the number of ranks, and by what they are divided",
+            )
+        found: dict[int, list[int]] = {}
+        for rank in range(world):
+            found.setdefault(_PARTITIONS[op](rank, operand), []).append(rank)
+        return cls([found[key] for key in sorted(found)])
+
+
+def all_reduce(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    op: Any,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """The reduction of each source over the ranks of a group, on all of them."""
+    del name
+    _issue(
+        AllReduce,
+        srcs=_tensors(srcs),
+        dsts=_tensors(dsts),
+        replica_group=_groups("all_reduce", replica_group),
+        op=_operator(op),
+        priority=priority,
+    )
+
+
+def all_gather(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    collective_dim: int,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """The sources of the ranks of a group, one after the other, on all of them."""
+    del name
+    _issue(
+        AllGather,
+        srcs=_tensors(srcs),
+        dsts=_tensors(dsts),
+        replica_group=_groups("all_gather", replica_group),
+        collective_dim=collective_dim,
+        priority=priority,
+    )
+
+
+def reduce_scatter(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    collective_dim: int,
+    op: Any,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """The reduction of each source over the ranks of a group, of which each has a part."""
+    del name
+    _issue(
+        ReduceScatter,
+        srcs=_tensors(srcs),
+        dsts=_tensors(dsts),
+        replica_group=_groups("reduce_scatter", replica_group),
+        collective_dim=collective_dim,
+        op=_operator(op),
+        priority=priority,
+    )
+
+
+def all_to_all(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    collective_dim: int,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """The parts that the ranks of a group have for this one, one after the other."""
+    del name
+    _issue(
+        AllToAll,
+        srcs=_tensors(srcs),
+        dsts=_tensors(dsts),
+        replica_group=_groups("all_to_all", replica_group),
+        collective_dim=collective_dim,
+        priority=priority,
+    )
+
+
+def all_to_all_v(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    metadata_tensor: Any,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """Chunks of the sizes in `metadata_tensor`, from each rank of a group to each."""
+    del name
+    _issue(
+        AllToAllV,
+        srcs=_tensors(srcs),
+        dsts=_tensors(dsts),
+        replica_group=_groups("all_to_all_v", replica_group),
+        metadata_tensor=metadata_tensor,
+        recv_counts_known=recv_counts_known,
+        has_rdispls=has_rdispls,
+        priority=priority,
+    )
+
+
+def all_gather_v(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    metadata_tensor: Any,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """A chunk of the size in `metadata_tensor`, from each rank of a group to all."""
+    del name
+    _issue(
+        AllGatherV,
+        srcs=_tensors(srcs),
+        dsts=_tensors(dsts),
+        replica_group=_groups("all_gather_v", replica_group),
+        metadata_tensor=metadata_tensor,
+        recv_counts_known=recv_counts_known,
+        has_rdispls=has_rdispls,
+        priority=priority,
+    )
+
+
+def collective_permute(
+    srcs: Tensors,
+    dsts: Tensors,
+    source_target_pairs: Sequence[Sequence[int]],
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """The source of one rank in the destination of another, for each pair.
+
+    A rank that no pair names issues nothing.
+    """
+    del name
+    made = _made(
+        CollectivePermute,
+        srcs=_tensors(srcs),
+        dsts=_tensors(dsts),
+        source_target_pairs=tuple(tuple(pair) for pair in source_target_pairs),
+        priority=priority,
+    )
+    context = current_core()
+    rank = context.world(made.opcode).rank
+    if any(rank in pair for pair in made.source_target_pairs):
+        context.issue(settled(made))
+    else:
+        made.verify(context.core)
+
+
+def collective_permute_implicit(
+    srcs_by_channel: Sequence[Tensors],
+    dsts_by_channel: Sequence[Tensors],
+    replica_group: ReplicaGroup,
+    channel_ids: Sequence[int] = (0,),
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """The source of the rank before in the ring, for each channel."""
+    del name
+    call = "collective_permute_implicit"
+    _issue(
+        CollectivePermuteImplicit,
+        srcs_by_channel=_one_a_channel(call, "srcs_by_channel", srcs_by_channel),
+        dsts_by_channel=_one_a_channel(call, "dsts_by_channel", dsts_by_channel),
+        replica_group=_groups(call, replica_group),
+        channel_ids=tuple(channel_ids),
+        priority=priority,
+    )
+
+
+def collective_permute_implicit_reduce(
+    srcs0_by_channel: Sequence[Tensors],
+    srcs1_by_channel: Sequence[Tensors],
+    dsts_by_channel: Sequence[Tensors],
+    replica_group: ReplicaGroup,
+    op: Any,
+    channel_ids: Sequence[int] = (0,),
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """``op(src0, src1)`` of the rank before in the ring, for each channel."""
+    del name
+    call = "collective_permute_implicit_reduce"
+    _issue(
+        CollectivePermuteImplicitReduce,
+        srcs0_by_channel=_one_a_channel(call, "srcs0_by_channel", srcs0_by_channel),
+        srcs1_by_channel=_one_a_channel(call, "srcs1_by_channel", srcs1_by_channel),
+        dsts_by_channel=_one_a_channel(call, "dsts_by_channel", dsts_by_channel),
+        replica_group=_groups(call, replica_group),
+        op=_operator(op),
+        channel_ids=tuple(channel_ids),
+        priority=priority,
+    )
+
+
+def collective_permute_implicit_current_processing_rank_id(
+    iteration_id: int,
+    replica_group: ReplicaGroup,
+    channel_id: int = 0,
+    name: str | None = None,
+) -> VirtualRegister:
+    """A register with the rank whose data is there after so many steps of an implicit permute."""
+    del name
+    register = VirtualRegister()
+    made = _made(
+        CollectivePermuteImplicitCurrentProcessingRankId,
+        dst=register,
+        iteration_id=int(iteration_id),
+        replica_group=_groups(
+            "collective_permute_implicit_current_processing_rank_id", replica_group
+        ),
+        channel_id=channel_id,
+    )
+    current_core().issue(made)
+    return register
+
+
+def rank_id(name: str | None = None) -> VirtualRegister:
+    """A register with the number of this rank."""
+    del name
+    context = current_core()
+    context.world("rank_id")
+    made = RankId(VirtualRegister())
+    context.issue(made)
+    return made.dst
+
+
+def _made(kind: Any, **given: Any) -> Any:
+    """The instruction `kind` for the world in which the kernel runs."""
+    link = current_core().world(kind.opcode)
+    tiles = [
+        tile
+        for value in given.values()
+        if isinstance(value, tuple)
+        for tile in value
+        if isinstance(tile, Tile)
+    ]
+    setting = Setting(link.fabric, link.ranks, is_joint=_is_joint(kind, link.fabric.lnc, tiles))
+    return kind(**given, setting=setting)
+
+
+def _issue(kind: type[Collective], **given: Any) -> None:
+    current_core().issue(settled(_made(kind, **given)))
+
+
+def _is_joint(kind: Any, cores: int, tiles: Sequence[Tile]) -> bool:
+    """Whether all cores of a rank take part with the same tensors.
+
+    Raises:
+        IllegalInstruction: where only some of the tensors are shared.
+    """
+    if cores == 1:
+        return True
+    shared = {tile.storage.is_shared for tile in tiles if not tile.memory.is_on_chip}
+    if len(shared) > 1:
+        raise IllegalInstruction(
+            f"{kind.opcode}: some tensors are in shared and some in private HBM; legal: all in one",
+            fix="allocate them all with buffer=nl.shared_hbm",
+            source="nki.collectives",
+        )
+    return shared == {True}
+
+
+def _tensors(given: Any) -> Any:
+    return tuple(given) if isinstance(given, list | tuple) else given
+
+
+def _one_a_channel(call: str, key: str, given: Any) -> tuple[Any, ...]:
+    """The tensor of each channel.
+
+    Raises:
+        IllegalInstruction: unless `given` is a list of lists of one tensor each.
+    """
+    lists = list(given) if isinstance(given, list | tuple) else [given]
+    for one in lists:
+        if not isinstance(one, list | tuple) or len(one) != 1:
+            what = f"{len(one)} tensors" if isinstance(one, list | tuple) else type(one).__name__
+            raise IllegalInstruction(
+                f"{call}: `{key}` has {what} for a channel; legal: a list of one tensor",
+                fix="write [[tensor]] for one channel, [[a], [b]] for two",
+                source=f"nki.collectives.{call}",
+            )
+    return tuple(one[0] for one in lists)
+
+
+def _groups(call: str, given: Any) -> tuple[tuple[int, ...], ...]:
+    """The groups as tuples.
+
+    Raises:
+        IllegalInstruction: for anything but a `ReplicaGroup` of lists of ranks.
+    """
+    groups = getattr(given, "groups", given)
+    is_nested = isinstance(groups, list | tuple) and all(
+        isinstance(one, list | tuple | range) for one in groups
+    )
+    if not is_nested:
+        raise IllegalInstruction(
+            f"{call}: replica_group is {given!r}; legal: ReplicaGroup([[0, 1], [2, 3]])",
+            fix="give a list of ranks for each group",
+            source="nki.collectives.ReplicaGroup",
+        )
+    return tuple(tuple(int(rank) for rank in one) for one in groups)
+
+
+def _operator(op: Any) -> Any:
+    return op.name if isinstance(op, Operator) else str(getattr(op, "__name__", op))
+
 
 def _unmodelled(name: str) -> Callable[..., NoReturn]:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         del args, kwargs
         raise NotModelled(
-            f"nki.collectives.{name}: collectives between ranks are not emulated yet",
-            fix="run the kernel on one logical core without the collective",
+            f"nki.collectives.{name} is not emulated yet",
+            fix="exchange chunks of equal size with all_gather, all_to_all or reduce_scatter",
             source=f"nki.collectives.{name}",
         )
 
@@ -32,12 +410,27 @@ def _unmodelled(name: str) -> Callable[..., NoReturn]:
     return refuse
 
 
+UNMODELLED = (
+    "all_gather_v_prepare",
+    "all_gather_v_trigger",
+    "all_to_all_v_prepare",
+    "all_to_all_v_trigger",
+    "reduce_scatter_v",
+)
+"""Published collectives that are refused by name."""
+
+globals().update({name: _unmodelled(name) for name in UNMODELLED})
+
 NAMES = (
     "all_gather",
     "all_gather_v",
+    "all_gather_v_prepare",
+    "all_gather_v_trigger",
     "all_reduce",
     "all_to_all",
     "all_to_all_v",
+    "all_to_all_v_prepare",
+    "all_to_all_v_trigger",
     "collective_permute",
     "collective_permute_implicit",
     "collective_permute_implicit_current_processing_rank_id",
@@ -47,5 +440,3 @@ NAMES = (
     "reduce_scatter_v",
 )
 """The published collectives of versions 0.6 and 0.7."""
-
-globals().update({name: _unmodelled(name) for name in NAMES})

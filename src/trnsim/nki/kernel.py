@@ -26,7 +26,7 @@ from trnsim.nki.environment import (
 from trnsim.nki.notices import as_simulator, warn_of_races, warn_of_spills
 from trnsim.nki.precision import widening
 from trnsim.program import Records, Team, has_current_core
-from trnsim.runs import Launchable, Run, run
+from trnsim.runs import Launchable, Run, called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -219,9 +219,9 @@ def emulate(
     spilled, and what only AWS's compiler refuses is a warning too.
     """
     with as_simulator(is_simulator), widening(not is_precise()):
-        result = run(
+        result = called(
             kernel,
-            *args,
+            args,
             target=target,
             numerics=numerics,
             races="warn",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array
     from trnsim.errors import SourceLine
-    from trnsim.isa.language.machine import CoreLink
+    from trnsim.isa.language.machine import CoreLink, RankLink
     from trnsim.memory import SharedTensors, Storage
 
 
@@ -98,6 +98,7 @@ class CoreContext:
         has_values: bool = True,
         peer: Peer | None = None,
         loops: LoopObserver | None = None,
+        ranks: RankLink | None = None,
     ) -> None:
         self.core = core
         self.has_values = has_values
@@ -112,7 +113,7 @@ class CoreContext:
         self.left_in_psum: WeakKeyDictionary[Storage, Tile] = WeakKeyDictionary()
         self.program = Program(core)
         self._first_serial = self.program.first_serial
-        self._machine = Machine(core, peer.link if peer else None)
+        self._machine = Machine(core, peer.link if peer else None, ranks)
         self._dependencies = DependencyTable()
         self._signatures: dict[tuple[object, ...], SignatureInfo] = {}
         self._last_on: dict[Engine, int] = {}
@@ -139,6 +140,14 @@ class CoreContext:
             self._follower.record if self._follower is not None else None,
             made.record if made is not None else None,
         )
+
+    def world(self, opcode: str) -> RankLink:
+        """The link to other ranks.
+
+        Raises:
+            IllegalInstruction: in a run without ranks; names `opcode`.
+        """
+        return self._machine.world(opcode)
 
     def issue(self, instruction: Instruction) -> None:
         """Check, execute and record `instruction`.

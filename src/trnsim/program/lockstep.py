@@ -23,16 +23,21 @@ if TYPE_CHECKING:
     from trnsim.dtypes import Array
     from trnsim.memory import Tile
 
-    Wait = tuple[Callable[[], str], SourceLine | None]
+    Wait = tuple[Callable[[], str], SourceLine | None, bool]
 
 _NOTHING: Final = np.empty(0, np.void)
 
 
 class Lockstep:
-    """Runs one function per core, switching between them after every instruction."""
+    """Runs one function per core, switching between them after every instruction.
+
+    Attributes:
+        outside: yields to other ranks, where there are any; None elsewhere.
+    """
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
+        self.outside: Callable[[], None] | None = None
         self._hub: greenlet | None = None
         self._turns: list[greenlet] = []
         self._waits: dict[int, Wait] = {}
@@ -54,7 +59,7 @@ class Lockstep:
                 for core in alive:
                     results[core] = self._turns[core].switch()
                 if self._alive() == alive:
-                    self._refuse_deadlock(alive, waiting_before)
+                    self._all_wait(alive, waiting_before)
         finally:
             self._unwind()
         return results
@@ -71,10 +76,20 @@ class Lockstep:
         if self._hub is not None:
             self._hub.switch()
 
-    def wait_until(self, core: int, happened: Callable[[], bool], what: Callable[[], str]) -> None:
-        """Yield until `happened()`; `what()` describes the wait in an error."""
+    def wait_until(
+        self,
+        core: int,
+        happened: Callable[[], bool],
+        what: Callable[[], str],
+        *,
+        is_outside: bool = False,
+    ) -> None:
+        """Yield until `happened()`; `what()` describes the wait in an error.
+
+        Where it `is_outside`, other ranks make it happen.
+        """
         if not happened():
-            self._waits[core] = (what, user_line())
+            self._waits[core] = (what, user_line(), is_outside)
             while not happened():
                 self.hand_over()
             self._waits.pop(core, None)
@@ -82,16 +97,32 @@ class Lockstep:
     def _alive(self) -> list[int]:
         return [core for core, turn in enumerate(self._turns) if not turn.dead]
 
-    def _refuse_deadlock(self, alive: list[int], waiting_before: dict[int, Wait]) -> None:
-        """Raise `Deadlock` if every running core has waited for a whole round."""
+    def inside(self) -> list[tuple[str, SourceLine | None]]:
+        """What cores wait in for others of their own."""
+        waits = sorted(self._waits.items())
+        return [
+            (f"core {core}: {what()}", line)
+            for core, (what, line, is_outside) in waits
+            if not is_outside
+        ]
+
+    def _all_wait(self, alive: list[int], waiting_before: dict[int, Wait]) -> None:
+        """Yield to other ranks if every running core has waited for a whole round.
+
+        Raises:
+            Deadlock: if none of them waits for another rank.
+        """
         if any(
             core not in self._waits or self._waits[core] is not waiting_before.get(core)
             for core in alive
         ):
             return
+        if self.outside is not None and any(self._waits[core][2] for core in alive):
+            self.outside()
+            return
         ended = [core for core in range(self.cores) if core not in alive]
         waits = sorted(self._waits.items())
-        who = [f"core {core} waits {what()} at {line}" for core, (what, line) in waits]
+        who = [f"core {core} waits {what()} at {line}" for core, (what, line, _) in waits]
         who += [f"core {core} has ended" for core in ended]
         raise Deadlock(
             f"the cores wait for each other for ever: {'; '.join(who)}",

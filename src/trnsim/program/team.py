@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from trnsim.memory import SharedTensors
 from trnsim.program.context import CoreContext, LoopObserver, Peer, issuing_to
 from trnsim.program.lockstep import Lockstep, Meetings, Mirror
+from trnsim.program.ranks import Member, Wait
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.errors import SourceLine
+    from trnsim.isa.language.machine import RankLink
     from trnsim.memory import Storage, Tile
     from trnsim.program.records import Call
 
@@ -32,6 +35,9 @@ class SharedMemoryObserver(Protocol):
     def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
         """Called when a group of cores meets; a barrier orders the accesses to `data`."""
 
+    def joins(self) -> None:
+        """Called when all cores come to one collective of their rank."""
+
 
 class Team:
     """The cores that run one kernel together.
@@ -50,8 +56,11 @@ class Team:
         loops: Sequence[LoopObserver] | None = None,
         call: Call | None = None,
         is_mirrored: bool = False,
+        member: Member | None = None,
     ) -> None:
         """That many cores, each with its loop watcher; several cores need a `watcher`.
+
+        They are the cores of one rank of a world, if they have a part in it (`member`).
 
         A single core may have a `call`, to follow the record of an earlier one, or stand for both
         cores of a logical core, which do the same (`is_mirrored`).
@@ -63,8 +72,15 @@ class Team:
         self.contexts: list[CoreContext] = []
         if watcher is None:
             peer = _mirrored(shared) if is_mirrored else None
-            self.contexts = [CoreContext(core, has_values=has_values, peer=peer, loops=loops_of[0])]
+            link = None if member is None else member.link(0, member.wait_alone)
+            self.contexts = [
+                CoreContext(core, has_values=has_values, peer=peer, loops=loops_of[0], ranks=link)
+            ]
             return
+        if member is not None:
+            self._lockstep.outside = member.hand_over
+            member.joined = watcher.joins
+            member.inside = lambda: [Wait(*one) for one in self._lockstep.inside()]
         meetings = Meetings(self._lockstep, watcher.meets)
         for rank in range(cores):
             peer = Peer(
@@ -80,6 +96,7 @@ class Team:
                 has_values=has_values,
                 peer=peer,
                 loops=loops_of[rank],
+                ranks=self._link(member, rank),
             )
             self.contexts.append(context)
 
@@ -108,6 +125,12 @@ class Team:
             if context.unwritten_shared:
                 raise context.unwritten_shared[0]
         return results
+
+    def _link(self, member: Member | None, core: int) -> RankLink | None:
+        """The link of one of several cores to other ranks."""
+        if member is None:
+            return None
+        return member.link(core, partial(self._lockstep.wait_until, core, is_outside=True))
 
     def _run_alone(
         self, context: CoreContext, body: Callable[[], object], inputs: Sequence[Storage]

@@ -66,6 +66,7 @@ def choose(
     core: NeuronCore,
     policy: Policy = DEFAULT,
     tables: Sequence[Sequence[Placement]] | None = None,
+    together: int = 0,
 ) -> Order:
     """The order in which `policy` starts the instructions of cores that run one kernel.
 
@@ -74,9 +75,10 @@ def choose(
         core: the NeuronCore whose constants are used.
         policy: how far an instruction may overtake others.
         tables: the `placements` of each program on that core, if they are known.
+        together: the cores of a rank, where there are several ranks; by default all are of one.
     """
     tables = tables or [placements(program, core) for program in programs]
-    return _ListScheduler(programs, tables, core, policy).run()
+    return _ListScheduler(programs, tables, core, policy, together or len(programs)).run()
 
 
 def choose_alone(
@@ -90,7 +92,7 @@ def choose_alone(
         core: the NeuronCore whose other constants are used.
         policy: how far an instruction may overtake others.
     """
-    return _ListScheduler([program], [placements], core, policy, meets=False).run()
+    return _ListScheduler([program], [placements], core, policy, 1, meets=False).run()
 
 
 class _Queue:
@@ -168,7 +170,7 @@ class _Core:
         self._waiters: dict[int, list[int]] = {}
         self._followers: dict[int, list[int]] = {}
         self._place = array("l", [0]) * count
-        self._last_meeting = -1
+        self._last_meeting = {False: -1, True: -1}
         self._enter_all()
 
     def _enter_all(self) -> None:
@@ -181,11 +183,12 @@ class _Core:
                 waiters.setdefault(before, []).append(index)
             for before in follows:
                 followers.setdefault(before, []).append(index)
-            if self.meetings[which] is not None:  # a core comes to one meeting at a time
-                if self._last_meeting >= 0:
+            if self.meetings[which] is not None:  # a core comes to one of each kind at a time
+                kind = self.engines[which] is Engine.collective
+                if self._last_meeting[kind] >= 0:
                     self._missing[index] += 1
-                    followers.setdefault(self._last_meeting, []).append(index)
-                self._last_meeting = index
+                    followers.setdefault(self._last_meeting[kind], []).append(index)
+                self._last_meeting[kind] = index
             members = self.queues[self.engines[which]].members
             self._place[index] = len(members)
             members.append(index)
@@ -260,10 +263,65 @@ class _Core:
                 heappush(queue.soon, (ready_s, later))
 
 
-def _with_others(rank: int, instruction: Instruction) -> Meeting | None:
-    """The meeting of core `rank` with other cores in `instruction`, if there is one."""
-    meeting = instruction.meeting(rank)
+def _with_others(rank: int, instruction: Instruction, together: int) -> Meeting | None:
+    """The meeting of core `rank` with other cores in `instruction`, if there is one.
+
+    Each rank has `together` cores.
+    """
+    if instruction.meets_ranks:
+        meeting = instruction.meeting(rank)
+    else:
+        own = instruction.meeting(rank % together)
+        meeting = None if own is None else own.among(rank - rank % together)
     return None if meeting is None or meeting.following == rank else meeting
+
+
+class _Turns:
+    """Which queue starts an instruction next: the earliest, and of several the first.
+
+    Attributes:
+        now_s: the present.
+    """
+
+    def __init__(self, cores: Sequence[Sequence[_Queue]]) -> None:
+        self.now_s = 0.0
+        self._queues = [(rank, queue) for rank, own in enumerate(cores) for queue in own]
+        self._of_core: list[list[int]] = [[] for _ in cores]
+        for place, (rank, _) in enumerate(self._queues):
+            self._of_core[rank].append(place)
+        self._next_s = [inf] * len(self._queues)
+        # Queues that can start one now, and (time, queue) of others; some of both are outdated.
+        self._ready: list[int] = []
+        self._future: list[tuple[float, int]] = []
+        for rank in range(len(cores)):
+            self.renew(rank)
+
+    def renew(self, rank: int) -> None:
+        """Ask the queues of a core again when they can start an instruction."""
+        for place in self._of_core[rank]:
+            next_s = self._queues[place][1].next_s()
+            if next_s != self._next_s[place]:
+                self._next_s[place] = next_s
+                if next_s <= self.now_s:  # an engine may have been free before
+                    heappush(self._ready, place)
+                elif next_s < inf:
+                    heappush(self._future, (next_s, place))
+
+    def next(self) -> tuple[int, _Queue] | None:
+        """The next queue and its core, for which time goes forward; None if none can start one."""
+        ready, future, next_s = self._ready, self._future, self._next_s
+        while future and future[0][0] <= self.now_s:
+            heappush(ready, heappop(future)[1])
+        while ready and next_s[ready[0]] > self.now_s:
+            heappop(ready)
+        if ready:
+            return self._queues[ready[0]]
+        while future and next_s[future[0][1]] != future[0][0]:
+            heappop(future)
+        if not future:
+            return None
+        self.now_s = future[0][0]
+        return self._queues[future[0][1]]
 
 
 class _ListScheduler:
@@ -275,6 +333,7 @@ class _ListScheduler:
         tables: Sequence[Sequence[Placement]],
         core: NeuronCore,
         policy: Policy,
+        together: int,
         *,
         meets: bool = True,
     ) -> None:
@@ -283,7 +342,10 @@ class _ListScheduler:
             _Core(
                 program,
                 table,
-                [_with_others(rank, c.instruction) if meets else None for c in program.checked],
+                [
+                    _with_others(rank, one.instruction, together) if meets else None
+                    for one in program.checked
+                ],
                 core,
                 policy,
             )
@@ -292,23 +354,24 @@ class _ListScheduler:
         self._ranks = array("l")
         self._indices = array("l")
         self._together = array("l")
-        self._waiting: dict[int, Meeting] = {}
-        self._met: dict[int, int] = {}
+        self._touched: set[int] = set()
+        # The meetings of cores of one rank, and those of ranks.
+        self._waiting: dict[bool, dict[int, Meeting]] = {False: {}, True: {}}
+        self._met: dict[bool, dict[int, int]] = {False: {}, True: {}}
 
     def run(self) -> Order:
         """Start every instruction."""
-        queues = [(rank, q) for rank, one in enumerate(self._cores) for q in one.queues.values()]
-        left, now_s = sum(len(one.program) for one in self._cores), 0.0
+        turns = _Turns([list(one.queues.values()) for one in self._cores])
+        left = sum(len(one.program) for one in self._cores)
         while left:
-            time_s, rank, queue = inf, 0, None
-            for other_rank, other in queues:
-                next_s = max(other.next_s(), now_s)  # an engine may have been free before
-                if next_s < time_s:
-                    time_s, rank, queue = next_s, other_rank, other
-            if queue is None:
+            found = turns.next()
+            if found is None:
                 raise InternalError(f"cores wait for others for ever: {self._waiting}")
-            left -= self._start(rank, queue.take(time_s), time_s)
-            now_s = time_s
+            rank, queue = found
+            self._touched = {rank}
+            left -= self._start(rank, queue.take(turns.now_s), turns.now_s)
+            for one in self._touched:
+                turns.renew(one)
         cores = self._cores
         return Order(
             self._policy,
@@ -329,19 +392,22 @@ class _ListScheduler:
         if meeting is None:
             self._place(rank, index, time_s, 1)
             return 1
-        self._waiting[rank], self._met[rank] = meeting, index
-        group, missing = group_of(rank, self._waiting)
+        kind = one.engines[which] is Engine.collective
+        waiting, met = self._waiting[kind], self._met[kind]
+        waiting[rank], met[rank] = meeting, index
+        group, missing = group_of(rank, waiting)
         if missing is not None:
             return 0
-        members = [(other, self._met.pop(other)) for other in group]
+        members = [(other, met.pop(other)) for other in group]
         starts_s = [self._cores[r].free_s(i) for r, i in members]
         for place, (other, at) in enumerate(members):
-            del self._waiting[other]
+            del waiting[other]
             self._place(other, at, max(time_s, *starts_s), len(members) if place == 0 else 0)
         return len(members)
 
     def _place(self, rank: int, index: int, ready_s: float, together: int) -> None:
         one = self._cores[rank]
+        self._touched.add(rank)
         start_s, busy_until_s = one.work(index, ready_s)
         self._ranks.append(rank)
         self._indices.append(index)

@@ -8,8 +8,9 @@ A transfer occupies the queue that issues it for the time of its issue, and from
 its share of the joint time of the 16 DMA engines. The Scalar Engine loads a table before a function
 that needs another one. Cores that run one kernel are synchronized at meetings: core_barrier and
 sendrecv start on all cores of a group when the last of them is ready, and a transfer is issued only
-then. A core comes to one meeting at a time: the next one starts no earlier. Before v3 two engines
-that share a port to a memory take turns.
+then. So do collectives, on the cores of all ranks of a group. A core comes to one meeting of each
+of the two kinds at a time: the next one starts no earlier. Before v3 two engines that share a port
+to a memory take turns.
 
 Every time is a maximum of sums of costs, as the order is kept (`timing.order`), so no time grows
 when a cost shrinks.
@@ -52,6 +53,7 @@ class Schedule:
         end_s: when its result could be read.
         waited_for: the last instruction that each one waited for, or -1.
         issued_s: when the queue of each transfer had issued it; 0 for other instructions.
+        met_s: for each meeting with others, how long it waited for them.
     """
 
     def __init__(self, program: Program, core: NeuronCore, order: Order, rank: int) -> None:
@@ -61,6 +63,7 @@ class Schedule:
         self.end_s = array("d", [0.0]) * count
         self.waited_for = array("l", [WAITED_FOR_NOTHING]) * count
         self.issued_s = array("d", [0.0]) * count
+        self.met_s: dict[int, float] = {}
         self._program = program
         self._semaphore_s = float(core.engine_semaphore_s)
         self._stretch = order.stretches[rank]
@@ -168,7 +171,7 @@ def _walk(
     placement: Callable[[int, int], Placement],
 ) -> list[Schedule]:
     schedules = [Schedule(p, core, order, rank) for rank, p in enumerate(programs)]
-    met_s = [0.0] * len(programs)
+    last_s = {kind: [0.0] * len(programs) for kind in (False, True)}
     for members in steps(order):
         if len(members) == 1:
             ((rank, index),) = members
@@ -176,8 +179,10 @@ def _walk(
             schedule.place(index, where, *schedule.ready(index, where))
             continue
         ready = [schedules[rank].ready(index, placement(rank, index)) for rank, index in members]
+        met_s = last_s[placement(*members[0]).engine is Engine.collective]
         start_s = max(*(time_s for time_s, _ in ready), *(met_s[rank] for rank, _ in members))
-        for (rank, index), (_, waited_for) in zip(members, ready, strict=True):
+        for (rank, index), (ready_s, waited_for) in zip(members, ready, strict=True):
+            schedules[rank].met_s[index] = start_s - max(ready_s, met_s[rank])
             met_s[rank] = start_s
             schedules[rank].meet(index, placement(rank, index), start_s, waited_for)
     return schedules
@@ -214,13 +219,14 @@ def device_times_s(
 ) -> npt.NDArray[np.float64]:
     """The device times of core `rank`, one for each set of constants in `cores` (`together`)."""
     sampled = [_Sampled(p, cores, order, place) for place, p in enumerate(programs)]
-    met_s = [np.zeros_like(cores.launch_s)] * len(programs)
+    last_s = {kind: [np.zeros_like(cores.launch_s)] * len(programs) for kind in (False, True)}
     for members in steps(order):
         if len(members) == 1:
             ((at, index),) = members
             one = sampled[at]
             one.place(index, one.ready(index))
             continue
+        met_s = last_s[sampled[members[0][0]].engine_of(members[0][1]) is Engine.collective]
         ready = [np.maximum(met_s[at], sampled[at].ready(index)) for at, index in members]
         start_s = np.max(ready, axis=0)
         for at, index in members:
@@ -251,6 +257,10 @@ class _Sampled:
         self._issued_s: dict[int, npt.NDArray[np.float64]] = {}
         self._issue_from_s = self._zero_s
         self.device_s = np.zeros_like(cores.launch_s)
+
+    def engine_of(self, index: int) -> Engine:
+        """The engine of instruction `index`."""
+        return self._engines[self._program.which[index]]
 
     def ready(self, index: int) -> npt.NDArray[np.float64]:
         """The times when instruction `index` can start."""

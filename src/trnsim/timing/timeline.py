@@ -116,6 +116,10 @@ class Timeline:
         """Every instruction in issue order."""
         return (self.span(index) for index in range(len(self)))
 
+    def met_s(self, index: int) -> float:
+        """How long instruction `index`, a meeting with others, waited for them."""
+        return self._schedule.met_s.get(index, 0.0)
+
     def busy_s(self) -> dict[Engine, float]:
         """Busy time of each engine that worked."""
         busy: dict[Engine, float] = {}
@@ -207,16 +211,19 @@ class Timeline:
         return by_kind
 
 
-def timelines(programs: Sequence[Program], policy: Policy = DEFAULT) -> tuple[Timeline, ...]:
+def timelines(
+    programs: Sequence[Program], policy: Policy = DEFAULT, together: int = 0
+) -> tuple[Timeline, ...]:
     """The timelines of cores that ran one kernel, by rank, in the order that `policy` chooses.
 
-    One core alone waits at no meeting: the other core, if there is one, does the same.
+    One core alone waits at no meeting: the other core, if there is one, does the same. Of several
+    ranks each has `together` cores; by default all cores are of one.
     """
     core = programs[0].core
     tables = [recorded(program) for program in programs]
     if len(programs) == 1:
         order = choose_alone(programs[0], tables[0], core, policy)
     else:
-        order = choose(programs, core, policy, tables)
+        order = choose(programs, core, policy, tables, together)
     schedules = replay(programs, core, order, tables)
     return tuple(Timeline(programs, rank, one, order) for rank, one in enumerate(schedules))

@@ -31,7 +31,8 @@ def test_an_enumeration_has_the_published_members(mode):
     members = {member.name: member.value for member in mode}
     joined = members.keys() - PUBLISHED[mode].keys()
     assert members.items() >= PUBLISHED[mode].items()
-    assert not joined or mode is NcVersion  # which grows with the table of targets
+    # The generations grow with the table of targets; no kernel names the processor of collectives.
+    assert not joined or mode is NcVersion or (mode is Engine and joined == {"collective"})
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_summary_answers_to_neuron_explorers_names(kernel):
     share = summary["model_flops"] / peak / summary.device_time_s
     assert summary["mfu_estimated_percent"] == pytest.approx(100 * share)
     assert summary["cc_op_count"] is None
-    assert "not emulated" in summary.missing["cc_op_count"]
+    assert "no collectives" in summary.missing["cc_op_count"]
 
 
 def test_a_name_that_the_table_lacks_is_refused_with_those_like_it(timeline):

@@ -30,7 +30,7 @@ def is_possible(group: Group) -> bool:
 
 def all_gather(group: Group, nbytes: float, best: Best) -> Plan:
     """Between instances, then inside them."""
-    inside, between = _stages(group)
+    inside, between = stages(group)
     return (
         *best("all_gather", between, nbytes / len(inside[0].ranks)),
         *best("all_gather", inside, nbytes),
@@ -39,7 +39,7 @@ def all_gather(group: Group, nbytes: float, best: Best) -> Plan:
 
 def reduce_scatter(group: Group, nbytes: float, best: Best) -> Plan:
     """Inside instances, then between them."""
-    inside, between = _stages(group)
+    inside, between = stages(group)
     return (
         *best("reduce_scatter", inside, nbytes),
         *best("reduce_scatter", between, nbytes / len(inside[0].ranks)),
@@ -48,7 +48,7 @@ def reduce_scatter(group: Group, nbytes: float, best: Best) -> Plan:
 
 def all_reduce(group: Group, nbytes: float, best: Best) -> Plan:
     """Reduce-scatter inside, all-reduce between, all-gather inside."""
-    inside, between = _stages(group)
+    inside, between = stages(group)
     return (
         *best("reduce_scatter", inside, nbytes),
         *best("all_reduce", between, nbytes / len(inside[0].ranks)),
@@ -56,7 +56,7 @@ def all_reduce(group: Group, nbytes: float, best: Best) -> Plan:
     )
 
 
-def _stages(group: Group) -> tuple[list[Group], list[Group]]:
+def stages(group: Group) -> tuple[list[Group], list[Group]]:
     """The groups inside instances, and those of one place in each."""
     nodes = list(group.by_node.values())
     inside = [Group(group.fabric, ranks) for ranks in nodes]

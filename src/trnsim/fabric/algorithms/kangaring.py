@@ -29,7 +29,7 @@ def is_possible(group: Group) -> bool:
 
 def all_gather(group: Group, nbytes: float) -> Plan:
     """``N/2 - 1`` steps of two chunks; the last two go to the secondary rank alone."""
-    rings, chunk = _rings(group), nbytes / group.size
+    rings, chunk = pairs(group), nbytes / group.size
     return (
         phase(_onwards(rings, _PAIR * chunk), copies=1.0, repeat=group.size // _PAIR - 1),
         phase(_inside(rings, _PAIR * chunk)),
@@ -38,7 +38,7 @@ def all_gather(group: Group, nbytes: float) -> Plan:
 
 def reduce_scatter(group: Group, nbytes: float) -> Plan:
     """``N/2 - 1`` steps of two chunks; then the secondary rank gets its own."""
-    rings, chunk = _rings(group), nbytes / group.size
+    rings, chunk = pairs(group), nbytes / group.size
     steps = group.size // _PAIR - 1
     return (
         phase(_onwards(rings, _PAIR * chunk), reads=_READS_TO_REDUCE, repeat=steps),
@@ -51,7 +51,7 @@ def all_reduce(group: Group, nbytes: float) -> Plan:
     return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
 
 
-def _rings(group: Group) -> list[list[tuple[int, int]]]:
+def pairs(group: Group) -> list[list[tuple[int, int]]]:
     """For each ring its (primary, secondary) ranks in order."""
     found = []
     for channel, ring in enumerate(group.cycles()):

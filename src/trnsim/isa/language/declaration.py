@@ -107,6 +107,13 @@ def reads_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> 
     return _operand(Operand("read", tuple(axes.split()), memories, dtypes, is_many=True), _REQUIRED)
 
 
+def writes_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> Any:
+    """A tuple of tiles of which the instruction writes every element."""
+    return _operand(
+        Operand("write", tuple(axes.split()), memories, dtypes, is_many=True), _REQUIRED
+    )
+
+
 def vector_or_number(axes: str, *memories: Memory, default: Any = _REQUIRED) -> Any:
     """A number, or a tile with one element a partition that is broadcast along the free axis."""
     return _operand(Operand("read", tuple(axes.split()), memories, (), is_immediate=True), default)

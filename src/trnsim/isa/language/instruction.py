@@ -28,6 +28,7 @@ from trnsim.isa.language.declaration import (
     updates,
     vector_or_number,
     writes,
+    writes_many,
     writes_register,
 )
 from trnsim.isa.language.definedness import Movement, Spread, spread_over_results
@@ -105,6 +106,7 @@ class Cost:
         updates,
         names,
         reads_many,
+        writes_many,
         vector_or_number,
         reads_register,
         writes_register,
@@ -131,6 +133,8 @@ class Instruction:
     named: ClassVar[tuple[str, ...]]
     registers: ClassVar[dict[str, str]]  # register field -> "read" or "write"
     runs_without_values: ClassVar[bool]  # it steers control flow
+    # Whether it meets the cores of other ranks; `meeting` then numbers the cores of all of them.
+    meets_ranks: ClassVar[bool] = False
     registry: ClassVar[dict[str, type[Instruction]]] = {}
 
     def __init_subclass__(
@@ -396,12 +400,12 @@ class Instruction:
             )
         if tile.memory not in operand.memories:
             self.refuse(
-                f"`{name}` is {tile}; legal: {_either(m.value for m in operand.memories)}",
+                f"`{name}` is {tile}; legal: {' or '.join(m.value for m in operand.memories)}",
                 f"copy it to {operand.memories[0].value} first",
             )
         if operand.dtypes and tile.dtype not in operand.dtypes:
             self.refuse(
-                f"`{name}` is {tile}; legal dtypes: {_either(map(str, operand.dtypes))}",
+                f"`{name}` is {tile}; legal dtypes: {' or '.join(map(str, operand.dtypes))}",
                 "cast it with nisa.tensor_copy into a tile of a legal dtype",
             )
         if tile.memory.is_on_chip and ON_PARTITIONS.intersection(self.engines):
@@ -483,10 +487,6 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(_plain(item) for item in value)
     return kind, getattr(value, "signature", value)
-
-
-def _either(words: Iterable[str]) -> str:
-    return " or ".join(words)
 
 
 def _without_bytes(tile: Tile) -> Tile:

@@ -19,9 +19,12 @@ from trnsim.isa.language.modes import Engine
 from trnsim.isa.numerics.xorwow import GENERATORS, RandomState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array, Float32Array
-    from trnsim.isa.language.meeting import Meeting
+    from trnsim.fabric.fabric import Fabric
+    from trnsim.isa.language.meeting import Exchange, Meeting
     from trnsim.memory import Tile
 
 
@@ -89,6 +92,30 @@ class CoreLink(Protocol):
         ...
 
 
+class RankLink(Protocol):
+    """The link from one NeuronCore to those of other ranks.
+
+    Attributes:
+        rank: the number of its rank.
+        ranks: how many there are.
+        core: this core's number in its rank.
+        fabric: where the ranks run.
+    """
+
+    rank: int
+    ranks: int
+    core: int
+    fabric: Fabric
+
+    def exchange(self, exchange: Exchange) -> Sequence[Array]:
+        """Wait until the group is complete; returns what this core receives.
+
+        All cores of a rank receive the same where they offer the same tensors; each goes on no
+        further than to put it before the others have put theirs.
+        """
+        ...
+
+
 class Machine:
     """One NeuronCore's state outside its memories.
 
@@ -97,11 +124,15 @@ class Machine:
         accumulators: the accumulator registers of the Scalar and the Vector Engine.
         random: the pseudo-random generators of the Vector and the GpSimd Engine.
         link: the other cores of the launch, or None on one core.
+        ranks: the cores of other ranks, or None where there is no world of ranks.
     """
 
-    def __init__(self, core: NeuronCore, link: CoreLink | None = None) -> None:
+    def __init__(
+        self, core: NeuronCore, link: CoreLink | None = None, ranks: RankLink | None = None
+    ) -> None:
         self.core = core
         self.link = link
+        self.ranks = ranks
         lanes = int(core.partitions)
         self.accumulators = {
             engine: Accumulator(engine, lanes) for engine in (Engine.scalar, Engine.vector)
@@ -121,6 +152,21 @@ class Machine:
                 source=f"nki.isa.{opcode}",
             )
         return self.link
+
+    def world(self, opcode: str) -> RankLink:
+        """The link to the other ranks.
+
+        Raises:
+            IllegalInstruction: in a run without ranks.
+        """
+        if self.ranks is None:
+            raise IllegalInstruction(
+                f"{opcode} in a run without ranks; legal: in a world of ranks, be it of one",
+                fix="run the kernel as trnsim.run(kernel, ..., ranks=N), or with "
+                "`trnsim run --ranks N`",
+                source=f"nki.collectives.{opcode}",
+            )
+        return self.ranks
 
 
 IDENTITIES = {

@@ -13,7 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from trnsim.dtypes import Array
 
 
 class Meeting(NamedTuple):
@@ -28,6 +30,29 @@ class Meeting(NamedTuple):
     at: str
     previous: int
     following: int
+
+    def among(self, first: int) -> Meeting:
+        """The meeting where the cores count from `first` on."""
+        return Meeting(self.at, self.previous + first, self.following + first)
+
+
+class Exchange(NamedTuple):
+    """One core's side of a collective of ranks.
+
+    Attributes:
+        at: the collective and what it was given, for error messages; equal for the whole group.
+        ranks: the ranks of the group, in its order.
+        is_joint: whether all cores of a rank take part with the same tensors; else each exchanges
+            with the cores of its own number.
+        sent: the arrays that this core offers, as stored.
+        results: what each member receives, from what all of them offer, both in the group's order.
+    """
+
+    at: str
+    ranks: tuple[int, ...]
+    is_joint: bool
+    sent: Sequence[Array]
+    results: Callable[[Sequence[Sequence[Array]]], Sequence[Sequence[Array]]]
 
 
 def meeting_of(cores: Sequence[int], rank: int, at: str) -> Meeting:

@@ -20,6 +20,7 @@ class Engine(Enum):
     dma = 4
     vector = 5
     sync = 6
+    collective = 7
 
     # Members are dictionary keys on the hot issue path; Enum's own hash is slow Python code.
     __hash__ = object.__hash__
@@ -38,6 +39,7 @@ _LABELS = {
     Engine.dma: "DMA",
     Engine.vector: "Vector Engine",
     Engine.sync: "Sync Engine",
+    Engine.collective: "CC-Core",
 }
 
 

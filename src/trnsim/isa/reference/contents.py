@@ -24,6 +24,7 @@ _ENGINES: Final = (
     Engine.gpsimd,
     Engine.dma,
     Engine.sync,
+    Engine.collective,
 )
 
 _INTRODUCTION: Final = (

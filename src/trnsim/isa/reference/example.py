@@ -13,6 +13,8 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3, FLOAT32, INT32, UINT32, Dtype
+from trnsim.fabric.fabric import fabric
+from trnsim.isa.collectives.setting import Setting
 from trnsim.isa.control.cores import DmaEngine
 from trnsim.isa.control.register import VirtualRegister
 from trnsim.isa.language.declaration import Operand
@@ -26,6 +28,8 @@ _QUADRANT: Final = 32
 _PACKED: Final = _COLUMNS // 4
 _TOP: Final = 64
 _VALUES: Final = 4096
+
+_RANKS: Final = (0, 1, 2, 3)
 
 _LENGTHS: Final = {
     "1": 1,
@@ -45,11 +49,13 @@ _LENGTHS: Final = {
 _PARAMETERS: Final[dict[str, object]] = {
     "axis": 1,
     "channel_multiplier": 1,
+    "collective_dim": 0,
     "cmp_op": "greater_equal",
     "cores": (0, 1),
     "comp_op0": "greater_equal",
     "comp_op1": "less",
     "imm": 0.0,
+    "iteration_id": 0,
     "max": 1.0,
     "on_false_value": 0.0,
     "op": "add",
@@ -60,8 +66,11 @@ _PARAMETERS: Final[dict[str, object]] = {
     "prob": 0.5,
     "recv_from_rank": 1,
     "reduce_op": "add",
+    "replica_group": (_RANKS,),
     "send_to_rank": 1,
+    "setting": Setting(fabric("trn2.48xlarge", lnc=2), len(_RANKS)),
     "shuffle_mask": tuple(range(_QUADRANT)),
+    "source_target_pairs": tuple(zip(_RANKS, (*_RANKS[1:], _RANKS[0]), strict=True)),
     "value": 0,
 }
 """The usual value of each parameter without a default."""
@@ -82,6 +91,9 @@ class Tensor:
 _ROWS: Final = (_PARTITIONS, _COLUMNS)
 _ONE: Final = Tensor((1, 1), dtype=INT32)
 _FAR: Final = Tensor(_ROWS, HBM)
+_WHOLE: Final = Tensor((len(_RANKS) * _PARTITIONS, _COLUMNS), HBM)
+_COUNTS: Final = Tensor((3, len(_RANKS)), HBM, UINT32)
+_SAME: Final = {"srcs": (_FAR,), "dsts": (_FAR,)}
 _PAIRED: Final = {
     "stationary": Tensor((_PARTITIONS, 2, _PARTITIONS), dtype=FLOAT8_E4M3),
     "moving": Tensor((_PARTITIONS, 2, _COLUMNS), dtype=FLOAT8_E4M3),
@@ -99,7 +111,22 @@ _CASES: Final[dict[str, tuple[Mapping[str, object], ...]]] = {
     "activate2": (_EXP, {**_EXP, "reduce_op": "add", **_SUMMED}),
     "activation": (_EXP, {**_EXP, "reduce_op": "add", **_SUMMED}),
     "activation_reduce": ({**_EXP, "reduce_res": Tensor(dtype=FLOAT32)},),
+    "all_gather": ({"srcs": (_FAR,), "dsts": (_WHOLE,)},),
+    "all_gather_v": ({"srcs": (_FAR,), "dsts": (_WHOLE,), "metadata_tensor": _COUNTS},),
+    "all_reduce": (_SAME, {"srcs": (Tensor(_ROWS),), "dsts": (Tensor(_ROWS),)}),
+    "all_to_all": (_SAME,),
+    "all_to_all_v": ({**_SAME, "metadata_tensor": _COUNTS},),
     "bn_aggr": ({"S": 2, "F": 6},),
+    "collective_permute": (_SAME,),
+    "collective_permute_implicit": ({"srcs_by_channel": (_FAR,), "dsts_by_channel": (_FAR,)},),
+    "collective_permute_implicit_current_processing_rank_id": ({"dst": VirtualRegister(0)},),
+    "collective_permute_implicit_reduce": (
+        {
+            "srcs0_by_channel": (_FAR,),
+            "srcs1_by_channel": (_FAR,),
+            "dsts_by_channel": (_FAR,),
+        },
+    ),
     "core_barrier": ({"data": _FAR},),
     "dma_compute": (
         {"dst": Tensor(_ROWS), "srcs": (Tensor(_ROWS), Tensor(_ROWS))},
@@ -130,6 +157,8 @@ _CASES: Final[dict[str, tuple[Mapping[str, object], ...]]] = {
     "rand_get_state": ({"F": 6}, {"F": 24}),
     "rand_set_state": ({"F": 6}, {"F": 24}),
     "range_select": ({}, {"reduce_res": Tensor(dtype=FLOAT32)}),
+    "rank_id": ({"dst": VirtualRegister(0)},),
+    "reduce_scatter": ({"srcs": (_WHOLE,), "dsts": (_FAR,)},),
     "register_load": ({"dst": VirtualRegister(0), "src": _ONE},),
     "register_move": ({"dst": VirtualRegister(0), "src": 1},),
     "register_store": ({"dst": _ONE, "src": VirtualRegister(0)},),

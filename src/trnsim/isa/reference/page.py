@@ -65,8 +65,10 @@ def page(declared: type[Instruction]) -> str:
 def call(declared: type[Instruction]) -> str:
     """The call of the instruction in a kernel, with its defaults, wrapped."""
     room = "nisa" if declared.is_published else "trnsim.isa"
+    if declared.source.startswith("nki.collectives"):
+        room = "ncc"
     name = f"{room}.{declared.opcode}"
-    arguments = [_argument(field) for field in fields(declared)]
+    arguments = [_argument(one) for one in _given(declared)]
     line = ", ".join(arguments)
     if len(f"{name}({line})") <= _LINE:
         return f"{name}({line})"
@@ -117,6 +119,12 @@ def _class_name(declared: type[Instruction]) -> str:
     return f"{declared.__module__}.{declared.__name__}"
 
 
+def _given(declared: type[Instruction]) -> list[Field[Any]]:
+    """The fields that a kernel gives, those that are only given by name last."""
+    shown = [one for one in fields(declared) if not one.metadata.get("is_hidden")]
+    return sorted(shown, key=lambda one: one.kw_only is True)
+
+
 def _argument(field: Field[Any]) -> str:
     return field.name if field.default is MISSING else f"{field.name}={_value(field.default)}"
 
@@ -162,7 +170,7 @@ def _parameters(declared: type[Instruction]) -> str:
             "required" if field.default is MISSING else f"`{_value(field.default)}`",
             _legal_values(declared, field),
         )
-        for field in fields(declared)
+        for field in _given(declared)
         if field.name not in declared.operands
     ]
     return markdown_table(("parameter", "default", "values"), rows) if rows else ""
@@ -226,6 +234,17 @@ def priced(instance: Instruction, core: NeuronCore) -> Cost | None:
         return None
 
 
+def _of_the_family(declared: type[Instruction]) -> str:
+    """The constraints that collectives have in common."""
+    found = []
+    for base in declared.__mro__[1:] if declared.meets_ranks else ():
+        check = vars(base).get("check")
+        if check is not None and base is not Instruction:
+            text = _Docstring(check.__doc__ or "")
+            found.append(f"- {text.summary}\n{text.body}".strip())
+    return "\n".join(found)
+
+
 def _constraints(declared: type[Instruction]) -> str:
     """The section on constraints: those of the declarations, then the docstring of `check`."""
     is_own = declared.check is not Instruction.check
@@ -237,7 +256,10 @@ def _constraints(declared: type[Instruction]) -> str:
     start = _START if on_chip and ON_PARTITIONS.intersection(declared.engines) else ""
     views = _views(declared) if on_chip else ""
     first = f"- {own.summary}\n{own.body}".strip() if is_own else ""
-    return "\n".join([*filter(None, [first]), *(f"- {s}" for s in (same, start, views) if s)])
+    family = _of_the_family(declared)
+    return "\n".join(
+        [*filter(None, [first, family]), *(f"- {s}" for s in (same, start, views) if s)]
+    )
 
 
 def _views(declared: type[Instruction]) -> str:

@@ -123,7 +123,8 @@ def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, v
         IllegalInstruction: for anything else, and for names elsewhere.
     """
     public = f"nisa.{_ENUMERATIONS[enumeration]}"
-    legal = ", ".join(f"{public}.{member.name}" for member in enumeration)
+    named = (member for member in enumeration if member is not Engine.collective)
+    legal = ", ".join(f"{public}.{member.name}" for member in named)
     reason = f"{instruction.opcode}: `{key}` is {value!r}; legal: {legal}"
     by_number = {member.value: member for member in enumeration}
     is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -211,12 +211,17 @@ def _bottleneck(timeline: Timeline, engines: tuple[EngineUse, ...]) -> str:
     """`bound_by`; of several busy engines, the one whose speed matters most."""
     issuing_s = timeline.issuing_s()
     found = bound_by(timeline.launch_s, timeline.device_time_s, engines, issuing_s)
-    if found in (LAUNCH, LATENCY, ISSUE) or len(engines) == 1:
+    # A collective is as fast as links are, not as an engine.
+    if found in (LAUNCH, LATENCY, ISSUE, Engine.collective.label) or len(engines) == 1:
         return found
     gains_s = {engine.label: gain_s for engine, gain_s in faster_gains_s(timeline).items()}
     first = max(engines, key=lambda use: gains_s[use.engine])
     is_issue = first.engine == Engine.dma.label and issuing_s > first.active_s
     return ISSUE if is_issue else first.engine
+
+
+_PREFIXES: Final = {Engine.dma: "dma", Engine.collective: "cc_op"}
+"""What the names of an engine's figures begin with, where it is not the engine's own name."""
 
 
 def _engine_uses(timeline: Timeline, metrics: Values) -> tuple[EngineUse, ...]:
@@ -225,7 +230,7 @@ def _engine_uses(timeline: Timeline, metrics: Values) -> tuple[EngineUse, ...]:
     executed = Counter(program.checked[which].engine for which in program.which)
     uses: list[EngineUse] = []
     for engine, instructions in executed.items():
-        prefix = "dma" if engine is Engine.dma else f"{engine.name}_engine"
+        prefix = _PREFIXES.get(engine, f"{engine.name}_engine")
         active_s = metrics[f"{prefix}_active_time"] or 0.0
         uses.append(EngineUse(engine.label, active_s, _share(active_s, device_s), instructions))
     return tuple(sorted(uses, key=lambda use: -use.active_s))

@@ -39,7 +39,8 @@ Values = dict[str, Value]
 
 _PERCENT: Final = 100.0
 _COMPUTE: Final = (Engine.tensor, Engine.vector, Engine.scalar, Engine.sync, Engine.gpsimd)
-_NO_COLLECTIVES: Final = "collective operations are not emulated"
+_NO_COLLECTIVES: Final = "the program has no collectives"
+_NO_STEPS: Final = "a collective is timed as a whole, not by the instructions of CC-Cores"
 _NO_CLOCK: Final = "AWS publishes no NeuronCore base clock for this generation"
 _NO_HBM: Final = "the program neither reads nor writes HBM"
 _NO_TRANSFERS: Final = "the program has no DMA transfers"
@@ -49,7 +50,7 @@ _MISSING: Final = {
     "weight_size_bytes": "a kernel's arguments do not say which of them are weights",
     **dict.fromkeys(("input_queue_bytes", "output_queue_bytes"), _NO_QUEUE_KINDS),
     "weight_queue_bytes": _NO_QUEUE_KINDS,
-    **dict.fromkeys((name for name in summary_names() if name.startswith("cc_")), _NO_COLLECTIVES),
+    **dict.fromkeys((name for name in summary_names() if name.startswith("cc_cores_")), _NO_STEPS),
 }
 
 
@@ -71,7 +72,7 @@ def measure(timeline: Timeline) -> Metrics:
     work = _Work(timeline)
     found: Values = {}
     missing = dict(_MISSING)
-    for section in (_times, _flops, _utilisation, _memory, _transfers, _dma_by_type, _engines):
+    for section in _SECTIONS:
         values, reasons = section(work)
         found |= values
         missing |= reasons
@@ -278,6 +279,16 @@ def _dma_by_type(work: _Work) -> _Section:
     return {}, dict.fromkeys(found, why)
 
 
+def _collectives(work: _Work) -> _Section:
+    chosen = work.engine_of == Engine.collective.value
+    names = ("cc_op_time", "cc_op_active_time", "cc_op_active_time_percent", "cc_op_count")
+    if not chosen.any():
+        return {}, dict.fromkeys(names, _NO_COLLECTIVES)
+    active_s = work.active_s(chosen)
+    figures = (work.lasted_s(chosen), active_s, work.percent(active_s), int(chosen.sum()))
+    return dict(zip(names, figures, strict=True)), {}
+
+
 def _engines(work: _Work) -> _Section:
     found: Values = {}
     for engine in _COMPUTE:
@@ -300,3 +311,8 @@ def _engines(work: _Work) -> _Section:
         "matmul_instruction_count": work.totals.of("matmuls"),
     }
     return found, {}
+
+
+_SECTIONS: Final = (
+    *(_times, _flops, _utilisation, _memory, _transfers, _dma_by_type, _collectives, _engines),
+)

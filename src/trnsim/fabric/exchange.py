@@ -1,0 +1,146 @@
+"""What one collective of a kernel takes: time, algorithm and load of links, for all groups at once.
+
+Groups that differ in size, or in how they lie on chips, take an algorithm each; the longest decides
+the time, and what they do to each other's links is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from trnsim.errors import BadInput
+from trnsim.fabric.algorithms.group import Group
+from trnsim.fabric.choice import Chosen, choose
+from trnsim.fabric.closed_form import plan_loads
+
+if TYPE_CHECKING:
+    from trnsim.fabric.fabric import Fabric
+    from trnsim.fabric.transfers import Plan
+
+Groups = tuple[tuple[int, ...], ...]
+Layout = tuple[tuple[int, ...], int]
+
+RANKS_KNOWN = (1, 2, 4, 8, 16)
+"""The numbers of ranks that the runtime knows, besides multiples of `RANKS_STEP`."""
+RANKS_STEP = 32
+_FEW_CHANNELS = 2
+_ALL_CHANNELS = 4
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A collective of all its groups.
+
+    Attributes:
+        time_s: seconds in closed form, its start included.
+        chosen: by the `layout` of a group, the algorithm and its transfers.
+    """
+
+    time_s: float
+    chosen: dict[Layout, Chosen]
+
+    def algorithm(self, fabric: Fabric, group: tuple[int, ...]) -> str:
+        """The algorithm that a group takes; "" for a single rank."""
+        return self.chosen[layout(fabric, group)].algorithm
+
+    def loads(self, fabric: Fabric, group: tuple[int, ...]) -> npt.NDArray[np.float64]:
+        """Bytes that one group passes through each resource of the fabric."""
+        return plan_loads(fabric, _of_group(self.chosen[layout(fabric, group)].plan, group))
+
+
+@cache
+def layout(fabric: Fabric, group: tuple[int, ...]) -> Layout:
+    """How a group lies: its ranks on each chip, fewest first, and on how many instances."""
+    members = Group(fabric, group)
+    counts = sorted(len(ranks) for ranks in members.by_chip.values())
+    return tuple(counts), len(members.by_node)
+
+
+@cache
+def alike(fabric: Fabric, groups: Groups, group: tuple[int, ...]) -> Groups:
+    """The groups that lie as `group` does."""
+    wanted = layout(fabric, group)
+    return tuple(one for one in groups if layout(fabric, one) == wanted)
+
+
+@cache
+def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> Exchange:
+    """A collective of groups that work at once.
+
+    Args:
+        fabric: where the ranks run.
+        kind: one of `trnsim.fabric.choice.KINDS`.
+        nbytes: bytes of the whole message: the larger of a rank's input and output.
+        groups: the ranks of each; those of a permute are rings.
+    """
+    firsts = {layout(fabric, group): group for group in groups}
+    chosen = {
+        how: choose(fabric, kind, nbytes, alike(fabric, groups, group))
+        for how, group in firsts.items()
+    }
+    return Exchange(max(one.time_s for one in chosen.values()), chosen)
+
+
+@cache
+def rings(fabric: Fabric, group: tuple[int, ...]) -> Groups:
+    """The rings of the channels of an implicit permute, both directions of each cycle.
+
+    Four where the group has all ranks of a node whose links have two cycles, else two.
+
+    Source: nki.collectives.collective_permute_implicit, Channels.
+    """
+    members = Group(fabric, group)
+    if not members.is_local:
+        return group, group[::-1]
+    found = members.cycles()
+    if len(found) == 1:
+        found = [found[0], found[0][::-1]]
+    is_whole = len(members.chips) == fabric.instance.count and members.per_chip == (
+        fabric.cores_per_chip
+    )
+    return tuple(found[: _ALL_CHANNELS if is_whole else _FEW_CHANNELS])
+
+
+def check_ranks(fabric: Fabric, ranks: int) -> None:
+    """Refuse a number of ranks that the runtime does not know, or that the instances have not.
+
+    Raises:
+        BadInput: for such a number.
+    """
+    if ranks not in RANKS_KNOWN and (ranks < 1 or ranks % RANKS_STEP):
+        legal = ", ".join(map(str, RANKS_KNOWN))
+        raise BadInput(
+            f"{ranks} ranks; legal: {legal} and multiples of {RANKS_STEP}",
+            fix="let a larger number of ranks run, of which some have nothing to do",
+            source="neuron-runtime, number of ranks of a collective",
+        )
+    if ranks > fabric.ranks:
+        nodes = "" if fabric.nodes == 1 else f"{fabric.nodes} x "
+        raise BadInput(
+            f"{ranks} ranks on {nodes}{fabric.instance.name}, which has {fabric.ranks} logical "
+            f"cores with LNC={fabric.lnc}",
+            fix="ask for fewer ranks, or name a larger instance",
+        )
+
+
+def _of_group(plan: Plan, group: Sequence[int]) -> Plan:
+    """The transfers of a plan that ranks of `group` send."""
+    found = []
+    for phase in plan:
+        own = np.isin(phase.sources, np.array(group))
+        found.append(
+            replace(
+                phase,
+                sources=phase.sources[own],
+                targets=phase.targets[own],
+                nbytes=phase.nbytes[own],
+                channels=phase.channels[own],
+            )
+        )
+    return tuple(found)

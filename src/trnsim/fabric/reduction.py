@@ -1,0 +1,127 @@
+"""The order in which an algorithm adds the values of a group, and how often it rounds.
+
+An order is a rank, or a tuple of orders: those are added from left to right in float32, and the sum
+is rounded to the dtype once, as it is written to memory. Parts of a message go different ways, each
+with an order of its own; here one order stands for all of them, so that a result repeats on every
+rank: that of the part which the first ring, the first chip and the first axes bring together.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from trnsim.fabric.algorithms import hierarchical, kangaring, rdh
+from trnsim.fabric.algorithms.group import Group
+from trnsim.fabric.choice import best_of, choose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.fabric.fabric import Fabric
+
+Order = Any
+"""A rank's number, or a tuple of orders."""
+
+
+@cache
+def reduction_order(
+    fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[int]], group: Sequence[int]
+) -> Order:
+    """The order of a reduction in the algorithm that it takes.
+
+    Args:
+        fabric: where the ranks run.
+        kind: "all_reduce" or "reduce_scatter".
+        nbytes: bytes of the whole message.
+        groups: the groups that work at once, all alike (`fabric.exchange.alike`).
+        group: the one that is asked for.
+    """
+    name = choose(fabric, kind, nbytes, groups).algorithm
+    return _order(name, Group(fabric, tuple(group)), kind, nbytes)
+
+
+def ranks_of(order: Order) -> list[int]:
+    """The ranks of an order, from left to right."""
+    if isinstance(order, int):
+        return [order]
+    return [rank for part in order for rank in ranks_of(part)]
+
+
+def _order(name: str, group: Group, kind: str, nbytes: float) -> Order:
+    if group.size == 1:
+        return group.ranks[0]
+    if name == "hierarchical":
+        return _hierarchical(group, kind, nbytes)
+    return _ORDERS[name](group)
+
+
+def _ring(group: Group) -> Order:
+    """One after the other, rounded at each rank."""
+    first, *others = group.cycles()[0] if group.is_local else group.ranks
+    order: Order = first
+    for rank in others:
+        order = order, rank
+    return order
+
+
+def _kangaring(group: Group) -> Order:
+    """One pair after the other: what came, the primary's and the secondary's at once."""
+    first, *others = kangaring.pairs(group)[0]
+    order: Order = first
+    for pair in others:
+        order = order, *pair
+    return order
+
+
+def _mesh(group: Group) -> Order:
+    """Inside the chips, then over them."""
+    chips = list(group.by_chip.values())
+    if len(chips) == 1:
+        return chips[0]
+    return tuple(map(_of_a_chip, chips))
+
+
+def _of_a_chip(ranks: Sequence[int]) -> Order:
+    """Its ranks at once; a single one has nothing to add."""
+    return tuple(ranks) if len(ranks) > 1 else ranks[0]
+
+
+def _at_once(group: Group) -> Order:
+    """All ranks at once."""
+    return group.ranks
+
+
+def _rdh(group: Group) -> Order:
+    """Inside the chips, then with the chip beside along one axis after the other, in halves."""
+    inside: dict[tuple[int, int], Order] = {
+        chip: _of_a_chip(ranks) for chip, ranks in group.by_chip.items()
+    }
+    for axis in reversed(rdh.axes(group)):
+        inside = {chip: (inside[chip], inside[axis[chip]]) for chip in inside}
+    return next(iter(inside.values()))
+
+
+def _hierarchical(group: Group, kind: str, nbytes: float) -> Order:
+    """Inside each instance, then over those of one place in each."""
+    inside, between = hierarchical.stages(group)
+    chosen = best_of("reduce_scatter", inside, nbytes).algorithm
+    part = nbytes / inside[0].size
+    over = best_of("all_reduce" if kind == "all_reduce" else kind, between, part).algorithm
+    of_node = {one.ranks[0]: _order(chosen, one, "reduce_scatter", nbytes) for one in inside}
+    return _with_leaves(_order(over, between[0], kind, part), of_node)
+
+
+def _with_leaves(order: Order, leaves: dict[int, Order]) -> Order:
+    if isinstance(order, int):
+        return leaves[order]
+    return tuple(_with_leaves(part, leaves) for part in order)
+
+
+_ORDERS = {
+    "ring": _ring,
+    "kangaring": _kangaring,
+    "mesh": _mesh,
+    "single-step mesh": _at_once,
+    "rdh": _rdh,
+}

@@ -1,0 +1,1 @@
+"""Collectives: instructions by which the NeuronCores of several ranks exchange tensors."""

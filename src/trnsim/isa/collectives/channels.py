@@ -1,0 +1,26 @@
+"""The channels of implicit permutes: how many a group has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from trnsim.fabric.exchange import rings
+
+if TYPE_CHECKING:
+    from trnsim.isa.collectives.setting import Setting
+    from trnsim.isa.language.instruction import Instruction
+
+
+def check_channels(
+    instruction: Instruction, setting: Setting, group: Sequence[int], channels: Sequence[int]
+) -> None:
+    """Refuse channels that the rings of a group have not."""
+    has = len(rings(setting.fabric, tuple(group)))
+    if any(not 0 <= channel < has for channel in channels):
+        named = ", ".join(map(str, channels))
+        instruction.refuse(
+            f"channel {named} of a group of {len(group)} ranks, which has {has} channels; legal: "
+            f"0 to {has - 1}",
+            "use fewer channels: 4 are there where the group has all devices of a node, else 2",
+        )

@@ -1,0 +1,244 @@
+"""The common base of collectives: groups, operands, the meeting of ranks, and the time.
+
+A collective runs on CC-Cores, processors beside the engines that start the transfers of each step,
+so it overlaps with whatever does not depend on it. All members of a group start together when the
+last one is ready, and take the time of the fabric: the best algorithm for all groups at once.
+
+With two cores a rank (LNC=2) both issue it. On tensors in shared HBM it is one collective of the
+rank; on SBUF and private HBM each core exchanges with the cores of its own number, both at once.
+
+Not modelled: that a collective's transfers share the DMA engines of the core with its own.
+
+Source: neuron-runtime/about/collectives.rst; neuron-runtime/explore/intranode-collective-comm.rst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from trnsim.fabric.exchange import exchange
+from trnsim.isa.collectives.setting import HIDDEN, Groups, Setting, in_words
+from trnsim.isa.dma.dma_copy import check_priority
+from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.meeting import Exchange, Meeting, meeting_of
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
+    from trnsim.isa.language.machine import Machine
+    from trnsim.memory import Tile
+
+_MATRIX = 2
+Sent = Sequence[Sequence["Array"]]
+"""By member of a group, in its order, the arrays that it offers."""
+
+
+class Collective(Instruction, engines=()):
+    """Common base of the collectives."""
+
+    meets_ranks = True
+    kind: ClassVar[str] = ""  # the fabric's name for what moves
+    priority: int | None = field(default=None, kw_only=True)
+    setting: Setting = field(kw_only=True, metadata=HIDDEN)
+
+    # What a collective declares
+
+    def sources(self) -> tuple[Tile, ...]:
+        """The tensors that it offers."""
+        return getattr(self, "srcs", ())
+
+    def all_sources(self) -> tuple[Tile, ...]:
+        """All tensors that it offers, where some have no destination of their own."""
+        return self.sources()
+
+    def targets(self) -> tuple[Tile, ...]:
+        """The tensors that it fills."""
+        return getattr(self, "dsts", ())
+
+    def groups(self) -> Groups:
+        """The groups of ranks, which work on their own."""
+        return getattr(self, "replica_group", ())
+
+    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """What each member of a group receives, as stored."""
+        raise NotImplementedError
+
+    def details(self) -> str:
+        """What members must agree on beside shapes, dtypes and group, in words."""
+        return ""
+
+    # What is common
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """Groups of ranks of the world, none twice and none left out.
+
+        - All tensors are in HBM or all in SBUF; several tensors in HBM alone.
+        - Each source has the dtype of its destination.
+        - `priority` is 0 to 3, from v4 on.
+        - Kernel arguments and results are no operands, by compiler errors NCC_IBIR440 and
+          checkCollective.
+        """
+        del n
+        check_priority(self, core, self.priority)
+        self._check_groups()
+        self._check_tensors()
+
+    def group_of(self, rank: int) -> tuple[int, ...]:
+        """The group that has `rank`."""
+        return next(group for group in self.groups() if rank in group)
+
+    def at(self, group: Sequence[int]) -> str:
+        """The collective and what it was given, in words; equal for all members."""
+        given = ", ".join(f"{t.dtype} {list(t.shape)}" for t in self.sources())
+        to = ", ".join(f"{list(t.shape)}" for t in self.targets())
+        details = self.details()
+        return (
+            f"{self.opcode}{f'({details})' if details else ''} of {given} to {to} in group "
+            f"[{in_words(group)}]"
+        )
+
+    def meeting(self, rank: int) -> Meeting:
+        """All cores of the group; those of all ranks are numbered, one rank after the other."""
+        own, core = divmod(rank, self.setting.cores)
+        group = self.group_of(own)
+        return meeting_of(self.setting.members(group, core), rank, self.at(group))
+
+    def execute(self, machine: Machine) -> None:
+        """Every member offers its sources; each receives what the exchange makes of them."""
+        link = machine.world(self.opcode)
+        for tile in (*self.all_sources(), *self.targets()):
+            self._check_internal(tile)
+            tile.storage.is_exchanged = True
+        received = self.meet(link.rank, machine)
+        if received is not None:
+            for tile, bits in zip(self.targets(), received, strict=True):
+                tile.put(bits)
+
+    def meet(self, rank: int, machine: Machine) -> Sequence[Array] | None:
+        """What this core receives once its group is complete; without values it only waits."""
+        group = self.group_of(rank)
+        has_values = all(tile.storage.data is not None for tile in self.all_sources())
+        sent = self.offered() if has_values else []
+        link = machine.world(self.opcode)
+        received = link.exchange(
+            Exchange(
+                self.at(group),
+                group,
+                self.setting.is_joint,
+                sent,
+                partial(self.exchanged, group) if has_values else _nothing,
+            )
+        )
+        return received if has_values else None
+
+    def offered(self) -> list[Array]:
+        """What it offers, as stored."""
+        return [tile.bits() for tile in self.all_sources()]
+
+    def coalesced(self) -> int:
+        """Tensors that are exchanged together."""
+        return len(self.sources())
+
+    def nbytes(self) -> float:
+        """Bytes of the whole message of a rank: the larger of what it offers and what it fills."""
+        offered, filled = (
+            sum(tile.nbytes for tile in tiles) for tiles in (self.sources(), self.targets())
+        )
+        return float(max(offered, filled)) * (1 if self.setting.is_joint else self.setting.cores)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """Start, hops and bytes of the best algorithm, with all groups at once."""
+        del core, n
+        taken = exchange(self.setting.fabric, self.kind, self.nbytes(), self.rings())
+        own = [tile.nbytes for tile in (*self.all_sources(), *self.targets()) if tile.memory is HBM]
+        sharing = self.setting.cores if self.setting.is_joint else 1
+        return Cost(taken.time_s, 0.0, hbm_bytes=sum(own) // sharing)
+
+    def rings(self) -> Groups:
+        """The groups in the order in which the fabric sees them."""
+        return self.groups()
+
+    def _check_groups(self) -> None:
+        given, ranks = self.groups(), self.setting.ranks
+        named = [rank for group in given for rank in group]
+        legal = f"each of the ranks 0 to {ranks - 1} in one group"
+        twice = sorted({rank for rank in named if named.count(rank) > 1})
+        beyond = sorted({rank for rank in named if not 0 <= rank < ranks})
+        missing = sorted(set(range(ranks)) - set(named))
+        if beyond:
+            what = f"name rank {in_words(beyond)}, of {ranks} ranks"
+        elif twice:
+            what = f"overlap: rank {in_words(twice)} is in several places"
+        elif missing:
+            what = f"leave out rank {in_words(missing)}"
+        elif not all(given):
+            what = "have one without ranks"
+        else:
+            return
+        shown = ", ".join(f"[{in_words(group)}]" for group in given if group)
+        self.refuse(
+            f"the groups {shown} {what}; legal: {legal}",
+            "give each rank one group; a rank with nobody to talk to has a group of its own",
+            "nki.collectives.ReplicaGroup",
+        )
+
+    def _check_tensors(self) -> None:
+        sources, targets = self.sources(), self.targets()
+        if len(sources) != len(targets):
+            self.refuse(
+                f"{len(sources)} sources and {len(targets)} destinations; legal: as many of both",
+                "give each source a destination",
+            )
+        memories = {tile.memory for tile in (*self.all_sources(), *targets)}
+        if len(memories) > 1:
+            self.refuse(
+                f"tensors in {' and '.join(sorted(m.value for m in memories))}; legal: all in HBM "
+                "or all in SBUF",
+                "copy the others with nisa.dma_copy",
+            )
+        for source, target in zip(sources, targets, strict=True):
+            if source.dtype != target.dtype:
+                self.refuse(
+                    f"a source is {source} and its destination {target}; legal: equal dtypes",
+                    "allocate the destination with the dtype of the source",
+                )
+        if memories == {SBUF}:
+            self._check_on_chip(sources, targets)
+
+    def _check_on_chip(self, sources: Sequence[Tile], targets: Sequence[Tile]) -> None:
+        if self.coalesced() > 1:
+            self.refuse(
+                f"{len(sources)} tensors in SBUF; legal: one in SBUF, several in HBM",
+                "issue a collective for each, or copy them to HBM",
+            )
+        for tile in (*sources, *targets):
+            if len(tile.shape) != _MATRIX:
+                self.refuse(
+                    f"a tensor is {tile}; legal in SBUF: two dimensions",
+                    "reshape the free dimensions to one",
+                )
+
+    def _check_internal(self, tile: Tile) -> None:
+        """Refuse an argument of the kernel."""
+        if tile.storage.is_argument:
+            self.refuse(
+                f"{tile} is an argument of the kernel; legal: tensors that the kernel allocates",
+                "copy it with nisa.dma_copy to a tensor made by nl.ndarray(..., "
+                "buffer=nl.shared_hbm, name=...)",
+                "compiler error in checkCollective: a collective cannot access IO tensors",
+            )
+
+
+def _nothing(sent: Sent) -> Sent:
+    """The results of a run without values."""
+    return [() for _ in sent]
+
+
+def flat(bits: Array) -> Array:
+    """The elements in row-major order, as a copy."""
+    return np.array(bits).reshape(-1)

@@ -1,0 +1,51 @@
+"""Shapes of collectives: the dimension along which tensors are joined or split, and their sizes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trnsim.isa.language.instruction import SBUF
+
+if TYPE_CHECKING:
+    from trnsim.isa.collectives.collective import Collective
+
+
+def check_dimension(instruction: Collective, dim: int, on_chip: tuple[int, ...]) -> None:
+    """Refuse a `collective_dim` other than 0, or than `on_chip` for tensors in SBUF."""
+    memory = instruction.sources()[0].memory
+    legal = on_chip if memory is SBUF else (0,)
+    if dim not in legal:
+        instruction.refuse(
+            f"collective_dim={dim} of tensors in {memory.value}; legal there: "
+            f"{' or '.join(map(str, legal))}",
+            "transpose or reshape the tensors so that it is the first dimension",
+        )
+
+
+def check_elements(instruction: Collective, filled: int, offered: int, dim: int = 0) -> None:
+    """Refuse unless each destination has `filled / offered` times the length of its source.
+
+    In HBM, where the first dimension is the slowest, only the number of elements counts.
+    """
+    for source, target in zip(instruction.sources(), instruction.targets(), strict=True):
+        if source.memory is SBUF:
+            wanted = list(source.shape)
+            wanted[dim] = wanted[dim] * filled // offered
+            is_right = tuple(wanted) == target.shape and not source.shape[dim] * filled % offered
+        else:
+            is_right = source.pattern.elements * filled == target.pattern.elements * offered
+        if not is_right:
+            instruction.refuse(
+                f"a source is {source} and its destination {target}; legal: a destination "
+                f"{_times(filled, offered)} as the source"
+                + (f" along dimension {dim}" if source.memory is SBUF else ""),
+                "allocate the destination for the number of ranks in the group",
+            )
+
+
+def _times(filled: int, offered: int) -> str:
+    if filled == offered:
+        return "as large"
+    if filled > offered:
+        return f"{filled // offered} times as large"
+    return f"1/{offered // filled} as large"

@@ -1,0 +1,170 @@
+"""Implicit permutes: each rank sends to the next of a ring that the runtime has made.
+
+Each channel has a ring of its own: one direction of a cycle of the topology that the group's chips
+lie on, so the next rank need not be the next of the list. A kernel asks for the rank whose data
+came (collective_permute_implicit_current_processing_rank_id).
+
+Source: nki.collectives.collective_permute_implicit, Channels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trnsim.dtypes import round_to, to_float32
+from trnsim.fabric.exchange import rings
+from trnsim.isa.collectives.channels import check_channels
+from trnsim.isa.collectives.collective import Collective, Sent, flat
+from trnsim.isa.collectives.dimensions import check_elements
+from trnsim.isa.collectives.reduction import check_operator
+from trnsim.isa.collectives.setting import Groups
+from trnsim.isa.language.declaration import reads_many, writes_many
+from trnsim.isa.language.instruction import HBM, SBUF, Dims
+from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.operator_tables import ALU
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
+
+
+class ImplicitPermute(Collective, engines=()):
+    """Common base of the two implicit permutes: their channels and rings."""
+
+    kind = "permute"
+
+    def targets(self) -> tuple[Tile, ...]:
+        """One tensor a channel."""
+        found: tuple[Tile, ...] = getattr(self, "dsts_by_channel", ())
+        return found
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """Channels count from 0 on; each has one tensor, src and dst as large.
+
+        - 4 channels for groups with all devices of a node, else 2.
+        """
+        super().check(core, n)
+        channels: tuple[int, ...] = getattr(self, "channel_ids", ())
+        if channels != tuple(range(len(channels))) or not channels:
+            self.refuse(
+                f"channel_ids={list(channels)}; legal: consecutive numbers from 0 on",
+                "name the channels [0], [0, 1] and so on",
+            )
+        if len(channels) != len(self.targets()):
+            self.refuse(
+                f"{len(self.targets())} tensors for {len(channels)} channels; legal: one a channel",
+                "give a list with one tensor for each channel",
+            )
+        for group in self.groups():
+            check_channels(self, self.setting, group, channels)
+
+    def rings(self) -> Groups:
+        """The rings of all channels of all groups."""
+        count = len(self.targets())
+        return tuple(
+            ring for group in self.groups() for ring in rings(self.setting.fabric, group)[:count]
+        )
+
+    def coalesced(self) -> int:
+        """Each channel has one tensor."""
+        return 1
+
+    def nbytes(self) -> float:
+        """Bytes of one channel of a rank."""
+        return super().nbytes() / max(len(self.targets()), 1)
+
+    def passed_on(self, group: tuple[int, ...], arrays: Sent) -> Sent:
+        """For each member and channel what the one before it in the channel's ring has."""
+        found: list[list[Array]] = [[] for _ in group]
+        for channel, ring in enumerate(rings(self.setting.fabric, group)[: len(self.targets())]):
+            for place, rank in enumerate(group):
+                before = group.index(ring[ring.index(rank) - 1])
+                found[place].append(arrays[before][channel])
+        return found
+
+
+class CollectivePermuteImplicit(
+    ImplicitPermute,
+    engines=(Engine.collective,),
+    source="nki.collectives.collective_permute_implicit",
+    is_published=False,
+):
+    """``dst = src of the rank before in the ring``, for each channel."""
+
+    srcs_by_channel: tuple[Tile, ...] = reads_many("", HBM, SBUF)
+    dsts_by_channel: tuple[Tile, ...] = writes_many("", HBM, SBUF)
+    replica_group: tuple[tuple[int, ...], ...]
+    channel_ids: tuple[int, ...] = (0,)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """Src and dst are as large."""
+        super().check(core, n)
+        check_elements(self, 1, 1)
+
+    def sources(self) -> tuple[Tile, ...]:
+        """One tensor a channel."""
+        return self.srcs_by_channel
+
+    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """Bit for bit."""
+        return self.passed_on(group, [[flat(array) for array in arrays] for arrays in sent])
+
+
+class CollectivePermuteImplicitReduce(
+    ImplicitPermute,
+    engines=(Engine.collective,),
+    source="nki.collectives.collective_permute_implicit_reduce",
+    is_published=False,
+):
+    """``dst = op(src0, src1) of the rank before in the ring``, for each channel."""
+
+    srcs0_by_channel: tuple[Tile, ...] = reads_many("", HBM, SBUF)
+    srcs1_by_channel: tuple[Tile, ...] = reads_many("", HBM, SBUF)
+    dsts_by_channel: tuple[Tile, ...] = writes_many("", HBM, SBUF)
+    replica_group: tuple[tuple[int, ...], ...]
+    op: str
+    channel_ids: tuple[int, ...] = (0,)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`op` is add, minimum or maximum; src0, src1 and dst are as large, of one dtype."""
+        super().check(core, n)
+        check_operator(self, self.op, self.srcs0_by_channel)
+        check_elements(self, 1, 1)
+        firsts, seconds = self.srcs0_by_channel, self.srcs1_by_channel
+        if [(t.dtype, t.shape, t.memory) for t in firsts] != [
+            (t.dtype, t.shape, t.memory) for t in seconds
+        ]:
+            self.refuse(
+                f"srcs0 are {', '.join(map(str, firsts))} and srcs1 {', '.join(map(str, seconds))}"
+                "; legal: equal shapes, dtypes and memories",
+                "reduce tensors of one kind",
+            )
+
+    def sources(self) -> tuple[Tile, ...]:
+        """The first operand of each channel; `all_sources` has both."""
+        return self.srcs0_by_channel
+
+    def all_sources(self) -> tuple[Tile, ...]:
+        """The first operands of all channels, then the second ones."""
+        return self.srcs0_by_channel + self.srcs1_by_channel
+
+    def details(self) -> str:
+        """The operator."""
+        return f"op={self.op}"
+
+    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """Reduced in float32 before it is sent, rounded once."""
+        channels = len(self.srcs0_by_channel)
+        apply = ALU[self.op].apply
+        reduced = [
+            [
+                round_to(
+                    apply(to_float32(arrays[place]), to_float32(arrays[channels + place])),
+                    self.srcs0_by_channel[place].dtype,
+                )
+                for place in range(channels)
+            ]
+            for arrays in sent
+        ]
+        return self.passed_on(group, reduced)

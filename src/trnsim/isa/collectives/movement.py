@@ -1,0 +1,186 @@
+"""Collectives that only move: all_gather, all_to_all and collective_permute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trnsim.isa.collectives.collective import Collective, Sent, flat
+from trnsim.isa.collectives.dimensions import check_dimension, check_elements
+from trnsim.isa.collectives.setting import Groups
+from trnsim.isa.language.declaration import reads_many, writes_many
+from trnsim.isa.language.instruction import HBM, SBUF, Dims
+from trnsim.isa.language.modes import Engine
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+
+_PERMUTE = "neuron-runtime/about/collectives.rst, Permute Operation"
+
+
+class AllGather(
+    Collective,
+    engines=(Engine.collective,),
+    source="nki.collectives.all_gather",
+    is_published=False,
+):
+    """``dst = the src of all ranks of the group, one after the other``, on each of them."""
+
+    kind = "all_gather"
+    srcs: tuple[Tile, ...] = reads_many("", HBM, SBUF)
+    dsts: tuple[Tile, ...] = writes_many("", HBM, SBUF)
+    replica_group: tuple[tuple[int, ...], ...]
+    collective_dim: int
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`collective_dim` is 0; in SBUF 0 or 1.
+
+        - dst has N times the length of src along it, for a group of N ranks.
+        """
+        super().check(core, n)
+        check_dimension(self, self.collective_dim, (0, 1))
+        for group in self.replica_group:
+            check_elements(self, len(group), 1, self.collective_dim)
+
+    def details(self) -> str:
+        """The dimension."""
+        return f"collective_dim={self.collective_dim}"
+
+    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """All of them, for everyone."""
+        if self.collective_dim == 1:
+            joined = [np.concatenate([arrays[0] for arrays in sent], axis=1)]
+        else:
+            joined = [
+                np.concatenate([flat(arrays[place]) for arrays in sent])
+                for place in range(len(self.srcs))
+            ]
+        return [joined] * len(group)
+
+
+class AllToAll(
+    Collective,
+    engines=(Engine.collective,),
+    source="nki.collectives.all_to_all",
+    is_published=False,
+):
+    """``part s of dst on rank r = part r of src on rank s``, ranks counted within the group."""
+
+    kind = "all_to_all"
+    srcs: tuple[Tile, ...] = reads_many("", HBM)
+    dsts: tuple[Tile, ...] = writes_many("", HBM)
+    replica_group: tuple[tuple[int, ...], ...]
+    collective_dim: int
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`collective_dim` is 0; src and dst are as large, and split in N parts for N ranks."""
+        super().check(core, n)
+        check_dimension(self, self.collective_dim, (0,))
+        check_elements(self, 1, 1)
+        for group in self.replica_group:
+            for tile in self.srcs:
+                if tile.shape[0] % len(group) and tile.pattern.elements % len(group):
+                    self.refuse(
+                        f"a source is {tile}, for a group of {len(group)} ranks; legal: as many "
+                        "equal parts as ranks",
+                        "pad dimension 0 to a multiple of the ranks",
+                    )
+
+    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """The parts that all the others have for it, to each its own."""
+        count = len(group)
+        parts = [[np.split(flat(array), count) for array in arrays] for arrays in sent]
+        return [
+            [
+                np.concatenate([of_one[tensor][place] for of_one in parts])
+                for tensor in range(len(self.srcs))
+            ]
+            for place in range(count)
+        ]
+
+
+class CollectivePermute(
+    Collective,
+    engines=(Engine.collective,),
+    source="nki.collectives.collective_permute",
+    is_published=False,
+):
+    """``dst on the target = src on the source``, for each pair of ranks.
+
+    Ranks that no pair names take no part.
+    """
+
+    kind = "permute"
+    srcs: tuple[Tile, ...] = reads_many("", HBM)
+    dsts: tuple[Tile, ...] = writes_many("", HBM)
+    source_target_pairs: tuple[tuple[int, ...], ...]
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """One tensor in HBM; src and dst are as large.
+
+        - Each rank that is a source is a target once, of another rank: the pairs make rings.
+        - Ranks that follow each other in a ring are on one chip, or on chips with a connection.
+        """
+        super().check(core, n)
+        check_elements(self, 1, 1)
+        one_tensor(self, self.srcs, "srcs")
+
+    def groups(self) -> Groups:
+        """The rings that the pairs make, each from its lowest rank on."""
+        following = {pair[0]: pair[1] for pair in self.source_target_pairs}
+        found: list[tuple[int, ...]] = []
+        left = set(following)
+        while left:
+            ring = [min(left)]
+            while (there := following[ring[-1]]) != ring[0]:
+                ring.append(there)
+            found.append(tuple(ring))
+            left -= set(ring)
+        return tuple(found)
+
+    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """What the one before has."""
+        return [[flat(sent[place - 1][0])] for place in range(len(group))]
+
+    def _check_groups(self) -> None:
+        pairs = self.source_target_pairs
+        if not pairs or any(len(pair) != 2 for pair in pairs):  # noqa: PLR2004  a pair
+            self.refuse(
+                f"source_target_pairs={list(pairs)}; legal: (source, target) for each rank that "
+                "takes part",
+                "name pairs of ranks",
+            )
+        sources, targets = (sorted(pair[side] for pair in pairs) for side in (0, 1))
+        beyond = [rank for rank in (*sources, *targets) if not 0 <= rank < self.setting.ranks]
+        if beyond:
+            self.refuse(
+                f"source_target_pairs name rank {beyond[0]}; legal: 0 to {self.setting.ranks - 1}",
+                "name ranks of the run",
+            )
+        is_ring = len(set(sources)) == len(sources) and sources == targets
+        if not is_ring or any(source == target for source, target in pairs):
+            self.refuse(
+                f"source_target_pairs={list(pairs)} make no ring; legal: each rank that sends "
+                "also receives, both once, and from another rank",
+                "close the ring: the last rank sends to the first",
+                _PERMUTE,
+            )
+        for source, target in pairs:
+            if not self.setting.fabric.is_direct(source, target):
+                self.refuse(
+                    f"ranks {source} and {target} are on chips without a connection; legal: "
+                    "neighbours",
+                    "order the ring along the connections, or use all_to_all",
+                    _PERMUTE,
+                )
+
+
+def one_tensor(instruction: Collective, tiles: tuple[Tile, ...], name: str) -> None:
+    """Refuse several tensors, where they are not coalesced."""
+    if len(tiles) != 1:
+        instruction.refuse(
+            f"`{name}` has {len(tiles)} tensors; legal: one",
+            "issue a collective for each",
+        )

@@ -1,0 +1,81 @@
+"""Registers that hold the number of a rank: rank_id and the rank whose data comes round a ring."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from trnsim.fabric.exchange import rings
+from trnsim.isa.collectives.channels import check_channels
+from trnsim.isa.collectives.setting import HIDDEN, Setting
+from trnsim.isa.control.register import RegisterInstruction, VirtualRegister
+from trnsim.isa.language.declaration import writes_register
+from trnsim.isa.language.instruction import Dims
+from trnsim.isa.language.modes import Engine
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.isa.language.machine import Machine
+
+
+class RankId(
+    RegisterInstruction,
+    engines=(Engine.sync,),
+    source="nki.collectives.rank_id",
+    is_published=False,
+):
+    """``dst = the number of the rank that runs the kernel``.
+
+    Note:
+        AWS publishes no cost; that of other registers is assumed.
+    """
+
+    dst: VirtualRegister = writes_register()
+
+    def execute(self, machine: Machine) -> None:
+        """The rank."""
+        self.dst.put(machine.world(self.opcode).rank)
+
+
+class CollectivePermuteImplicitCurrentProcessingRankId(
+    RegisterInstruction,
+    engines=(Engine.sync,),
+    source="nki.collectives.collective_permute_implicit_current_processing_rank_id",
+    is_published=False,
+):
+    """``dst = the rank whose data is there after iteration_id steps of an implicit permute``.
+
+    At 0 it is the own rank, then that of what came from the one before in the channel's ring.
+
+    Note:
+        AWS publishes no cost; that of other registers is assumed.
+    """
+
+    dst: VirtualRegister = writes_register()
+    iteration_id: int
+    replica_group: tuple[tuple[int, ...], ...]
+    channel_id: int = 0
+    setting: Setting = field(kw_only=True, metadata=HIDDEN)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`iteration_id` is 0 or more, `channel_id` one of the group's channels."""
+        del core, n
+        if self.iteration_id < 0:
+            self.refuse(
+                f"iteration_id={self.iteration_id}; legal: 0 or more", "count the steps from 0"
+            )
+        for group in self.replica_group:
+            check_channels(self, self.setting, group, (self.channel_id,))
+
+    def execute(self, machine: Machine) -> None:
+        """As many places back in the ring as steps were taken."""
+        rank = machine.world(self.opcode).rank
+        group = next((one for one in self.replica_group if rank in one), None)
+        if group is None:
+            self.refuse(
+                f"no group has rank {rank}; legal: groups with every rank",
+                "name the groups of the implicit permute",
+                "nki.collectives.ReplicaGroup",
+            )
+        ring = rings(self.setting.fabric, group)[self.channel_id]
+        self.dst.put(ring[(ring.index(rank) - self.iteration_id) % len(ring)])

@@ -1,0 +1,137 @@
+"""Collectives that reduce: all_reduce and reduce_scatter.
+
+Values are added in float32, in the order of the fabric's algorithm (`fabric.reduction`), and are
+rounded to the dtype as often as that algorithm writes them to memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trnsim.dtypes import round_to, to_float32
+from trnsim.fabric.exchange import alike
+from trnsim.fabric.reduction import Order, reduction_order
+from trnsim.isa.collectives.collective import Collective, Sent
+from trnsim.isa.collectives.dimensions import check_dimension, check_elements
+from trnsim.isa.language.declaration import reads_many, writes_many
+from trnsim.isa.language.instruction import HBM, SBUF, Dims
+from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.operator_tables import ALU
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array, Dtype
+    from trnsim.isa.language.instruction import Instruction
+
+_LEGAL = ("add", "minimum", "maximum")
+
+
+class Reduction(Collective, engines=()):
+    """Common base of all_reduce and reduce_scatter."""
+
+    def reduced(self, group: tuple[int, ...], sent: Sent, place: int) -> Array:
+        """The reduction of tensor number `place` of all members, as stored."""
+        dtype = self.sources()[place].dtype
+        fabric = self.setting.fabric
+        others = alike(fabric, self.groups(), group)
+        order = reduction_order(fabric, self.kind, self.nbytes(), others, group)
+        values = {rank: to_float32(arrays[place]) for rank, arrays in zip(group, sent, strict=True)}
+        return round_to(ordered(order, values, ALU[self._operator()].apply, dtype), dtype)
+
+    def details(self) -> str:
+        """The operator."""
+        return f"op={self._operator()}"
+
+    def _operator(self) -> str:
+        return str(getattr(self, "op", ""))
+
+    def _check_operator(self) -> None:
+        check_operator(self, self._operator(), self.sources())
+
+
+class AllReduce(
+    Reduction,
+    engines=(Engine.collective,),
+    source="nki.collectives.all_reduce",
+    is_published=False,
+):
+    """``dst = op over all ranks of the group of src``, on each of them."""
+
+    kind = "all_reduce"
+    srcs: tuple[Tile, ...] = reads_many("", HBM, SBUF)
+    dsts: tuple[Tile, ...] = writes_many("", HBM, SBUF)
+    replica_group: tuple[tuple[int, ...], ...]
+    op: str
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`op` is add, minimum or maximum; src and dst have as many elements."""
+        super().check(core, n)
+        self._check_operator()
+        check_elements(self, 1, 1)
+
+    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """The reductions, for everyone."""
+        total = [self.reduced(group, sent, place) for place in range(len(self.srcs))]
+        return [total] * len(group)
+
+
+class ReduceScatter(
+    Reduction,
+    engines=(Engine.collective,),
+    source="nki.collectives.reduce_scatter",
+    is_published=False,
+):
+    """``dst = part r of (op over all ranks of the group of src)`` on its r-th rank."""
+
+    kind = "reduce_scatter"
+    srcs: tuple[Tile, ...] = reads_many("", HBM, SBUF)
+    dsts: tuple[Tile, ...] = writes_many("", HBM, SBUF)
+    replica_group: tuple[tuple[int, ...], ...]
+    collective_dim: int
+    op: str
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """`op` is add, minimum or maximum; `collective_dim` is 0.
+
+        - src has N times the elements of dst, for a group of N ranks.
+        """
+        super().check(core, n)
+        self._check_operator()
+        check_dimension(self, self.collective_dim, (0,))
+        for group in self.replica_group:
+            check_elements(self, 1, len(group))
+
+    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """The parts of the reductions, to each its own."""
+        count = len(group)
+        totals = [self.reduced(group, sent, place) for place in range(len(self.srcs))]
+        parts = [np.split(total.reshape(-1), count) for total in totals]
+        return [[of_one[place] for of_one in parts] for place in range(count)]
+
+
+def ordered(order: Order, values: Mapping[int, Array], apply: Any, dtype: Dtype) -> Array:
+    """The values of ranks combined in an order; each sum is rounded to the dtype."""
+    if isinstance(order, int):
+        return values[order]
+    parts = [ordered(part, values, apply, dtype) for part in order]
+    return to_float32(round_to(reduce(apply, parts), dtype))
+
+
+def check_operator(instruction: Instruction, op: str, sources: Sequence[Tile]) -> None:
+    """Refuse other operators than add, minimum and maximum, and dtypes without values."""
+    if op not in _LEGAL:
+        instruction.refuse(
+            f"op is {op}; legal: nl.add, nl.minimum or nl.maximum",
+            "reduce by one of them, or gather the values and compute on each rank",
+        )
+    packed = next((tile for tile in sources if tile.dtype.is_packed), None)
+    if packed is not None:
+        instruction.refuse(
+            f"a source is {packed}, whose elements have no values of their own; legal: numbers",
+            "dequantize it first",
+        )

@@ -1,0 +1,287 @@
+"""Collectives of chunks whose sizes are data: all_to_all_v and all_gather_v.
+
+Tensors are flat buffers of elements. A metadata tensor of 3 or 4 rows with a column for each rank
+of the group says how many elements go where: send_counts, send_displs, recv_counts, recv_displs.
+Nobody knows the counts before the run, so the time is that of full buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from trnsim.dtypes import UINT32
+from trnsim.errors import UndefinedBehavior, UninitializedRead
+from trnsim.fabric.topology import Racks
+from trnsim.isa.collectives.collective import Collective, Sent, flat
+from trnsim.isa.collectives.movement import one_tensor
+from trnsim.isa.collectives.setting import in_words
+from trnsim.isa.language.declaration import reads_many, updates, writes_many
+from trnsim.isa.language.instruction import HBM, SBUF, Dims
+from trnsim.isa.language.modes import Engine
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.dtypes import Array
+    from trnsim.isa.language.machine import Machine
+
+_LNC = 2
+_IN_A_CHIP = 4
+_COUNTS, _DISPLACEMENTS, _RECEIVED, _PLACES = range(4)
+
+
+class VariableCollective(Collective, engines=()):
+    """Common base of the two: metadata, bounds, and what is written."""
+
+    srcs: tuple[Tile, ...] = reads_many("", HBM)
+    dsts: tuple[Tile, ...] = writes_many("", HBM)
+    replica_group: tuple[tuple[int, ...], ...]
+    metadata_tensor: Tile = updates("", HBM, SBUF, dtypes=(UINT32,))
+    recv_counts_known: bool = False
+    has_rdispls: bool = False
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """One tensor in HBM; groups of one size.
+
+        - The metadata is [rows, N] in HBM, [1, rows, N] in SBUF, uint32: 3 rows, or 4 with
+          has_rdispls.
+        - Counts lie within the buffers; without has_rdispls a chunk within its N-th part of dst.
+        """
+        super().check(core, n)
+        one_tensor(self, self.srcs, "srcs")
+        rows = _PLACES + 1 if self.has_rdispls else _PLACES
+        for group in self.replica_group:
+            legal = (rows, len(group))
+            wanted = legal if self.metadata_tensor.memory is HBM else (1, *legal)
+            if self.metadata_tensor.shape != wanted:
+                self.refuse(
+                    f"`metadata_tensor` is {self.metadata_tensor}; legal for {len(group)} ranks: "
+                    f"{list(wanted)}",
+                    "give it a row for counts, displacements and received counts, and with "
+                    "has_rdispls one for their places",
+                )
+
+    def accesses(self) -> tuple[list[Tile], list[Tile]]:
+        """The rows that are inputs are read; received counts are written unless they are known."""
+        read = [*self.srcs, self._rows(_COUNTS, _RECEIVED)]
+        if self.has_rdispls:
+            read.append(self._rows(_PLACES, _PLACES + 1))
+        return read, [*self.dsts, *self.written_tiles()]
+
+    def written_tiles(self) -> list[Tile]:
+        """The received counts; which elements of dst are written the counts decide."""
+        return [] if self.recv_counts_known else [self._rows(_RECEIVED, _PLACES)]
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """The elements that are sent are looked at when the counts are known."""
+        return (
+            []
+            if any(tile is source for source in self.srcs)
+            else super().leaves_written(tile, flags)
+        )
+
+    def details(self) -> str:
+        """The flags."""
+        return f"recv_counts_known={self.recv_counts_known}, has_rdispls={self.has_rdispls}"
+
+    def offered(self) -> list[Array]:
+        """The source, and the metadata as integers."""
+        read, _ = self.accesses()
+        metadata = np.zeros((_PLACES + 1, len(self.replica_group[0])), np.int64)
+        metadata[:_RECEIVED] = read[1].bits().reshape(_RECEIVED, -1)
+        if self.has_rdispls:
+            metadata[_PLACES] = read[2].bits().reshape(-1)
+        return [flat(self.srcs[0].bits()), metadata]
+
+    def execute(self, machine: Machine) -> None:
+        """Chunks as the counts say; elements of dst that no chunk covers stay as they were."""
+        link = machine.world(self.opcode)
+        for tile in (*self.srcs, *self.dsts):
+            self._check_internal(tile)
+            tile.storage.is_exchanged = True
+        if self.srcs[0].storage.data is not None:
+            self._check_written(self.offered()[1], link.rank)
+        received = self.meet(link.rank, machine)
+        if received is None:
+            return
+        counts, places, data = received
+        target = self.dsts[0]
+        bits, is_new = flat(target.bits()), np.zeros(target.pattern.elements, np.bool_)
+        at = 0
+        for count, place in zip(counts.tolist(), places.tolist(), strict=True):
+            bits[place : place + count] = data[at : at + count]
+            is_new[place : place + count] = True
+            at += count
+        was_written = target.written_flags()
+        target.put(bits)
+        target.mark_written_where(was_written | is_new.reshape(target.shape))
+        for row in self.written_tiles():
+            row.put(counts.astype(np.uint32))
+
+    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """For each member the counts, their places in dst, and the chunks one after the other."""
+        return [self._received(group, sent, place) for place in range(len(group))]
+
+    def chunk(self, metadata: Array, place: int) -> tuple[int, int]:
+        """Count and displacement of what a rank sends to member number `place`."""
+        return int(metadata[_COUNTS][place]), int(metadata[_DISPLACEMENTS][place])
+
+    def _received(self, group: Sequence[int], sent: Sent, place: int) -> list[Array]:
+        slot = self.dsts[0].pattern.elements // len(group)
+        counts, places, chunks = [], [], []
+        for number, (source, metadata) in enumerate(sent):
+            count, displacement = self.chunk(metadata, place)
+            where = int(sent[place][1][_PLACES][number]) if self.has_rdispls else slot * number
+            pair = group[number], group[place]
+            if displacement + count > len(source):
+                self._refuse_counts(
+                    *pair,
+                    f"elements {displacement} to {displacement + count}",
+                    f"its source has {len(source)}",
+                )
+            room = self.dsts[0].pattern.elements - where if self.has_rdispls else slot
+            if count > room:
+                self._refuse_counts(
+                    *pair,
+                    f"{count} elements to place {where}",
+                    f"the destination has room for {max(room, 0)} there",
+                )
+            counts.append(count)
+            places.append(where)
+            chunks.append(source[displacement : displacement + count])
+        self._check_apart(group, place, counts, places)
+        return [np.array(counts), np.array(places), np.concatenate(chunks)]
+
+    def _check_apart(
+        self, group: Sequence[int], place: int, counts: Sequence[int], places: Sequence[int]
+    ) -> None:
+        """Refuse chunks that overlap in dst."""
+        spans = sorted((at, at + n, who) for at, n, who in zip(places, counts, group, strict=True))
+        filled = [span for span in spans if span[0] < span[1]]
+        for (_, end, one), (start, _, other) in pairwise(filled):
+            if start < end:
+                raise UndefinedBehavior(
+                    f"{self.opcode}: what rank {group[place]} receives from ranks {one} and "
+                    f"{other} overlaps at element {start}; legal: chunks apart from each other",
+                    fix="let recv_displs leave room for recv_counts",
+                    source=self.source,
+                )
+
+    def _check_written(self, metadata: Array, rank: int) -> None:
+        """Refuse to send elements that nothing wrote."""
+        source = self.srcs[0]
+        if source.is_written():
+            return
+        flags = source.written_flags().reshape(-1)
+        for place in range(metadata.shape[1]):
+            count, displacement = self.chunk(metadata, place)
+            if not flags[displacement : displacement + count].all():
+                raise UninitializedRead(
+                    f"{self.opcode} on rank {rank} sends elements {displacement} to "
+                    f"{displacement + count} of {source}, some of which no instruction has written",
+                    fix="write what is sent, or lower the count",
+                    source=self.source,
+                )
+
+    def _refuse_counts(self, sender: int, receiver: int, what: str, limit: str) -> NoReturn:
+        self.refuse(
+            f"rank {sender} sends {what} to rank {receiver}, and {limit}; legal: counts within "
+            "both buffers",
+            "look at rows 0, 1 and 3 of metadata_tensor of both ranks",
+        )
+
+    def _rows(self, first: int, last: int) -> Tile:
+        """Some rows of the metadata."""
+        tile = self.metadata_tensor
+        spans = [(first, last, 1, True), (0, tile.shape[-1], 1, True)]
+        if tile.memory is SBUF:
+            spans.insert(0, (0, 1, 1, True))
+        return Tile(tile.storage, tile.dtype, tile.pattern.cut(spans), tile.index)
+
+
+class AllToAllV(
+    VariableCollective,
+    engines=(Engine.collective,),
+    source="nki.collectives.all_to_all_v",
+    is_published=False,
+):
+    """``dst[place s:] on rank r = src[displ r : displ r + count r] on rank s``.
+
+    Note:
+        Where chips have no switches AWS's page supports only groups of ranks with one number in
+        different instances; public kernels use it inside an instance all the same, and so it is
+        legal here.
+    """
+
+    kind = "all_to_all"
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """On Trn3's switches: LNC=2, more than one device, all ranks of each device.
+
+        - has_rdispls: only there.
+        """
+        super().check(core, n)
+        fabric = self.setting.fabric
+        is_switched = isinstance(fabric.topology, Racks)
+        if self.has_rdispls and not is_switched:
+            self.refuse(
+                f"has_rdispls=True on {fabric.instance.name}; legal: on instances with switches, "
+                "such as those of trn3",
+                "leave it out: chunk r lands at dst.elements / N * r",
+            )
+        if not is_switched:
+            return
+        if fabric.lnc != _LNC:
+            self.refuse(
+                f"LNC={fabric.lnc} on {fabric.instance.name}; legal: LNC=2",
+                "launch the kernel as kernel[2]",
+            )
+        for group in self.replica_group:
+            chips = {fabric.place(rank)[:2] for rank in group}
+            if len(chips) == 1 or len(group) != len(chips) * fabric.cores_per_chip:
+                self.refuse(
+                    f"the group [{in_words(group)}] has {len(group)} ranks on {len(chips)} "
+                    f"devices; legal: more than one device, with all {fabric.cores_per_chip} ranks "
+                    "of each",
+                    "put whole devices in a group; a rank that sends nothing has send_counts 0",
+                )
+
+
+class AllGatherV(
+    VariableCollective,
+    engines=(Engine.collective,),
+    source="nki.collectives.all_gather_v",
+    is_published=False,
+):
+    """``dst[place s:] = src[displ : displ + count] on rank s``, on each rank of the group.
+
+    Count and displacement are in the first column of the rows 0 and 1.
+    """
+
+    kind = "all_gather"
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """LNC=2, groups of exactly four ranks of a chip, no has_rdispls."""
+        super().check(core, n)
+        fabric = self.setting.fabric
+        if self.has_rdispls:
+            self.refuse("has_rdispls=True; legal: False", "leave it out")
+        if fabric.lnc != _LNC:
+            self.refuse(f"LNC={fabric.lnc}; legal: LNC=2", "launch the kernel as kernel[2]")
+        for group in self.replica_group:
+            chips = {fabric.place(rank)[:2] for rank in group}
+            if len(group) != _IN_A_CHIP or len(chips) > 1:
+                self.refuse(
+                    f"the group [{in_words(group)}] has {len(group)} ranks on {len(chips)} chips; "
+                    "legal: 4 ranks of one chip",
+                    "gather inside chips, and between them with all_gather",
+                )
+
+    def chunk(self, metadata: Array, place: int) -> tuple[int, int]:
+        """The same for all."""
+        del place
+        return super().chunk(metadata, 0)

@@ -1,0 +1,239 @@
+"""Worlds of ranks: several launches of a kernel, each on its own cores, that meet at collectives.
+
+Each rank runs in a greenlet of its own until it waits for others, as ranks share no memory; within
+a rank the cores go on in lockstep. The core that makes a group complete computes what all of them
+receive; each puts that into its own tensors as it goes on. So values do not depend on the order in
+which ranks run, and runs repeat exactly. If every rank that still runs waits, none of them can go
+on, and the error says who waits for whom, in what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING, NamedTuple
+
+from greenlet import getcurrent, greenlet
+
+from trnsim.errors import Deadlock, EmulatorError, SourceLine, user_line
+from trnsim.isa.collectives.setting import in_words
+
+if TYPE_CHECKING:
+    from trnsim.dtypes import Array
+    from trnsim.fabric.fabric import Fabric
+    from trnsim.isa.language.meeting import Exchange
+
+    Arrays = Sequence[Array]
+
+_ONE = 1
+
+
+class Wait(NamedTuple):
+    """What a core waits in, and where."""
+
+    what: str
+    line: SourceLine | None
+
+
+class Ranks:
+    """Runs one function per rank, and brings together those that exchange.
+
+    Attributes:
+        fabric: where they run.
+        count: how many there are.
+        order: the order in which they take turns.
+    """
+
+    def __init__(self, fabric: Fabric, count: int) -> None:
+        self.fabric = fabric
+        self.count = count
+        self.order: Sequence[int] = range(count)
+        self._hub: greenlet | None = None
+        self._turns: list[greenlet] = []
+        self._waiting: dict[int, tuple[Exchange, Wait]] = {}
+        self._received: dict[int, Arrays] = {}
+        self._members: dict[int, Member] = {}
+        self._completed = 0
+
+    def member(self, rank: int) -> Member:
+        """The part of `rank` in the world, for its team."""
+        return self._members.setdefault(rank, Member(self, rank))
+
+    def run(self, bodies: Sequence[Callable[[], object]]) -> list[object]:
+        """Run `bodies`, one per rank; returns their results.
+
+        Raises:
+            Deadlock: if every rank that still runs waits for another.
+        """
+        self._hub = getcurrent()
+        self._turns = [greenlet(body) for body in bodies]
+        for turn in self._turns:
+            turn.gr_context = copy_context()
+        results: list[object] = [None] * len(bodies)
+        try:
+            while alive := self._alive():
+                completed = self._completed
+                for rank in alive:
+                    results[rank] = self._turn(rank)
+                if completed == self._completed and self._alive() == alive:
+                    self._refuse_deadlock(alive)
+        finally:
+            self._unwind()
+        return results
+
+    def hand_over(self) -> None:
+        """Yield to the other ranks."""
+        if self._hub is not None:
+            self._hub.switch()
+
+    def arrive(self, core: int, exchange: Exchange) -> bool:
+        """Core `core`, of all ranks' cores numbered, offers; whether its group is complete now."""
+        lnc = self.fabric.lnc
+        self._waiting[core] = exchange, Wait(exchange.at, user_line())
+        cores = range(lnc) if exchange.is_joint else (core % lnc,)
+        members = [rank * lnc + one for rank in exchange.ranks for one in cores]
+        if not all(self._agrees(member, exchange) for member in members):
+            return False
+        sent = [self._waiting[members[at]][0].sent for at in range(0, len(members), len(cores))]
+        results = exchange.results(sent)
+        for rank, received in zip(exchange.ranks, results, strict=True):
+            if exchange.is_joint:
+                self._members[rank].joined()
+            for one in cores:
+                self._received[rank * lnc + one] = received
+                self._waiting.pop(rank * lnc + one)
+        self._completed += 1
+        return True
+
+    def has_received(self, core: int) -> bool:
+        """Whether the group of a core that came is complete."""
+        return core in self._received
+
+    def take(self, core: int) -> Arrays:
+        """What a core receives."""
+        return self._received.pop(core)
+
+    def _agrees(self, member: int, exchange: Exchange) -> bool:
+        """Whether a core has come to the same exchange."""
+        found = self._waiting.get(member)
+        if found is None:
+            return False
+        other = found[0]
+        return other.at == exchange.at and other.ranks == exchange.ranks
+
+    def _alive(self) -> list[int]:
+        return [rank for rank in self.order if not self._turns[rank].dead]
+
+    def _turn(self, rank: int) -> object:
+        """Let `rank` run until it waits or ends.
+
+        An error names the rank.
+        """
+        try:
+            return self._turns[rank].switch()
+        except EmulatorError as error:
+            if self.count > _ONE:
+                error.add_note(f"on rank {rank} of {self.count}")
+            raise
+
+    def _unwind(self) -> None:
+        """Stop the ranks that still run after another failed, ignoring what they raise."""
+        for turn in self._turns:
+            if not turn.dead:
+                with suppress(Exception):
+                    turn.throw()
+
+    def _refuse_deadlock(self, alive: Sequence[int]) -> None:
+        """Raise `Deadlock`: every rank that runs has waited for a whole round."""
+        by_wait: dict[Wait, list[int]] = {}
+        for rank in sorted(alive):
+            for wait in self._members[rank].waits():
+                by_wait.setdefault(wait, []).append(rank)
+        who = [
+            f"{_named(ranks)} wait{'s' if len(ranks) == _ONE else ''} in {wait.what} at {wait.line}"
+            for wait, ranks in by_wait.items()
+        ]
+        ended = [rank for rank in range(self.count) if rank not in alive]
+        if ended:
+            who.append(f"{_named(ended)} {'has' if len(ended) == _ONE else 'have'} ended")
+        raise Deadlock(
+            f"the ranks wait for each other for ever: {'; '.join(who)}",
+            fix="let the ranks of a group issue the same collectives, with equal groups, shapes, "
+            "dtypes and operators, in the same order, on every core of a rank",
+            source="neuron-runtime/about/collectives.rst",
+            line=next(iter(by_wait)).line,
+        )
+
+    def waits(self, rank: int) -> list[Wait]:
+        """What the cores of `rank` wait in."""
+        lnc = self.fabric.lnc
+        cores = range(rank * lnc, (rank + 1) * lnc)
+        found = [self._waiting[core][1] for core in cores if core in self._waiting]
+        return list(dict.fromkeys(found))
+
+
+class Member:
+    """One rank's part in the world.
+
+    Attributes:
+        rank: its number.
+        joined: called when both cores of the rank have come to a joint collective.
+        inside: what its cores wait in besides collectives.
+    """
+
+    def __init__(self, ranks: Ranks, rank: int) -> None:
+        self.rank = rank
+        self.joined: Callable[[], None] = _nobody
+        self.inside: Callable[[], list[Wait]] = list
+        self._ranks = ranks
+
+    def link(self, core: int, wait: Waiting) -> Link:
+        """The link of one of its cores, which waits by `wait`."""
+        return Link(self._ranks, self.rank, core, wait)
+
+    def hand_over(self) -> None:
+        """Yield to the other ranks."""
+        self._ranks.hand_over()
+
+    def wait_alone(self, happened: Callable[[], bool], what: Callable[[], str]) -> None:
+        """Yield to the other ranks until `happened()`: the wait of a rank's only core."""
+        del what
+        while not happened():
+            self.hand_over()
+
+    def waits(self) -> list[Wait]:
+        """What its cores wait in."""
+        return self._ranks.waits(self.rank) + self.inside()
+
+
+Waiting = Callable[[Callable[[], bool], Callable[[], str]], None]
+"""Yields until the first function holds; the second describes the wait."""
+
+
+class Link:
+    """One core's view of the other ranks (an `isa.machine.RankLink`)."""
+
+    def __init__(self, ranks: Ranks, rank: int, core: int, wait: Waiting) -> None:
+        self.rank = rank
+        self.ranks = ranks.count
+        self.core = core
+        self.fabric = ranks.fabric
+        self._world = ranks
+        self._wait = wait
+        self._number = rank * ranks.fabric.lnc + core
+
+    def exchange(self, exchange: Exchange) -> Arrays:
+        """Wait until the group is complete; returns what this core receives."""
+        world, number = self._world, self._number
+        world.arrive(number, exchange)
+        self._wait(lambda: world.has_received(number), lambda: exchange.at)
+        return world.take(number)
+
+
+def _nobody() -> None:
+    """Nobody watches the cores of a rank."""
+
+
+def _named(ranks: Sequence[int]) -> str:
+    return f"rank{'s' if len(ranks) > _ONE else ''} {in_words(sorted(set(ranks)))}"

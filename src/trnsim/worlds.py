@@ -1,0 +1,327 @@
+"""Worlds: one kernel on several ranks, each a logical core, that meet at collectives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trnsim import arch
+from trnsim.arch.catalogue import catalogue
+from trnsim.errors import BadInput
+from trnsim.fabric.collective_time import fabric_for
+from trnsim.fabric.exchange import check_ranks, exchange
+from trnsim.fabric.fabric import Fabric
+from trnsim.files import write
+from trnsim.hazards import LoopWatcher, RaceDetector
+from trnsim.isa import Collective
+from trnsim.program import Team, fitted
+from trnsim.program.ranks import Ranks
+from trnsim.runs import Launchable, Run, carried_of, check_words, policy_named, seldom_collected
+from trnsim.timing import timelines
+
+if TYPE_CHECKING:
+    from trnsim.isa import Instruction
+    from trnsim.timing import Timeline
+
+Arguments = Sequence[Any] | Mapping[str, Any]
+"""Those of one rank: positional ones as a tuple, or all of them by name."""
+Inputs = Sequence[Arguments] | Callable[[int], Arguments] | None
+
+
+@dataclass(frozen=True)
+class LinkUse:
+    """What passed a link, an HBM, the DMA engines of a rank or an EFA adapter in collectives.
+
+    Attributes:
+        name: which one.
+        nbytes: bytes that passed.
+        busy_s: seconds that they take at its bandwidth.
+    """
+
+    name: str
+    nbytes: float
+    busy_s: float
+
+
+@dataclass(frozen=True)
+class World:
+    """The result of a run of a kernel on several ranks.
+
+    Attributes:
+        runs: one per rank, in the order of ranks.
+        fabric: where they ran.
+    """
+
+    runs: tuple[Run, ...]
+    fabric: Fabric
+
+    @property
+    def title(self) -> str:
+        """The kernel, its ranks and where they ran."""
+        nodes = "" if self.fabric.nodes == 1 else f"{self.fabric.nodes} x "
+        return (
+            f"{self.runs[0].title}: {len(self.runs)} ranks of LNC={self.fabric.lnc} on "
+            f"{nodes}{self.fabric.instance.name}"
+        )
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        """Each rank's return values."""
+        return tuple(run.outputs for run in self.runs)
+
+    @property
+    def total_time_s(self) -> float:
+        """Estimated time of the rank that takes longest, launch included."""
+        return max(run.total_time_s for run in self.runs)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All problems that did not stop the run, each once."""
+        return tuple(dict.fromkeys(text for run in self.runs for text in run.warnings))
+
+    @cached_property
+    def skew_s(self) -> tuple[float, ...]:
+        """By rank, how long it waited for others in collectives."""
+        return tuple(map(_skew_s, self.runs))
+
+    @cached_property
+    def links(self) -> tuple[LinkUse, ...]:
+        """What passed each resource of the fabric that carried anything, the busiest first."""
+        capacity = self.fabric.capacity
+        load = np.zeros(len(capacity))
+        for instruction, group, count in self._collectives():
+            done = exchange(
+                self.fabric, instruction.kind, instruction.nbytes(), instruction.rings()
+            )
+            load += done.loads(self.fabric, group) * count
+        with np.errstate(divide="ignore", invalid="ignore"):
+            busy_s = np.where(load > 0, load / capacity, 0.0)
+        rows = zip(self.fabric.names, load.tolist(), busy_s.tolist(), strict=True)
+        used = [LinkUse(*row) for row in rows if row[1]]
+        return tuple(sorted(used, key=lambda one: (-one.busy_s, one.name)))
+
+    def report(self, path: str | Path) -> Path:
+        """Write the HTML report of all ranks to `path`, which is returned.
+
+        It has a track a rank, what each waited, and what passed each link; `runs[i].report` has the
+        instructions of one rank.
+        """
+        from trnsim.profile.page.world import world_page  # noqa: PLC0415  a run needs none
+
+        cores = [run.timelines for run in self.runs]
+        text = world_page(self.title, cores, self.skew_s, self.links)
+        return write(Path(path), text, parents=True)
+
+    def _collectives(self) -> list[tuple[Collective, tuple[int, ...], int]]:
+        """Each distinct collective with one of its groups, and how often that group did it."""
+        counts: Counter[tuple[tuple[object, ...], tuple[int, ...]]] = Counter()
+        found: dict[tuple[object, ...], Collective] = {}
+        for rank, run in enumerate(self.runs):
+            for instruction, times in _collectives_of(run.timelines[0]):
+                key = instruction.signature()
+                found[key] = instruction
+                for ring in instruction.rings():
+                    if ring[0] == rank:
+                        counts[key, ring] += times
+        return [(found[key], ring, count) for (key, ring), count in counts.items()]
+
+
+def run_world(
+    kernel: Launchable,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    chip: arch.Target,
+    *,
+    ranks: int,
+    inputs: Inputs = None,
+    lnc: int | None = None,
+    instance: str | None = None,
+    numerics: bool = True,
+    races: str = "raise",
+    capacity: str = "spill",
+    order: str | None = None,
+) -> World:
+    """Run `kernel` on `ranks` ranks.
+
+    Args:
+        kernel: the kernel.
+        args: positional arguments of all ranks.
+        kwargs: keyword arguments of all ranks.
+        chip: the chip.
+        ranks: how many.
+        inputs: for each rank a tuple of positional arguments, or a dictionary by name; or a
+            function of its number that gives it.
+        lnc: NeuronCores of a rank; those of the kernel's grid by default.
+        instance: the instance type; by default the smallest that has the ranks.
+        numerics: as in `trnsim.run`.
+        races: as in `trnsim.run`.
+        capacity: as in `trnsim.run`.
+        order: as in `trnsim.run`.
+
+    Raises:
+        BadInput: for a number of ranks that the runtime or the instance has not, for an `lnc` that
+            is not the kernel's, and for inputs that do not fit.
+        Deadlock: if the ranks wait for each other for ever.
+    """
+    check_words(races=races, capacity=capacity)
+    policy = policy_named(order)
+    fabric = _fabric(kernel, chip, ranks, lnc, instance)
+    given = _inputs(args, kwargs, inputs, ranks)
+    world = Ranks(fabric, ranks)
+    core = arch.paired(chip) if kernel.cores > 1 else chip.core
+    launches = [
+        _Launch(world, rank, kernel, core, numerics=numerics, races=races) for rank in range(ranks)
+    ]
+    with seldom_collected():
+        bodies = [one.body(*some) for one, some in zip(launches, given, strict=True)]
+        outputs = world.run(bodies)
+        fits = [fitted([c.program for c in one.team.contexts], capacity) for one in launches]
+        timed = timelines([p for made, _ in fits for p in made], policy, together=kernel.cores)
+        runs = []
+        for rank, (one, (_, exceeded)) in enumerate(zip(launches, fits, strict=True)):
+            own = timed[rank * kernel.cores : (rank + 1) * kernel.cores]
+            overfull = tuple(map(str, exceeded))
+            runs.append(one.result(chip, outputs[rank], own, overfull))
+        return World(tuple(runs), fabric)
+
+
+class _Launch:
+    """The launch of a kernel on one rank."""
+
+    def __init__(
+        self,
+        world: Ranks,
+        rank: int,
+        kernel: Launchable,
+        core: arch.NeuronCore,
+        *,
+        numerics: bool,
+        races: str,
+    ) -> None:
+        count = kernel.cores
+        self._kernel = kernel
+        self._detector = RaceDetector(count, is_strict=races == "raise") if count > 1 else None
+        self._loops = [LoopWatcher() for _ in range(count)]
+        self.team = Team(
+            core,
+            count,
+            has_values=numerics,
+            watcher=self._detector,
+            loops=self._loops,
+            member=world.member(rank),
+        )
+
+    def body(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], object]:
+        """The function that runs the kernel on the rank."""
+        return lambda: self._kernel.launch(self.team, args, kwargs)
+
+    def result(
+        self,
+        chip: arch.Target,
+        outputs: object,
+        timed: tuple[Timeline, ...],
+        overfull: tuple[str, ...],
+    ) -> Run:
+        """The rank's run."""
+        detector = self._detector
+        races = tuple(map(str, detector.races)) if detector is not None else ()
+        doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
+        carried = carried_of(self._loops)
+        return Run(self._kernel.title, chip, outputs, timed, races, overfull, carried, doubtful)
+
+
+def _fabric(
+    kernel: Launchable, chip: arch.Target, ranks: int, lnc: int | None, instance: str | None
+) -> Fabric:
+    """Where the ranks run.
+
+    Raises:
+        BadInput: for an `lnc` that is not the kernel's grid, and ranks that do not fit.
+    """
+    if lnc is not None and lnc != kernel.cores:
+        raise BadInput(
+            f"lnc={lnc} for {kernel.title}, whose grid has {kernel.cores}; legal: lnc="
+            f"{kernel.cores}",
+            fix=f"launch kernel[{lnc}], or leave lnc out: the grid decides",
+            source="nki.jit",
+        )
+    if instance is None:
+        fabric = fabric_for(chip.chip, max(ranks, 1), kernel.cores)
+    else:
+        row = catalogue().instance(instance)
+        if row.accelerator != chip.chip:
+            raise BadInput(
+                f"instance {instance} has {row.accelerator}; target {chip.name} has {chip.chip}",
+                fix="name an instance of the target, or the target of the instance",
+            )
+        fabric = Fabric(row, lnc=kernel.cores)
+    check_ranks(fabric, ranks)
+    return fabric
+
+
+def _inputs(
+    args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Inputs, ranks: int
+) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The positional and keyword arguments of each rank.
+
+    Raises:
+        BadInput: for both kinds of arguments, or inputs that are no tuple for each rank.
+    """
+    if inputs is None:
+        return [(tuple(args), dict(kwargs))] * ranks
+    if args:
+        raise BadInput(
+            "positional arguments and inputs= together",
+            fix="let inputs give all positional arguments, and pass common ones by keyword",
+        )
+    found = [inputs(rank) for rank in range(ranks)] if callable(inputs) else list(inputs)
+    if len(found) != ranks:
+        raise BadInput(
+            f"inputs for {len(found)} ranks; legal: a tuple for each of {ranks}",
+            fix="give a tuple of arguments for each rank, or a function of the rank",
+        )
+    wrong = next((one for one in found if not isinstance(one, tuple | list | Mapping)), None)
+    if wrong is not None:
+        raise BadInput(
+            f"inputs has a {type(wrong).__name__} for a rank; legal: a tuple of its arguments, "
+            "or a dictionary",
+            fix="return (array,) for a kernel with one argument",
+        )
+    return [
+        ((), {**kwargs, **one}) if isinstance(one, Mapping) else (tuple(one), dict(kwargs))
+        for one in found
+    ]
+
+
+def _collectives_of(timeline: Timeline) -> list[tuple[Collective, int]]:
+    """The distinct collectives of a core, and how often it issued each."""
+    program = timeline.program
+    counts = Counter(program.which)
+    return [
+        (one, counts[number])
+        for number, checked in enumerate(program.checked)
+        if (one := _collective(checked.instruction)) is not None
+    ]
+
+
+def _collective(instruction: Instruction) -> Collective | None:
+    return instruction if isinstance(instruction, Collective) else None
+
+
+def _skew_s(run: Run) -> float:
+    """The time that a rank waited for others: that of its last core at each collective."""
+    waited = [
+        [
+            timeline.met_s(index)
+            for index, which in enumerate(timeline.program.which)
+            if timeline.program.checked[which].instruction.meets_ranks
+        ]
+        for timeline in run.timelines
+    ]
+    return float(sum(min(cores) for cores in zip(*waited, strict=False)))

@@ -1,0 +1,117 @@
+"""Worlds of ranks: turns, rendezvous, who waits for whom."""
+
+import numpy as np
+import pytest
+
+from trnsim.errors import Deadlock, IllegalInstruction
+from trnsim.fabric.fabric import fabric
+from trnsim.isa.language.meeting import Exchange
+from trnsim.program.ranks import Ranks
+
+
+def world(count, lnc=1):
+    return Ranks(fabric("trn2.48xlarge", lnc=lnc), count)
+
+
+def summed(sent):
+    total = sum(array[0] for array in sent)
+    return [[total]] * len(sent)
+
+
+def met(link, ranks, value, at="sum", *, is_joint=True):
+    return int(link.exchange(Exchange(at, ranks, is_joint, [np.array(value)], summed))[0])
+
+
+def run(bodies, order=None):
+    ranks = world(len(bodies))
+    if order is not None:
+        ranks.order = order
+    links = [
+        ranks.member(rank).link(0, ranks.member(rank).wait_alone) for rank in range(len(bodies))
+    ]
+    return ranks.run(
+        [lambda b=body, at=link: b(at) for body, link in zip(bodies, links, strict=True)]
+    )
+
+
+@pytest.mark.parametrize("order", [None, [3, 1, 0, 2], [2, 3, 1, 0]])
+def test_each_member_receives_what_the_group_makes_whatever_the_order(order):
+    def body(link):
+        first = met(link, (link.rank % 2, link.rank % 2 + 2), link.rank)
+        return met(link, (0, 1, 2, 3), first)
+
+    assert run([body] * 4, order) == [12] * 4
+
+
+def test_a_rank_alone_waits_for_nobody():
+    assert run([lambda link: met(link, (0,), 5)]) == [5]
+
+
+def test_ranks_that_wait_for_ever_are_named_with_what_they_wait_in():
+    def body(link):
+        met(link, (0, 1, 2, 3), 1)
+        if link.rank == 3:
+            return
+        met(link, (0, 1, 2, 3), 1, "gather" if link.rank == 1 else "sum")
+
+    with pytest.raises(Deadlock) as caught:
+        run([body] * 4)
+    text = caught.value.reason
+    assert "ranks 0, 2 wait in sum at " in text
+    assert "rank 1 waits in gather at " in text
+    assert "rank 3 has ended" in text
+    assert "test_ranks.py" in str(caught.value.line)
+
+
+def test_groups_that_differ_never_meet():
+    with pytest.raises(Deadlock, match="ranks 0-1 wait in sum"):
+        run([lambda link: met(link, (0, 1), 1), lambda link: met(link, (1, 0), 1)])
+
+
+def test_the_first_error_stands_and_the_others_are_stopped():
+    stopped = []
+
+    def body(link):
+        if link.rank == 2:
+            raise IllegalInstruction("wrong")
+        try:
+            met(link, (0, 1, 2, 3), 1)
+        finally:
+            stopped.append(link.rank)
+
+    with pytest.raises(IllegalInstruction, match="wrong") as caught:
+        run([body] * 4)
+    assert caught.value.__notes__ == ["on rank 2 of 4"]
+    assert stopped == [0, 1]  # rank 3 never began
+
+
+def test_an_error_in_the_results_stands_too():
+    def refuse(_sent):
+        raise IllegalInstruction("does not fit")
+
+    def body(link):
+        link.exchange(Exchange("sum", (0, 1), True, [np.array(1)], refuse))
+
+    with pytest.raises(IllegalInstruction, match="does not fit"):
+        run([body] * 2)
+
+
+def test_the_cores_of_a_rank_offer_one_value_and_both_take_the_result():
+    ranks = world(2, lnc=2)
+    joined = []
+    for rank in (0, 1):
+        ranks.member(rank).joined = lambda rank=rank: joined.append(rank)
+    joint = Exchange("sum", (0, 1), True, [np.array(1)], summed)
+    arrived = [ranks.arrive(core, joint) for core in (0, 1, 3, 2)]
+    assert arrived == [False, False, False, True]
+    assert [int(ranks.take(core)[0]) for core in range(4)] == [2] * 4
+    assert joined == [0, 1]
+
+
+def test_cores_of_one_number_exchange_where_the_tensors_are_their_own():
+    ranks = world(2, lnc=2)
+    for rank in (0, 1):
+        ranks.member(rank)
+    own = [Exchange("sum", (0, 1), False, [np.array(core)], summed) for core in range(4)]
+    assert [ranks.arrive(core, own[core]) for core in range(4)] == [False, False, True, True]
+    assert [int(ranks.take(core)[0]) for core in range(4)] == [2, 4, 2, 4]
