@@ -93,3 +93,10 @@ def test_ranks_of_a_node_place_all_ranks(ranks, per_node, first, instance, nodes
     found = fabric_for("trainium2", ranks, 2, ranks_per_node=per_node, first=first)
     assert (found.instance.name, found.nodes) == (instance, nodes)
     assert found.place(ranks - 1) == last
+
+
+def test_groups_that_lie_differently_take_an_algorithm_each():
+    near, far = [0, 1], [2, 4]
+    both = collective_time("all_gather", GIB, [near, far], "trn2").time_s
+    alone = [collective_time("all_gather", GIB, [one], "trn2").time_s for one in (near, far)]
+    assert both == max(alone) > min(alone)

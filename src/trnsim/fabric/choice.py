@@ -10,7 +10,7 @@ from trnsim.errors import BadInput
 from trnsim.fabric.algorithms import direct, hierarchical, kangaring, mesh, rdh, ring
 from trnsim.fabric.algorithms.group import Group
 from trnsim.fabric.closed_form import time_s
-from trnsim.fabric.constants import FIRST_GENERATION
+from trnsim.fabric.constants import has_described_algorithms
 from trnsim.fabric.transfers import Plan, side_by_side
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _stage(kind: str, groups: Sequence[Group], nbytes: float) -> Plan:
 def _is_described(group: Group) -> bool:
     """Whether AWS describes more than a ring for it: inside an instance, from Trn2 on."""
     if group.is_local:
-        return group.fabric.chip.name not in FIRST_GENERATION
+        return has_described_algorithms(group.fabric.chip.name)
     return len(group.by_node) == group.size
 
 

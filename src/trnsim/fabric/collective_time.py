@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.errors import BadInput
-from trnsim.fabric.choice import Chosen, choose
 from trnsim.fabric.constants import EFA_HOP_S, hop_s, rank_bytes_per_s, start_s
+from trnsim.fabric.exchange import exchange
 from trnsim.fabric.fabric import Fabric
 
 if TYPE_CHECKING:
+    from trnsim.fabric.choice import Chosen
     from trnsim.facts import Provenance
 
 INSTANCE_VARIABLE: Final = "TRNSIM_INSTANCE"
@@ -56,7 +57,7 @@ def collective_time(
         kind: one of `trnsim.fabric.choice.KINDS`.
         nbytes: bytes of the whole message: the larger of a rank's input and output.
         groups: the ranks of each group; a number stands for one group of the first ranks.
-        chip: the target: trn1, trn2, trn3, inf2.
+        chip: the target, a name of `trnsim.arch.TARGETS`.
         lnc: NeuronCores of a rank; the chip's default where it is 0.
 
     Raises:
@@ -82,7 +83,8 @@ def time_on(
     fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[int]]
 ) -> CollectiveTime:
     """The time of a collective of groups of ranks of `fabric`, which work at once."""
-    chosen = choose(fabric, kind, nbytes, groups)
+    members = tuple(tuple(group) for group in groups)
+    chosen = exchange(fabric, kind, float(nbytes), members).slowest
     return CollectiveTime(
         chosen.time_s,
         max(least_s(fabric, kind, nbytes, group) for group in groups),

@@ -6,13 +6,14 @@ nccom-test.rst.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trnsim.arch import TARGETS
 from trnsim.facts import Evidence, Provenance, Rate, assumed, derived, documented, measured
 
-FIRST_GENERATION: Final = ("inferentia1", "inferentia2", "trainium1")
-"""Chips before the description of algorithms, which is of Trn2."""
+if TYPE_CHECKING:
+    from trnsim.arch import Target
+
 EFA_HOP_S: Final = documented(
     15e-6, "about 15 us per hop (aws-neuron-sdk, internode-collective-comm.rst)"
 )
@@ -37,16 +38,26 @@ _PASSED_ON: Final = measured(
 )
 
 
+def has_described_algorithms(chip: str) -> bool:
+    """Whether AWS describes more than a ring for a chip: its pages are of Trn2.
+
+    Chips whose timing is fitted to published models are those before.
+    """
+    found = _target(chip)
+    return found is not None and not found.is_fitted
+
+
 def hop_s(chip: str) -> Rate:
     """Seconds with which a transfer inside an instance begins."""
-    return _NO_HOP_S if chip in FIRST_GENERATION else _HOP_S
+    return _HOP_S if has_described_algorithms(chip) else _NO_HOP_S
 
 
 def start_s(chip: str) -> Rate:
     """Seconds before the first transfer of a collective."""
-    if chip in FIRST_GENERATION:
+    if not has_described_algorithms(chip):
         return _START_FIRST_S
-    return _START_S if chip == "trainium2" else assumed(_START_S, "as on Trn2")
+    found = _target(chip)
+    return assumed(_START_S, "as on Trn2") if found and found.link_doubt else _START_S
 
 
 def rank_bytes_per_s(chip: str, cores: int, fallback: Rate) -> Rate:
@@ -56,12 +67,15 @@ def rank_bytes_per_s(chip: str, cores: int, fallback: Rate) -> Rate:
     nothing large is published, and the engines' own rate stands. `fallback` is for chips without a
     model of their cores.
     """
-    if chip in ("inferentia2", "trainium1"):
-        return _PASSED_ON
-    target = next((one for one in TARGETS.values() if one.chip == chip), None)
-    if target is None:
+    found = _target(chip)
+    if found is None:
         return Rate(fallback, Provenance(Evidence.ASSUMED, "as its memory"))
-    core = target.core
-    alone, paired = core.dma_bytes_per_s, core.dma_paired_bytes_per_s
+    if found.is_fitted:
+        return _PASSED_ON
+    alone, paired = found.core.dma_bytes_per_s, found.core.dma_paired_bytes_per_s
     rate = paired if cores > 1 else alone
     return Rate(cores * rate, rate.provenance)
+
+
+def _target(chip: str) -> Target | None:
+    return next((one for one in TARGETS.values() if one.chip == chip), None)

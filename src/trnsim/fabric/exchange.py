@@ -45,6 +45,11 @@ class Exchange:
     time_s: float
     chosen: dict[Layout, Chosen]
 
+    @property
+    def slowest(self) -> Chosen:
+        """What decides the time."""
+        return max(self.chosen.values(), key=lambda one: one.time_s)
+
     def algorithm(self, fabric: Fabric, group: tuple[int, ...]) -> str:
         """The algorithm that a group takes; "" for a single rank."""
         return self.chosen[layout(fabric, group)].algorithm

@@ -3,7 +3,7 @@
 A link is one direction of a connection. AWS states the bandwidth of a chip over all its links; the
 two directions of each are taken to share it evenly.
 
-Source: aws-neuron-sdk, trn1-arch.rst, trn2-arch.rst, trn3-arch.rst, about/collectives.rst.
+Source: aws-neuron-sdk, the pages of instances (*-arch.rst), about/collectives.rst.
 """
 
 from __future__ import annotations
