@@ -308,4 +308,7 @@ def test_no_other_file_of_the_project_writes_by_itself():
         for path in room.rglob("*.py")
         if writing.search(path.read_text())
     }
-    assert found == {"files.py", "cli/array_files.py"}  # the latter into a draft
+    drafts = {"cli/array_files.py"}
+    logs = {"launch/supervisor.py", "launch/launcher.py"}  # what a program prints, as it prints it
+    locks = {"device/alive.py"}  # a file that is held, not read
+    assert found == {"files.py"} | drafts | logs | locks
