@@ -1,5 +1,6 @@
 """The number of a device, groups of devices, and sums of which each keeps a share."""
 
+import jax
 import numpy as np
 import pytest
 from agreeing import parsed
@@ -98,6 +99,7 @@ def test_one_group_of_all_devices_that_are_known():
     assert found.graph.nodes[0].operation == ReduceScatter(((0, 1, 2, 3),), "add", 0)
 
 
+@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="jaxlib before 0.10 lists groups alone")
 def test_groups_by_axes_of_a_mesh_are_refused():
     named = (
         '#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x">]>'
