@@ -44,5 +44,7 @@ def test_whoever_watches_reads_the_number_from_a_file(monkeypatch, tmp_path):
     for _ in range(3):
         one.optimizer_begins()
     assert struct.unpack("<q", path.read_bytes()) == (3,)
+    module.tell_that_a_peer_is_lost()
+    assert struct.unpack("<qq", path.read_bytes()) == (3, 1)
     path.unlink()
     one.optimizer_begins()  # whoever watched is gone

@@ -55,6 +55,23 @@ def test_ranks_that_end_well_leave_their_logs(tmp_path):
         assert f"here is {rank}\n" in (tmp_path / "logs" / f"rank-{rank}.log").read_text()
 
 
+FOLLOWS = """
+if rank == '1':
+    from trnsim.device.steps import tell_that_a_peer_is_lost
+    tell_that_a_peer_is_lost()
+    sys.exit(1)
+time.sleep(1 if rank == '2' else 30)
+sys.exit(5)
+"""
+
+
+def test_a_rank_that_ends_because_of_another_is_not_the_one_that_is_named(tmp_path):
+    ended, said, _, took_s = launched(tmp_path, FOLLOWS)
+    assert ended.status == 5
+    assert said.startswith("rank 2 (node 1, local rank 0) ended with status 5\n")
+    assert took_s < 15
+
+
 ONE_ENDS = "print('about to'); time.sleep(30 if rank != '3' else 0.3)\n"
 
 

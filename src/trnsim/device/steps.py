@@ -16,7 +16,7 @@ from typing import Final
 from trnsim.device import faults
 
 STEP_VARIABLE: Final = "TRNSIM_STEP_FILE"
-"""A file to which the number of the step is written, for whoever watches this process."""
+"""A file for whoever watches this process: the number of the step, and 1 once a peer is lost."""
 _NUMBER: Final = struct.Struct("<q")
 
 
@@ -95,7 +95,17 @@ def are_watched() -> bool:
 
 def tell(number: int) -> None:
     """Write the number of the step for whoever watches."""
+    _tell(number, at=0)
+
+
+def tell_that_a_peer_is_lost() -> None:
+    """Write that this process ends, if it does, because another has."""
+    _tell(1, at=_NUMBER.size)
+
+
+def _tell(number: int, at: int) -> None:
     path = os.environ.get(STEP_VARIABLE)
     if path:
         with suppress(OSError), Path(path).open("r+b") as file:
+            file.seek(at)
             file.write(_NUMBER.pack(number))

@@ -30,6 +30,8 @@ _GRACE_S: Final = 5.0
 """How long ranks have to end after they were asked to."""
 _LOOK_S: Final = 0.05
 """The pause between two looks at agents and signals."""
+_FOLLOWED_S: Final = 5.0
+"""How long the end of the rank is waited for, because of which another says that it ended."""
 _AGENT_S: Final = 30.0
 """How long agents may take to end after all of their ranks did."""
 _SHOWN_LINES: Final = 10
@@ -52,6 +54,7 @@ class Rank:
         status: as Python counts it: minus the signal, or the exit status; None while it runs.
         ended_s: when, on the clock that all processes share.
         step: the last step that it began; 0 where it told none.
+        follows: whether it ended, as it says, because another had.
         tail: the end of its log.
     """
 
@@ -62,6 +65,7 @@ class Rank:
     status: int | None = None
     ended_s: float = 0.0
     step: int = 0
+    follows: bool = False
     tail: str = ""
     log_problem: str = ""
     unread: bytes = b""
@@ -210,9 +214,11 @@ class _Attempt:
         """Until all ranks have ended well, one is lost, or a signal came."""
         while not self._came and not self._is_over():
             self._look()
-            self.lost = self._first_lost()
-            if self.lost is not None:
-                self._name(self.lost)
+            lost = self._first_lost()
+            is_late = lost is not None and time.monotonic() - lost.ended_s > _FOLLOWED_S
+            if lost is not None and (is_late or not lost.follows):
+                self.lost = lost
+                self._name(lost)
                 return
             self._check_agents()
 
@@ -276,7 +282,7 @@ class _Attempt:
             for one in self._ranks.values()
             if (one.status is None and one.line is None) or one.status
         ]
-        return min(lost, key=lambda one: one.ended_s, default=None)
+        return min(lost, key=lambda one: (one.follows, one.ended_s), default=None)
 
     def _name(self, lost: Rank) -> None:
         path = self._job.logs / f"rank-{lost.rank}.log"

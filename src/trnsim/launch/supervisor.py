@@ -188,15 +188,16 @@ class Supervisor:
             os.killpg(self._process.pid, number)
 
     def _end(self, status: int) -> None:
-        step = 0
+        step, follows = 0, 0
         with contextlib.suppress(OSError, struct.error):
-            (step,) = struct.unpack("<q", Path(self._steps).read_bytes())
+            step, follows = struct.unpack("<qq", Path(self._steps).read_bytes())
             Path(self._steps).unlink()
         with contextlib.suppress(OSError, AttributeError):  # a killed rank leaves its lock behind
             for path in Path(tempfile.gettempdir()).glob(f"trnsim-alive-{self._process.pid}-*"):
                 path.unlink()
         self._tell(
             status=status, ended_s=getattr(self, "_ended_s", time.monotonic()), step=step,
+            follows=bool(follows),
             tail=self._log.tail.decode(errors="replace"), log_problem=self._log.problem,
         )  # fmt: skip
         self._line.close()
@@ -204,7 +205,7 @@ class Supervisor:
     def _step_file(self) -> str:
         try:
             handle, path = tempfile.mkstemp(prefix="trnsim-step-")
-            os.write(handle, bytes(8))
+            os.write(handle, bytes(16))
             os.close(handle)
         except OSError:
             return ""

@@ -161,6 +161,8 @@ SIX = (
     ("name", "lengths"), [*((name, (2, 4)) for name in PROGRAMS), *((name, (4, 6)) for name in SIX)]
 )
 def test_each_device_has_its_share(name, lengths):
+    if name == "reshape that parts" and (0, 9) <= jax.__version_info__ < (0, 10):
+        pytest.skip("JAX 0.9 refuses this sharding itself: IndivisibleError")
     function, given, specs, *results = PROGRAMS[name]
     mesh = mesh_of(a=lengths[0], b=lengths[1])
     tolerance = 2.0**-7 if name == "bfloat16" else 1e-5

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from trnsim.device.agreement import Agreement, Finding, Passed
 from trnsim.device.program_line import program_line
+from trnsim.device.steps import tell_that_a_peer_is_lost
 from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.torch.device_errors import CollectiveBroken, PeerLost
@@ -71,6 +72,8 @@ def agree(kind: str, given: dict[str, Any], group: Any) -> None:
 
 def _error(finding: Finding) -> CollectiveBroken | PeerLost:
     kind = PeerLost if finding.lost else CollectiveBroken
+    if finding.lost:
+        tell_that_a_peer_is_lost()
     return kind(finding.reason, fix=finding.fix, line=program_line())
 
 
