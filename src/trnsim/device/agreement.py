@@ -116,6 +116,7 @@ class Agreement:
         self._met: Counter[str] = Counter()
         self._threads: set[int] = set()
         self._is_whole = True
+        self._has_told = False
         self._locks: dict[int, str] = {}
         store.set(self._alive(rank), alive.lock())
 
@@ -139,6 +140,7 @@ class Agreement:
         mine = place.passed
         content = json.dumps([place.number, *asdict(place.passed).values()], separators=(",", ":"))
         self._store.set(self._said(place, self.rank), content)
+        self._wait_no_more()  # of one that ended in an error, which others may have had to see
         begun_s = looked_s = time.monotonic()
         while True:
             contents = self._contents(place)
@@ -158,8 +160,7 @@ class Agreement:
                 if finding is not None:
                     return finding
             time.sleep(min(max((now_s - begun_s) / _SHARE, _LEAST_S), _PAUSE_S))
-        if looked_s > begun_s:
-            self._store.set(self._waits(self.rank), "")
+        self._wait_no_more()
         return None
 
     def _contents(self, place: _Place) -> dict[int, str]:
@@ -189,6 +190,12 @@ class Agreement:
             group, ranks, number, passed = place
             content = json.dumps([group, ranks, number, list(asdict(passed).values())])
             self._store.set(self._waits(self.rank), content)
+            self._has_told = True
+
+    def _wait_no_more(self) -> None:
+        if self._has_told:
+            self._store.set(self._waits(self.rank), "")
+            self._has_told = False
 
     def _hopeless(self, place: _Place, found: Mapping[int, Passed]) -> Finding | None:
         missing = [rank for rank in place.ranks if rank not in found]
