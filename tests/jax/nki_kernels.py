@@ -83,4 +83,8 @@ def halves(x):
 @nki.jit
 def reduced(x):
     """A kernel with a collective."""
-    return nki.collectives.all_reduce(x)
+    kept = [nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm) for _ in range(2)]
+    nki.isa.dma_copy(dst=kept[0], src=x)
+    group = nki.collectives.ReplicaGroup([[0]])
+    nki.collectives.all_reduce(srcs=kept[:1], dsts=kept[1:], replica_group=group, op=nl.add)
+    return kept[1]

@@ -298,8 +298,8 @@ def _alive():
         ),
         (
             reduced,
-            NotModelled,
-            r"all_reduce: collectives between ranks(.|\n)*nki_kernels\.py:\d+\b",
+            IllegalInstruction,
+            r"all_reduce(.|\n)*ranks=N(.|\n)*nki_kernels\.py:\d+\b",
         ),
         (nothing, BadInput, r"nothing returns no tensor\n  fix: return what it computes"),
     ],
