@@ -95,6 +95,24 @@ def test_ranks_that_wait_for_each_other_in_a_circle_are_named():
         )
 
 
+@pytest.mark.parametrize("late", [0, 1])
+def test_ranks_that_go_on_after_a_circle_do_not_meet_it_again(monkeypatch, late):
+    monkeypatch.setattr(agreement, "_PATIENCE_S", 0.01)
+
+    def body(own, is_late):
+        def run(one):
+            found = one.meet(own, (0, 1), ADD)
+            if is_late:
+                threading.Event().wait(0.2)
+            return found.reason[:42], [one.meet("0", (0, 1), ADD) for _ in range(3)]
+
+        return run
+
+    bodies = [body("ab"[rank], rank == late) for rank in (0, 1)]
+    said = "ranks [0, 1] wait for each other in differ"
+    assert together(*bodies) == [(said, [None] * 3)] * 2
+
+
 def test_a_rank_that_comes_late_is_waited_for(monkeypatch):
     monkeypatch.setattr(agreement, "_PATIENCE_S", 0.01)
     come = threading.Event()

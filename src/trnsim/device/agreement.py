@@ -140,7 +140,6 @@ class Agreement:
         mine = place.passed
         content = json.dumps([place.number, *asdict(place.passed).values()], separators=(",", ":"))
         self._store.set(self._said(place, self.rank), content)
-        self._wait_no_more()  # of one that ended in an error, which others may have had to see
         begun_s = looked_s = time.monotonic()
         while True:
             contents = self._contents(place)
@@ -156,8 +155,9 @@ class Agreement:
             if now_s - looked_s > _PATIENCE_S:
                 looked_s = now_s
                 self._tell(place)
-                finding = self._hopeless(place, found)
+                finding = self._told(place) or self._hopeless(place, found)
                 if finding is not None:
+                    self._wait_no_more()
                     return finding
             time.sleep(min(max((now_s - begun_s) / _SHARE, _LEAST_S), _PAUSE_S))
         self._wait_no_more()
@@ -212,7 +212,8 @@ class Agreement:
         """Ranks that wait for each other.
 
         A rank is stuck that waits in a collective to which a stuck rank has not come. This one is
-        stuck as long as those that it misses are.
+        stuck as long as those that it misses are. Whoever finds it tells the others, so that each
+        circle is found once: who goes on after the error does not meet it again.
         """
         waiting = {rank: place for rank, place in self._waiting().items() if rank != self.rank}
         stuck = {self.rank: mine}
@@ -225,7 +226,19 @@ class Agreement:
                     found = True
         if not any(rank in stuck for rank in missing):
             return None
-        return _waiting_in_vain(stuck)
+        finding = _waiting_in_vain(stuck)
+        for rank, place in stuck.items():
+            content = json.dumps([place.group, place.number, finding.reason, finding.fix])
+            self._store.set(self._in_vain(rank), content)
+        return finding
+
+    def _told(self, place: _Place) -> Finding | None:
+        """What another found of a circle in which this rank waits at `place`."""
+        for content in self._present({self.rank: self._in_vain(self.rank)}).values():
+            group, number, reason, fix = json.loads(content)
+            if (group, number) == (place.group, place.number):
+                return Finding(reason, fix)
+        return None
 
     def _waits_for(self, place: _Place, stuck: Mapping[int, _Place]) -> bool:
         awaited = [rank for rank in place.ranks if rank in stuck]
@@ -235,12 +248,15 @@ class Agreement:
         return any(said.get(rank, -1) < place.number for rank in awaited)
 
     def _waiting(self) -> dict[int, _Place]:
-        """Where every rank waits that has said so."""
+        """Where every rank waits that has said so, and has not been told that it does in vain."""
         found: dict[int, _Place] = {}
         for rank, content in self._present({r: self._waits(r) for r in self._world}).items():
             if content:
                 group, ranks, number, passed = json.loads(content)
                 found[rank] = _Place(group, tuple(ranks), number, _passed(passed))
+        for rank, content in self._present({r: self._in_vain(r) for r in found}).items():
+            if tuple(json.loads(content)[:2]) == (found[rank].group, found[rank].number):
+                del found[rank]
         return found
 
     def _lock_of(self, rank: int) -> str:
@@ -253,6 +269,9 @@ class Agreement:
 
     def _waits(self, rank: int) -> str:
         return f"{self._prefix}/waits/{rank}"
+
+    def _in_vain(self, rank: int) -> str:
+        return f"{self._prefix}/in-vain/{rank}"
 
     def _alive(self, rank: int) -> str:
         return f"{self._prefix}/alive/{rank}"
