@@ -188,32 +188,26 @@ def run(
         )
     if has_current_core():
         current_core().refuse_capture("it runs another kernel by trnsim.run")
-    given = {**kwargs, **(kernel_kwargs or {})}
     chip = arch.target(target)
-    if ranks is not None:
-        from trnsim.worlds import run_world  # noqa: PLC0415  it is made of runs
+    if ranks is None:
+        given = {**kwargs, **(kernel_kwargs or {})}
+        return collected(launch(kernel, args, given, chip, numerics, races, capacity, order=order))
+    of_the_world = {name: kwargs.pop(name) for name in _OF_A_WORLD if name in kwargs}
+    how = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
+    given = {**kwargs, **(kernel_kwargs or {})}
+    return _on_ranks(kernel, args, given, chip, ranks=ranks, **how, **of_the_world)
 
-        world = {name: kwargs[name] for name in _OF_A_WORLD if name in kwargs}
-        rest = {name: value for name, value in kwargs.items() if name not in world}
-        given = {**rest, **(kernel_kwargs or {})}
-        found = run_world(
-            kernel,
-            args,
-            given,
-            chip,
-            ranks=ranks,
-            numerics=numerics,
-            races=races,
-            capacity=capacity,
-            order=order,
-            **world,
-        )
-        collected(found.runs[0])
-        worlds = _worlds.get()
-        if worlds is not None:
-            worlds.append(found)
-        return found
-    return collected(launch(kernel, args, given, chip, numerics, races, capacity, order=order))
+
+def _on_ranks(kernel: Launchable, *args: Any, **how: Any) -> World:
+    """The run of a kernel on ranks, told to the surrounding blocks."""
+    from trnsim.worlds import run_world  # noqa: PLC0415  it is made of runs
+
+    found = run_world(kernel, *args, **how)
+    collected(found.runs[0])
+    worlds = _worlds.get()
+    if worlds is not None:
+        worlds.append(found)
+    return found
 
 
 def launch(

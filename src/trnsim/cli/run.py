@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
@@ -129,23 +130,18 @@ def run_script(
             f"with --input a kernel is called, which takes no other arguments: {arguments}",
             fix="leave them out, or --input",
         )
+    if instance is not None and ranks is None:
+        raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
     if output is not None:
         files.check_writable(output)
     files.check_folder(report or _FOLDER)
     typer.echo(f"chip: {', '.join(chip.name for chip in chips)} ({why})")
-    if instance is not None and ranks is None:
-        raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
     with progress() as tell:
-        with (
-            watching(tell),
-            ordered(order),
-            on_ranks(ranks, instance),
-            collecting_worlds() as worlds,
-        ):
+        with watching(tell), ordered(order), on_ranks(ranks, instance), collecting_worlds() as made:
             endings = _endings(path, kernel, inputs, arguments or [], chips)
         unwritten = list(_reported(endings, output, report, chips[0], why, tell))
-        for number, world in enumerate(worlds):
-            unwritten += _tried(lambda: _write_world(world, report, number))  # noqa: B023  at once
+        for number, world in enumerate(made):
+            unwritten += _tried(partial(_write_world, world, report, number))
     _end(path, chips, endings, unwritten)
 
 

@@ -91,14 +91,7 @@ def all_reduce(
 ) -> None:
     """The reduction of each source over the ranks of a group, on all of them."""
     del name
-    _issue(
-        AllReduce,
-        srcs=_tensors(srcs),
-        dsts=_tensors(dsts),
-        replica_group=_groups("all_reduce", replica_group),
-        op=_operator(op),
-        priority=priority,
-    )
+    _exchange(AllReduce, srcs, dsts, replica_group, priority, op=_operator(op))
 
 
 def all_gather(
@@ -111,14 +104,7 @@ def all_gather(
 ) -> None:
     """The sources of the ranks of a group, one after the other, on all of them."""
     del name
-    _issue(
-        AllGather,
-        srcs=_tensors(srcs),
-        dsts=_tensors(dsts),
-        replica_group=_groups("all_gather", replica_group),
-        collective_dim=collective_dim,
-        priority=priority,
-    )
+    _exchange(AllGather, srcs, dsts, replica_group, priority, collective_dim=collective_dim)
 
 
 def reduce_scatter(
@@ -132,14 +118,14 @@ def reduce_scatter(
 ) -> None:
     """The reduction of each source over the ranks of a group, of which each has a part."""
     del name
-    _issue(
+    _exchange(
         ReduceScatter,
-        srcs=_tensors(srcs),
-        dsts=_tensors(dsts),
-        replica_group=_groups("reduce_scatter", replica_group),
+        srcs,
+        dsts,
+        replica_group,
+        priority,
         collective_dim=collective_dim,
         op=_operator(op),
-        priority=priority,
     )
 
 
@@ -153,14 +139,7 @@ def all_to_all(
 ) -> None:
     """The parts that the ranks of a group have for this one, one after the other."""
     del name
-    _issue(
-        AllToAll,
-        srcs=_tensors(srcs),
-        dsts=_tensors(dsts),
-        replica_group=_groups("all_to_all", replica_group),
-        collective_dim=collective_dim,
-        priority=priority,
-    )
+    _exchange(AllToAll, srcs, dsts, replica_group, priority, collective_dim=collective_dim)
 
 
 def all_to_all_v(
@@ -175,15 +154,15 @@ def all_to_all_v(
 ) -> None:
     """Chunks of the sizes in `metadata_tensor`, from each rank of a group to each."""
     del name
-    _issue(
+    _exchange(
         AllToAllV,
-        srcs=_tensors(srcs),
-        dsts=_tensors(dsts),
-        replica_group=_groups("all_to_all_v", replica_group),
+        srcs,
+        dsts,
+        replica_group,
+        priority,
         metadata_tensor=metadata_tensor,
         recv_counts_known=recv_counts_known,
         has_rdispls=has_rdispls,
-        priority=priority,
     )
 
 
@@ -199,15 +178,15 @@ def all_gather_v(
 ) -> None:
     """A chunk of the size in `metadata_tensor`, from each rank of a group to all."""
     del name
-    _issue(
+    _exchange(
         AllGatherV,
-        srcs=_tensors(srcs),
-        dsts=_tensors(dsts),
-        replica_group=_groups("all_gather_v", replica_group),
+        srcs,
+        dsts,
+        replica_group,
+        priority,
         metadata_tensor=metadata_tensor,
         recv_counts_known=recv_counts_known,
         has_rdispls=has_rdispls,
-        priority=priority,
     )
 
 
@@ -328,6 +307,20 @@ def _made(kind: Any, **given: Any) -> Any:
     ]
     setting = Setting(link.fabric, link.ranks, is_joint=_is_joint(kind, link.fabric.lnc, tiles))
     return kind(**given, setting=setting)
+
+
+def _exchange(
+    kind: type[Collective], srcs: Tensors, dsts: Tensors, group: Any, priority: Any, **rest: Any
+) -> None:
+    """Issue a collective of a group, from `srcs` to `dsts`."""
+    _issue(
+        kind,
+        srcs=_tensors(srcs),
+        dsts=_tensors(dsts),
+        replica_group=_groups(kind.opcode, group),
+        priority=priority,
+        **rest,
+    )
 
 
 def _issue(kind: type[Collective], **given: Any) -> None:
