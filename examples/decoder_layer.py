@@ -36,7 +36,8 @@ def decoder_layer(
         norms: the scales of both norms, [2, hidden].
         wq, wk, wv, w_gate, w_up: this rank's columns of the weights.
         wo, w_down: this rank's rows of the weights.
-        keys: the cache, [kv heads, head, batch, context]; the new token's place is the last.
+        keys: the cache, [kv heads, head, batch, context]; the new token's place is the last, and
+            is filled in SBUF alone.
         values: the cache, [kv heads, context, batch, head].
         cos, sin: of the angles at the new token's position, [batch, head / 2].
         ranks: how many share the layer.

@@ -75,6 +75,7 @@ def test_a_part_is_exchanged_behind_the_products_of_the_next(world, hidden_s):
     assert first > 0.9 * (second.busy_until_s - second.start_s)
     assert last == 0
     assert split.total_time_s < whole.total_time_s
+    assert hidden_s(world(lnc=2, parts=2).runs[0], "all_reduce")[1] > 0
 
 
 @pytest.mark.parametrize("tensor", ["heads", "attention0", "inner", "mlp0", "mlp1"])
