@@ -95,7 +95,7 @@ class Ranks:
         members = [rank * lnc + one for rank in exchange.ranks for one in cores]
         if not all(self._agrees(member, exchange) for member in members):
             return False
-        sent = [self._waiting[members[at]][0].sent for at in range(0, len(members), len(cores))]
+        sent = [self._waiting[members[at]][0].sent() for at in range(0, len(members), len(cores))]
         results = exchange.results(sent)
         for rank, received in zip(exchange.ranks, results, strict=True):
             if exchange.is_joint:
