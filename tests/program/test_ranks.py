@@ -87,15 +87,17 @@ def test_the_first_error_stands_and_the_others_are_stopped():
     assert stopped == [0, 1]  # rank 3 never began
 
 
-def test_an_error_in_the_results_stands_too():
+def test_an_error_in_the_results_is_of_the_whole_group():
     def refuse(_sent):
         raise IllegalInstruction("does not fit")
 
     def body(link):
         link.exchange(Exchange("sum", (0, 1), True, lambda: [np.array(1)], refuse))
 
-    with pytest.raises(IllegalInstruction, match="does not fit"):
-        run([body] * 2)
+    for order in ([0, 1], [1, 0]):
+        with pytest.raises(IllegalInstruction, match="does not fit") as caught:
+            run([body] * 2, order)
+        assert caught.value.__notes__ == ["on ranks 0-1 of 2"]
 
 
 def test_the_cores_of_a_rank_offer_one_value_and_both_take_the_result():
