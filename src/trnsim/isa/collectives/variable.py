@@ -47,8 +47,8 @@ class VariableCollective(Collective, engines=()):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """One tensor in HBM; groups of one size.
 
-        - The metadata is [rows, N] in HBM, [1, rows, N] in SBUF, uint32: 3 rows, or 4 with
-          has_rdispls.
+        - The metadata is [rows, N] in HBM, [1, rows, N] in SBUF, uint32, contiguous: 3 rows, or 4
+          with has_rdispls.
         - Counts lie within the buffers; without has_rdispls a chunk within its N-th part of dst.
         """
         super().check(core, n)
@@ -64,6 +64,12 @@ class VariableCollective(Collective, engines=()):
                     "give it a row for counts, displacements and received counts, and with "
                     "has_rdispls one for their places",
                 )
+        if not self.metadata_tensor.pattern.is_contiguous(UINT32.itemsize):
+            self.refuse(
+                f"`metadata_tensor` is a view of {self.metadata_tensor} with gaps; legal: laid out "
+                "contiguously",
+                "copy it with nisa.dma_copy to a tensor of its own",
+            )
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """The rows that are inputs are read; received counts are written unless they are known."""
@@ -231,7 +237,7 @@ class AllToAllV(
     kind = "all_to_all"
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """On Trn3's switches: LNC=2, more than one device, all ranks of each device.
+        """On Trn3's switches: LNC=2, more than one device, all ranks of each device, in sequence.
 
         - has_rdispls: only there.
         """
@@ -259,6 +265,12 @@ class AllToAllV(
                     f"devices; legal: more than one device, with all {fabric.cores_per_chip} ranks "
                     "of each",
                     "put whole devices in a group; a rank that sends nothing has send_counts 0",
+                )
+            if group != tuple(range(group[0], group[0] + len(group))):
+                self.refuse(
+                    f"the group [{in_words(group)}] on {fabric.instance.name}; legal: sequential "
+                    "ranks",
+                    "name the ranks in order, without gaps",
                 )
 
 
