@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planned import in_order, run, run_all
 from plans import plans, sequences
 
-PROGRAMS = int(os.environ.get("TRNSIM_PROGRAMS", "60"))
+PROGRAMS = int(os.environ.get("TRNSIM_PROGRAMS", "40"))
 DRAWN = settings(max_examples=PROGRAMS, deadline=None, derandomize=True, database=None)
 SOME = settings(DRAWN, max_examples=max(PROGRAMS // 5, 1))
 
