@@ -14,6 +14,7 @@ import trnsim
 from trnsim.program.ranks import Ranks
 
 MEMORIES = {"shared": nl.shared_hbm, "private": nl.private_hbm, "sbuf": nl.sbuf}
+LEFT_OUT = -1
 
 
 class Seen:
@@ -175,9 +176,14 @@ def in_order(order):
 
 @nki.jit
 def issued(plans, given, seen, delays):
-    """The plans one after the other; before each, this rank computes for a while of its own."""
+    """The plans one after the other; before each, this rank computes for a while of its own.
+
+    It leaves out those with `LEFT_OUT` for a delay.
+    """
     found = ()
     for plan, one, look, delay in zip(plans, given, seen, delays, strict=True):
+        if delay == LEFT_OUT:
+            continue
         for _ in range(delay):
             tile = nl.ndarray((1, 8), dtype=nl.float32, buffer=nl.sbuf)
             nisa.memset(tile, 0)
@@ -186,12 +192,11 @@ def issued(plans, given, seen, delays):
     return found
 
 
-def run_all(plans, delays, **how):
-    """For each plan what each rank has in the end, and the world; `delays` are by plan and rank."""
+def launched(plans, delays, seen):
+    """The world of the plans; `delays` are by plan and rank."""
     first = plans[0]
     given = [given_to(plan) for plan in plans]
-    seen = [[Seen() for _ in range(first.ranks)] for _ in plans]
-    world = trnsim.run(
+    return trnsim.run(
         issued[first.lnc],
         ranks=first.ranks,
         inputs=lambda rank: (
@@ -199,8 +204,18 @@ def run_all(plans, delays, **how):
             *(tuple(of_plan[rank] for of_plan in of_all) for of_all in (given, seen, delays)),
         ),
         target=first.target,
-        **how,
     )
+
+
+def unseen(plans):
+    """For each plan and rank, nothing seen yet."""
+    return [[Seen() for _ in range(plan.ranks)] for plan in plans]
+
+
+def run_all(plans, delays):
+    """For each plan what each rank has in the end, and the world."""
+    seen = unseen(plans)
+    world = launched(plans, delays, seen)
     for rank, outputs in enumerate(world.outputs):
         left = list(map(np.asarray, outputs))
         for plan, of_plan in zip(plans, seen, strict=True):
