@@ -95,8 +95,14 @@ class Ranks:
         members = [rank * lnc + one for rank in exchange.ranks for one in cores]
         if not all(self._agrees(member, exchange) for member in members):
             return False
-        sent = [self._waiting[members[at]][0].sent for at in range(0, len(members), len(cores))]
-        results = exchange.results(sent)
+        sent = [self._waiting[members[at]][0].sent() for at in range(0, len(members), len(cores))]
+        try:
+            results = exchange.results(sent)
+        except (
+            EmulatorError
+        ) as error:  # of what the group exchanges, not of the rank that came last
+            error.add_note(f"on {_named(exchange.ranks)} of {self.count}")
+            raise
         for rank, received in zip(exchange.ranks, results, strict=True):
             if exchange.is_joint:
                 self._members[rank].joined()
@@ -133,7 +139,7 @@ class Ranks:
         try:
             return self._turns[rank].switch()
         except EmulatorError as error:
-            if self.count > _ONE:
+            if self.count > _ONE and not hasattr(error, "__notes__"):
                 error.add_note(f"on rank {rank} of {self.count}")
             raise
 
