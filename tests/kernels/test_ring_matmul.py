@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from trnsim.isa import Engine
-from trnsim.profile.page.world import times_of
+from trnsim.profile.measures.collectives import times_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ring_matmul.py"
 
