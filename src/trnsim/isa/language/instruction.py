@@ -167,9 +167,7 @@ class Instruction:
             (name, operand.access in LOOKS, operand.access in CHANGES)
             for name, operand in cls.operands.items()
         )
-        cls.named = tuple(
-            name for name, operand in cls.operands.items() if operand.access == "name"
-        )
+        cls.named = tuple(name for name, one in cls.operands.items() if one.access == "name")
         cls.registers = {
             f.name: f.metadata["register"] for f in fields(cls) if "register" in f.metadata
         }
