@@ -4,8 +4,11 @@ import re
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pytest
 from made_world import world
 
+from trnsim.isa import Engine
+from trnsim.profile.page.builder import resource
 from trnsim.profile.page.world import world_page
 
 
@@ -28,3 +31,10 @@ def test_a_page_has_a_row_for_each_collective():
     ran = world(ranks=4, groups=[[0, 1], [2, 3]], late=(3,))
     text = world_page(ran.summary, [run.timelines for run in ran.runs])
     assert re.search(r"all_reduce of 256 KiB \([a-z -]+\)</td>.*made_world.py:\d+</td>", text)
+
+
+@pytest.mark.parametrize("engine", [one for one in Engine if one is not Engine.unknown])
+def test_every_engine_has_a_colour_by_day_and_by_night_and_a_place(engine):
+    name = engine.label.split(" ")[0]
+    assert len(re.findall(rf"--{name.lower()}: #[0-9a-f]{{6}};", resource("page.css"))) == 2
+    assert f'"{name}"' in resource("page.js").split("const ENGINES = ")[1].split("\n")[0]

@@ -33,9 +33,9 @@ _STYLE: Final = """
 /* Ranks: their work above, their collectives below. */
 table { width: auto } th, td { padding: 2px 14px 2px 0 }
 svg { width: 100%; height: auto; display: block } svg text { font-size: 11px; fill: var(--soft) }
-svg .work { fill: var(--tensor) } svg .exchange { fill: var(--vector) }
+svg .work { fill: var(--tensor) } svg .exchange { fill: var(--cc-core) }
 svg .exposed { fill: var(--critical) } i.exposed { color: var(--critical) }
-.legend { font-style: normal } i.work { color: var(--tensor) } i.exchange { color: var(--vector) }
+.legend { font-style: normal } i.work { color: var(--tensor) } i.exchange { color: var(--cc-core) }
 """
 
 
