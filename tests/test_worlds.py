@@ -170,6 +170,30 @@ def test_a_report_has_a_track_a_rank_the_links_and_who_waited(tmp_path):
     assert "waited for others" in text
 
 
+def test_a_trace_has_all_ranks_and_links(tmp_path):
+    world = trnsim.run(reduced, X, whole(16), ranks=16, instance="trn2.48xlarge")
+    content = world.trace(tmp_path / "new" / "world.perfetto-trace").read_bytes()
+    for name in ("reduced: 16 ranks of LNC=1 on trn2.48xlarge, rank 15", "chip 0 to chip 1"):
+        assert name.encode() in content
+
+
+def test_the_facts_of_an_estimate_are_also_those_of_the_links():
+    def named(run):
+        return {name for facts in run.timeline.facts().values() for name, _ in facts}
+
+    run = trnsim.run(reduced, X, whole(4), ranks=4).runs[0]
+    core = set(run.timeline.program.core.facts())
+    moving = {"rank_bytes_per_s", "hbm_bytes_per_s", "link_bytes_per_s", "start_s", "hop_s"}
+    assert named(run) == core | {f"collective_{name}" for name in moving}
+    assert sum(run.summary.facts.values()) == len(core) + len(moving)
+
+    @nki.jit
+    def alone(x):
+        return x
+
+    assert named(trnsim.run(alone, X, ranks=4).runs[0]) == core
+
+
 def test_worlds_are_collected_and_the_run_of_rank_0_among_others():
     with collecting() as runs, collecting_worlds() as worlds:
         world = trnsim.run(reduced, X, whole(2), ranks=2)

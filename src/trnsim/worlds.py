@@ -15,11 +15,12 @@ from trnsim import arch
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.fabric.collective_time import fabric_for
-from trnsim.fabric.exchange import check_ranks, exchange
+from trnsim.fabric.exchange import check_ranks
 from trnsim.fabric.fabric import Fabric
 from trnsim.files import write
 from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.isa import Collective
+from trnsim.profile.measures.links import loads
 from trnsim.program import Team, fitted
 from trnsim.program.ranks import Ranks
 from trnsim.runs import Launchable, Run, carried_of, check_words, policy_named, seldom_collected
@@ -27,6 +28,7 @@ from trnsim.timing import timelines
 
 if TYPE_CHECKING:
     from trnsim.isa import Instruction
+    from trnsim.profile.analysis.world import WorldSummary
     from trnsim.timing import Timeline
 
 Arguments = Sequence[Any] | Mapping[str, Any]
@@ -96,27 +98,45 @@ class World:
         capacity = self.fabric.capacity
         load = np.zeros(len(capacity))
         for instruction, group, count in self._collectives():
-            done = exchange(
-                self.fabric, instruction.kind, instruction.nbytes(), instruction.rings()
-            )
-            load += done.loads(self.fabric, group) * count
+            load += loads(instruction, group) * count
         with np.errstate(divide="ignore", invalid="ignore"):
             busy_s = np.where(load > 0, load / capacity, 0.0)
         rows = zip(self.fabric.names, load.tolist(), busy_s.tolist(), strict=True)
         used = [LinkUse(*row) for row in rows if row[1]]
         return tuple(sorted(used, key=lambda one: (-one.busy_s, one.name)))
 
+    @cached_property
+    def summary(self) -> WorldSummary:
+        """Who waited, what collectives took, what of it was hidden; `.text()`, `.as_dict()`."""
+        from trnsim.profile.analysis.world import summarize_world  # noqa: PLC0415  a run needs none
+
+        return summarize_world(self.title, self._timelines, self.skew_s, self.links)
+
     def report(self, path: str | Path) -> Path:
         """Write the HTML report of all ranks to `path`, which is returned.
 
-        It has a track a rank, what each waited, and what passed each link; `runs[i].report` has the
-        instructions of one rank.
+        It has a track a rank, what each waited and how much of its collectives was hidden, and what
+        passed each link; `runs[i].report` has the instructions of one rank.
         """
         from trnsim.profile.page.world import world_page  # noqa: PLC0415  a run needs none
 
-        cores = [run.timelines for run in self.runs]
-        text = world_page(self.title, cores, self.skew_s, self.links)
-        return write(Path(path), text, parents=True)
+        return write(Path(path), world_page(self.summary, self._timelines), parents=True)
+
+    def trace(self, path: str | Path) -> Path:
+        """Write the trace of all ranks for https://ui.perfetto.dev to `path`, which is returned.
+
+        A process is a rank, and one more has a track a link; arrows join the ranks of a collective.
+        """
+        from trnsim.profile.formats.perfetto_world import perfetto_world  # noqa: PLC0415  as above
+        from trnsim.profile.measures.links import link_rates  # noqa: PLC0415
+
+        ranks = self._timelines
+        made = perfetto_world(ranks, link_rates(ranks), self.title)
+        return write(Path(path), made, parents=True)
+
+    @property
+    def _timelines(self) -> list[tuple[Timeline, ...]]:
+        return [run.timelines for run in self.runs]
 
     def _collectives(self) -> list[tuple[Collective, tuple[int, ...], int]]:
         """Each distinct collective with one of its groups, and how often that group did it."""
@@ -126,10 +146,10 @@ class World:
             for instruction, times in _collectives_of(run.timelines[0]):
                 key = instruction.signature()
                 found[key] = instruction
-                for ring in instruction.rings():
-                    if ring[0] == rank:
-                        counts[key, ring] += times
-        return [(found[key], ring, count) for (key, ring), count in counts.items()]
+                for group in instruction.groups():
+                    if group[0] == rank:
+                        counts[key, group] += times
+        return [(found[key], group, count) for (key, group), count in counts.items()]
 
 
 def run_world(

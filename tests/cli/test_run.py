@@ -1,5 +1,6 @@
 """`trnsim run`: values as numpy's, a report, and errors that say what to do."""
 
+import json
 import re
 import subprocess
 import sys
@@ -285,7 +286,16 @@ def test_a_program_and_a_kernel_run_on_ranks(tmp_path):
         assert "  link    HBM of chip 0: " in done.stdout
         page = tmp_path / "trnsim-report" / "total-ranks-0.html"
         assert "rank 7</text>" in page.read_text()
+        figures = json.loads(page.with_suffix(".world.json").read_text())
+        assert [one["exposed_s"] > 0 for one in figures["ranks"]] == [True] * 8
+        assert "  exposed " in done.stdout
+        assert not page.with_suffix(".perfetto-trace").exists()
     assert (np.load(tmp_path / "out.npy") == 8).all()
+    done = trnsim("run", "k.py", *where, "--report", "all", cwd=tmp_path)
+    assert (tmp_path / "all" / "total-ranks-0.perfetto-trace").stat().st_size > 1000
+    assert "  trace   all/total-ranks-0.perfetto-trace" in done.stdout
+    stored = trnsim("profile", "summary", "all", cwd=tmp_path)
+    assert "total on trn2" in stored.stdout, stored.stderr
 
 
 @pytest.mark.parametrize(

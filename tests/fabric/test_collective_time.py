@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.fabric.collective_time import collective_time, fabric_for
+from trnsim.fabric.collective_time import collective_time, constants_of, fabric_for
 
 GIB = 1 << 30
 
@@ -100,3 +100,21 @@ def test_groups_that_lie_differently_take_an_algorithm_each():
     both = collective_time("all_gather", GIB, [near, far], "trn2").time_s
     alone = [collective_time("all_gather", GIB, [one], "trn2").time_s for one in (near, far)]
     assert both == max(alone) > min(alone)
+
+
+@pytest.mark.parametrize("chip", ["trainium1", "trainium2"])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_constants_are_those_that_the_time_is_made_of(chip, nodes):
+    made = fabric_for(chip, nodes * 2, 1, ranks_per_node=2) if nodes > 1 else fabric_for(chip, 2, 1)
+    found = constants_of(made)
+    assert float(found["collective_start_s"]) == made.start_s
+    engines = found["collective_rank_bytes_per_s"]
+    assert float(engines) == made.capacity[made.names.index(_first(made, "DMA"))]
+    assert float(found["collective_hbm_bytes_per_s"]) in made.capacity
+    assert ("collective_efa_hop_s" in found) == (made.nodes > 1)
+    moved = {name for name in found if name.endswith("bytes_per_s")}
+    assert set(found) - set(constants_of(made, moves=False)) == moved
+
+
+def _first(made, word):
+    return next(name for name in made.names if word in name)

@@ -6,7 +6,7 @@ import pytest
 from trnsim.errors import BadInput
 from trnsim.fabric.choice import choose
 from trnsim.fabric.closed_form import plan_loads
-from trnsim.fabric.exchange import alike, check_ranks, exchange, layout, rings
+from trnsim.fabric.exchange import alike, check_ranks, engine_bytes, exchange, layout, rings
 from trnsim.fabric.fabric import fabric
 
 NODE = fabric("trn2.48xlarge", lnc=2)
@@ -72,3 +72,18 @@ def test_more_ranks_than_the_instances_have():
     with pytest.raises(BadInput, match=r"96 ranks on trn2.48xlarge, which has 64 logical cores"):
         check_ranks(NODE, 96)
     check_ranks(fabric("trn2.48xlarge", nodes=2, lnc=2), 128)
+
+
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "all_to_all", "permute"])
+def test_the_busiest_engines_pass_on_what_its_phases_send(kind):
+    groups = ((0, 1, 2), (4, 5, 6, 7))
+    sent = dict.fromkeys(range(64), 0.0)
+    for one in exchange(NODE, kind, 3.0 * 2**20, groups).chosen.values():
+        for phase in one.plan:
+            for source, nbytes in zip(phase.sources.tolist(), phase.nbytes.tolist(), strict=True):
+                sent[source] += nbytes * phase.repeat
+    assert engine_bytes(NODE, kind, 3.0 * 2**20, groups) == pytest.approx(max(sent.values()))
+
+
+def test_a_single_rank_passes_nothing_on():
+    assert engine_bytes(NODE, "all_reduce", 2.0**20, ((0,), (1,))) == 0

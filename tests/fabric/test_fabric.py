@@ -128,3 +128,9 @@ def test_an_unknown_link_is_named_with_one_near():
 def test_ranks_on_two_instances_need_efa():
     with pytest.raises(BadInput, match=r"inf2\.48xlarge has no EFA"):
         used(fabric("inf2.48xlarge", nodes=2), 0, 24)
+
+
+def test_engines_are_those_of_the_rank():
+    made = fabric("trn2.48xlarge", nodes=2, lnc=2)
+    assert made.names[made.engines(5)] == "instance 0, DMA of chip 1, core 1"
+    assert made.names[made.engines(64)] == "instance 1, DMA of chip 0, core 0"

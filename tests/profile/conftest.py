@@ -1,8 +1,10 @@
 """Small programs on NeuronCore-v3, issued instruction by instruction."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from trnsim.memory import Memory, Tile
 from trnsim.profile import Summary, summarize
 from trnsim.program import CoreContext, fitted
 from trnsim.timing import Timeline, timelines
+
+sys.path.insert(0, str(Path(__file__).parent))  # files beside the tests are imported by name
 
 HBM, SBUF, PSUM = Memory.HBM, Memory.SBUF, Memory.PSUM
 

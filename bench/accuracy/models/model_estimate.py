@@ -42,7 +42,7 @@ class Estimate:
 def estimate(graph, target, *, weights=frozenset(), lnc=1, cast="none"):
     """(seconds of the device, of the launch) of a graph of one rank, without exchanges."""
     flags = Flags(auto_cast=cast)
-    found = compiler.compile(graph, target, lnc=lnc, flags=flags, weights=weights)
+    found = compiler.compile(graph, target, lnc=lnc, flags=flags, weights=weights, is_linked=False)
     return found.device_time_s, found.launch_s
 
 

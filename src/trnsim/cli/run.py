@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -24,7 +25,6 @@ from trnsim.errors import BadInput, EmulatorError
 from trnsim.nki.environment import chosen_target
 from trnsim.profile import advise, write_report, write_traces
 from trnsim.profile.tables.parquet import EXTRA
-from trnsim.profile.units import bytes_text, time_text
 from trnsim.runs import Run, collecting_worlds, on_ranks, ordered, watching
 from trnsim.worlds import World
 
@@ -275,18 +275,15 @@ def _write(runs: list[Run], folder: Path | None, name: str, tell: Callable[[str]
 
 
 def _write_world(world: World, folder: Path | None, number: int) -> None:
-    """Print a run on ranks in a few lines, and write its page."""
-    page = world.report((folder or _FOLDER) / f"{world.runs[0].title}-ranks-{number}.html")
-    skew_s = max(world.skew_s)
-    lines = [
-        f"{world.title}: {time_text(world.total_time_s)}",
-        f"  waited  {time_text(skew_s)} by rank {world.skew_s.index(skew_s)}, the most",
-        *(
-            f"  link    {one.name}: {bytes_text(round(one.nbytes))}, {time_text(one.busy_s)} busy"
-            for one in world.links[:1]
-        ),
-        f"  report  {page}",
-    ]
+    """Print a run on ranks in a few lines; write its page and figures, in `folder` its trace."""
+    base = (folder or _FOLDER) / f"{world.runs[0].title}-ranks-{number}"
+    page = world.report(base.with_suffix(".html"))
+    stored = files.write(
+        base.with_suffix(".world.json"), f"{json.dumps(world.summary.as_dict())}\n"
+    )
+    lines = [world.summary.text(), f"  report  {page}", f"  figures {stored}"]
+    if folder is not None:
+        lines.append(f"  trace   {world.trace(base.with_suffix('.perfetto-trace'))}")
     typer.echo("\n".join(lines))
 
 

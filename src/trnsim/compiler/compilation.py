@@ -24,7 +24,7 @@ from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.graph import Graph, verify
 from trnsim.isa import Engine
-from trnsim.lower import Bound, Cost, bound
+from trnsim.lower import Bound, Cost, Exchange, bound, without_exchanges
 from trnsim.lower.bound import hbm_rate
 from trnsim.profile.analysis.whole import Share, Whole
 from trnsim.profile.measures.metrics import peak_flop_per_s
@@ -52,6 +52,7 @@ class CompiledProgram:
         shares: what operations take, by modules of the model, in its order.
         bound: the time below which no program can be.
         said: why parts of it are kernels one after another.
+        exchanges: those between ranks that take no time in it, and are to be added.
     """
 
     target: str
@@ -66,6 +67,19 @@ class CompiledProgram:
     shares: tuple[Share, ...]
     bound: Bound
     said: tuple[str, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
+
+    @property
+    def exchanged_s(self) -> float:
+        """What the exchanges in it take."""
+        name = Engine.collective.name
+        return sum(one.part.busy_s.get(name, 0.0) for one in self.shares)
+
+    @property
+    def exposed_s(self) -> float:
+        """The part of it on the critical path: the rest is hidden beside other instructions."""
+        name = Engine.collective.name
+        return sum(one.part.critical_s.get(name, 0.0) for one in self.shares)
 
     def costs(self) -> tuple[Cost, ...]:
         """The program by its operations, the dearest first, launched once.
@@ -144,6 +158,7 @@ def compile(  # noqa: A001  the name that compilers have
     flags: Flags | None = None,
     weights: Collection[int] = frozenset(),
     tell: Callable[[str], None] = lambda _: None,
+    is_linked: bool = True,
 ) -> CompiledProgram:
     """A graph as one program for each NeuronCore.
 
@@ -155,6 +170,8 @@ def compile(  # noqa: A001  the name that compilers have
         flags: those of neuronx-cc; its defaults if none.
         weights: the inputs that do not change from call to call, by their values' numbers.
         tell: what is told of the search for a schedule as it goes.
+        is_linked: whether exchanges between ranks take their time in the program, where it can be
+            told from what else is in it (`trnsim.compiler.links`).
 
     Raises:
         BadInput: for an `lnc` that the chip has not, or that the flags contradict.
@@ -163,12 +180,15 @@ def compile(  # noqa: A001  the name that compilers have
     asked = flags or Flags()
     cores = _cores(lnc, asked, target)
     verify(graph)
-    way = Asked(target, cores, asked.optlevel, tell)
+    way = Asked(target, cores, asked.optlevel, tell, cores, is_linked)
     found, programs, chosen = Figures(), 0, list[Priced]()
+    added: list[Exchange] = []
     step = prepared(graph, weights, asked)
     for piece, own in pieces(step):
         chosen.append(on_cores(piece, own, way))
         found, programs = found.plus(chosen[-1].figures), programs + 1
+        if not chosen[-1].figures.is_linked:
+            added += without_exchanges(piece)[1]
     by_module = [
         share for one in chosen for share in shares(one.figures.work, one.graph, one.stacks)
     ]
@@ -185,6 +205,7 @@ def compile(  # noqa: A001  the name that compilers have
         tuple(by_module),
         bound(step.step, target, lnc=cores),
         found.said,
+        tuple(added),
     )
 
 

@@ -44,6 +44,7 @@ class Figures:
         kept: layers that were compiled of each stack; none if all were.
         schedule: how SBUF is shared.
         lacks: what another schedule may give it.
+        is_linked: whether its exchanges between ranks take their time in it.
     """
 
     device_time_s: float = 0.0
@@ -54,6 +55,7 @@ class Figures:
     kept: tuple[int, ...] = ()
     schedule: Schedule = FIRST
     lacks: frozenset[str] = frozenset()
+    is_linked: bool = False
 
     def stored(self) -> dict[str, Any]:
         """As JSON."""
@@ -116,7 +118,8 @@ def priced(graph: Graph, weights: frozenset[int], asked: Asked) -> Priced:
     own = frozenset(value.number for value in graph.inputs) & weights
     if any(node.kind in APART for node in graph.nodes):
         return Priced(graph, own, _apart(graph, asked.target, 0))
-    key = ("model", graph.key(), tuple(sorted(own)), asked.target, asked.cores, asked.level)
+    what = graph.key(), tuple(sorted(own)), asked.target, asked.cores, asked.level
+    key = ("model", *what, asked.links() if has_exchanges(graph) else None)
     found = cache.read(key)
     graph, own = legal(graph, own)
     if found is not None:
@@ -217,12 +220,15 @@ def figures_of(
     They are remembered on disk: a search that was interrupted goes on where it was. A graph that
     this compiler cannot place on the chip is priced as kernels one after another.
     """
-    key = ("program", graph.key(), tuple(sorted(weights)), asked.target, asked.cores, schedule)
+    links = asked.links() if has_exchanges(graph) else None
+    what = graph.key(), tuple(sorted(weights)), asked.target, asked.cores, schedule
+    key = ("program", *what, links)
     known = cache.read(key)
     if known is not None:
         return Figures.restored(known)
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
     options: dict[str, Any] = {"numerics": False, "lnc": asked.cores, "schedule": schedule}
+    options["links"] = links
     try:
         found = trace(graph, inputs, asked.target, weights, **options)
     except NO_PROGRAM as error:
@@ -240,9 +246,15 @@ def figures_of(
             work,
             schedule=schedule,
             lacks=found.lacks,
+            is_linked=links is not None,
         )
     cache.write(key, made.stored())
     return made
+
+
+def has_exchanges(graph: Graph) -> bool:
+    """Whether ranks exchange anything."""
+    return any(node.kind is Kind.COLLECTIVE for node in graph.nodes)
 
 
 def _apart(graph: Graph, target: str, place: int) -> Figures:

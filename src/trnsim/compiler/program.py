@@ -26,6 +26,7 @@ from trnsim.compiler.emit import (
 from trnsim.compiler.emit.emission import Emission
 from trnsim.compiler.emit.naming import Named
 from trnsim.compiler.emit.walk import Frame
+from trnsim.compiler.links import Links
 from trnsim.compiler.preparation import prepared
 from trnsim.compiler.schedules import FIRST, RING, ROOM, Schedule
 from trnsim.compiler.sharding.splits import CORES
@@ -164,10 +165,12 @@ def trace(
     numerics: bool,
     lnc: int = 1,
     schedule: Schedule = FIRST,
+    links: Links | None = None,
 ) -> Traced:
     """As `traced`, with the operations that instructions belong to.
 
-    With `lnc` 2 it is the program of one of two cores, which do the same; it has no values.
+    With `lnc` 2 it is the program of one of two cores, which do the same; it has no values, nor has
+    one with `links`, in which exchanges between ranks take their time.
     """
     made: list[_Trace] = []
     emissions: list[Emission] = []
@@ -178,7 +181,9 @@ def trace(
         one = _Trace(graph, prepared)
         made.append(one)
         resident_bytes = _resident_bytes(chip, schedule)
-        emissions.append(Emission(graph, weights, resident_bytes, one.prepare, schedule.ring_bytes))
+        emissions.append(
+            Emission(graph, weights, resident_bytes, one.prepare, schedule.ring_bytes, links)
+        )
         outputs = emissions[-1].run(tensors)
         given = zip(tensors, (value.number for value in graph.inputs), strict=True)
         inputs = {tensor.storage.serial: number for tensor, number in given}

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
+from trnsim.compiler.links import Links, links_of
+
 _KIB: Final = 1024
 
 
@@ -56,12 +58,20 @@ class Asked:
         cores: how many cores do the same.
         level: the optimization level, 1 to 3.
         tell: what is told of the search as it goes.
+        lnc: cores of a rank, where only one of two has the program; 0: `cores`.
+        is_linked: whether exchanges between ranks take their time in the program.
     """
 
     target: str
     cores: int = 1
     level: int = 2
     tell: Callable[[str], None] = lambda _: None
+    lnc: int = 0
+    is_linked: bool = True
+
+    def links(self) -> Links | None:
+        """The links that the program sees, if any."""
+        return links_of(self.target, self.lnc or self.cores, self.cores) if self.is_linked else None
 
 
 def others(level: int, lacks: Collection[str], instructions: int) -> Sequence[Schedule]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -35,12 +36,14 @@ def shown(graph: Graph, made: CompiledProgram, title: str, weights: Collection[i
             fix="leave --report out, or report each kernel: trnsim run SCRIPT --report DIR",
         )
     largest = max(found, key=lambda one: len(one[0].nodes))
-    asked = Asked(made.target, made.lnc, made.flags.optlevel)
+    asked = Asked(made.target, made.lnc, made.flags.optlevel, lnc=made.lnc)
     chosen = on_cores(*largest, asked)
     piece = chosen.compiled()
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in piece.inputs]
+    links = replace(asked, cores=chosen.cores).links()
+    options: dict[str, Any] = {"numerics": False, "lnc": chosen.cores, "links": links}
     try:
-        traced = trace(piece, inputs, made.target, chosen.weights, numerics=False, lnc=chosen.cores)
+        traced = trace(piece, inputs, made.target, chosen.weights, **options)
     except (OutOfMemory, IllegalInstruction, InternalError) as error:
         raise BadInput(
             f"{title} has no program to show, as it is not one: {error.reason}",

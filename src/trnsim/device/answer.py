@@ -1,7 +1,8 @@
 """What a model takes on a chip, in ten lines: time, bound, use, modules, exchanges, memory.
 
-The time is that of the graph's program, and of the exchanges, which do not overlap with it. Which
-framework the graph is of makes no difference.
+The time is that of the graph's program, in which exchanges between ranks run beside what does not
+depend on them; where it has none of them, their time is added. Which framework the graph is of
+makes no difference.
 """
 
 from __future__ import annotations
@@ -119,7 +120,21 @@ class Answer:
     @cached_property
     def whole(self) -> Whole:
         """The estimate, above its programs."""
-        return self.program.whole(self.links_s, sum(time_s for _, time_s in self.exchanges))
+        return self.program.whole(self.links_s, self.added_s)
+
+    @cached_property
+    def added_s(self) -> float:
+        """What exchanges take that are in no program."""
+        times_s, made = dict(self.exchanges), self.program
+        return sum(
+            times_s[one] if one in times_s else exchange_time(one, made.target, made.lnc).time_s
+            for one in made.exchanges
+        )
+
+    @property
+    def exposed_s(self) -> float:
+        """The part of the time in which ranks exchange, and nothing that takes longer goes on."""
+        return self.added_s + self.program.exposed_s
 
     @property
     def time_s(self) -> float:
@@ -217,10 +232,11 @@ class Answer:
         number: Counter[str] = Counter()
         for exchange, _ in self.exchanges:
             number[exchange.kind.replace("_", "-")] += 1
-        total_s = self.whole.exchanges_s
+        total_s = self.added_s + self.program.exchanged_s
         words = ", ".join(f"{count} {kind}" for kind, count in number.items())
         ranks = self.exchanges[0][0].ranks
-        return f"{words} over {ranks} ranks, {time_text(total_s)} by the closed form of the ring"
+        hidden = f", {time_text(self.exposed_s)} of it exposed" if self.program.exchanged_s else ""
+        return f"{words} over {ranks} ranks, {time_text(total_s)}{hidden}"
 
     def _memory(self) -> str:
         cores = self.program.lnc

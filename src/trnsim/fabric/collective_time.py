@@ -16,8 +16,7 @@ from trnsim.fabric.exchange import exchange
 from trnsim.fabric.fabric import Fabric
 
 if TYPE_CHECKING:
-    from trnsim.fabric.choice import Chosen
-    from trnsim.facts import Provenance
+    from trnsim.facts import Provenance, Rate
 
 INSTANCE_VARIABLE: Final = "TRNSIM_INSTANCE"
 
@@ -85,12 +84,13 @@ def time_on(
     """The time of a collective of groups of ranks of `fabric`, which work at once."""
     members = tuple(tuple(group) for group in groups)
     chosen = exchange(fabric, kind, float(nbytes), members).slowest
+    facts = constants_of(fabric, moves=bool(chosen.algorithm))
     return CollectiveTime(
         chosen.time_s,
         max(least_s(fabric, kind, nbytes, group) for group in groups),
         chosen.algorithm,
         f"{fabric.nodes} x {fabric.instance.name}",
-        _provenances(fabric, chosen),
+        tuple(fact.provenance for fact in facts.values()),
     )
 
 
@@ -158,13 +158,28 @@ def least_s(fabric: Fabric, kind: str, nbytes: float, group: Sequence[int]) -> f
     return nbytes * (share or 1.0) / rate
 
 
-def _provenances(fabric: Fabric, chosen: Chosen) -> tuple[Provenance, ...]:
+def constants_of(fabric: Fabric, *, moves: bool = True) -> dict[str, Rate]:
+    """The constants that a time on a fabric rests on, by name; those of bytes only if any `moves`.
+
+    A link's bandwidth is that of both directions, as published.
+    """
     chip = fabric.chip
-    found = [start_s(chip.name), hop_s(chip.name)]
-    if chosen.algorithm:
-        found.append(rank_bytes_per_s(chip.name, fabric.lnc, chip.memory_bytes_per_s))
+    found = {
+        "collective_start_s": start_s(chip.name),
+        "collective_hop_s": hop_s(chip.name),
+    }
+    if moves:
+        found["collective_rank_bytes_per_s"] = rank_bytes_per_s(
+            chip.name, fabric.lnc, chip.memory_bytes_per_s
+        )
+        found["collective_hbm_bytes_per_s"] = chip.memory_bytes_per_s
         link = fabric.instance.link_bytes_per_s or chip.server_link_bytes_per_s
-        found += [link or chip.link_bytes_per_s or start_s(chip.name)]
+        link = link or chip.link_bytes_per_s
+        if link:
+            found["collective_link_bytes_per_s"] = link
     if fabric.nodes > 1:
-        found.append(EFA_HOP_S)
-    return tuple(one.provenance for one in found)
+        found["collective_efa_hop_s"] = EFA_HOP_S
+        efa = fabric.instance.efa_bytes_per_s
+        if moves and efa:
+            found["collective_efa_bytes_per_s"] = efa
+    return found

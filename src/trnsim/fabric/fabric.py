@@ -152,6 +152,12 @@ class Fabric:
         one += [efa / max(adapters, 1)] * (_DIRECTIONS * adapters)
         return np.tile(np.array(one), self.nodes)
 
+    def engines(self, rank: int) -> int:
+        """The resource that stands for the DMA engines of a rank."""
+        node, chip, core = self.place(rank)
+        before = len(self.topology.links) + self.instance.count
+        return node * len(self._of_a_node) + before + chip * self.cores_per_chip + core
+
     def uses(self, phase: Phase) -> Uses:
         """What the transfers of a phase use.
 
@@ -178,11 +184,10 @@ class Fabric:
         size = len(self._of_a_node)
         first, other = here.node * size, there.node * size
         links = len(self.topology.links)
-        engine = links + self.instance.count + here.chip * self.cores_per_chip + here.core
         found = [
             (first + links + here.chip, reads + copies),
             (other + links + there.chip, 1.0),
-            (first + engine, 1.0),
+            (self.engines(source), 1.0),
         ]
         if here.node == there.node:
             route = self.routes[here.chip, there.chip] if here.chip != there.chip else ()

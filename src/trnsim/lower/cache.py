@@ -27,7 +27,19 @@ VARIABLE: Final = "TRNSIM_CACHE"
 _ROOT: Final = Path(__file__).parents[1]
 _DIGITS: Final = 32
 _DECIDE: Final = (
-    *("arch", "dtypes", "memory", "isa", "program", "timing", "nki", "graph", "lower", "compiler"),
+    *(
+        "arch",
+        "dtypes",
+        "memory",
+        "isa",
+        "program",
+        "timing",
+        "nki",
+        "fabric",
+        "graph",
+        "lower",
+        "compiler",
+    ),
     *("runs.py", "facts.py"),
 )
 """The rooms, and files beside them, on which a kernel's time depends."""

@@ -21,6 +21,7 @@ from trnsim.errors import InternalError
 from trnsim.isa import Engine
 from trnsim.isa.language.meeting import group_of
 from trnsim.timing.compiler_policy import DEFAULT, Policy
+from trnsim.timing.contention import contended
 from trnsim.timing.schedule import placements
 from trnsim.timing.throttle import UtilizationLimit
 
@@ -44,8 +45,8 @@ class Order:
         indices: for each step, the instruction.
         together: for each step, how many steps from it on start at once: the members of a meeting;
             1 elsewhere.
-        stretches: for each core and instruction, by how much the Tensor Engine's utilization limit
-            lengthens its interval.
+        stretches: for each core and instruction, by how much its interval is longer: matmuls by the
+            Tensor Engine's utilization limit, transfers beside collectives (`timing.contention`).
         limits: for each core, that limit over time.
         loads: for each core, the instructions before which the engine loads a table.
         queues: for each core, transfer -> the DMA queue that issues it.
@@ -78,7 +79,8 @@ def choose(
         together: the cores of a rank, where there are several ranks; by default all are of one.
     """
     tables = tables or [placements(program, core) for program in programs]
-    return _ListScheduler(programs, tables, core, policy, together or len(programs)).run()
+    order = _ListScheduler(programs, tables, core, policy, together or len(programs)).run()
+    return contended(programs, core, order, tables)
 
 
 def choose_alone(

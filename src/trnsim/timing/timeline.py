@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.arch import together
+from trnsim.fabric.collective_time import constants_of
 from trnsim.facts import Evidence, Interval
-from trnsim.isa import Engine
+from trnsim.isa import Collective, Engine
 from trnsim.timing.changed import changed, halves_at_once
 from trnsim.timing.compiler_policy import DEFAULT, Policy
 from trnsim.timing.order import Order, choose, choose_alone
@@ -204,9 +205,16 @@ class Timeline:
         return self.device_time_after_s(lambda index: placed[self.program.which[index]])
 
     def facts(self) -> dict[Evidence, list[tuple[str, Fact]]]:
-        """The facts on which the estimate rests: those of the core, by kind."""
+        """The facts on which the estimate rests, by kind: those of the core.
+
+        Of a program with collectives, those of the links, engines and latencies of its ranks too.
+        """
         by_kind: dict[Evidence, list[tuple[str, Fact]]] = {kind: [] for kind in Evidence}
-        for name, fact in self.program.core.facts().items():
+        found: dict[str, Fact] = dict(self.program.core.facts())
+        for checked in self.program.checked:
+            if isinstance(checked.instruction, Collective):
+                found |= constants_of(checked.instruction.setting.fabric)
+        for name, fact in found.items():
             by_kind[fact.provenance.kind].append((name, fact))
         return by_kind
 

@@ -28,7 +28,7 @@ def test_every_table_has_the_documented_names_and_types(found, tmp_path):
     for name, columns in tables().items():
         frame = pl.read_parquet(folder / f"{name}.parquet")
         assert dict(frame.schema) == {c: READ[kind] for c, kind in columns.items()}, name
-        assert len(frame) > 0
+        assert len(frame) > 0 or name in {"CcOp", "CcStream"}  # of programs with collectives
 
 
 def test_values_read_back(found, tmp_path, timeline):

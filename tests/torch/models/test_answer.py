@@ -111,5 +111,7 @@ def test_the_rate_is_that_of_the_whole_time(tokens, wanted, tmp_path):
     subject = replace(answers.of_script(path), items=("tokens", tokens))
     found = answers.answer(subject, "trn2")
     assert re.search(wanted, found.text().splitlines()[1])
-    slow = replace(found, exchanges=((Exchange("all_reduce", 8, ((0, 1),)), 0.1),)).text()
+    one = Exchange("all_reduce", 8, ((0, 1),))
+    program = replace(found.program, exchanges=(one,))
+    slow = replace(found, program=program, exchanges=((one, 0.1),)).text()
     assert slow.splitlines()[1].endswith(f", {10 * tokens} tokens/s" if tokens else " ms")

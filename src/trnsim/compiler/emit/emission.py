@@ -25,6 +25,7 @@ from trnsim.compiler.emit.rows import waits
 from trnsim.compiler.emit.rules import EMITTERS
 from trnsim.compiler.emit.waiting import Waiting
 from trnsim.compiler.emit.walk import Frame, Span, filled, is_aligned, repeated, spans, write
+from trnsim.compiler.links import Links
 from trnsim.compiler.schedules import FIRST
 from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.layout import (
@@ -58,6 +59,7 @@ class Emission:
         weights: the inputs whose layout in HBM may be chosen, as they do not change.
         resident_bytes: bytes of a partition for results that stay in SBUF.
         ring_bytes: bytes of a partition for weights that pass, several panels ahead.
+        links: the links to other ranks, if exchanges take their time in the program.
         placed: where each value lies; several places if it lies in several layouts.
         prepared: weights in layouts of their own, in the order of their use.
         names: what each stretch of instructions computes.
@@ -69,6 +71,7 @@ class Emission:
     resident_bytes: int
     prepare: Callable[..., Tensor]
     ring_bytes: int = FIRST.ring_bytes
+    links: Links | None = None
     placed: dict[int, list[Placed]] = field(default_factory=dict[int, list[Placed]])
 
     def __post_init__(self) -> None:

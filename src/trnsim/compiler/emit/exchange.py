@@ -1,7 +1,7 @@
 """Exchanges between ranks: a rank's program writes what it gives and reads what it gets.
 
-The time of the links is none of this program's: `trnsim.lower.without_exchanges` lists the
-exchanges, and who knows the links adds it.
+Between the two, the exchange takes the time of the links (`trnsim.compiler.links`), if the program
+sees any; else `trnsim.lower.without_exchanges` lists it, and who knows the links adds its time.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ def all_reduce(emission: Emission, node: Node) -> None:
     """What every rank gives at a place becomes what every rank gets there, in any layout."""
     placed = emission.settled(node.values[0])[0]
     if not placed.is_on_chip or placed.storage.is_replicated:
+        if emission.links is not None:
+            exchange(emission, node)
+            return
         emission.placed[node.result.number] = [
             in_hbm(emission.dense(node.values[0]), node.result.shape)
             if placed.is_on_chip
@@ -45,7 +48,11 @@ def all_reduce(emission: Emission, node: Node) -> None:
     kept = nl.ndarray(shape, dtype=given.dtype, buffer=nl.shared_hbm)
     got = new(given.shape, given.dtype)
     nisa.dma_copy(dst=kept, src=given.reshape(shape))
-    nisa.dma_copy(dst=got.reshape(shape), src=kept)
+    made = kept
+    if emission.links is not None:
+        made = nl.ndarray(shape, dtype=given.dtype, buffer=nl.shared_hbm)
+        emission.links.issue(made, kept, node)
+    nisa.dma_copy(dst=got.reshape(shape), src=made)
     matrix = replace(placed.storage, tile=got)
     emission.placed[node.result.number] = [replace(placed, storage=matrix)]
 
@@ -53,6 +60,8 @@ def all_reduce(emission: Emission, node: Node) -> None:
 @emitter(AllGather, ReduceScatter, AllToAll, CollectivePermute)
 def exchange(emission: Emission, node: Node) -> None:
     """What is given lies in order in HBM, and so does what comes back."""
-    emission.dense(node.values[0])
+    given = emission.dense(node.values[0])
     made = tiles.output(node.result.shape, node.result.dtype)
+    if emission.links is not None:
+        emission.links.issue(made, given, node)
     emission.placed[node.result.number] = [in_hbm(made, node.result.shape)]

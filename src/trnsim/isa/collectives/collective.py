@@ -9,7 +9,8 @@ An element that nothing has written arrives unwritten, and a reduction with one 
 With two cores a rank (LNC=2) both issue it. On tensors in shared HBM it is one collective of the
 rank; on SBUF and private HBM each core exchanges with the cores of its own number, both at once.
 
-Not modelled: that a collective's transfers share the DMA engines of the core with its own.
+Its transfers take DMA engines from those of the core: `Cost.engine_share` of them while it runs
+(`trnsim.timing.contention`).
 
 Source: neuron-runtime/about/collectives.rst; neuron-runtime/explore/intranode-collective-comm.rst.
 """
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from trnsim.fabric.exchange import exchange
+from trnsim.fabric.exchange import engine_bytes, exchange
 from trnsim.isa.collectives.setting import HIDDEN, Groups, Setting, in_words
 from trnsim.isa.dma.dma_copy import check_priority
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
@@ -194,12 +195,22 @@ class Collective(Instruction, engines=()):
         return float(max(offered, filled)) * (1 if self.setting.is_joint else self.setting.cores)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """Start, hops and bytes of the best algorithm, with all groups at once."""
-        del core, n
-        taken = exchange(self.setting.fabric, self.kind, self.nbytes(), self.rings())
+        """Start, hops and bytes of the best algorithm, with all groups at once.
+
+        The DMA engines are taken for as long as they copy what the busiest rank passes on.
+        """
+        del n
+        what = self.setting.fabric, self.kind, self.nbytes(), self.rings()
+        taken_s = exchange(*what).time_s
+        copied_s = engine_bytes(*what) / (core.dma_bytes_per_s * self.setting.cores)
         own = [tile.nbytes for tile in (*self.all_sources(), *self.targets()) if tile.memory is HBM]
         sharing = self.setting.cores if self.setting.is_joint else 1
-        return Cost(taken.time_s, 0.0, hbm_bytes=sum(own) // sharing)
+        return Cost(
+            taken_s,
+            0.0,
+            hbm_bytes=sum(own) // sharing,
+            engine_share=copied_s / taken_s if taken_s else 0.0,
+        )
 
     def rings(self) -> Groups:
         """The groups in the order in which the fabric sees them."""

@@ -86,6 +86,7 @@ class Cost:
         table: the table of functions that its engine must hold; "" for none.
         table_load_s: time that the engine is busy before, if it holds another table.
         issue_s: a transfer's time in its DMA queue; the interval is its share of the DMA engines.
+        engine_share: the part of the DMA engines that it takes from transfers while it runs.
     """
 
     interval_s: float
@@ -96,6 +97,7 @@ class Cost:
     table: str = ""
     table_load_s: float = 0.0
     issue_s: float = 0.0
+    engine_share: float = 0.0
 
 
 @dataclass_transform(
@@ -165,9 +167,7 @@ class Instruction:
             (name, operand.access in LOOKS, operand.access in CHANGES)
             for name, operand in cls.operands.items()
         )
-        cls.named = tuple(
-            name for name, operand in cls.operands.items() if operand.access == "name"
-        )
+        cls.named = tuple(name for name, one in cls.operands.items() if one.access == "name")
         cls.registers = {
             f.name: f.metadata["register"] for f in fields(cls) if "register" in f.metadata
         }

@@ -53,7 +53,7 @@ class Whole:
     Attributes:
         launch_s: the fixed cost of starting it.
         device_time_s: of its programs.
-        exchanges_s: of exchanges between ranks, which do not overlap with the programs.
+        exchanges_s: of exchanges between ranks that are in no program.
         bound_s: the time below which no program of the model can be.
         binds: what that bound is of: "products", "HBM" or "links".
         flop: multiplications and additions of its products.

@@ -8,8 +8,8 @@ Source of the field numbers: perfetto, protos/perfetto/trace/perfetto_trace.prot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trnsim.profile.formats.protobuf import block, double, fixed64, number, text
 from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
@@ -32,70 +32,133 @@ _EVENT_NAMES, _ANNOTATION_NAMES, _SOURCES, _TEXTS = 2, 3, 4, 29  # InternedData
 _IID, _VALUE, _FILE, _LINE = 1, 2, 2, 4  # EventName, DebugAnnotationName, SourceLocation
 _CLEARED, _NEEDED = 1, 2  # SequenceFlags
 _ONE_SEQUENCE: Final = 1
-_TRACKS_A_CORE: Final = 1 << 20
+_TRACKS_A_PROCESS: Final = 1 << 20
 _INSTRUCTIONS_A_CORE: Final = 1 << 40
+_BETWEEN_CORES: Final = 1 << 62
 
 
 def perfetto(timelines: Sequence[Timeline], title: str) -> bytes:
     """The trace of a run in Perfetto's protocol buffers; `timelines` are its cores'."""
-    return b"".join(_Trace(timelines, title).packets())
+    trace = Trace()
+
+    def packets() -> Iterator[bytes]:
+        yield trace.begin()
+        for rank, timeline in enumerate(timelines):
+            core = CoreTracks(timeline, rank)
+            yield from trace.process(rank, f"{title}, {core.name}")
+            for track, place in trace.tracks(core, rank, rank):
+                yield place.descriptor
+                for piece in core.slices(track):
+                    yield from trace.slice(core, piece, place)
+            yield from trace.counters(core.counters, rank)
+
+    return b"".join(packets())
 
 
-class _Trace:
+class Place(NamedTuple):
+    """Where slices go.
+
+    Attributes:
+        uuid: the track's number.
+        first: what the numbers of its core's instructions are counted from.
+        descriptor: the packet that makes the track.
+    """
+
+    uuid: int
+    first: int
+    descriptor: bytes
+
+
+class More(NamedTuple):
+    """What a slice carries beside its instruction.
+
+    Attributes:
+        flows: numbers of arrows between slices of several cores.
+        words: notes.
+        numbers: notes that are numbers.
+    """
+
+    flows: Sequence[int] = ()
+    words: Mapping[str, str] = {}
+    numbers: Mapping[str, int] = {}
+
+
+_NOTHING: Final = More()
+
+
+class Trace:
     """A trace being written, with the interned strings that its packets refer to by number."""
 
-    def __init__(self, timelines: Sequence[Timeline], title: str) -> None:
-        self._timelines = timelines
-        self._title = title
+    def __init__(self) -> None:
         self._numbers: dict[tuple[int, str], int] = {}
         self._new: list[bytes] = []
+        self._used: dict[int, int] = {}
 
-    def packets(self) -> Iterator[bytes]:
-        """Every packet of the trace."""
-        yield _packet(number(_FLAGS, _CLEARED))
-        for rank, timeline in enumerate(self._timelines):
-            yield from self._core(CoreTracks(timeline, rank), rank)
+    def begin(self) -> bytes:
+        """The first packet."""
+        return _packet(number(_FLAGS, _CLEARED))
 
-    def _core(self, core: CoreTracks, rank: int) -> Iterator[bytes]:
-        base = (rank + 1) * _TRACKS_A_CORE
-        name = f"{self._title}, {core.name}"
-        process = block(_PROCESS, number(_PID, rank + 1), text(_PROCESS_NAME, name))
-        yield _track(number(_UUID, base), process)
-        for at, track in enumerate(core.tracks):
-            uuid = base + 1 + at
-            yield _track(number(_UUID, uuid), number(_PARENT, base), text(_NAME, track.name))
-            yield from self._slices(core, track, uuid, rank * _INSTRUCTIONS_A_CORE)
-        for at, counter in enumerate(core.counters):
-            uuid = base + 1 + len(core.tracks) + at
+    def process(self, process: int, name: str) -> Iterator[bytes]:
+        """Process number `process`, to which tracks belong."""
+        told = block(_PROCESS, number(_PID, process + 1), text(_PROCESS_NAME, name))
+        yield _track(number(_UUID, _base(process)), told)
+
+    def tracks(
+        self, core: CoreTracks, process: int, number_of_core: int, prefix: str = ""
+    ) -> Iterator[tuple[Track, Place]]:
+        """The engines and queues of a core, as tracks of a process.
+
+        `number_of_core` is its number among all cores of the trace.
+        """
+        for track in core.tracks:
+            uuid, descriptor = self._child(process, text(_NAME, prefix + track.name))
+            yield track, Place(uuid, number_of_core * _INSTRUCTIONS_A_CORE, descriptor)
+
+    def counters(
+        self, counters: Iterable[Counter], process: int, prefix: str = ""
+    ) -> Iterator[bytes]:
+        """Quantities over time, as tracks of a process."""
+        for counter in counters:
             unit = block(_COUNTER, text(_UNIT_NAME, counter.unit))
-            named = text(_NAME, counter.name)
-            yield _track(number(_UUID, uuid), number(_PARENT, base), named, unit)
+            uuid, descriptor = self._child(process, text(_NAME, prefix + counter.name), unit)
+            yield descriptor
             yield from _values(counter, uuid)
 
-    def _slices(self, core: CoreTracks, track: Track, uuid: int, first: int) -> Iterator[bytes]:
-        on_track = number(_TRACK_UUID, uuid)
+    def slice(
+        self, core: CoreTracks, piece: TrackSlice, place: Place, more: More = _NOTHING
+    ) -> Iterator[bytes]:
+        """Begin and end of an instruction."""
+        on_track = number(_TRACK_UUID, place.uuid)
+        name = number(_NAME_IID, self._named(_EVENT_NAMES, piece.opcode))
+        # An instruction's flow starts in its slice and ends in those that waited for it.
+        flows = [fixed64(_FLOWS, place.first + piece.instruction + 1)]
+        flows += [fixed64(_FLOWS, _BETWEEN_CORES + flow) for flow in more.flows]
+        if piece.cause >= 0:
+            flows.append(fixed64(_ENDING_FLOWS, place.first + piece.cause + 1))
+        told = self._annotations(core, piece, more)
+        event = block(_EVENT, number(_TYPE, _BEGIN), on_track, name, *told, *flows)
+        new = block(_INTERNED, *self._new) if self._new else b""
+        self._new.clear()
+        flags = number(_FLAGS, _NEEDED)
+        yield _packet(number(_TIMESTAMP, piece.start_ns), flags, new, event)
         end = block(_EVENT, number(_TYPE, _END), on_track)
-        for piece in core.slices(track):
-            name = number(_NAME_IID, self._named(_EVENT_NAMES, piece.opcode))
-            # An instruction's flow starts in its slice and ends in those that waited for it.
-            flows = [fixed64(_FLOWS, first + piece.instruction + 1)]
-            if piece.cause >= 0:
-                flows.append(fixed64(_ENDING_FLOWS, first + piece.cause + 1))
-            told = self._annotations(core, piece)
-            event = block(_EVENT, number(_TYPE, _BEGIN), on_track, name, *told, *flows)
-            new = block(_INTERNED, *self._new) if self._new else b""
-            self._new.clear()
-            flags = number(_FLAGS, _NEEDED)
-            yield _packet(number(_TIMESTAMP, piece.start_ns), flags, new, event)
-            yield _packet(number(_TIMESTAMP, piece.end_ns), flags, end)
+        yield _packet(number(_TIMESTAMP, piece.end_ns), flags, end)
 
-    def _annotations(self, core: CoreTracks, piece: TrackSlice) -> list[bytes]:
-        words = {"operands": piece.operands}
+    def _child(self, process: int, *fields: bytes) -> tuple[int, bytes]:
+        """A new track of a process: its number and its packet."""
+        base = _base(process)
+        used = self._used[process] = self._used.get(process, 0) + 1
+        uuid = base + used
+        return uuid, _track(number(_UUID, uuid), number(_PARENT, base), *fields)
+
+    def _annotations(self, core: CoreTracks, piece: TrackSlice, more: More) -> list[bytes]:
+        words = {"operands": piece.operands, **more.words}
         if piece.line is not None:
             words |= {"line": str(piece.line), "source": piece.source}
         if piece.cause >= 0:
             words["waited for"] = core.describe(piece.cause)
         numbers = {"instruction": piece.instruction, "readable at ns": piece.readable_ns}
+        numbers |= more.numbers
         found = [
             self._annotation(name, number(_A_TEXT_IID, self._named(_TEXTS, value)))
             for name, value in words.items()
@@ -126,6 +189,11 @@ class _Trace:
             where = (number(_IID, iid), text(_FILE, file), number(_LINE, line))
             self._new.append(block(_SOURCES, *where))
         return self._numbers[key]
+
+
+def _base(process: int) -> int:
+    """The number of a process's own track."""
+    return (process + 1) * _TRACKS_A_PROCESS
 
 
 def _values(counter: Counter, uuid: int) -> Iterator[bytes]:

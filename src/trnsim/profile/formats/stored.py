@@ -31,6 +31,8 @@ _SHAPE: Final = {
     "advice": list,
     "opcodes": list,
 }
+_OTHERS: Final = (".trace", ".world")
+"""Ends of the names, before .json, of files beside stored reports."""
 _RUN: Final = "write one with trnsim run SCRIPT --report DIR"
 
 
@@ -86,7 +88,7 @@ def load(path: Path | str) -> Data:
 def _file(path: Path) -> Path:
     if not path.is_dir():
         return path
-    found = sorted(child for child in path.glob("*.json") if not child.stem.endswith(".trace"))
+    found = sorted(child for child in path.glob("*.json") if not child.stem.endswith(_OTHERS))
     if len(found) == 1:
         return found[0]
     names = ", ".join(child.name for child in found) or "none"

@@ -21,7 +21,7 @@ class Throughput(NamedTuple):
     total_bytes: Seconds
 
 
-def throughput(start_s: Seconds, end_s: Seconds, nbytes: Integers) -> Throughput:
+def throughput(start_s: Seconds, end_s: Seconds, nbytes: Integers | Seconds) -> Throughput:
     """The rate of transfers that each move `nbytes` evenly between their start and their end."""
     moves = (end_s > start_s) & (nbytes > 0)
     start_s, end_s, nbytes = start_s[moves], end_s[moves], nbytes[moves]

@@ -9,7 +9,7 @@ const byId = (id) => document.getElementById(id);
 const report = JSON.parse(byId("data").textContent);
 /** @type {HTMLCanvasElement} */
 const canvas = byId("timeline");
-const ENGINES = ["Tensor", "Vector", "Scalar", "GpSimd", "Sync", "DMA"];
+const ENGINES = ["Tensor", "Vector", "Scalar", "GpSimd", "Sync", "DMA", "CC-Core"];
 const GUTTER = 112, AXIS = 22, TRACK = 56, GAP = 8, EDGE = 8;
 const state = { profile: 0, from: 0, to: 1, selected: -1, line: -1, hover: -1 };
 /** @type {Profile} */ let data;

@@ -1,140 +1,92 @@
 """A world of ranks as one HTML file: a track a rank, who waited how long, what passed the links.
 
-Static: tables and one SVG, no script, no network. A rank's track has what its engines and DMA do
-above, and its collectives below; the part of a collective in which nothing else runs is exposed.
-Spans narrower than a pixel are merged.
+Static: tables and one SVG, no script, no network. A rank's track has what its compute engines do
+above, and its collectives below; the part beside which no compute engine works is exposed. Spans
+narrower than a pixel are merged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trnsim.isa import Engine
-from trnsim.profile.measures.intervals import union
+from trnsim.profile.measures.collectives import Times, times_of
 from trnsim.profile.page.builder import page, panel, table
 from trnsim.profile.units import bytes_text, time_text
-from trnsim.timing.occupancy import columns
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from trnsim.profile.analysis.world import Link, WorldSummary
     from trnsim.timing import Timeline
 
 _WIDTH: Final = 1160
 _LANE: Final = 9
 _TRACK: Final = 24
 _NAMES: Final = 64
-_LINKS: Final = 40
+_ROWS: Final = 40
 _STYLE: Final = """
 /* Ranks: their work above, their collectives below. */
 table { width: auto } th, td { padding: 2px 14px 2px 0 }
 svg { width: 100%; height: auto; display: block } svg text { font-size: 11px; fill: var(--soft) }
-svg .work { fill: var(--tensor) } svg .exchange { fill: var(--vector) }
-.legend { font-style: normal } i.work { color: var(--tensor) } i.exchange { color: var(--vector) }
+svg .work { fill: var(--tensor) } svg .exchange { fill: var(--cc-core) }
+svg .exposed { fill: var(--critical) } i.exposed { color: var(--critical) }
+.legend { font-style: normal } i.work { color: var(--tensor) } i.exchange { color: var(--cc-core) }
 """
 
 
-class Link(Protocol):
-    """What passed a link or another resource of the fabric."""
-
-    @property
-    def name(self) -> str:
-        """Which one."""
-        ...
-
-    @property
-    def nbytes(self) -> float:
-        """Bytes that passed."""
-        ...
-
-    @property
-    def busy_s(self) -> float:
-        """Seconds that they take."""
-        ...
-
-
-class Times(NamedTuple):
-    """How long a rank's collectives took.
-
-    Attributes:
-        work: start and end of each stretch in which another engine works.
-        exchanges: the same of its collectives.
-        total_s: seconds in collectives.
-        exposed_s: the part in which nothing else worked.
-    """
-
-    work: npt.NDArray[np.float64]
-    exchanges: npt.NDArray[np.float64]
-    total_s: float
-    exposed_s: float
-
-
-def times_of(timelines: Sequence[Timeline]) -> Times:
-    """The times of the cores of one rank together."""
-    work, exchanges = [], []
-    for timeline in timelines:
-        spans = columns(timeline)
-        values = np.array([one.engine.value for one in timeline.program.checked], np.int64)
-        of_both = np.stack([spans.start_s, spans.busy_until_s])
-        is_exchange = values[spans.which] == Engine.collective.value
-        exchanges.append(of_both[:, is_exchange])
-        work.append(of_both[:, ~is_exchange])
-    both = [np.concatenate(one, axis=1) for one in (work, exchanges)]
-    working, exchanging = (union(*one) for one in both)
-    either = union(*np.concatenate(both, axis=1))
-    return Times(
-        np.stack([working.start_s, working.end_s]),
-        np.stack([exchanging.start_s, exchanging.end_s]),
-        exchanging.total_s,
-        either.total_s - working.total_s,
-    )
-
-
-def world_page(
-    title: str,
-    ranks: Sequence[Sequence[Timeline]],
-    waited_s: Sequence[float],
-    links: Sequence[Link],
-) -> str:
-    """The page of ranks, each with the timelines of its cores.
-
-    Args:
-        title: the kernel and where it ran.
-        ranks: by rank, the timelines of its cores.
-        waited_s: by rank, how long it waited for others.
-        links: what passed each resource, the busiest first.
-    """
-    times = [times_of(one) for one in ranks]
+def world_page(summary: WorldSummary, ranks: Sequence[Sequence[Timeline]]) -> str:
+    """The page of ranks, each with the timelines of its cores."""
     lasts_s = max(t.device_time_s for one in ranks for t in one)
     body = [
-        f"<header><h1>{escape(title)}</h1></header>\n",
-        panel("Ranks over time", _legend() + _drawing(times, lasts_s)),
-        panel("Ranks", _ranks(ranks, times, waited_s)),
-        panel("Links, HBM, DMA engines and EFA in collectives", _links(links, lasts_s)),
+        f"<header><h1>{escape(summary.title)}</h1></header>\n",
+        panel("Ranks over time", _legend() + _drawing([times_of(one) for one in ranks], lasts_s)),
+        panel("Ranks", _ranks(summary)),
+        panel("Collectives", _collectives(summary)),
+        panel("Links, HBM, DMA engines and EFA in collectives", _links(summary.links, lasts_s)),
     ]
-    return page(title, "".join(body), _STYLE)
+    return page(summary.title, "".join(body), _STYLE)
 
 
-def _ranks(
-    ranks: Sequence[Sequence[Timeline]], times: Sequence[Times], waited_s: Sequence[float]
-) -> str:
+def _ranks(summary: WorldSummary) -> str:
     rows = [
         [
             str(rank),
-            time_text(max(t.total_time_s for t in cores)),
-            time_text(own.total_s),
-            time_text(own.total_s - own.exposed_s),
-            time_text(own.exposed_s),
-            time_text(wait_s),
+            *map(
+                time_text,
+                (own.total_s, own.collectives_s, own.hidden_s, own.exposed_s, own.waited_s),
+            ),
         ]
-        for rank, (cores, own, wait_s) in enumerate(zip(ranks, times, waited_s, strict=True))
+        for rank, own in enumerate(summary.ranks)
     ]
     header = ["rank", "total time", "in collectives", "hidden", "exposed", "waited for others"]
     return table(header, rows)
+
+
+def _collectives(summary: WorldSummary) -> str:
+    rows = []
+    for one in summary.collectives[:_ROWS]:
+        rank = one.most_exposed
+        line = one.line
+        rows.append(
+            [
+                one.what,
+                "" if line is None else f"{Path(line.file).name}:{line.line}",
+                str(one.count[rank]),
+                time_text(one.time_s),
+                str(rank),
+                time_text(one.hidden_s[rank]),
+                time_text(one.exposed_s[rank]),
+                time_text(max(one.waited_s)),
+            ]
+        )
+    header = ["collective", "line", "times", "one takes", "most exposed on rank", "hidden there"]
+    header += ["exposed there", "longest wait of a rank"]
+    return table(header, rows) + _more(len(summary.collectives) - len(rows), "less exposed")
 
 
 def _links(links: Sequence[Link], lasts_s: float) -> str:
@@ -145,15 +97,22 @@ def _links(links: Sequence[Link], lasts_s: float) -> str:
             time_text(one.busy_s),
             f"{100 * one.busy_s / lasts_s:.1f}",
         ]
-        for one in links[:_LINKS]
+        for one in links[:_ROWS]
     ]
-    left = len(links) - len(rows)
-    more = f"<p>{left} more, less busy.</p>" if left else ""
-    return table(["resource", "bytes", "busy", "% of the device time"], rows) + more
+    header = ["resource", "bytes", "busy", "% of the device time"]
+    return table(header, rows) + _more(len(links) - len(rows), "less busy")
+
+
+def _more(left: int, how: str) -> str:
+    return f"<p>{left} more, {how}.</p>" if left else ""
 
 
 def _legend() -> str:
-    words = (("work", "engines and DMA"), ("exchange", "collectives (below)"))
+    words = (
+        ("work", "compute engines"),
+        ("exchange", "below: collectives, hidden"),
+        ("exposed", "exposed: no compute engine works"),
+    )
     return "".join(f'<i class="legend {kind}">&#9632;</i> {text} ' for kind, text in words)
 
 
@@ -165,6 +124,7 @@ def _drawing(times: Sequence[Times], lasts_s: float) -> str:
         shapes.append(f'<text x="0" y="{top + _LANE + 4}">rank {rank}</text>')
         shapes += _lane(own.work, scale, top, "work")
         shapes += _lane(own.exchanges, scale, top + _LANE + 1, "exchange")
+        shapes += _lane(own.exposed, scale, top + _LANE + 1, "exposed")
     height = len(times) * _TRACK
     shapes.append(f'<text x="{_NAMES}" y="{height + 14}">0</text>')
     shapes.append(

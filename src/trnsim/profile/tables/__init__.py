@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trnsim.profile.measures.core import Core
 from trnsim.profile.measures.schema import Table
 from trnsim.profile.measures.schema import tables as schema_tables
-from trnsim.profile.tables import dma, events, memory, whole
+from trnsim.profile.tables import collectives, dma, events, memory, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,8 @@ _BUILDERS = {
     "ActiveTime": events.active_times,
     "Throttle": events.throttles,
     "OpcodeSummary": events.opcodes,
+    "CcOp": collectives.operations,
+    "CcStream": collectives.streams,
     "DmaPacket": dma.packets,
     "DmaPacketAggregated": dma.aggregated,
     "DmaQueuesInfo": dma.queues,

@@ -19,8 +19,8 @@ class CompiledLayer:
     Attributes:
         shape: the phase and the sizes, ranks included.
         target: the chip, one device of which is a rank.
-        time_s: of the program, without exchanges.
-        exchanges_s: of its exchanges between ranks.
+        time_s: of the program, without what it waits for exchanges.
+        exchanges_s: of its exchanges between ranks, as far as nothing hides them.
         mfu: the time of its products at a rank's peak, over `time_s`.
         mbu: the time of its weights, keys and values over a rank's HBM, each once, over `time_s`.
     """
@@ -42,12 +42,13 @@ def compiled_layer(path: Path, shape: ModelShape, target: str) -> CompiledLayer:
     """
     config = read_config(path)
     one, two = (_of(config, count, path.name, shape, target) for count in (1, 2))
-    time_s = two.program.device_time_s - one.program.device_time_s
+    exchanges_s = two.exposed_s - one.exposed_s
+    time_s = two.whole.time_s - one.whole.time_s - exchanges_s
     return CompiledLayer(
         shape,
         target,
         time_s,
-        two.whole.exchanges_s - one.whole.exchanges_s,
+        exchanges_s,
         (two.program.bound.products_s - one.program.bound.products_s) / time_s,
         (two.program.bound.hbm_s - one.program.bound.hbm_s) / time_s,
     )

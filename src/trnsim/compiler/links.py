@@ -1,0 +1,136 @@
+"""Exchanges between ranks as instructions of a rank's program, which take the time of the links.
+
+An exchange runs on the CC-Core beside whatever does not depend on it: "the compiler allows
+independent instruction scheduling except where explicit dependencies exist". Its ranks lie where
+the groups of the graph and TRNSIM_INSTANCE say. A program is one rank's: others are taken to come
+to it at the same time, and there are no values.
+
+Not on the first generation: the latency that its chips have there is fitted to whole models, to
+what a collective adds to a step. So it is added to a step.
+
+Source: neuron-runtime/explore/compute-comm-overlap.rst, Overlap Between Compute and Communication.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trnsim import arch
+from trnsim.fabric.collective_time import INSTANCE_VARIABLE, fabric_for
+from trnsim.fabric.constants import has_described_algorithms
+from trnsim.graph.ops import collectives as ops
+from trnsim.isa import Collective, Engine
+from trnsim.isa.collectives.setting import Groups, Setting
+from trnsim.isa.language.declaration import reads, writes
+from trnsim.isa.language.instruction import HBM, Dims
+from trnsim.lower import exchange
+from trnsim.memory import Tile
+from trnsim.program import current_core
+
+if TYPE_CHECKING:
+    from trnsim.arch import NeuronCore
+    from trnsim.graph import Node
+    from trnsim.isa.language.machine import Machine
+
+_SOURCE: Final = "neuron-runtime/explore/compute-comm-overlap.rst"
+
+
+class RankExchange(Collective, engines=(), source=_SOURCE):
+    """``dst = what the ranks of a group make of src``, as one rank sees it."""
+
+    dst: Tile = writes("", HBM)
+    src: Tile = reads("", HBM)
+    ranks: Groups
+    message_bytes: int
+
+    def __init_subclass__(cls, *, opcode: str) -> None:
+        """An exchange that no kernel can issue, so it is not registered."""
+        super().__init_subclass__(engines=(), source=_SOURCE, opcode=opcode)
+        cls.engines = (Engine.collective,)
+
+    def sources(self) -> tuple[Tile, ...]:
+        """What the rank gives."""
+        return (self.src,)
+
+    def targets(self) -> tuple[Tile, ...]:
+        """What it gets."""
+        return (self.dst,)
+
+    def groups(self) -> Groups:
+        """The groups of ranks."""
+        return self.ranks
+
+    def nbytes(self) -> float:
+        """Bytes of the whole message of a rank, of all its cores."""
+        return float(self.message_bytes)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """Any layout: the graph was checked."""
+
+    def execute(self, machine: Machine) -> None:
+        """Nothing: there are no values."""
+
+
+class _AllReduce(RankExchange, opcode="all_reduce"):
+    kind = "all_reduce"
+
+
+class _AllGather(RankExchange, opcode="all_gather"):
+    kind = "all_gather"
+
+
+class _ReduceScatter(RankExchange, opcode="reduce_scatter"):
+    kind = "reduce_scatter"
+
+
+class _AllToAll(RankExchange, opcode="all_to_all"):
+    kind = "all_to_all"
+
+
+class _Permute(RankExchange, opcode="collective_permute"):
+    kind = "permute"
+
+
+_KINDS: Final[dict[type, type[RankExchange]]] = {
+    ops.AllReduce: _AllReduce,
+    ops.AllGather: _AllGather,
+    ops.ReduceScatter: _ReduceScatter,
+    ops.AllToAll: _AllToAll,
+    ops.CollectivePermute: _Permute,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The links that a rank's program sees.
+
+    Attributes:
+        chip: the chip.
+        lnc: NeuronCores of a rank.
+        cores: how many of them run the program; each of two exchanges its part, both at once.
+        instance: the instance type that TRNSIM_INSTANCE names; "" for the smallest.
+    """
+
+    chip: str
+    lnc: int
+    cores: int
+    instance: str
+
+    def issue(self, dst: Tile, src: Tile, node: Node) -> None:
+        """Issue the exchange of a graph's operation, from `src` to `dst`."""
+        asked = exchange(node)
+        fabric = fabric_for(self.chip, max(map(max, asked.groups)) + 1, self.lnc, self.instance)
+        setting = Setting(fabric, fabric.ranks, is_joint=self.cores < self.lnc)
+        kind = _KINDS[type(node.operation)]
+        nbytes = asked.nbytes * self.cores
+        current_core().issue(kind(dst, src, asked.groups, nbytes, setting=setting))
+
+
+def links_of(target: str, lnc: int, cores: int) -> Links | None:
+    """The links of ranks on a chip; None where exchanges are added to a step."""
+    chip = arch.target(target).chip
+    if not has_described_algorithms(chip):
+        return None
+    return Links(chip, lnc, cores, os.environ.get(INSTANCE_VARIABLE, ""))

@@ -1,0 +1,240 @@
+"""The summary of a world of ranks: who waited, what collectives took, what of it was hidden.
+
+What hidden and exposed mean is said in `trnsim.profile.measures.collectives`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from trnsim.profile.measures.collectives import Exchanged, algorithm_of, exchanged, times_of
+from trnsim.profile.units import bytes_text, time_text
+
+if TYPE_CHECKING:
+    from trnsim.errors import SourceLine
+    from trnsim.isa import Collective
+    from trnsim.timing import Timeline
+
+_SHOWN: Final = 3
+
+
+class Link(Protocol):
+    """What passed a link or another resource of the fabric."""
+
+    @property
+    def name(self) -> str:
+        """Which one."""
+        ...
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes that passed."""
+        ...
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds that they take."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RankTimes:
+    """A rank's time and that of its collectives, in seconds.
+
+    Attributes:
+        total_s: of its core that took longest, launch included.
+        collectives_s: while a collective ran.
+        hidden_s: the part beside which a compute engine of the rank worked.
+        exposed_s: the rest of it.
+        waited_s: how long it waited for other ranks, before collectives.
+    """
+
+    total_s: float
+    collectives_s: float
+    hidden_s: float
+    exposed_s: float
+    waited_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveTimes:
+    """Equal collectives of one source line, by rank.
+
+    Times are added up over all that a rank issued; of two cores that each did so, the longer one's
+    stand.
+
+    Attributes:
+        opcode: its name in nki.collectives.
+        line: the user's line.
+        algorithm: the algorithm that it takes; "" for a single rank.
+        dtype: of its first tensor.
+        nbytes: bytes of the whole message of a rank.
+        groups: the ranks of each group.
+        time_s: seconds of one.
+        count: how many each rank issued.
+        hidden_s: seconds beside which a compute engine worked.
+        exposed_s: seconds beside which none did.
+        waited_s: seconds of waiting for other ranks before.
+    """
+
+    opcode: str
+    line: SourceLine | None
+    algorithm: str
+    dtype: str
+    nbytes: float
+    groups: tuple[tuple[int, ...], ...]
+    time_s: float
+    count: list[int] = field(default_factory=list[int])
+    hidden_s: list[float] = field(default_factory=list[float])
+    exposed_s: list[float] = field(default_factory=list[float])
+    waited_s: list[float] = field(default_factory=list[float])
+
+    @property
+    def most_exposed(self) -> int:
+        """The rank on which most of it is exposed."""
+        return self.exposed_s.index(max(self.exposed_s))
+
+    @property
+    def what(self) -> str:
+        """In words: "all_reduce of 2 MiB (mesh)"."""
+        how = f" ({self.algorithm})" if self.algorithm else ""
+        return f"{self.opcode} of {bytes_text(round(self.nbytes))}{how}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSummary:
+    """What ranks took together.
+
+    Attributes:
+        title: the kernel and where it ran.
+        ranks: each rank's times.
+        collectives: what was exchanged, that which is most exposed first.
+        links: what passed each resource of the fabric, the busiest first.
+    """
+
+    title: str
+    ranks: tuple[RankTimes, ...]
+    collectives: tuple[CollectiveTimes, ...]
+    links: tuple[Link, ...]
+
+    @property
+    def total_s(self) -> float:
+        """The time of the rank that takes longest, launch included."""
+        return max(one.total_s for one in self.ranks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary as JSON; lists of a collective have a number for each rank."""
+        collectives = [
+            {**asdict(one), "line": None if one.line is None else str(one.line)}
+            for one in self.collectives
+        ]
+        links = [
+            {"name": one.name, "nbytes": one.nbytes, "busy_s": one.busy_s} for one in self.links
+        ]
+        return {
+            "title": self.title,
+            "total_time_s": self.total_s,
+            "ranks": [asdict(one) for one in self.ranks],
+            "collectives": collectives,
+            "links": links,
+        }
+
+    def text(self) -> str:
+        """A few lines: time, waiting, hidden and exposed time, the busiest link."""
+        waits_s = [one.waited_s for one in self.ranks]
+        most = max(range(len(self.ranks)), key=lambda rank: self.ranks[rank].exposed_s)
+        bare = self.ranks[most]
+        lines = [
+            f"{self.title}: {time_text(self.total_s)}",
+            f"  waited  {time_text(max(waits_s))} by rank {waits_s.index(max(waits_s))}, the most",
+        ]
+        lines.append(
+            f"  exposed {time_text(bare.exposed_s)} of {time_text(bare.collectives_s)} in "
+            f"collectives on rank {most}, the most; {time_text(bare.hidden_s)} hidden"
+        )
+        for one in self.collectives[:_SHOWN]:
+            rank = one.most_exposed
+            lines.append(
+                f"    {one.count[rank]} x {one.what}: {time_text(one.exposed_s[rank])} exposed, "
+                f"{time_text(one.hidden_s[rank])} hidden on rank {rank}"
+                f"{f' ({one.line})' if one.line is not None else ''}"
+            )
+        lines += [
+            f"  link    {one.name}: {bytes_text(round(one.nbytes))}, {time_text(one.busy_s)} busy"
+            for one in self.links[:1]
+        ]
+        return "\n".join(lines)
+
+
+def summarize_world(
+    title: str,
+    ranks: Sequence[Sequence[Timeline]],
+    waited_s: Sequence[float],
+    links: Sequence[Link],
+) -> WorldSummary:
+    """The summary of ranks, each with the timelines of its cores.
+
+    Args:
+        title: the kernel and where it ran.
+        ranks: by rank, the timelines of its cores.
+        waited_s: by rank, how long it waited for others.
+        links: what passed each resource, the busiest first.
+    """
+    rows = tuple(_rank(cores, own_s) for cores, own_s in zip(ranks, waited_s, strict=True))
+    return WorldSummary(title, rows, _collectives(ranks), tuple(links))
+
+
+def _rank(cores: Sequence[Timeline], waited_s: float) -> RankTimes:
+    own = times_of(cores)
+    total_s = max(one.total_time_s for one in cores)
+    return RankTimes(total_s, own.total_s, own.hidden_s, own.exposed_s, waited_s)
+
+
+_Key = tuple[object, "SourceLine | None"]
+
+
+def _collectives(ranks: Sequence[Sequence[Timeline]]) -> tuple[CollectiveTimes, ...]:
+    found: dict[_Key, CollectiveTimes] = {}
+    for rank, cores in enumerate(ranks):
+        per_core = [
+            _by_line(timeline, rows) for timeline, rows in zip(cores, exchanged(cores), strict=True)
+        ]
+        for key in dict.fromkeys(key for one in per_core for key in one):
+            rows = max((one.get(key, []) for one in per_core), key=_lasted_s)
+            row = found.setdefault(key, _row(rows[0], key[1], len(ranks)))
+            row.count[rank] = len(rows)
+            row.hidden_s[rank] = sum(one.hidden_s for one in rows)
+            row.exposed_s[rank] = sum(one.exposed_s for one in rows)
+            row.waited_s[rank] = sum(one.waited_s for one in rows)
+    return tuple(sorted(found.values(), key=lambda one: -max(one.exposed_s)))
+
+
+def _by_line(timeline: Timeline, rows: Sequence[Exchanged]) -> Mapping[_Key, list[Exchanged]]:
+    """Equal collectives of a core that one line issued."""
+    found: dict[_Key, list[Exchanged]] = {}
+    for one in rows:
+        key = one.instruction.signature(), timeline.program.line(one.index)
+        found.setdefault(key, []).append(one)
+    return found
+
+
+def _lasted_s(rows: Sequence[Exchanged]) -> float:
+    return sum(one.end_s - one.start_s for one in rows)
+
+
+def _row(one: Exchanged, line: SourceLine | None, ranks: int) -> CollectiveTimes:
+    made: Collective = one.instruction
+    tile = (*made.all_sources(), *made.targets())[0]
+    return CollectiveTimes(
+        made.opcode,
+        line,
+        algorithm_of(made),
+        str(tile.dtype),
+        made.nbytes(),
+        made.groups(),
+        one.end_s - one.start_s,
+        [0] * ranks,
+        *([0.0] * ranks for _ in range(3)),
+    )

@@ -1,0 +1,127 @@
+"""A world of ranks -> a Perfetto trace: a process for each rank, and one for the links.
+
+A rank's process has the engines, DMA queues and CC-Cores of its cores; that of the links has, for
+each link, HBM, rank's DMA engines and EFA adapter, the bytes a second that collectives pass. Arrows
+go between the slices of one collective, from the rank that came last to those that waited for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trnsim.isa import Engine
+from trnsim.profile.formats.perfetto import More, Place, Trace
+from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
+from trnsim.profile.measures.collectives import (
+    Exchanged,
+    Member,
+    algorithm_of,
+    exchanged,
+    meetings,
+)
+from trnsim.profile.measures.core import ns
+from trnsim.profile.measures.links import LinkRate
+
+if TYPE_CHECKING:
+    from trnsim.timing import Timeline
+
+_BYTES_PER_GB: Final = 1e9
+_NS_PER_S: Final = 1e9
+_LINKS: Final = "links, HBM, DMA and EFA in collectives"
+
+Ranks = Sequence[Sequence["Timeline"]]
+"""By rank, the timelines of its cores."""
+
+
+def perfetto_world(ranks: Ranks, links: Sequence[LinkRate], title: str) -> bytes:
+    """The trace of ranks, with what passes each link."""
+    return b"".join(_World(ranks, links, title).packets())
+
+
+class _Drawn(NamedTuple):
+    """A collective's slice and where it goes."""
+
+    core: CoreTracks
+    piece: TrackSlice
+    place: Place
+
+
+@dataclass
+class _World:
+    """A world's trace being written."""
+
+    ranks: Ranks
+    links: Sequence[LinkRate]
+    title: str
+    trace: Trace = field(default_factory=Trace)
+    waiting: dict[Member, _Drawn] = field(default_factory=dict[Member, _Drawn])
+
+    def packets(self) -> Iterator[bytes]:
+        """Every packet; collectives come last, each with its arrows in their direction."""
+        yield self.trace.begin()
+        yield from self.trace.process(len(self.ranks), f"{self.title}, {_LINKS}")
+        yield from self.trace.counters(map(_counter, self.links), len(self.ranks))
+        for rank, cores in enumerate(self.ranks):
+            yield from self.trace.process(rank, f"{self.title}, rank {rank}")
+            for number, timeline in enumerate(cores):
+                yield from self._core(rank, number, timeline)
+        yield from self._meetings()
+
+    def _core(self, rank: int, number: int, timeline: Timeline) -> Iterator[bytes]:
+        cores = len(self.ranks[rank])
+        prefix = f"core {number}, " if cores > 1 else ""
+        core = CoreTracks(timeline, number)
+        for track, place in self.trace.tracks(core, rank, rank * cores + number, prefix):
+            yield place.descriptor
+            is_exchange = _is_of_collectives(timeline, track)
+            for piece in core.slices(track):
+                if is_exchange:
+                    drawn = _Drawn(core, piece, place)
+                    self.waiting[Member(rank, number, piece.instruction)] = drawn
+                else:
+                    yield from self.trace.slice(core, piece, place)
+        yield from self.trace.counters(core.counters, rank, prefix)
+
+    def _meetings(self) -> Iterator[bytes]:
+        told = [
+            [{one.index: one for one in own} for own in exchanged(cores)] for cores in self.ranks
+        ]
+        flow = 0
+        for last, *others in meetings(self.ranks):
+            numbers = range(flow, flow + len(others))
+            flow += len(others)
+            flows: Mapping[Member, Sequence[int]] = {
+                last: numbers,
+                **{one: [number] for one, number in zip(others, numbers, strict=True)},
+            }
+            for one, own in flows.items():
+                drawn = self.waiting[one]
+                more = _more(told[one.rank][one.core][one.at], last, own)
+                yield from self.trace.slice(*drawn, more)
+
+
+def _is_of_collectives(timeline: Timeline, track: Track) -> bool:
+    return timeline.program.instruction(track.indices[0]).engine is Engine.collective
+
+
+def _more(one: Exchanged, last: Member, flows: Sequence[int]) -> More:
+    """The notes of a collective."""
+    instruction = one.instruction
+    words = {
+        "algorithm": algorithm_of(instruction) or "none: a single rank",
+        "groups": str([list(group) for group in instruction.groups()]),
+        "last to come": f"rank {last.rank}, core {last.core}",
+    }
+    numbers = {
+        "bytes": round(instruction.nbytes()),
+        "waited ns": round(one.waited_s * _NS_PER_S),
+        "hidden ns": round(one.hidden_s * _NS_PER_S),
+        "exposed ns": round(one.exposed_s * _NS_PER_S),
+    }
+    return More(flows, words, numbers)
+
+
+def _counter(one: LinkRate) -> Counter:
+    return Counter(one.name, "GB/s", ns(one.rate.time_s), one.rate.bytes_per_s / _BYTES_PER_GB)

@@ -1,0 +1,187 @@
+"""Collectives of a timeline, and how much of them computation hides.
+
+A collective lasts from the moment when the last member of its group is ready until its engine, the
+CC-Core, is free. It is *exposed* while none of the rank's compute engines (Tensor, Vector, Scalar,
+GpSimd) is busy, on none of its cores, and *hidden* while one is: what is exposed is what a faster
+link would save, if nothing else held the engines up. DMA hides nothing: a load beside a collective
+is no computation. The wait for members that are late comes before the collective, and is neither.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from trnsim.fabric.exchange import exchange
+from trnsim.isa import Collective, Engine
+from trnsim.profile.measures.intervals import union
+from trnsim.timing.occupancy import columns
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from trnsim.profile.measures.intervals import Intervals
+    from trnsim.timing import Timeline
+    from trnsim.timing.occupancy import Seconds
+
+COMPUTE: Final = (Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd)
+"""The engines whose work hides a collective."""
+
+
+class Times(NamedTuple):
+    """How long a rank's collectives took.
+
+    Attributes:
+        work: start and end of each stretch in which a compute engine works.
+        exchanges: the same of its collectives.
+        exposed: the same of the parts in which no compute engine works.
+        total_s: seconds in collectives.
+        exposed_s: seconds of the exposed parts.
+    """
+
+    work: npt.NDArray[np.float64]
+    exchanges: npt.NDArray[np.float64]
+    exposed: npt.NDArray[np.float64]
+    total_s: float
+    exposed_s: float
+
+    @property
+    def hidden_s(self) -> float:
+        """Seconds in collectives beside which a compute engine works."""
+        return self.total_s - self.exposed_s
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """One collective of a core.
+
+    Attributes:
+        index: its place in the program.
+        instruction: the collective.
+        start_s: when its last member was ready.
+        end_s: when it was over.
+        waited_s: how long this core waited for others before.
+        exposed_s: the part in which no compute engine of the rank worked.
+    """
+
+    index: int
+    instruction: Collective
+    start_s: float
+    end_s: float
+    waited_s: float
+    exposed_s: float
+
+    @property
+    def hidden_s(self) -> float:
+        """The part beside which a compute engine of the rank worked."""
+        return self.end_s - self.start_s - self.exposed_s
+
+
+def times_of(timelines: Sequence[Timeline]) -> Times:
+    """The times of the cores of one rank together."""
+    working, exchanging = _union(timelines, COMPUTE), _union(timelines, (Engine.collective,))
+    bare = without(exchanging, working)
+    return Times(
+        np.stack(working), np.stack(exchanging), np.stack(bare), exchanging.total_s, bare.total_s
+    )
+
+
+def exchanged(timelines: Sequence[Timeline]) -> list[list[Exchanged]]:
+    """For each core of one rank its collectives, in the order in which they start."""
+    working = _union(timelines, COMPUTE)
+    return [list(_of_core(timeline, working)) for timeline in timelines]
+
+
+class Member(NamedTuple):
+    """A core's part in a meeting of ranks: its rank, its number there, the instruction's place."""
+
+    rank: int
+    core: int
+    at: int
+
+
+def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[Member]]:
+    """The collectives of ranks, each with its members, in the order in which they start.
+
+    The member that came last, for which the others waited, is the first.
+    """
+    found: dict[tuple[tuple[int, ...], int], list[Member]] = {}
+    for rank, cores in enumerate(ranks):
+        for number, timeline in enumerate(cores):
+            times: Counter[tuple[int, ...]] = Counter()
+            for index, instruction in _collectives(timeline):
+                group = instruction.group_of(rank)
+                who = tuple(instruction.setting.members(group, number))
+                found.setdefault((who, times[who]), []).append(Member(rank, number, index))
+                times[who] += 1
+
+    def timeline_of(one: Member) -> Timeline:
+        return ranks[one.rank][one.core]
+
+    for members in found.values():
+        members.sort(key=lambda one: timeline_of(one).met_s(one.at))
+    return sorted(found.values(), key=lambda one: timeline_of(one[0]).span(one[0].at).start_s)
+
+
+def without(intervals: Intervals, others: Intervals) -> Intervals:
+    """The parts of disjoint intervals that are in none of the others."""
+    cuts = np.unique(np.concatenate([*intervals, *others]))
+    start_s, end_s = cuts[:-1], cuts[1:]
+    is_bare = _covers(intervals, start_s) & ~_covers(others, start_s)
+    return union(start_s[is_bare], end_s[is_bare])
+
+
+def algorithm_of(instruction: Collective) -> str:
+    """The algorithm of a collective, of groups that lie differently the slowest's; "" for one rank.
+
+    The slowest group decides the time of all.
+    """
+    fabric, rings = instruction.setting.fabric, instruction.rings()
+    return exchange(fabric, instruction.kind, instruction.nbytes(), rings).slowest.algorithm
+
+
+def _collectives(timeline: Timeline) -> Iterator[tuple[int, Collective]]:
+    """The collectives of a core by their place in the program."""
+    program = timeline.program
+    found = [one.instruction for one in program.checked]
+    for index, which in enumerate(program.which):
+        instruction = found[which]
+        if isinstance(instruction, Collective):
+            yield index, instruction
+
+
+def _of_core(timeline: Timeline, working: Intervals) -> Iterator[Exchanged]:
+    spans = columns(timeline)
+    for index, instruction in sorted(
+        _collectives(timeline), key=lambda one: (spans.start_s[one[0]], one[0])
+    ):
+        start_s, end_s = float(spans.start_s[index]), float(spans.busy_until_s[index])
+        whole = union(np.array([start_s]), np.array([end_s]))
+        exposed_s = min(without(whole, working).total_s, end_s - start_s)
+        waited_s = timeline.met_s(index)
+        yield Exchanged(index, instruction, start_s, end_s, waited_s, exposed_s)
+
+
+def _union(timelines: Sequence[Timeline], engines: Sequence[Engine]) -> Intervals:
+    """When one of the engines of any of the cores is busy."""
+    values = [engine.value for engine in engines]
+    starts: list[Seconds] = [np.zeros(0)]
+    ends: list[Seconds] = [np.zeros(0)]
+    for timeline in timelines:
+        spans = columns(timeline)
+        kinds = np.array([one.engine.value for one in timeline.program.checked], np.int64)
+        is_one = np.isin(kinds, values)[spans.which]
+        starts.append(spans.start_s[is_one])
+        ends.append(spans.busy_until_s[is_one])
+    return union(np.concatenate(starts), np.concatenate(ends))
+
+
+def _covers(intervals: Intervals, times_s: Seconds) -> npt.NDArray[np.bool_]:
+    """Whether each time lies in an interval, its start included and its end not."""
+    place = np.searchsorted(intervals.start_s, times_s, side="right") - 1
+    ends_s = np.append(intervals.end_s, -np.inf)  # a place of -1 is before the first
+    return np.asarray(times_s < ends_s[place])

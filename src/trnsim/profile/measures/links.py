@@ -1,0 +1,63 @@
+"""What passes the links of a world over time, and its other resources: HBM, DMA engines, EFA.
+
+A collective passes its bytes evenly between its start and its end: the phases of its algorithm are
+not told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from trnsim.fabric.exchange import exchange
+from trnsim.isa import Collective
+from trnsim.profile.measures.collectives import meetings
+from trnsim.profile.measures.throughput import Throughput, throughput
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from trnsim.timing import Timeline
+
+
+class LinkRate(NamedTuple):
+    """The bytes a second that pass a link or another resource of the fabric."""
+
+    name: str
+    rate: Throughput
+
+
+def loads(instruction: Collective, group: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Bytes that one group of a collective passes through each resource of the fabric."""
+    fabric = instruction.setting.fabric
+    done = exchange(fabric, instruction.kind, instruction.nbytes(), instruction.rings())
+    return done.loads(fabric, group)
+
+
+def link_rates(ranks: Sequence[Sequence[Timeline]]) -> list[LinkRate]:
+    """What passes each resource that carries anything, in the fabric's order."""
+    starts: list[float] = []
+    ends: list[float] = []
+    passed: list[npt.NDArray[np.float64]] = []
+    names: tuple[str, ...] = ()
+    for members in meetings(ranks):
+        first = members[0]
+        timeline = ranks[first.rank][first.core]
+        instruction = timeline.program.instruction(first.at).instruction
+        # What each core exchanges by itself is counted with its rank's first core.
+        if not isinstance(instruction, Collective) or all(one.core for one in members):
+            continue
+        names = instruction.setting.fabric.names
+        span = timeline.span(first.at)
+        starts.append(span.start_s)
+        ends.append(span.busy_until_s)
+        passed.append(loads(instruction, instruction.group_of(first.rank)))
+    if not passed:
+        return []
+    start_s, end_s, table = np.array(starts), np.array(ends), np.array(passed)
+    return [
+        LinkRate(names[at], throughput(start_s, end_s, table[:, at]))
+        for at in np.flatnonzero(table.any(axis=0)).tolist()
+    ]

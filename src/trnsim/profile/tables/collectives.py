@@ -1,0 +1,94 @@
+"""CcOp, CcStream: the collectives of a core, and the stream on which they run.
+
+A core's collectives run one after another, on the one stream that it has. A collective of two cores
+on tensors that they share is one of both, in the first one's rows. Which engine triggers it, AWS's
+compiler decides.
+
+Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trnsim.profile.measures.collectives import algorithm_of, exchanged
+from trnsim.profile.measures.core import Core, ns
+
+if TYPE_CHECKING:
+    from trnsim.isa import Collective
+    from trnsim.profile.measures.schema import Table
+
+_CC_CORES: Final = 2
+"""CC-Cores of a NeuronCore; those that no stream has to itself belong to stream 0.
+
+Source: aws-neuron-sdk neuron-runtime/explore/compute-comm-overlap.rst, Multi-stream CC.
+"""
+_GROUP: Final = "replica_group"
+_NAMES: Final = {"kangaring": "KangaRing", "rdh": "RDH"}
+"""The names that AWS writes with more capitals than the first."""
+_PASSES: Final = {"all_reduce": 2.0, "permute": 0.0}
+"""``factor = passes * (ranks - 1) / ranks`` of the bus bandwidth: once but for these; 1 at 0.
+
+Source: aws-neuron-sdk nccom-test.rst, Bus Bandwidth Calculation.
+"""
+
+
+def operations(core: Core) -> Table:
+    """One row per collective, with what it moved and how long it waited for other ranks."""
+    (found,) = exchanged([core.timeline])
+    rows = [one for one in found if core.rank == 0 or not one.instruction.setting.is_joint]
+    start_s, end_s, waited_s = (
+        np.array([getattr(one, name) for one in rows], np.float64)
+        for name in ("start_s", "end_s", "waited_s")
+    )
+    start, end = ns(start_s), ns(end_s)
+    facts = [_facts(one.instruction) for one in rows]
+    groups = {text: number for number, text in enumerate(dict.fromkeys(f[_GROUP] for f in facts))}
+    sizes = np.array([max(one["input_size"], one["output_size"]) for one in facts], np.float64)
+    rate = np.divide(sizes, end_s - start_s, out=np.zeros(len(rows)), where=end_s > start_s)
+    return {
+        "start_ts": start,
+        "end_ts": end,
+        "duration_ns": end - start,
+        "op_id": core.ids(np.array([one.index for one in rows], np.int64)),
+        "stream_id": core.ranks(len(rows)),
+        "stream_index": core.ranks(len(rows)),
+        "algorithm_bandwidth": rate,
+        "bus_bandwidth": rate * [_bus_factor(one.instruction) for one in rows],
+        "trigger_start_ts": ns(start_s - waited_s),
+        "cc_trigger_start_delay": ns(waited_s),
+        "replica_group_id": [groups[one[_GROUP]] for one in facts],
+        **{name: [one[name] for one in facts] for name in (facts[0] if facts else {})},
+    }
+
+
+def streams(core: Core) -> Table:
+    """One row if the core has collectives: its stream, with its CC-Cores, counted in the rank."""
+    rows = core.ranks(int(len(operations(core)["op_id"]) > 0))
+    first = _CC_CORES * core.rank
+    cores = str([*range(first, first + _CC_CORES)]).replace(" ", "")
+    return {"stream_id": rows, "stream_index": rows, "cc_core_ids": [cores] * len(rows)}
+
+
+def _facts(instruction: Collective) -> dict[str, Any]:
+    """The columns that are the same for equal collectives."""
+    sent, received = instruction.all_sources(), instruction.targets()
+    input_bytes, output_bytes = (sum(tile.nbytes for tile in tiles) for tiles in (sent, received))
+    larger = max(sent, received, key=lambda tiles: sum(tile.nbytes for tile in tiles))
+    algorithm = algorithm_of(instruction)
+    return {
+        "operation": "".join(word.capitalize() for word in instruction.opcode.split("_")),
+        "algorithm": _NAMES.get(algorithm, algorithm[:1].upper() + algorithm[1:]),
+        "num_elements": sum(tile.pattern.elements for tile in larger),
+        "dtype": str(larger[0].dtype),
+        "input_size": input_bytes,
+        "output_size": output_bytes,
+        _GROUP: str([list(group) for group in instruction.groups()]),
+    }
+
+
+def _bus_factor(instruction: Collective) -> float:
+    passes, ranks = _PASSES.get(instruction.kind, 1.0), len(instruction.groups()[0])
+    return passes * (ranks - 1) / ranks if passes else 1.0

@@ -1,0 +1,120 @@
+"""Contention: transfers of a core while a collective takes part of its DMA engines.
+
+"DMA engines are shared resources between computation and communication." They serve up to 16 rings
+in turn, packet by packet; a packet of a collective has 64 KiB, one of a transfer 4 KiB (of those
+whose descriptors are made ahead; for others no size is stated). So a collective keeps at least 16
+of 17 parts of what it asks for, and is taken to keep all of it: transfers share what is left, and
+the collective is as fast as it is alone. What it asks for is the time for which the engines copy
+what the rank passes on (`Cost.engine_share`), spread evenly over the collective.
+
+A transfer lasts longer by what it misses, so a program beside collectives never takes longer than
+the two one after the other. Not modelled: that they share HBM, and that Trn3 has priorities.
+
+Source: aws-neuron-sdk neuron-runtime/explore/compute-comm-overlap.rst, Adjusting Static DMA
+Priority.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trnsim.isa import Engine
+from trnsim.timing.schedule import replay
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Sequence
+
+    from trnsim.arch import NeuronCore
+    from trnsim.program import Program
+    from trnsim.timing.order import Order
+    from trnsim.timing.schedule import Placement, Schedule
+
+_ROUNDS: Final = 8
+"""Schedules until times are taken as they are.
+
+Each settles at least the next collective that depends on a slower transfer.
+"""
+
+
+class Taken(NamedTuple):
+    """A stretch of time in which a share of the DMA engines is taken."""
+
+    start_s: float
+    end_s: float
+    share: float
+
+
+def contended(
+    programs: Sequence[Program],
+    core: NeuronCore,
+    order: Order,
+    tables: Sequence[Sequence[Placement]],
+) -> Order:
+    """The order with the stretches of transfers beside collectives; the same one without any.
+
+    Which transfers lie beside a collective depends on when it starts, and that on transfers before
+    it: schedules are made again until they stay as they are.
+    """
+    taking = [[cost.engine_share > 0 for _, cost in table] for table in tables]
+    if not any(map(any, taking)):
+        return order
+    for _ in range(_ROUNDS):
+        schedules = replay(programs, core, order, tables)
+        made = [
+            _stretches(program, table, schedule, alone, takes)
+            for program, table, schedule, alone, takes in zip(
+                programs, tables, schedules, order.stretches, taking, strict=True
+            )
+        ]
+        if made == order.stretches:
+            break
+        order = replace(order, stretches=made)
+    return order
+
+
+def lasted_s(start_s: float, length_s: float, taken: Sequence[Taken]) -> float:
+    """How long a transfer takes that alone takes `length_s`.
+
+    `taken` are in order of time, and do not overlap.
+    """
+    now_s, left_s, missed_s = start_s, length_s, 0.0
+    for one in taken[bisect_right(taken, now_s, key=lambda other: other.end_s) :]:
+        free_s = max(one.start_s - now_s, 0.0)
+        if left_s <= free_s:
+            break
+        beside_s = one.end_s - now_s - free_s
+        moved_s = beside_s * (1 - one.share)
+        if left_s - free_s <= moved_s:
+            missed_s += (left_s - free_s) * one.share / (1 - one.share)
+            break
+        left_s -= free_s + moved_s
+        missed_s += beside_s * one.share
+        now_s = one.end_s
+    return length_s + missed_s
+
+
+def _stretches(
+    program: Program,
+    table: Sequence[Placement],
+    schedule: Schedule,
+    given: array[float],
+    takes: Sequence[bool],
+) -> array[float]:
+    """The stretches of a core with those of its transfers as they lie beside its collectives."""
+    if not any(takes):
+        return given
+    start_s, end_s = schedule.start_s, schedule.busy_until_s
+    taken = sorted(
+        Taken(start_s[index], end_s[index], min(table[which].cost.engine_share, 1.0))
+        for index, which in enumerate(program.which)
+        if takes[which]
+    )
+    found = given[:]
+    for index, which in enumerate(program.which):
+        engine, cost = table[which]
+        if engine is Engine.dma and cost.interval_s:
+            found[index] = lasted_s(start_s[index], cost.interval_s, taken) / cost.interval_s
+    return found
