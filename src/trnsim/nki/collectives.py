@@ -210,8 +210,8 @@ def collective_permute(
         priority=priority,
     )
     context = current_core()
-    rank = context.world(made.opcode).rank
-    if any(rank in pair for pair in made.source_target_pairs):
+    named = [rank for pair in made.source_target_pairs for rank in pair]
+    if context.world(made.opcode).is_among(named):
         context.issue(settled(made))
     else:
         made.verify(context.core)

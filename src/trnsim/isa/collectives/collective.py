@@ -104,9 +104,13 @@ class Collective(Instruction, engines=()):
 
     def meeting(self, rank: int) -> Meeting:
         """All cores of the group; those of all ranks are numbered, one rank after the other."""
-        own, core = divmod(rank, self.setting.cores)
-        group = self.group_of(own)
-        return meeting_of(self.setting.members(group, core), rank, self.at(group))
+        group = self.group_of(rank // self.setting.cores)
+        return meeting_of(self.members(rank), rank, self.at(group))
+
+    def members(self, core: int) -> list[int]:
+        """The cores that `core` meets, and itself, numbered as in `meeting`."""
+        own, place = divmod(core, self.setting.cores)
+        return self.setting.members(self.group_of(own), place)
 
     def execute(self, machine: Machine) -> None:
         """Every member offers its sources; each receives what the exchange makes of them."""
@@ -132,6 +136,7 @@ class Collective(Instruction, engines=()):
                 self.setting.is_joint,
                 sent,
                 partial(self.exchanged, group) if has_values else _nothing,
+                self.groups(),
             )
         )
         return received if has_values else None
