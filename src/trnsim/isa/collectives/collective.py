@@ -98,8 +98,8 @@ class Collective(Instruction, engines=()):
         to = ", ".join(f"{list(t.shape)}" for t in self.targets())
         details = self.details()
         return (
-            f"{self.opcode}{f'({details})' if details else ''} of {given} to {to} in group "
-            f"[{in_words(group)}]"
+            f"{self.opcode}{f'({details})' if details else ''} of {given} to {to} in "
+            f"{self._where()} in group [{in_words(group)}]"
         )
 
     def meeting(self, rank: int) -> Meeting:
@@ -167,6 +167,15 @@ class Collective(Instruction, engines=()):
     def rings(self) -> Groups:
         """The groups in the order in which the fabric sees them."""
         return self.groups()
+
+    def _where(self) -> str:
+        """The memory of its tensors, and whether the cores of a rank share them."""
+        tiles = (*self.all_sources(), *self.targets())
+        if any(tile.memory is SBUF for tile in tiles):
+            return "SBUF"
+        if self.setting.cores == 1:
+            return "HBM"
+        return "shared HBM" if self.setting.is_joint else "private HBM"
 
     def _check_groups(self) -> None:
         given, ranks = self.groups(), self.setting.ranks
