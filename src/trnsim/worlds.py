@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -186,11 +186,11 @@ def run_world(
         launches = (None if numerics else _alike(what, given)) or _each(what, given)
         fits = _fitted(launches, capacity)
         timed = _timed([made for made, _ in fits], policy, kernel.cores)
-        runs = [
-            one.result(own, tuple(map(str, exceeded)))
-            for one, own, (_, exceeded) in zip(launches, timed, fits, strict=True)
-        ]
-        return World(tuple(runs), fabric)
+        runs: dict[_Launch, Run] = {}
+        for one, own, (_, exceeded) in zip(launches, timed, fits, strict=True):
+            if one not in runs:
+                runs[one] = one.result(own, tuple(map(str, exceeded)))
+        return World(tuple(one.own(runs[one]) for one in launches), fabric)
 
 
 @dataclass(frozen=True)
@@ -214,14 +214,14 @@ class _Launch:
     """
 
     def __init__(
-        self, what: _What, world: Ranks, rank: int, records: dict[Hashable, Record]
+        self, what: _What, world: Ranks, rank: int, records: dict[Hashable, Record] | None
     ) -> None:
         kernel, chip = what.kernel, what.chip
         count = kernel.cores
         core = arch.paired(chip) if count > 1 else chip.core
         races, numerics = what.races, what.numerics
         self.outputs: object = None
-        self.call = RankCall(records) if count == 1 else None
+        self.call = RankCall(records) if count == 1 and records is not None else None
         self._what = what
         self._detector = RaceDetector(count, is_strict=races == "raise") if count > 1 else None
         self._loops = [LoopWatcher() for _ in range(count)]
@@ -244,14 +244,19 @@ class _Launch:
         return tuple(context.program for context in self.team.contexts)
 
     def result(self, timed: tuple[Timeline, ...], overfull: tuple[str, ...]) -> Run:
-        """The run of a rank with its own, equal outputs."""
+        """The run of the rank."""
         detector = self._detector
         races = tuple(map(str, detector.races)) if detector is not None else ()
         doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
         carried = carried_of(self._loops)
         title, chip = self._what.kernel.title, self._what.chip
-        outputs = self.outputs if self._what.numerics else deepcopy(self.outputs)
-        return Run(title, chip, outputs, timed, races, overfull, carried, doubtful)
+        return Run(title, chip, self.outputs, timed, races, overfull, carried, doubtful)
+
+    def own(self, run: Run) -> Run:
+        """The result for one of the ranks that it ran for, whose outputs are apart."""
+        if self._what.numerics or self.outputs is None:
+            return run
+        return replace(run, outputs=deepcopy(self.outputs))
 
 
 def _each(what: _What, given: Sequence[_Given]) -> list[_Launch]:
@@ -282,7 +287,7 @@ def _launched(
     what: _What, given: Sequence[_Given], world: Ranks, ranks: Sequence[int]
 ) -> list[_Launch]:
     """The launches of `ranks`, which have run."""
-    records: dict[Hashable, Record] = {}
+    records: dict[Hashable, Record] | None = {} if len(ranks) > 1 else None
     launches = [_Launch(what, world, rank, records) for rank in ranks]
     bodies = [one.body(*given[rank]) for rank, one in zip(ranks, launches, strict=True)]
     for one, outputs in zip(launches, world.run(bodies), strict=True):
@@ -295,15 +300,15 @@ def _launched(
 def _fitted(launches: Sequence[_Launch], capacity: str) -> list[_Fit]:
     """For each rank its programs with spills, and what exceeded; one object for one program."""
     found: dict[tuple[int, ...], _Fit] = {}
-    fits = []
-    for one in launches:
+    fits: dict[_Launch, _Fit] = {}
+    for one in dict.fromkeys(launches):
         programs = one.programs()
         key = tuple(map(id, programs))
         if key not in found:
             made, exceeded = fitted(programs, capacity)
             found[key] = tuple(made), exceeded
-        fits.append(found[key])
-    return fits
+        fits[one] = found[key]
+    return [fits[one] for one in launches]
 
 
 def _timed(
@@ -317,8 +322,10 @@ def _timed(
     for place, ranks in enumerate(classes):
         own = timed[place * cores : (place + 1) * cores]
         for rank in ranks:
-            pairs = zip(own, programs[rank], strict=True)
-            found[rank] = tuple(timeline.of(program) for timeline, program in pairs)
+            found[rank] = own
+            if programs[rank] is not programs[ranks[0]]:
+                pairs = zip(own, programs[rank], strict=True)
+                found[rank] = tuple(timeline.of(program) for timeline, program in pairs)
     return [found[rank] for rank in range(len(programs))]
 
 

@@ -28,18 +28,22 @@ Ranks = tuple[int, ...]
 _BY_VALUE = frozenset({NoneType, bool, int, str, bytes, range})
 
 
-def alike(given: Sequence[object]) -> list[Ranks]:
+def alike(given: Sequence[Sequence[object]]) -> list[Ranks]:
     """The ranks whose arguments are alike for a run without values, the class of rank 0 first.
 
     Args:
         given: the arguments of each rank, in containers.
     """
     keys: dict[int, Hashable] = {}
+
+    def key(part: object) -> Hashable:
+        if id(part) not in keys:
+            keys[id(part)] = _key(part)
+        return keys[id(part)]
+
     classes: dict[Hashable, list[int]] = {}
-    for rank, arguments in enumerate(given):
-        if id(arguments) not in keys:
-            keys[id(arguments)] = _key(arguments)
-        classes.setdefault(keys[id(arguments)], []).append(rank)
+    for rank, parts in enumerate(given):
+        classes.setdefault(tuple(map(key, parts)), []).append(rank)
     return [tuple(ranks) for ranks in classes.values()]
 
 
@@ -58,12 +62,15 @@ def in_step(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
     Args:
         programs: those of the cores of each rank.
     """
-    distinct = {id(program): program for own in programs for program in own}
-    keys = {number: program.timing() for number, program in distinct.items()}
-    classes: dict[Hashable, list[int]] = {}
+    of_object: dict[int, list[int]] = {}
     for rank, own in enumerate(programs):
-        classes.setdefault(tuple(keys[id(program)] for program in own), []).append(rank)
-    found = [tuple(ranks) for ranks in classes.values()]
+        of_object.setdefault(id(own), []).append(rank)
+    classes: dict[Hashable, list[int]] = {}
+    for ranks in of_object.values():
+        key = tuple(program.timing() for program in programs[ranks[0]])
+        classes.setdefault(key, []).extend(ranks)
+    found = sorted(tuple(sorted(ranks)) for ranks in classes.values())
+    distinct = {id(program): program for ranks in found for program in programs[ranks[0]]}
     groups = {
         group
         for program in distinct.values()

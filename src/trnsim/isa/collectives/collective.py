@@ -14,6 +14,7 @@ Source: neuron-runtime/about/collectives.rst; neuron-runtime/explore/intranode-c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
@@ -181,7 +182,7 @@ class Collective(Instruction, engines=()):
         given, ranks = self.groups(), self.setting.ranks
         named = [rank for group in given for rank in group]
         legal = f"each of the ranks 0 to {ranks - 1} in one group"
-        twice = sorted({rank for rank in named if named.count(rank) > 1})
+        twice = sorted(rank for rank, times in Counter(named).items() if times > 1)
         beyond = sorted({rank for rank in named if not 0 <= rank < ranks})
         missing = sorted(set(range(ranks)) - set(named))
         if beyond:
