@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import trnsim
 from trnsim import worlds
 from trnsim.errors import Deadlock
-from trnsim.program import records
+from trnsim.program import CoreContext, records
 from trnsim.program.records import RankCall
 
 X = np.ones((8, 8), np.float32)
@@ -276,6 +276,14 @@ def test_errors_without_values_are_those_of_ranks_alone(wrong):
     shared = message()
     with each_alone():
         assert message() == shared
+
+
+def test_an_instruction_that_agrees_is_recorded_once(monkeypatch):
+    seen = []
+    append = CoreContext._append
+    monkeypatch.setattr(CoreContext, "_append", lambda *args: seen.append(args[1]) or append(*args))
+    trnsim.run(reduced, ranks=8, inputs=lambda rank: (X * rank, whole(8)))
+    assert [info.checked.opcode for info in seen] == ["dma_copy", "all_reduce", "dma_copy"]
 
 
 def test_ranks_with_values_share_one_record():

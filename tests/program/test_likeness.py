@@ -99,6 +99,13 @@ def test_an_object_is_like_itself_and_classes_begin_with_their_first_rank():
     assert alike([(same,), (other,), (same,), (other,)]) == [(0, 2), (1, 3)]
 
 
+def test_a_list_that_contains_itself_is_like_itself_alone():
+    one, other = [1], [1]
+    one.append(one)
+    other.append(other)
+    assert alike([(one,), (other,), (one,)]) == [(0, 2), (1,)]
+
+
 def test_tensors_of_torch_are_told_apart_by_shape_and_dtype():
     torch = pytest.importorskip("torch")
     a, b = torch.ones(2, 3), torch.zeros(2, 3)

@@ -38,7 +38,10 @@ def alike(given: Sequence[Sequence[object]]) -> list[Ranks]:
 
     def key(part: object) -> Hashable:
         if id(part) not in keys:
-            keys[id(part)] = _key(part)
+            try:
+                keys[id(part)] = _key(part)
+            except RecursionError:  # a container that contains itself
+                keys[id(part)] = object, id(part)
         return keys[id(part)]
 
     classes: dict[Hashable, list[int]] = {}
@@ -131,11 +134,11 @@ def _key(value: Any, *, enters: bool = True) -> Hashable:
 
 def _items(value: Any) -> list[tuple[Hashable, Any]] | None:
     """The named parts of a container or a frozen dataclass; None for anything else."""
-    kind = type(value)
-    if kind in (tuple, list) or (isinstance(value, tuple) and hasattr(value, "_fields")):
-        return list(enumerate(value))
+    kind: type = type(value)
     if kind is dict:
         return [(_key(name), one) for name, one in value.items()]
+    if kind in (tuple, list) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        return list(enumerate(value))
     if is_dataclass(kind) and getattr(vars(kind).get("__dataclass_params__"), "frozen", False):
         return [(field.name, getattr(value, field.name)) for field in fields(kind)]
     return None
@@ -144,6 +147,8 @@ def _items(value: Any) -> list[tuple[Hashable, Any]] | None:
 def _is_tensor(value: Any) -> bool:
     """Whether it is an array of numpy, torch or jax, and of no class derived from theirs."""
     origin = type(value).__module__.partition(".")[0]
-    return type(value) is np.ndarray or (
-        origin in ("torch", "jax", "jaxlib") and hasattr(value, "shape") and hasattr(value, "dtype")
+    return (
+        type(value) is np.ndarray
+        or (origin == "torch" and hasattr(value, "detach"))
+        or (origin in ("jax", "jaxlib") and hasattr(value, "__array__"))
     )
