@@ -78,7 +78,7 @@ def measure(number):
     budget = f" (at most {BUDGETS_S[number]:.0f})" if number in BUDGETS_S else ""
     print(
         f"{RANKS} ranks x {lnc} cores x {len(world.runs[0].program)} instructions, {what}: "
-        f"{took_s:.2f} s{budget}, {used - tensors:.1f} MiB a rank (at most {BUDGET_MIB}) beside "
+        f"{took_s:.2f} s{budget}, {max(used - tensors, 0):.1f} MiB a rank (at most {BUDGET_MIB}) beside "
         f"{tensors:.1f} of tensors"
     )
 
