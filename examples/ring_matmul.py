@@ -2,6 +2,7 @@
 
 Rank r has 128 rows of A and some columns of B, and ends with these columns of A @ B. The rows go
 round a ring: while the Tensor Engine works on those at hand, an implicit permute brings the next.
+With LNC=2 each core has half of the columns, and writes half of what its rank sends round.
 Run it: python examples/ring_matmul.py
 """
 
@@ -21,11 +22,14 @@ def ring_matmul(rows_t, columns, ranks):
     """[ranks, 128, N] = A @ columns, with the own rows of A transposed, [K, 128], K up to 128."""
     everyone = ncc.ReplicaGroup([list(range(ranks))])
     depth, width = columns.shape
+    own_depth, own = share(depth), share(width)
+    own_width = own.stop - own.start
     out = nl.ndarray((ranks, ROWS, width), dtype=nl.float32, buffer=nl.shared_hbm)
-    right = nl.ndarray((depth, width), dtype=columns.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=right, src=columns)
+    right = nl.load(columns[:, own])
     here = nl.ndarray((depth, ROWS), dtype=rows_t.dtype, buffer=nl.shared_hbm, name="rows0")
-    nisa.dma_copy(dst=here, src=rows_t)
+    nisa.dma_copy(dst=here[own_depth], src=rows_t[own_depth])
+    if nl.num_programs() == 2:
+        nisa.core_barrier(here, (0, 1))
     for step in range(ranks):
         whose = ncc.collective_permute_implicit_current_processing_rank_id(step, everyone)
         following = None
@@ -34,21 +38,26 @@ def ring_matmul(rows_t, columns, ranks):
                 (depth, ROWS), dtype=rows_t.dtype, buffer=nl.shared_hbm, name=f"rows{step + 1}"
             )
             ncc.collective_permute_implicit([[here]], [[following]], everyone)
-        left = nl.ndarray((depth, ROWS), dtype=rows_t.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=left, src=here)
-        product = nl.ndarray((ROWS, width), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(dst=product, stationary=left, moving=right)
-        result = nl.ndarray((ROWS, width), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=result, src=product)
-        nisa.dma_copy(
-            dst=out.ap(pattern=[[width, ROWS], [1, width]], scalar_offset=whose, indirect_dim=0),
-            src=result,
+        product = nl.ndarray((ROWS, own_width), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(dst=product, stationary=nl.load(here), moving=right)
+        place = out.ap(
+            pattern=[[width, ROWS], [1, own_width]],
+            offset=own.start,
+            scalar_offset=whose,
+            indirect_dim=0,
         )
+        nisa.dma_copy(dst=place, src=nl.copy(product))
         here = following
     return out
 
 
-def run(ranks=8, depth=128, width=512, instance="trn2.48xlarge"):
+def share(length):
+    """This core's part of `length`: all of it with LNC=1, a half with LNC=2."""
+    size = length // nl.num_programs()
+    return slice(nl.program_id(0) * size, (nl.program_id(0) + 1) * size)
+
+
+def run(ranks=8, lnc=1, depth=128, width=512, instance="trn2.48xlarge"):
     """The world, and what numpy says: A @ B by the columns of each rank."""
     rng = np.random.default_rng(0)
     a = rng.standard_normal((ranks * ROWS, depth)).astype(np.float32)
@@ -59,7 +68,7 @@ def run(ranks=8, depth=128, width=512, instance="trn2.48xlarge"):
         columns = b[:, rank * width : (rank + 1) * width]
         return np.ascontiguousarray(rows.T), np.ascontiguousarray(columns), ranks
 
-    world = trnsim.run(ring_matmul, ranks=ranks, inputs=inputs, instance=instance)
+    world = trnsim.run(ring_matmul[lnc], ranks=ranks, inputs=inputs, instance=instance)
     return world, np.split(a @ b, ranks, axis=1)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+import runpy
 import shlex
 import shutil
 import sys
@@ -19,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 TUTORIAL = ROOT / "docs" / "tutorial-profile.md"
 MODEL = ROOT / "docs" / "tutorial-model.md"
+RANKS = ROOT / "docs" / "ranks.md"
 DAY = date(2026, 11, 21)
 
 
@@ -79,7 +81,7 @@ def test_readme_names_only_files_that_exist():
 
 
 def commands(text):
-    """Language, command and output of each block of the tutorial that runs trnsim."""
+    """Language, command and output of each block of the tutorial that runs something."""
     found = []
     for language, body in re.findall(r"```(sh|console)\n(.*?)```", text, re.DOTALL):
         command, _, output = body.removeprefix("$ ").partition("\n")
@@ -94,14 +96,17 @@ def outputs(text, folder):
     with chdir(folder):
         for _, command, _ in commands(text):
             name, *arguments = shlex.split(command)
-            assert name == "trnsim"
+            assert name in ("trnsim", "python")
             with redirect_stdout(io.StringIO()) as printed:
-                app(args=arguments, standalone_mode=False)
+                if name == "trnsim":
+                    app(args=arguments, standalone_mode=False)
+                else:
+                    runpy.run_path(*arguments, run_name="__main__")
             found.append(printed.getvalue())
     return found
 
 
-@pytest.mark.parametrize(("page", "number"), [(TUTORIAL, 10), (MODEL, 3)])
+@pytest.mark.parametrize(("page", "number"), [(TUTORIAL, 10), (MODEL, 3), (RANKS, 3)])
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
     for needed in ("pyarrow", "torch"):
         pytest.importorskip(needed)
@@ -154,3 +159,4 @@ if __name__ == "__main__":
     rewrite()
     rewrite_tutorial(TUTORIAL)
     rewrite_tutorial(MODEL)
+    rewrite_tutorial(RANKS)

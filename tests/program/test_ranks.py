@@ -1,5 +1,7 @@
 """Worlds of ranks: turns, rendezvous, who waits for whom."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def summed(sent):
 
 
 def met(link, ranks, value, at="sum", *, is_joint=True):
-    return int(link.exchange(Exchange(at, ranks, is_joint, [np.array(value)], summed))[0])
+    return int(link.exchange(Exchange(at, ranks, is_joint, lambda: [np.array(value)], summed))[0])
 
 
 def run(bodies, order=None):
@@ -94,15 +96,17 @@ def test_an_error_of_python_names_the_rank():
     assert caught.value.__notes__ == ["on rank 1 of 2"]
 
 
-def test_an_error_in_the_results_stands_too():
+def test_an_error_in_the_results_is_of_the_whole_group():
     def refuse(_sent):
         raise IllegalInstruction("does not fit")
 
     def body(link):
-        link.exchange(Exchange("sum", (0, 1), True, [np.array(1)], refuse))
+        link.exchange(Exchange("sum", (0, 1), True, lambda: [np.array(1)], refuse))
 
-    with pytest.raises(IllegalInstruction, match="does not fit"):
-        run([body] * 2)
+    for order in ([0, 1], [1, 0]):
+        with pytest.raises(IllegalInstruction, match="does not fit") as caught:
+            run([body] * 2, order)
+        assert caught.value.__notes__ == ["on ranks 0-1 of 2"]
 
 
 def test_the_cores_of_a_rank_offer_one_value_and_both_take_the_result():
@@ -110,7 +114,7 @@ def test_the_cores_of_a_rank_offer_one_value_and_both_take_the_result():
     joined = []
     for rank in (0, 1):
         ranks.member(rank).joined = lambda rank=rank: joined.append(rank)
-    joint = Exchange("sum", (0, 1), True, [np.array(1)], summed)
+    joint = Exchange("sum", (0, 1), True, lambda: [np.array(1)], summed)
     arrived = [ranks.arrive(core, joint) for core in (0, 1, 3, 2)]
     assert arrived == [False, False, False, True]
     assert [int(ranks.take(core)[0]) for core in range(4)] == [2] * 4
@@ -121,7 +125,8 @@ def test_cores_of_one_number_exchange_where_the_tensors_are_their_own():
     ranks = world(2, lnc=2)
     for rank in (0, 1):
         ranks.member(rank)
-    own = [Exchange("sum", (0, 1), False, [np.array(core)], summed) for core in range(4)]
+    values = [[np.array(core)] for core in range(4)]
+    own = [Exchange("sum", (0, 1), False, partial(list, one), summed) for one in values]
     assert [ranks.arrive(core, own[core]) for core in range(4)] == [False, False, True, True]
     assert [int(ranks.take(core)[0]) for core in range(4)] == [2, 4, 2, 4]
 
@@ -137,7 +142,7 @@ def classes(of, *exchanges):
         for groups in exchanges:
             group = next(group for group in groups if link.rank in group)
             empty = lambda sent: [()] * len(sent)  # noqa: E731
-            link.exchange(Exchange("sum", group, True, [], empty, groups))
+            link.exchange(Exchange("sum", group, True, list, empty, groups))
             found.append(group)
         return found
 

@@ -2,7 +2,8 @@
 
 FOLDER holds the clones, named as in suites.py; nothing of theirs is kept. The outcome of each case
 is kept in build/conformance as the case ends: a run that was stopped goes on where it stopped, as
-long as neither the clone nor the emulator has another commit. The page has all that has run.
+long as neither the clone nor the emulator has another commit. The page has all that has run; rows
+of suites that were run elsewhere stay as they are.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import sys
 from pathlib import Path
 
 from ledger import read
-from page import Result, page
+from page import Result, page, with_rows
 from suites import NOT_YET, ROOT, SUITES
 
 KEPT = ROOT / "build" / "conformance"
@@ -75,11 +76,16 @@ def run(suite, folder, number):
 
 
 def write_page(folder):
-    """docs/conformance.md, from the ledgers that there are."""
+    """docs/conformance.md, from the ledgers; without all of them, the rows of those there are."""
     results = [Result(suite, read(KEPT / f"{suite.name}.jsonl")) for suite in SUITES]
-    not_yet = [(group, clone, commit(folder, clone), what) for group, clone, what in NOT_YET]
+    found = [result for result in results if result.head]
+    if len(found) < len(results) and PAGE.exists():
+        text = with_rows(PAGE.read_text(encoding="utf-8"), found)
+    else:
+        not_yet = [(group, clone, commit(folder, clone), what) for group, clone, what in NOT_YET]
+        text = page(results, not_yet)
     unfinished = PAGE.with_suffix(".part")
-    unfinished.write_text(page(results, not_yet), encoding="utf-8")
+    unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(PAGE)
 
 

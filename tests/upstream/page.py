@@ -1,9 +1,10 @@
 """docs/conformance.md: counts by suite, what does not pass and why, what warns, what is skipped."""
 
+import re
 from collections import Counter, defaultdict
 
 from reasons import FAILURES, MARKED_BY_THEIR_AUTHORS, WARNINGS, reason_of
-from suites import D5_FOLDER
+from suites import D5_FOLDER, SUITES
 
 HEAD = """# Public suites
 
@@ -166,3 +167,25 @@ def page(results, not_yet):
     text += "\n## Not yet\n\nKernels of the older generation, `neuronxcc.nki`, are not emulated "
     text += "(docs/limits.md).\n\n"
     return text + table(("group", "repository", "commit", "what"), not_yet).rstrip("\n") + "\n"
+
+
+def with_rows(text, results):
+    """The page `text` with other rows of some suites; all else stays as it is.
+
+    Raises:
+        SystemExit: for a suite of which the page has more to say than its row.
+    """
+    for result in results:
+        cases = result.cases.values()
+        if any(case["outcome"] != "passed" or case["warnings"] for case in cases):
+            raise SystemExit(
+                f"{result.suite.name} does not only pass: the page is made from all suites' ledgers"
+            )
+    head, first, rest = text.partition(table(COLUMNS, ()).rstrip("\n") + "\n")
+    old, end, rest = rest.partition("\n\n")
+    rows = {line[2:].partition(" | ")[0]: line for line in old.splitlines()}
+    rows |= {result.suite.name: table(result.row(), ()).splitlines()[0] for result in results}
+    known = [rows[suite.name] for suite in SUITES if suite.name in rows]
+    passed = sum(int(line.split(" | ")[COLUMNS.index("passed")]) for line in known)
+    rest = re.sub("Cases that passed: [0-9]+;", f"Cases that passed: {passed};", rest)
+    return head + first + "\n".join(known) + end + rest

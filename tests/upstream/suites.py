@@ -98,6 +98,7 @@ SUITES = (
         "tests/test_nki_sim.py",
         (str(HERE / "test_trnsci.py"),),
     ),
+    Suite("D7", ("autocomp",), "trn-tutorial-nki2", (str(HERE / "test_autocomp.py"),)),
     Suite(
         "D8",
         ("nki-library",),
@@ -110,7 +111,6 @@ SUITES = (
         cwd="nki-library",
         paths=("src", "src/nkilib_src", "."),
     ),
-    Suite("D7", ("autocomp",), "trn-tutorial-nki2", (str(HERE / "test_autocomp.py"),)),
 )
 
 NOT_YET = (

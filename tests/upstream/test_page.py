@@ -1,6 +1,7 @@
 """The page of public suites: what is explained has its document, what is not stands first."""
 
-from page import Result, page
+import pytest
+from page import Result, page, with_rows
 from reasons import FAILURES, WARNINGS
 from suites import NOT_YET, SUITES
 
@@ -50,6 +51,24 @@ def test_a_row_says_how_much_of_a_suite_was_run():
     assert "cases on trn2: all |" in text_of("D5-trn2-sweeps", *cases)
     assert "cases on trn2 (stopped early) |" in text_of("D5-trn2-sweeps", *cases, end=cases[0])
     assert "nki/examples (not run) |" in text_of("D1")
+
+
+def test_a_row_of_a_suite_that_only_passes_is_put_in_by_itself():
+    warned = case("f.py::test_a[1]", warnings=[["SpillWarning", "SBUF holds"]])
+    text = text_of("D5-trn2-fast", warned, case("f.py::test_b"))
+    counts = {"population": 2, "chosen": 2}
+    fine = Result(NAMES["D8"], [HEAD, counts, case("g.py::one"), case("g.py::two"), END])
+    more = with_rows(text, [fine])
+    (row,) = (
+        line for line in more.splitlines() if line not in text.splitlines()[:9] and "D8" in line
+    )
+    assert row.startswith("| D8 | nki-library | 0a1b2c3d | collectives between ranks")
+    assert row.endswith("| 2 | 2 | 0 | 0 | 0 |")
+    without = more.replace(row + "\n", "").replace("passed: 4; of", "passed: 2; of")
+    assert without == text
+    assert with_rows(more, [fine]) == more
+    with pytest.raises(SystemExit, match="D5-trn2-fast does not only pass"):
+        with_rows(text, [Result(NAMES["D5-trn2-fast"], [HEAD, counts, warned, END])])
 
 
 def test_a_file_that_cannot_be_imported_is_a_failure():

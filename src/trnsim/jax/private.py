@@ -6,6 +6,7 @@ Tested with jax 0.8 to 0.10 (`trnsim.jax.versions`).
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PLATFORM: Final = "neuron"
+FOLDER: Final = str(Path(jax.__file__).parent)
+"""Where the code of JAX lies."""
 _xla: Final[Any] = vars(xla_client)["_xla"]
 
 

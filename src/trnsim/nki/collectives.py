@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, SupportsIndex
 
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.isa import (
@@ -206,12 +206,11 @@ def collective_permute(
         CollectivePermute,
         srcs=_tensors(srcs),
         dsts=_tensors(dsts),
-        source_target_pairs=tuple(tuple(pair) for pair in source_target_pairs),
+        source_target_pairs=_tuples(source_target_pairs),
         priority=priority,
     )
     context = current_core()
-    named = [rank for pair in made.source_target_pairs for rank in pair]
-    if context.world(made.opcode).is_among(named):
+    if context.world(made.opcode).is_among(_named(made.source_target_pairs)):
         context.issue(settled(made))
     else:
         made.verify(context.core)
@@ -233,7 +232,7 @@ def collective_permute_implicit(
         srcs_by_channel=_one_a_channel(call, "srcs_by_channel", srcs_by_channel),
         dsts_by_channel=_one_a_channel(call, "dsts_by_channel", dsts_by_channel),
         replica_group=_groups(call, replica_group),
-        channel_ids=tuple(channel_ids),
+        channel_ids=_tuples(channel_ids),
         priority=priority,
     )
 
@@ -258,7 +257,7 @@ def collective_permute_implicit_reduce(
         dsts_by_channel=_one_a_channel(call, "dsts_by_channel", dsts_by_channel),
         replica_group=_groups(call, replica_group),
         op=_operator(op),
-        channel_ids=tuple(channel_ids),
+        channel_ids=_tuples(channel_ids),
         priority=priority,
     )
 
@@ -349,6 +348,18 @@ def _tensors(given: Any) -> Any:
     return tuple(given) if isinstance(given, list | tuple) else given
 
 
+def _tuples(given: Any) -> Any:
+    """Lists and ranges as tuples, also within; the instruction refuses anything else."""
+    is_many = isinstance(given, list | tuple | range)
+    return tuple(map(_tuples, given)) if is_many else given
+
+
+def _named(pairs: Any) -> list[Any]:
+    """The ranks that pairs name, if they are pairs."""
+    found = pairs if isinstance(pairs, tuple) else ()
+    return [rank for pair in found if isinstance(pair, tuple) for rank in pair]
+
+
 def _one_a_channel(call: str, key: str, given: Any) -> tuple[Any, ...]:
     """The tensor of each channel.
 
@@ -375,7 +386,9 @@ def _groups(call: str, given: Any) -> tuple[tuple[int, ...], ...]:
     """
     groups = getattr(given, "groups", given)
     is_nested = isinstance(groups, list | tuple) and all(
-        isinstance(one, list | tuple | range) for one in groups
+        isinstance(one, list | tuple | range)
+        and all(isinstance(rank, SupportsIndex) for rank in one)
+        for one in groups
     )
     if not is_nested:
         raise IllegalInstruction(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from greenlet import getcurrent, greenlet
 
-from trnsim.errors import Deadlock, SourceLine, user_line
+from trnsim.errors import Deadlock, EmulatorError, SourceLine, user_line
 from trnsim.isa.collectives.setting import Groups, in_words
 from trnsim.program.likeness import keeps_classes
 
@@ -110,8 +110,14 @@ class Ranks:
         members = [rank * lnc + one for rank in ranks for one in cores]
         if not all(self._agrees(member, exchange) for member in members):
             return False
-        sent = [self._waiting[members[at]][0].sent for at in range(0, len(members), len(cores))]
-        results = exchange.results(sent)
+        sent = [self._waiting[members[at]][0].sent() for at in range(0, len(members), len(cores))]
+        try:
+            results = exchange.results(sent)
+        except (
+            EmulatorError
+        ) as error:  # of what the group exchanges, not of the rank that came last
+            error.add_note(f"on {_named(exchange.ranks)} of {self.count}")
+            raise
         for rank, received in zip(ranks, results, strict=True):
             if exchange.is_joint:
                 self._members[rank].joined()
@@ -169,7 +175,7 @@ class Ranks:
         try:
             return self._turns[rank].switch()
         except Exception as error:
-            if self.count > _ONE:
+            if self.count > _ONE and not hasattr(error, "__notes__"):
                 error.add_note(f"on rank {rank} of {self.count}")
             raise
 

@@ -9,7 +9,7 @@ import pytest
 from exchanges import exchange, exchanged, groups_of
 
 import trnsim
-from trnsim.errors import DataRace, IllegalInstruction
+from trnsim.errors import DataRace, IllegalInstruction, UninitializedRead
 from trnsim.fabric.exchange import exchange as fabric_exchange
 from trnsim.isa import Engine
 from trnsim.isa.collectives.setting import in_words
@@ -226,14 +226,69 @@ def test_on_sbuf_each_core_exchanges_with_its_like():
         np.testing.assert_array_equal(out, 2 * x)
 
 
-def test_a_source_is_written_before():
+def partly(written, read, call, shape=(4, 4)):
+    """A kernel that writes some rows of src, and copies some rows of dst out."""
+
+    @nki.jit
+    def kernel(x):
+        src = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="src")
+        dst = nl.ndarray(shape, dtype=x.dtype, buffer=nl.shared_hbm, name="dst")
+        out = nl.ndarray((read.stop - read.start, 4), dtype=x.dtype, buffer=nl.shared_hbm)
+        if written:
+            nisa.dma_copy(dst=src[:written], src=x[:written])
+        call([src], [dst])
+        nisa.dma_copy(dst=out, src=dst[read])
+        return out
+
+    return kernel
+
+
+CALLS = {
+    "all_reduce": lambda s, d: ncc.all_reduce(s, d, groups_of(2, 2), nl.maximum),
+    "permute": lambda s, d: ncc.collective_permute(s, d, [(0, 1), (1, 0)]),
+    "implicit": lambda s, d: ncc.collective_permute_implicit([s], [d], groups_of(2, 2)),
+    "implicit_reduce": lambda s, d: ncc.collective_permute_implicit_reduce(
+        [s], [s], [d], groups_of(2, 2), nl.minimum
+    ),
+}
+
+
+@pytest.mark.parametrize("lnc", [1, 2])
+@pytest.mark.parametrize("name", CALLS)
+def test_elements_that_nothing_wrote_arrive_unwritten(name, lnc):
+    world = trnsim.run(partly(3, slice(0, 3), CALLS[name])[lnc], X, ranks=2)
+    np.testing.assert_array_equal(world.outputs[1], X[:3])
+    with pytest.raises(IllegalInstruction, match="some elements were never written"):
+        trnsim.run(partly(3, slice(0, 4), CALLS[name])[lnc], X, ranks=2)
+
+
+@pytest.mark.parametrize("lnc", [1, 2])
+@pytest.mark.parametrize("name", CALLS)
+def test_a_source_of_which_nothing_is_written_is_refused(name, lnc):
+    with pytest.raises(UninitializedRead, match=f"{name}.* reads src"):
+        trnsim.run(partly(0, slice(0, 4), CALLS[name])[lnc], X, ranks=2)
+
+
+def test_an_unwritten_element_makes_what_was_there_unwritten():
+    """As a copy does: what the destination had is gone."""
+
     @nki.jit
     def kernel(x):
         src = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="src")
         dst = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="dst")
-        nisa.dma_copy(dst=src[:2], src=x[:2])
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=src[:3], src=x[:3])
+        nisa.dma_copy(dst=dst, src=x)
         ncc.all_reduce([src], [dst], groups_of(2, 2), nl.add)
-        return x
+        nisa.dma_copy(dst=out, src=dst)
+        return out
 
-    with pytest.raises(trnsim.errors.UninitializedRead, match="all_reduce reads src"):
+    with pytest.raises(IllegalInstruction, match="some elements were never written"):
         trnsim.run(kernel, X, ranks=2)
+
+
+def test_what_the_other_core_writes_while_a_rank_waits_is_offered():
+    """Each core writes its half; without a barrier it is a race, and the values are there."""
+    world = trnsim.run(halves(before=False, after=True)[2], X, ranks=2, races="warn")
+    assert any("nothing orders the two" in text for text in world.warnings)
+    np.testing.assert_array_equal(world.outputs[0], 2 * X[[2, 3, 0, 1]])

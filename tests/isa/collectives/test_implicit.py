@@ -113,3 +113,25 @@ def test_what_an_implicit_permute_refuses(message):
         run(REFUSED[message])
     run(lambda a, _, c, g: ncc.collective_permute_implicit([[a]], [[c]], g))
     run(lambda a, b, c, g: ncc.collective_permute_implicit_reduce([[a]], [[b]], [[c]], g, nl.add))
+
+
+@pytest.mark.parametrize("partial", [0, 1])
+def test_a_reduction_with_an_unwritten_operand_is_unwritten(partial):
+    @nki.jit
+    def kernel(x, rows):
+        first, second, dst = (
+            nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name=name) for name in "abc"
+        )
+        out = nl.ndarray((rows, 2), dtype=x.dtype, buffer=nl.shared_hbm)
+        for place, tensor in enumerate((first, second)):
+            written = 1 if place == partial else 2
+            nisa.dma_copy(dst=tensor[:written], src=x[:written])
+        group = ncc.ReplicaGroup([[0, 1]])
+        ncc.collective_permute_implicit_reduce([[first]], [[second]], [[dst]], group, nl.add)
+        nisa.dma_copy(dst=out, src=dst[:rows])
+        return out
+
+    x = np.ones((2, 2), np.float32)
+    assert (trnsim.run(kernel, x, 1, ranks=2).outputs[0] == 2).all()
+    with pytest.raises(IllegalInstruction, match="some elements were never written"):
+        trnsim.run(kernel, x, 2, ranks=2)

@@ -28,7 +28,8 @@ def exchanged(x, metadata, sizes, options, background):
     after = nl.ndarray((rows, n), dtype=nl.uint32, buffer=nl.shared_hbm)
     written = options.get("written", x.shape[0])
     nisa.dma_copy(dst=src[:written], src=x[:written])
-    nisa.dma_copy(dst=counts, src=metadata.reshape(shape))
+    known = options.get("rows_written", rows)
+    nisa.dma_copy(dst=counts[..., :known, :], src=metadata.reshape(shape)[..., :known, :])
     if background is not None:
         nisa.dma_copy(dst=dst, src=background)
     flags = {key: options[key] for key in ("recv_counts_known", "has_rdispls") if key in options}
@@ -146,11 +147,21 @@ def test_only_what_is_sent_has_to_be_written_and_only_what_came_is():
     sent = arrays_of(np.random.default_rng(0), 2)
     two, zero = np.full((2, 2), 2), np.zeros((2, 2), int)
     run(sent, two, zero, written=2)
-    with pytest.raises(UninitializedRead, match=r"on rank 0 sends elements 0 to 2 of src"):
+    with pytest.raises(UninitializedRead, match=r"sends elements 4 to 6 of src .* none of which"):
+        run(sent, two, zero + 4, written=2)
+    with pytest.raises(IllegalInstruction, match="some elements were never written"):
         run(sent, two, zero, written=1)
     with pytest.raises(IllegalInstruction, match="some elements were never written"):
         run(sent, two, zero, background=False)
     run(sent, np.full((2, 2), WIDTH), zero, background=False)
+
+
+def test_metadata_are_written_as_a_whole():
+    sent = arrays_of(np.random.default_rng(0), 2)
+    two, zero = np.full((2, 2), 2), np.zeros((2, 2), int)
+    run(sent, two, zero, rows_written=2)
+    with pytest.raises(UninitializedRead, match="all_to_all_v reads counts"):
+        run(sent, two, zero, rows_written=1)
 
 
 LIMITS = {

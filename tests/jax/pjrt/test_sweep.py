@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from trnsim.jax import private
 from trnsim.jax.pjrt import sweep as tested
 from trnsim.jax.pjrt.sweep import buffers, sweep
 
@@ -104,6 +105,31 @@ def test_a_sweep_keeps_nothing_that_its_callers_hold(neuron):
         return weakref.ref(array)
 
     assert calls()() is None
+
+
+def test_results_that_no_array_holds_yet_are_kept_wherever_jax_is(neuron):
+    x = jax.device_put(np.arange(4, dtype=np.float32), neuron[0])
+
+    def trace(frame, event, arg):
+        del arg
+        if not frame.f_code.co_filename.startswith(private.FOLDER):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            sys.settrace(None)
+            sweep()
+            sys.settrace(trace)
+        return trace
+
+    jax.jit(lambda a: (a - 1, a * 5))(x)  # what JAX makes once is made
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        y, z = jax.jit(lambda a: (a + 1, a * 3))(x)
+    finally:
+        sys.settrace(before)
+    assert float(y.sum()) == 10
+    assert z.tolist() == [0, 3, 6, 9]
 
 
 def test_threads_that_sweep_free_nothing_of_each_other(neuron, monkeypatch):

@@ -4,6 +4,8 @@ A collective runs on CC-Cores, processors beside the engines that start the tran
 so it overlaps with whatever does not depend on it. All members of a group start together when the
 last one is ready, and take the time of the fabric: the best algorithm for all groups at once.
 
+An element that nothing has written arrives unwritten, and a reduction with one is unwritten.
+
 With two cores a rank (LNC=2) both issue it. On tensors in shared HBM it is one collective of the
 rank; on SBUF and private HBM each core exchanges with the cores of its own number, both at once.
 
@@ -15,7 +17,7 @@ Source: neuron-runtime/about/collectives.rst; neuron-runtime/explore/intranode-c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -69,6 +71,15 @@ class Collective(Instruction, engines=()):
         """What each member of a group receives, as stored."""
         raise NotImplementedError
 
+    def known(self, group: tuple[int, ...], flags: Sent) -> Sent:
+        """Which elements of what each member receives are written: by default they move as values.
+
+        Args:
+            group: its ranks.
+            flags: by member, for each array that it offers, a boolean per element.
+        """
+        return self.exchanged(group, flags)
+
     def details(self) -> str:
         """What members must agree on beside shapes, dtypes and group, in words."""
         return ""
@@ -120,31 +131,62 @@ class Collective(Instruction, engines=()):
             self._check_internal(tile)
             tile.storage.is_exchanged = True
         received = self.meet(link.rank, machine)
-        if received is not None:
-            for tile, bits in zip(self.targets(), received, strict=True):
-                tile.put(bits)
+        if received is None:
+            return
+        targets = self.targets()
+        for place, tile in enumerate(targets):
+            tile.put(received[place])
+            if len(received) == len(targets):
+                tile.mark_written()
+            else:
+                tile.mark_written_where(received[len(targets) + place])
 
     def meet(self, rank: int, machine: Machine) -> Sequence[Array] | None:
         """What this core receives once its group is complete; without values it only waits."""
         group = self.group_of(rank)
         has_values = all(tile.storage.data is not None for tile in self.all_sources())
-        sent = self.offered() if has_values else []
         link = machine.world(self.opcode)
         received = link.exchange(
             Exchange(
                 self.at(group),
                 group,
                 self.setting.is_joint,
-                sent,
-                partial(self.exchanged, group) if has_values else _nothing,
+                self.offered if has_values else list,
+                partial(self.results, group) if has_values else _nothing,
                 self.groups(),
             )
         )
         return received if has_values else None
 
     def offered(self) -> list[Array]:
-        """What it offers, as stored."""
-        return [tile.bits() for tile in self.all_sources()]
+        """What it offers, as stored; then which elements are written, unless all are."""
+        sources = self.all_sources()
+        arrays = [tile.bits() for tile in sources]
+        if all(tile.is_written() for tile in sources):
+            return arrays
+        return arrays + [tile.written_flags() for tile in sources]
+
+    def results(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """What each member receives; then which elements are written, unless all are."""
+        count = len(self.all_sources())
+        values = self.exchanged(group, [arrays[:count] for arrays in sent])
+        if all(len(arrays) == count for arrays in sent):
+            return values
+        flags = [
+            arrays[count:] or [np.ones(array.shape, np.bool_) for array in arrays]
+            for arrays in sent
+        ]
+        known = self.known(group, flags)
+        return [[*arrays, *of_them] for arrays, of_them in zip(values, known, strict=True)]
+
+    def written_tiles(self) -> Iterable[Tile]:
+        """None: which elements of the targets are written is known once all have offered."""
+        return ()
+
+    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """Nothing before all have offered; a source of which nothing is written is refused."""
+        del tile
+        return [] if flags.any() else None
 
     def coalesced(self) -> int:
         """Tensors that are exchanged together."""

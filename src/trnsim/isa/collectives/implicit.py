@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from trnsim.dtypes import round_to, to_float32
 from trnsim.fabric.exchange import rings
 from trnsim.isa.collectives.channels import check_channels
@@ -168,3 +170,12 @@ class CollectivePermuteImplicitReduce(
             for arrays in sent
         ]
         return self.passed_on(group, reduced)
+
+    def known(self, group: tuple[int, ...], flags: Sent) -> Sent:
+        """The elements that are written in both operands."""
+        channels = len(self.srcs0_by_channel)
+        both = [
+            [np.logical_and(*of_one) for of_one in zip(one[:channels], one[channels:], strict=True)]
+            for one in flags
+        ]
+        return self.passed_on(group, both)

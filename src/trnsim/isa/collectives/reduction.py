@@ -43,6 +43,20 @@ class Reduction(Collective, engines=()):
         values = {rank: to_float32(arrays[place]) for rank, arrays in zip(group, sent, strict=True)}
         return round_to(ordered(order, values, ALU[self._operator()].apply, dtype), dtype)
 
+    def handed_out(self, totals: Sequence[Array], count: int) -> Sent:
+        """What each of `count` members receives of the reductions."""
+        raise NotImplementedError
+
+    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """The reductions, handed out."""
+        totals = [self.reduced(group, sent, place) for place in range(len(self.sources()))]
+        return self.handed_out(totals, len(group))
+
+    def known(self, group: tuple[int, ...], flags: Sent) -> Sent:
+        """The elements that are written in the sources of all members."""
+        totals = [np.logical_and.reduce(of_one) for of_one in zip(*flags, strict=True)]
+        return self.handed_out(totals, len(group))
+
     def details(self) -> str:
         """The operator."""
         return f"op={self._operator()}"
@@ -74,10 +88,9 @@ class AllReduce(
         self._check_operator()
         check_elements(self, 1, 1)
 
-    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """The reductions, for everyone."""
-        total = [self.reduced(group, sent, place) for place in range(len(self.srcs))]
-        return [total] * len(group)
+    def handed_out(self, totals: Sequence[Array], count: int) -> Sent:
+        """All of them, to everyone."""
+        return [totals] * count
 
 
 class ReduceScatter(
@@ -106,10 +119,8 @@ class ReduceScatter(
         for group in self.replica_group:
             check_elements(self, 1, len(group))
 
-    def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """The parts of the reductions, to each its own."""
-        count = len(group)
-        totals = [self.reduced(group, sent, place) for place in range(len(self.srcs))]
+    def handed_out(self, totals: Sequence[Array], count: int) -> Sent:
+        """Their parts, to each its own."""
         parts = [np.split(total.reshape(-1), count) for total in totals]
         return [[of_one[place] for of_one in parts] for place in range(count)]
 

@@ -47,8 +47,8 @@ class VariableCollective(Collective, engines=()):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """One tensor in HBM; groups of one size.
 
-        - The metadata is [rows, N] in HBM, [1, rows, N] in SBUF, uint32: 3 rows, or 4 with
-          has_rdispls.
+        - The metadata is [rows, N] in HBM, [1, rows, N] in SBUF, uint32, contiguous: 3 rows, or 4
+          with has_rdispls.
         - Counts lie within the buffers; without has_rdispls a chunk within its N-th part of dst.
         """
         super().check(core, n)
@@ -64,6 +64,12 @@ class VariableCollective(Collective, engines=()):
                     "give it a row for counts, displacements and received counts, and with "
                     "has_rdispls one for their places",
                 )
+        if not self.metadata_tensor.pattern.is_contiguous(UINT32.itemsize):
+            self.refuse(
+                f"`metadata_tensor` is a view of {self.metadata_tensor} with gaps; legal: laid out "
+                "contiguously",
+                "copy it with nisa.dma_copy to a tensor of its own",
+            )
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """The rows that are inputs are read; received counts are written unless they are known."""
@@ -78,24 +84,34 @@ class VariableCollective(Collective, engines=()):
 
     def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The elements that are sent are looked at when the counts are known."""
-        return (
-            []
-            if any(tile is source for source in self.srcs)
-            else super().leaves_written(tile, flags)
-        )
+        del flags
+        return [] if any(tile is source for source in self.srcs) else None
 
     def details(self) -> str:
         """The flags."""
         return f"recv_counts_known={self.recv_counts_known}, has_rdispls={self.has_rdispls}"
 
     def offered(self) -> list[Array]:
-        """The source, and the metadata as integers."""
+        """The source, the metadata as integers, and which elements of the source are written."""
         read, _ = self.accesses()
+        for rows in read[1:]:
+            if not rows.is_written():  # in shared HBM only the end of the run would tell
+                raise UninitializedRead(
+                    f"{self.opcode} reads {self.metadata_tensor}, some rows of which no "
+                    "instruction has written",
+                    fix="write rows 0 and 1, and row 3 with has_rdispls, before",
+                    source=self.source,
+                )
         metadata = np.zeros((_PLACES + 1, len(self.replica_group[0])), np.int64)
         metadata[:_RECEIVED] = read[1].bits().reshape(_RECEIVED, -1)
         if self.has_rdispls:
             metadata[_PLACES] = read[2].bits().reshape(-1)
-        return [flat(self.srcs[0].bits()), metadata]
+        source = self.srcs[0]
+        return [flat(source.bits()), metadata, flat(source.written_flags())]
+
+    def results(self, group: tuple[int, ...], sent: Sent) -> Sent:
+        """What each member receives, with the flags of the elements."""
+        return self.exchanged(group, sent)
 
     def execute(self, machine: Machine) -> None:
         """Chunks as the counts say; elements of dst that no chunk covers stay as they were."""
@@ -108,22 +124,21 @@ class VariableCollective(Collective, engines=()):
         received = self.meet(link.rank, machine)
         if received is None:
             return
-        counts, places, data = received
+        counts, places, data, known = received
         target = self.dsts[0]
-        bits, is_new = flat(target.bits()), np.zeros(target.pattern.elements, np.bool_)
+        bits, written = flat(target.bits()), flat(target.written_flags())
         at = 0
         for count, place in zip(counts.tolist(), places.tolist(), strict=True):
             bits[place : place + count] = data[at : at + count]
-            is_new[place : place + count] = True
+            written[place : place + count] = known[at : at + count]
             at += count
-        was_written = target.written_flags()
         target.put(bits)
-        target.mark_written_where(was_written | is_new.reshape(target.shape))
+        target.mark_written_where(written)
         for row in self.written_tiles():
             row.put(counts.astype(np.uint32))
 
     def exchanged(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """For each member the counts, their places in dst, and the chunks one after the other."""
+        """For each member the counts, their places in dst, the chunks joined, and their flags."""
         return [self._received(group, sent, place) for place in range(len(group))]
 
     def chunk(self, metadata: Array, place: int) -> tuple[int, int]:
@@ -132,8 +147,8 @@ class VariableCollective(Collective, engines=()):
 
     def _received(self, group: Sequence[int], sent: Sent, place: int) -> list[Array]:
         slot = self.dsts[0].pattern.elements // len(group)
-        counts, places, chunks = [], [], []
-        for number, (source, metadata) in enumerate(sent):
+        counts, places, chunks, flags = [], [], [], []
+        for number, (source, metadata, known) in enumerate(sent):
             count, displacement = self.chunk(metadata, place)
             where = int(sent[place][1][_PLACES][number]) if self.has_rdispls else slot * number
             pair = group[number], group[place]
@@ -153,8 +168,9 @@ class VariableCollective(Collective, engines=()):
             counts.append(count)
             places.append(where)
             chunks.append(source[displacement : displacement + count])
+            flags.append(known[displacement : displacement + count])
         self._check_apart(group, place, counts, places)
-        return [np.array(counts), np.array(places), np.concatenate(chunks)]
+        return [np.array(counts), np.array(places), *map(np.concatenate, (chunks, flags))]
 
     def _check_apart(
         self, group: Sequence[int], place: int, counts: Sequence[int], places: Sequence[int]
@@ -172,17 +188,18 @@ class VariableCollective(Collective, engines=()):
                 )
 
     def _check_written(self, metadata: Array, rank: int) -> None:
-        """Refuse to send elements that nothing wrote."""
+        """Refuse to send a chunk of which nothing was written; of others flags move as values."""
         source = self.srcs[0]
         if source.is_written():
             return
         flags = source.written_flags().reshape(-1)
         for place in range(metadata.shape[1]):
             count, displacement = self.chunk(metadata, place)
-            if not flags[displacement : displacement + count].all():
+            chunk = flags[displacement : displacement + count]
+            if chunk.size and not chunk.any():
                 raise UninitializedRead(
                     f"{self.opcode} on rank {rank} sends elements {displacement} to "
-                    f"{displacement + count} of {source}, some of which no instruction has written",
+                    f"{displacement + count} of {source}, none of which an instruction has written",
                     fix="write what is sent, or lower the count",
                     source=self.source,
                 )
@@ -220,7 +237,7 @@ class AllToAllV(
     kind = "all_to_all"
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """On Trn3's switches: LNC=2, more than one device, all ranks of each device.
+        """On Trn3's switches: LNC=2, more than one device, all ranks of each device, in sequence.
 
         - has_rdispls: only there.
         """
@@ -248,6 +265,12 @@ class AllToAllV(
                     f"devices; legal: more than one device, with all {fabric.cores_per_chip} ranks "
                     "of each",
                     "put whole devices in a group; a rank that sends nothing has send_counts 0",
+                )
+            if group != tuple(range(group[0], group[0] + len(group))):
+                self.refuse(
+                    f"the group [{in_words(group)}] on {fabric.instance.name}; legal: sequential "
+                    "ranks",
+                    "name the ranks in order, without gaps",
                 )
 
 

@@ -44,7 +44,7 @@ class Exchange(NamedTuple):
         ranks: the ranks of the group, in its order.
         is_joint: whether all cores of a rank take part with the same tensors; else each exchanges
             with the cores of its own number.
-        sent: the arrays that this core offers, as stored.
+        sent: gives the arrays that this core offers, as stored, once its group is complete.
         results: what each member receives, from what all of them offer, both in the group's order.
         groups: all groups that exchange at once.
     """
@@ -52,7 +52,7 @@ class Exchange(NamedTuple):
     at: str
     ranks: tuple[int, ...]
     is_joint: bool
-    sent: Sequence[Array]
+    sent: Callable[[], Sequence[Array]]
     results: Callable[[Sequence[Sequence[Array]]], Sequence[Sequence[Array]]]
     groups: tuple[tuple[int, ...], ...] = ()
 

@@ -2,8 +2,10 @@
 
 C++ frees a buffer through a function that cannot be Python's (`trnsim.jax.pjrt.table`), so it is
 found out: JAX lists its live arrays, and an array says which handle it has. A buffer that is in no
-array is dead, unless the call that made it may still be running: then C++ holds it alone. Such a
-call is known by its place, the innermost frame of Python below it and the instruction there.
+array is dead, unless C++ may hold it alone, as it does until the call that made it has returned.
+Such a call is known by its place: the innermost frame of Python below it and the instruction there.
+What a function of JAX has called may be held alone until that function returns, as the results of
+`execute_sharded` are: there any instruction will do.
 
 The device sweeps when it has handed out much since the last time, before it tells how much memory
 is in use, and before it refuses memory.
@@ -30,6 +32,8 @@ Place: TypeAlias = tuple[int, int]
 buffers: Final[dict[int, Buffer]] = {}
 """Every buffer that is not known to be dead, by its handle."""
 
+_ANYWHERE: Final = -1
+"""In a place: at any instruction of the frame."""
 _IN_NO_FRAME: Final = (0, 0)
 """The place of a thread of C++, in which no Python runs."""
 _EVERY_BYTES: Final = 256 << 20
@@ -105,7 +109,7 @@ def _forget_earlier_calls() -> None:
     mine = _made.by_thread[threading.get_ident()]
     places = _places(sys._getframe())  # noqa: SLF001  documented, to walk a stack
     oldest = time.monotonic() - _YOUNG_S
-    for place in [place for place in mine if place not in places]:
+    for place in [place for place in mine if not _runs(place, places)]:
         if place != _IN_NO_FRAME or _youngest(mine[place]) < oldest:
             mine.pop(place)
 
@@ -154,7 +158,7 @@ def _in_calls() -> set[int]:
     for thread, made_at in list(_made.by_thread.items()):
         places = {_IN_NO_FRAME, *running.get(thread, ())}
         for place, entries in list(made_at.items()):
-            if place in places:
+            if _runs(place, places):
                 found.update(address for made_s, address in list(entries) if made_s > oldest)
         if (
             thread not in running
@@ -179,6 +183,12 @@ def _places(frame: FrameType | None) -> set[Place]:
     """The places of a frame and its callers."""
     found: set[Place] = set()
     while frame is not None:
-        found.add((id(frame), frame.f_lasti))
+        is_jax = frame.f_code.co_filename.startswith(private.FOLDER)
+        found.add((id(frame), _ANYWHERE if is_jax else frame.f_lasti))
         frame = frame.f_back
     return found
+
+
+def _runs(place: Place, places: set[Place]) -> bool:
+    """Whether a call at `place` may be running, or what it made be held by C++ alone."""
+    return place in places or (place[0], _ANYWHERE) in places
