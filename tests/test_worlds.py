@@ -1,16 +1,24 @@
 """`trnsim.run(..., ranks=N)`: inputs, places, times, links, errors."""
 
+import gc
+import signal
+import threading
+from multiprocessing import active_children
+from types import SimpleNamespace
+
 import nki
 import nki.collectives as ncc
 import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
+from greenlet import greenlet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trnsim
 from trnsim.errors import BadInput, Deadlock, IllegalInstruction
+from trnsim.program import has_current_core
 from trnsim.program.ranks import Ranks
 from trnsim.runs import collecting, collecting_worlds, on_ranks
 from trnsim.worlds import World
@@ -286,8 +294,8 @@ def test_values_and_times_do_not_depend_on_the_order_in_which_ranks_run(program,
     wanted = reference(arrays, program)
     made = Ranks.__init__
 
-    def in_order(self, fabric, count):
-        made(self, fabric, count)
+    def in_order(self, *args):
+        made(self, *args)
         self.order = order
 
     times = []
@@ -311,3 +319,64 @@ def test_groups_of_one_size_may_lie_differently_on_chips():
     world = trnsim.run(reduced[2], ranks=8, inputs=lambda rank: (X * rank, groups))
     assert [out[0, 0] for out in world.outputs] == [1, 1, 6, 8, 6, 8, 13, 13]
     assert world.links
+
+
+@nki.jit
+def raising(x, error, log):
+    """A collective, after which a rank with an `error` raises it while the others wait."""
+    log.append(1)
+    try:
+        out = reduced(x, whole(4))
+        if error is not None:
+            error()
+        return reduced(out, whole(4))
+    finally:
+        log.append(-1)
+
+
+def wrong():
+    raise ValueError("wrong")
+
+
+def interrupted():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("values", [True, False])
+@pytest.mark.parametrize("lnc", [1, 2])
+@pytest.mark.parametrize(("error", "kind"), [(wrong, ValueError), (interrupted, KeyboardInterrupt)])
+def test_a_rank_that_raises_stops_the_others_and_its_error_stands(values, lnc, error, kind):
+    def run(error):
+        inputs = [(X, error if rank == 2 else None, log) for rank in range(4)]
+        trnsim.run(raising[lnc], ranks=4, inputs=inputs, numerics=values, races="warn")
+
+    logged = []
+    log = SimpleNamespace(append=logged.append)  # no list, of which each rank has a copy
+    before = threading.active_count(), len(active_children())
+    with pytest.raises(kind) as caught:
+        run(error)
+    if kind is ValueError:
+        assert caught.value.__notes__ == ["on rank 2 of 4"]
+    assert caught.value.__context__ is None
+    assert logged
+    assert not sum(logged), "every rank that began has left its kernel"
+    assert (threading.active_count(), len(active_children())) == before
+    del caught
+    gc.collect()
+    greenlets = [one for one in gc.get_objects() if issubclass(type(one), greenlet)]
+    assert not [one for one in greenlets if one and one.parent]
+    assert not has_current_core()
+    run(None)
+
+
+def test_of_several_ranks_that_raise_the_first_error_stands():
+    @nki.jit
+    def kernel(x, rank):
+        if rank % 2:
+            raise ValueError(f"rank {rank}")
+        return reduced(x, whole(4))
+
+    for values in (True, False):
+        with pytest.raises(ValueError, match="rank 1") as caught:
+            trnsim.run(kernel, ranks=4, inputs=[(X, rank) for rank in range(4)], numerics=values)
+        assert caught.value.__notes__ == ["on rank 1 of 4"]

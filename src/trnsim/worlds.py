@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from trnsim import arch
 from trnsim.arch.catalogue import catalogue
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, OutOfMemory
 from trnsim.fabric.collective_time import fabric_for
 from trnsim.fabric.exchange import check_ranks
 from trnsim.fabric.fabric import Fabric
@@ -22,14 +23,21 @@ from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.isa import Collective
 from trnsim.profile.measures.links import loads
 from trnsim.program import Team, fitted
+from trnsim.program.likeness import alike, in_step, is_plain
 from trnsim.program.ranks import Ranks
+from trnsim.program.records import RankCall, Record
 from trnsim.runs import Launchable, Run, carried_of, check_words, policy_named, seldom_collected
 from trnsim.timing import timelines
 
 if TYPE_CHECKING:
     from trnsim.isa import Instruction
     from trnsim.profile.analysis.world import WorldSummary
+    from trnsim.program import Program
     from trnsim.timing import Timeline
+    from trnsim.timing.compiler_policy import Policy
+
+    _Fit = tuple[tuple[Program, ...], tuple[OutOfMemory, ...]]
+    _Given = tuple[tuple[Any, ...], dict[str, Any]]
 
 Arguments = Sequence[Any] | Mapping[str, Any]
 """Those of one rank: positional ones as a tuple, or all of them by name."""
@@ -193,39 +201,48 @@ def run_world(
     policy = policy_named(order)
     fabric = _fabric(kernel, chip, ranks, lnc, instance)
     given = _inputs(args, kwargs, inputs, ranks)
-    world = Ranks(fabric, ranks)
-    core = arch.paired(chip) if kernel.cores > 1 else chip.core
-    launches = [
-        _Launch(world, rank, kernel, core, numerics=numerics, races=races) for rank in range(ranks)
-    ]
+    what = _What(kernel, chip, fabric, numerics=numerics, races=races)
     with seldom_collected():
-        bodies = [one.body(*some) for one, some in zip(launches, given, strict=True)]
-        outputs = world.run(bodies)
-        fits = [fitted([c.program for c in one.team.contexts], capacity) for one in launches]
-        timed = timelines([p for made, _ in fits for p in made], policy, together=kernel.cores)
-        runs = []
-        for rank, (one, (_, exceeded)) in enumerate(zip(launches, fits, strict=True)):
-            own = timed[rank * kernel.cores : (rank + 1) * kernel.cores]
-            overfull = tuple(map(str, exceeded))
-            runs.append(one.result(chip, outputs[rank], own, overfull))
-        return World(tuple(runs), fabric)
+        launches = (None if numerics else _alike(what, given)) or _each(what, given)
+        fits = _fitted(launches, capacity)
+        timed = _timed([made for made, _ in fits], policy, kernel.cores)
+        runs: dict[_Launch, Run] = {}
+        for one, own, (_, exceeded) in zip(launches, timed, fits, strict=True):
+            if one not in runs:
+                runs[one] = one.result(own, tuple(map(str, exceeded)))
+        return World(tuple(one.own(runs[one]) for one in launches), fabric)
+
+
+@dataclass(frozen=True)
+class _What:
+    """What all ranks have in common."""
+
+    kernel: Launchable
+    chip: arch.Target
+    fabric: Fabric
+    numerics: bool
+    races: str
 
 
 class _Launch:
-    """The launch of a kernel on one rank."""
+    """The launch of a kernel on one rank.
+
+    Attributes:
+        outputs: the rank's return values, once it has run.
+        call: compares its instructions with those of others; None with two cores, as which of their
+            accesses race depends on values.
+    """
 
     def __init__(
-        self,
-        world: Ranks,
-        rank: int,
-        kernel: Launchable,
-        core: arch.NeuronCore,
-        *,
-        numerics: bool,
-        races: str,
+        self, what: _What, world: Ranks, rank: int, records: dict[Hashable, Record] | None
     ) -> None:
+        kernel, chip = what.kernel, what.chip
         count = kernel.cores
-        self._kernel = kernel
+        core = arch.paired(chip) if count > 1 else chip.core
+        races, numerics = what.races, what.numerics
+        self.outputs: object = None
+        self.call = RankCall(records) if count == 1 and records is not None else None
+        self._what = what
         self._detector = RaceDetector(count, is_strict=races == "raise") if count > 1 else None
         self._loops = [LoopWatcher() for _ in range(count)]
         self.team = Team(
@@ -234,26 +251,102 @@ class _Launch:
             has_values=numerics,
             watcher=self._detector,
             loops=self._loops,
+            call=self.call,
             member=world.member(rank),
         )
 
     def body(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], object]:
         """The function that runs the kernel on the rank."""
-        return lambda: self._kernel.launch(self.team, args, kwargs)
+        return lambda: self._what.kernel.launch(self.team, args, kwargs)
 
-    def result(
-        self,
-        chip: arch.Target,
-        outputs: object,
-        timed: tuple[Timeline, ...],
-        overfull: tuple[str, ...],
-    ) -> Run:
-        """The rank's run."""
+    def programs(self) -> tuple[Program, ...]:
+        """The instructions of each core."""
+        return tuple(context.program for context in self.team.contexts)
+
+    def result(self, timed: tuple[Timeline, ...], overfull: tuple[str, ...]) -> Run:
+        """The run of the rank."""
         detector = self._detector
         races = tuple(map(str, detector.races)) if detector is not None else ()
         doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
         carried = carried_of(self._loops)
-        return Run(self._kernel.title, chip, outputs, timed, races, overfull, carried, doubtful)
+        title, chip = self._what.kernel.title, self._what.chip
+        return Run(title, chip, self.outputs, timed, races, overfull, carried, doubtful)
+
+    def own(self, run: Run) -> Run:
+        """The result for one of the ranks that it ran for, whose outputs are apart."""
+        if self._what.numerics or self.outputs is None:
+            return run
+        return replace(run, outputs=deepcopy(self.outputs))
+
+
+def _each(what: _What, given: Sequence[_Given]) -> list[_Launch]:
+    """The launch of each rank."""
+    return _launched(what, given, Ranks(what.fabric, len(given)), range(len(given)))
+
+
+def _alike(what: _What, given: Sequence[_Given]) -> list[_Launch] | None:
+    """For each rank the launch of one that does the same; None where none does, or may not.
+
+    Nor is there a result where a launch fails: the ranks on their own show what and where.
+    """
+    classes = alike(given)
+    if len(classes) == len(given):
+        return None
+    world = Ranks(what.fabric, len(given), classes)
+    try:
+        launches = _launched(what, given, world, [ranks[0] for ranks in classes])
+    except Exception:  # noqa: BLE001  raised again by the ranks on their own
+        return None
+    if world.differs or not all(is_plain(one.outputs) for one in launches):
+        return None
+    of_rank = {rank: one for ranks, one in zip(classes, launches, strict=True) for rank in ranks}
+    return [of_rank[rank] for rank in range(len(given))]
+
+
+def _launched(
+    what: _What, given: Sequence[_Given], world: Ranks, ranks: Sequence[int]
+) -> list[_Launch]:
+    """The launches of `ranks`, which have run."""
+    records: dict[Hashable, Record] | None = {} if len(ranks) > 1 else None
+    launches = [_Launch(what, world, rank, records) for rank in ranks]
+    bodies = [one.body(*given[rank]) for rank, one in zip(ranks, launches, strict=True)]
+    for one, outputs in zip(launches, world.run(bodies), strict=True):
+        one.outputs = outputs
+        if one.call is not None:
+            one.call.conclude()
+    return launches
+
+
+def _fitted(launches: Sequence[_Launch], capacity: str) -> list[_Fit]:
+    """For each rank its programs with spills, and what exceeded; one object for one program."""
+    found: dict[tuple[int, ...], _Fit] = {}
+    fits: dict[_Launch, _Fit] = {}
+    for one in dict.fromkeys(launches):
+        programs = one.programs()
+        key = tuple(map(id, programs))
+        if key not in found:
+            made, exceeded = fitted(programs, capacity)
+            found[key] = tuple(made), exceeded
+        fits[one] = found[key]
+    return [fits[one] for one in launches]
+
+
+def _timed(
+    programs: Sequence[tuple[Program, ...]], policy: Policy, cores: int
+) -> list[tuple[Timeline, ...]]:
+    """The timelines of each rank's cores; ranks that keep step have the same ones."""
+    classes = in_step(programs)
+    firsts = [ranks[0] for ranks in classes]
+    timed = timelines([p for rank in firsts for p in programs[rank]], policy, cores, firsts)
+    found: dict[int, tuple[Timeline, ...]] = {}
+    for place, ranks in enumerate(classes):
+        own = timed[place * cores : (place + 1) * cores]
+        for rank in ranks:
+            found[rank] = own
+            if programs[rank] is not programs[ranks[0]]:
+                pairs = zip(own, programs[rank], strict=True)
+                found[rank] = tuple(timeline.of(program) for timeline, program in pairs)
+    return [found[rank] for rank in range(len(programs))]
 
 
 def _fabric(

@@ -87,6 +87,15 @@ def test_the_first_error_stands_and_the_others_are_stopped():
     assert stopped == [0, 1]  # rank 3 never began
 
 
+def test_an_error_of_python_names_the_rank():
+    def body(link):
+        return 1 // (1 - link.rank)
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        run([body] * 2)
+    assert caught.value.__notes__ == ["on rank 1 of 2"]
+
+
 def test_an_error_in_the_results_is_of_the_whole_group():
     def refuse(_sent):
         raise IllegalInstruction("does not fit")
@@ -120,3 +129,62 @@ def test_cores_of_one_number_exchange_where_the_tensors_are_their_own():
     own = [Exchange("sum", (0, 1), False, partial(list, one), summed) for one in values]
     assert [ranks.arrive(core, own[core]) for core in range(4)] == [False, False, True, True]
     assert [int(ranks.take(core)[0]) for core in range(4)] == [2, 4, 2, 4]
+
+
+def classes(of, *exchanges):
+    """Worlds of four ranks in classes, in which those that run come to `exchanges`."""
+    ranks = Ranks(fabric("trn2.48xlarge"), 4, of)
+    firsts = [ranks.member(one[0]) for one in of]
+
+    def body(member):
+        link = member.link(0, member.wait_alone)
+        found = []
+        for groups in exchanges:
+            group = next(group for group in groups if link.rank in group)
+            empty = lambda sent: [()] * len(sent)  # noqa: E731
+            link.exchange(Exchange("sum", group, True, list, empty, groups))
+            found.append(group)
+        return found
+
+    return ranks, ranks.run([lambda one=one: body(one) for one in firsts])
+
+
+EVERYONE = ((0, 1, 2, 3),)
+PAIRS = ((0, 1), (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("of", "groups", "differs"),
+    [
+        ([(0, 1, 2, 3)], EVERYONE, False),
+        ([(0, 1, 2, 3)], PAIRS, False),
+        ([(0, 2), (1, 3)], EVERYONE, False),
+        ([(0, 1), (2, 3)], PAIRS, False),
+        ([(0, 2), (1, 3)], PAIRS, True),
+        ([(0, 1, 2), (3,)], PAIRS, True),
+        ([(0,), (1,), (2,), (3,)], PAIRS, False),
+    ],
+)
+def test_those_that_run_meet_for_their_classes(of, groups, differs):
+    ranks, found = classes(of, groups)
+    assert ranks.differs is differs
+    assert found == [[next(g for g in groups if one[0] in g)] for one in of]
+
+
+def test_a_number_that_is_read_makes_a_class_differ():
+    for of, differs in (([(0, 1, 2, 3)], True), ([(0,), (1,), (2,), (3,)], False)):
+        ranks = Ranks(fabric("trn2.48xlarge"), 4, of)
+        link = ranks.member(0).link(0, ranks.member(0).wait_alone)
+        assert link.is_among({0, 1, 2, 3})
+        assert not link.is_among(())
+        assert not ranks.differs
+        link.number_was_read()
+        assert ranks.differs is differs
+
+
+def test_a_class_of_which_some_are_among_others_differs():
+    ranks = Ranks(fabric("trn2.48xlarge"), 4, [(0, 2), (1, 3)])
+    assert ranks.is_among(0, {0, 2})
+    assert not ranks.differs
+    assert ranks.is_among(0, {0, 1})
+    assert ranks.differs

@@ -169,3 +169,13 @@ def test_the_facts_of_an_estimate_are_those_of_its_core(bench, core):
     assert sum(map(len, facts.values())) == len(core.facts())
     for kind, named in facts.items():
         assert all(fact.provenance.kind is kind for _, fact in named)
+
+
+def test_programs_that_take_the_same_time_have_one_key_and_one_schedule(bench):
+    one, two, longer = (matmul_kernel(bench(has_values=False), tiles) for tiles in (3, 3, 4))
+    assert one.program.timing() == two.program.timing() != longer.program.timing()
+    assert one.of(one.program) is one
+    twin = one.of(two.program)
+    assert twin.program is two.program
+    assert list(twin.spans()) == list(two.spans())
+    assert twin.interval() == two.interval()

@@ -10,12 +10,13 @@ from trnsim.dtypes import BFLOAT16, FLOAT32, Array, Dtype, Float32Array, round_t
 from trnsim.errors import IllegalInstruction, InternalError, UninitializedRead
 from trnsim.memory.index import Index, ScalarIndex, SnakeIndex, VectorIndex, legal
 from trnsim.memory.layout import Layout, layout_of
+from trnsim.memory.storage import Storage
 
 if TYPE_CHECKING:
     from trnsim.memory.access import AccessPattern
     from trnsim.memory.box import Box
     from trnsim.memory.bytemask import ByteMask
-    from trnsim.memory.storage import Memory, Storage
+    from trnsim.memory.storage import Memory
 
 
 class Tile:
@@ -363,6 +364,19 @@ class Tile:
             fix="keep the access pattern within the tensor it was made from",
             source="nki.language.NkiTensor.ap",
         )
+
+    def without_bytes(self) -> Tile:
+        """The tile on a storage without data, with the layout of all that its index may reach."""
+        storage = self.storage
+        bare = Storage(
+            storage.memory,
+            storage.nbytes,
+            storage.pitch_bytes,
+            start_partition=storage.start_partition,
+        )
+        made = Tile(bare, self.dtype, self.pattern)
+        made.layout = self.layout
+        return made
 
     @property
     def signature(self) -> object:

@@ -210,7 +210,7 @@ def collective_permute(
         priority=priority,
     )
     context = current_core()
-    if _names(made.source_target_pairs, context.world(made.opcode).rank):
+    if context.world(made.opcode).is_among(_named(made.source_target_pairs)):
         context.issue(settled(made))
     else:
         made.verify(context.core)
@@ -354,11 +354,10 @@ def _tuples(given: Any) -> Any:
     return tuple(map(_tuples, given)) if is_many else given
 
 
-def _names(pairs: Any, rank: int) -> bool:
-    """Whether one of the pairs, if they are pairs, has `rank`."""
-    return isinstance(pairs, tuple) and any(
-        isinstance(pair, tuple) and rank in pair for pair in pairs
-    )
+def _named(pairs: Any) -> list[Any]:
+    """The ranks that pairs name, if they are pairs."""
+    found = pairs if isinstance(pairs, tuple) else ()
+    return [rank for pair in found if isinstance(pair, tuple) for rank in pair]
 
 
 def _one_a_channel(call: str, key: str, given: Any) -> tuple[Any, ...]:

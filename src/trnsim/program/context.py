@@ -126,9 +126,11 @@ class CoreContext:
         self._follower = Follower(record, inputs, self._first_serial)
         self.program, self._signatures = record.program, record.signatures
 
-    def record(self, inputs: Sequence[Storage]) -> None:
-        """From now on, record the instructions issued."""
-        self._recorder = Recorder(Record(self.program, self._signatures, len(inputs)), inputs)
+    def record(self, inputs: Sequence[Storage]) -> Record:
+        """From now on, record the instructions issued; returns the record, which grows."""
+        record = Record(self.program, self._signatures, len(inputs))
+        self._recorder = Recorder(record, inputs)
+        return record
 
     def end(self) -> tuple[Record | None, Record | None]:
         """The record that the finished run agreed with, and the one that it made."""

@@ -18,7 +18,7 @@ from trnsim.memory.storage import next_serial
 from trnsim.program.parts import Touches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from trnsim.arch import NeuronCore
     from trnsim.errors import SourceLine
@@ -141,6 +141,15 @@ class Program:
     def issued(self) -> Program:
         """The instructions that the kernel issued, without spills."""
         return self if self.unspilled is None else self.unspilled
+
+    def timing(self) -> Hashable:
+        """Equal for programs of one core type that take the same time among the same others."""
+        columns = self.which, self._waits_for, self._waits_start, self._follows, self._follows_start
+        kinds = tuple(
+            (checked.instruction.signature(), tuple(checked.dims.items()))
+            for checked in self.checked
+        )
+        return kinds, tuple(column.tobytes() for column in columns)
 
     def instruction(self, index: int) -> Checked:
         """The distinct instruction that instruction `index` is one of."""

@@ -5,11 +5,16 @@ a rank the cores go on in lockstep. The core that makes a group complete compute
 receive; each puts that into its own tensors as it goes on. So values do not depend on the order in
 which ranks run, and runs repeat exactly. If every rank that still runs waits, none of them can go
 on, and the error says who waits for whom, in what.
+
+Without values one rank may run for a class of ranks that do the same (`program.likeness`). It meets
+only those that run, which is right where each group has ranks of one class alone, or all ranks of
+several. Where a group has not, or where the kernel reads the number of its rank, the world says so
+(`differs`), and what it did means nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from greenlet import getcurrent, greenlet
 
 from trnsim.errors import Deadlock, EmulatorError, SourceLine, user_line
-from trnsim.isa.collectives.setting import in_words
+from trnsim.isa.collectives.setting import Groups, in_words
+from trnsim.program.likeness import keeps_classes
 
 if TYPE_CHECKING:
     from trnsim.dtypes import Array
@@ -43,14 +49,22 @@ class Ranks:
         fabric: where they run.
         count: how many there are.
         order: the order in which they take turns.
+        differs: whether ranks of one class may differ after all.
     """
 
-    def __init__(self, fabric: Fabric, count: int) -> None:
+    def __init__(
+        self, fabric: Fabric, count: int, classes: Sequence[tuple[int, ...]] | None = None
+    ) -> None:
+        """A world of `count` ranks; of each of `classes` the first runs, by default every rank."""
         self.fabric = fabric
         self.count = count
         self.order: Sequence[int] = range(count)
+        self.differs = False
+        self._classes = list(classes or ((rank,) for rank in range(count)))
+        self._class_of = {ranks[0]: ranks for ranks in self._classes}
+        self._here: dict[tuple[tuple[int, ...], Groups], tuple[int, ...]] = {}
         self._hub: greenlet | None = None
-        self._turns: list[greenlet] = []
+        self._turns: dict[int, greenlet] = {}
         self._waiting: dict[int, tuple[Exchange, Wait]] = {}
         self._received: dict[int, Arrays] = {}
         self._members: dict[int, Member] = {}
@@ -61,16 +75,16 @@ class Ranks:
         return self._members.setdefault(rank, Member(self, rank))
 
     def run(self, bodies: Sequence[Callable[[], object]]) -> list[object]:
-        """Run `bodies`, one per rank; returns their results.
+        """Run `bodies`, one per rank that runs; returns their results.
 
         Raises:
             Deadlock: if every rank that still runs waits for another.
         """
         self._hub = getcurrent()
-        self._turns = [greenlet(body) for body in bodies]
-        for turn in self._turns:
+        self._turns = dict(zip(self._class_of, map(greenlet, bodies), strict=True))
+        for turn in self._turns.values():
             turn.gr_context = copy_context()
-        results: list[object] = [None] * len(bodies)
+        results: dict[int, object] = {}
         try:
             while alive := self._alive():
                 completed = self._completed
@@ -80,7 +94,7 @@ class Ranks:
                     self._refuse_deadlock(alive)
         finally:
             self._unwind()
-        return results
+        return [results[rank] for rank in self._class_of]
 
     def hand_over(self) -> None:
         """Yield to the other ranks."""
@@ -92,7 +106,8 @@ class Ranks:
         lnc = self.fabric.lnc
         self._waiting[core] = exchange, Wait(exchange.at, user_line())
         cores = range(lnc) if exchange.is_joint else (core % lnc,)
-        members = [rank * lnc + one for rank in exchange.ranks for one in cores]
+        ranks = self._that_run(exchange)
+        members = [rank * lnc + one for rank in ranks for one in cores]
         if not all(self._agrees(member, exchange) for member in members):
             return False
         sent = [self._waiting[members[at]][0].sent() for at in range(0, len(members), len(cores))]
@@ -103,7 +118,7 @@ class Ranks:
         ) as error:  # of what the group exchanges, not of the rank that came last
             error.add_note(f"on {_named(exchange.ranks)} of {self.count}")
             raise
-        for rank, received in zip(exchange.ranks, results, strict=True):
+        for rank, received in zip(ranks, results, strict=True):
             if exchange.is_joint:
                 self._members[rank].joined()
             for one in cores:
@@ -120,6 +135,26 @@ class Ranks:
         """What a core receives."""
         return self._received.pop(core)
 
+    def is_among(self, rank: int, ranks: Container[int]) -> bool:
+        """Whether `rank` is one of `ranks`, with all that do the same, or else none of them."""
+        found = {one in ranks for one in self._class_of[rank]}
+        self.differs |= len(found) > _ONE
+        return rank in ranks
+
+    def number_was_read(self, rank: int) -> None:
+        """The kernel has read the number of `rank`, by which it differs from its class."""
+        self.differs |= len(self._class_of[rank]) > _ONE
+
+    def _that_run(self, exchange: Exchange) -> tuple[int, ...]:
+        """The ranks of a group that run, for themselves and for others."""
+        if len(self._classes) == self.count:
+            return exchange.ranks
+        key = exchange.ranks, exchange.groups
+        if key not in self._here:
+            self.differs |= not keeps_classes(self._classes, exchange.groups)
+            self._here[key] = tuple(rank for rank in exchange.ranks if rank in self._class_of)
+        return self._here[key]
+
     def _agrees(self, member: int, exchange: Exchange) -> bool:
         """Whether a core has come to the same exchange."""
         found = self._waiting.get(member)
@@ -129,23 +164,24 @@ class Ranks:
         return other.at == exchange.at and other.ranks == exchange.ranks
 
     def _alive(self) -> list[int]:
-        return [rank for rank in self.order if not self._turns[rank].dead]
+        turns = self._turns
+        return [rank for rank in self.order if rank in turns and not turns[rank].dead]
 
     def _turn(self, rank: int) -> object:
         """Let `rank` run until it waits or ends.
 
-        An error names the rank.
+        An error names the rank, be it one of the kernel's Python.
         """
         try:
             return self._turns[rank].switch()
-        except EmulatorError as error:
+        except Exception as error:
             if self.count > _ONE and not hasattr(error, "__notes__"):
                 error.add_note(f"on rank {rank} of {self.count}")
             raise
 
     def _unwind(self) -> None:
         """Stop the ranks that still run after another failed, ignoring what they raise."""
-        for turn in self._turns:
+        for turn in self._turns.values():
             if not turn.dead:
                 with suppress(Exception):
                     turn.throw()
@@ -160,7 +196,7 @@ class Ranks:
             f"{_named(ranks)} wait{'s' if len(ranks) == _ONE else ''} in {wait.what} at {wait.line}"
             for wait, ranks in by_wait.items()
         ]
-        ended = [rank for rank in range(self.count) if rank not in alive]
+        ended = [rank for rank in self._turns if rank not in alive]
         if ended:
             who.append(f"{_named(ended)} {'has' if len(ended) == _ONE else 'have'} ended")
         raise Deadlock(
@@ -203,8 +239,13 @@ class Member:
         self._ranks.hand_over()
 
     def wait_alone(self, happened: Callable[[], bool], what: Callable[[], str]) -> None:
-        """Yield to the other ranks until `happened()`: the wait of a rank's only core."""
+        """Yield to the other ranks until `happened()`: the wait of a rank's only core.
+
+        It yields at least once. So the ranks of a group go on in their order, and the first one
+        records what the others are compared with.
+        """
         del what
+        self.hand_over()
         while not happened():
             self.hand_over()
 
@@ -235,6 +276,14 @@ class Link:
         world.arrive(number, exchange)
         self._wait(lambda: world.has_received(number), lambda: exchange.at)
         return world.take(number)
+
+    def is_among(self, ranks: Container[int]) -> bool:
+        """Whether this rank is one of `ranks`."""
+        return self._world.is_among(self.rank, ranks)
+
+    def number_was_read(self) -> None:
+        """The kernel has read what depends on the number of the rank."""
+        self._world.number_was_read(self.rank)
 
 
 def _nobody() -> None:

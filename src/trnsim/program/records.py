@@ -181,8 +181,10 @@ class Follower:
         return True
 
     def is_through(self) -> bool:
-        """Whether the run has issued the whole record."""
-        return self._are_inputs_alike and self.position == len(self.record.steps)
+        """Whether the run has issued the whole record, which has the whole program."""
+        record = self.record
+        is_whole = len(record.steps) == len(record.program)
+        return self._are_inputs_alike and is_whole and self.position == len(record.steps)
 
     def passed(self) -> Iterator[tuple[Step, list[Tile], list[Tile], list[Tile]]]:
         """(step, reads, writes, named) of each instruction that agreed, on this run's storages.
@@ -307,8 +309,7 @@ class Call:
 
     def begin(self, context: CoreContext, inputs: Sequence[Storage]) -> None:
         """Start, before the kernel is called on `inputs`: follow a record, or make one."""
-        looks = tuple((s.nbytes, s.pitch_bytes, s.name, s.line) for s in inputs)
-        self._key = self._conditions, looks
+        self._key = self._conditions, _looks(inputs)
         record = self._records.find(self._key)
         if record is not None:
             context.follow(record, inputs)
@@ -328,3 +329,38 @@ class Call:
         if self._made is not None:
             self._made.outcome = outcome
             self._records.keep(self._key, self._made)
+
+
+class RankCall:
+    """The call of a kernel on one of several ranks, which share a record while it grows.
+
+    The first rank with such inputs is traced and makes it; each other one is compared with what
+    there is. A rank that gets ahead of the first one, or issues something else, leaves it.
+    """
+
+    def __init__(self, records: dict[Hashable, Record]) -> None:
+        """A call on a rank of the world whose ranks have made `records`."""
+        self.outcome: object = None
+        self._records = records
+        self._context: CoreContext | None = None
+
+    def begin(self, context: CoreContext, inputs: Sequence[Storage]) -> None:
+        """Start, before the kernel is called on `inputs`."""
+        self._context, key = context, _looks(inputs)
+        if key in self._records:
+            context.follow(self._records[key], inputs)
+        else:
+            self._records[key] = context.record(inputs)
+
+    def end(self, context: CoreContext) -> None:
+        """The kernel has returned; the record may grow still."""
+
+    def conclude(self) -> None:
+        """Compare the length with that of the record, once all ranks have ended."""
+        if self._context is not None:
+            self._context.end()
+
+
+def _looks(inputs: Sequence[Storage]) -> tuple[object, ...]:
+    """The size and the line of each input, by which a record is guessed."""
+    return tuple((s.nbytes, s.pitch_bytes, s.name, s.line) for s in inputs)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trnsim.errors import SourceLine
     from trnsim.isa.language.machine import RankLink
     from trnsim.memory import Storage, Tile
-    from trnsim.program.records import Call
+    from trnsim.program.records import Call, RankCall
 
 
 class SharedMemoryObserver(Protocol):
@@ -54,7 +54,7 @@ class Team:
         has_values: bool = True,
         watcher: SharedMemoryObserver | None = None,
         loops: Sequence[LoopObserver] | None = None,
-        call: Call | None = None,
+        call: Call | RankCall | None = None,
         is_mirrored: bool = False,
         member: Member | None = None,
     ) -> None:
@@ -73,9 +73,10 @@ class Team:
         if watcher is None:
             peer = _mirrored(shared) if is_mirrored else None
             link = None if member is None else member.link(0, member.wait_alone)
-            self.contexts = [
-                CoreContext(core, has_values=has_values, peer=peer, loops=loops_of[0], ranks=link)
-            ]
+            alone = CoreContext(
+                core, has_values=has_values, peer=peer, loops=loops_of[0], ranks=link
+            )
+            self.contexts = [alone]
             return
         if member is not None:
             self._lockstep.outside = member.hand_over

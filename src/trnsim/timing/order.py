@@ -18,15 +18,15 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from trnsim.errors import InternalError
-from trnsim.isa import Engine
-from trnsim.isa.language.meeting import group_of
+from trnsim.isa import Collective, Engine
+from trnsim.isa.language.meeting import group_of, meeting_of
 from trnsim.timing.compiler_policy import DEFAULT, Policy
 from trnsim.timing.contention import contended
 from trnsim.timing.schedule import placements
 from trnsim.timing.throttle import UtilizationLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trnsim.arch import NeuronCore
     from trnsim.isa import Instruction
@@ -68,6 +68,7 @@ def choose(
     policy: Policy = DEFAULT,
     tables: Sequence[Sequence[Placement]] | None = None,
     together: int = 0,
+    ranks: Sequence[int] = (),
 ) -> Order:
     """The order in which `policy` starts the instructions of cores that run one kernel.
 
@@ -77,9 +78,18 @@ def choose(
         policy: how far an instruction may overtake others.
         tables: the `placements` of each program on that core, if they are known.
         together: the cores of a rank, where there are several ranks; by default all are of one.
+        ranks: the numbers of the ranks whose programs these are, where others keep step with one of
+            them each; by default the programs are those of all ranks.
     """
     tables = tables or [placements(program, core) for program in programs]
-    order = _ListScheduler(programs, tables, core, policy, together or len(programs)).run()
+    together = together or len(programs)
+    numbers = [
+        rank * together + one
+        for rank in ranks or range(len(programs) // together)
+        for one in range(together)
+    ]
+    meetings = _meetings(programs, numbers, together)
+    order = _ListScheduler(programs, tables, core, policy, meetings).run()
     return contended(programs, core, order, tables)
 
 
@@ -94,7 +104,7 @@ def choose_alone(
         core: the NeuronCore whose other constants are used.
         policy: how far an instruction may overtake others.
     """
-    return _ListScheduler([program], [placements], core, policy, 1, meets=False).run()
+    return _ListScheduler([program], [placements], core, policy, [[None] * len(placements)]).run()
 
 
 class _Queue:
@@ -265,17 +275,36 @@ class _Core:
                 heappush(queue.soon, (ready_s, later))
 
 
-def _with_others(rank: int, instruction: Instruction, together: int) -> Meeting | None:
-    """The meeting of core `rank` with other cores in `instruction`, if there is one.
+def _meetings(
+    programs: Sequence[Program], numbers: Sequence[int], together: int
+) -> list[list[Meeting | None]]:
+    """The meetings with other cores of each core's distinct instructions; None for any other.
 
-    Each rank has `together` cores.
+    Args:
+        programs: the programs of the cores.
+        numbers: the numbers of these cores among those of all ranks.
+        together: how many cores a rank has.
     """
-    if instruction.meets_ranks:
-        meeting = instruction.meeting(rank)
-    else:
-        own = instruction.meeting(rank % together)
-        meeting = None if own is None else own.among(rank - rank % together)
-    return None if meeting is None or meeting.following == rank else meeting
+    places = {number: place for place, number in enumerate(numbers)}
+    return [
+        [_with_others(number, one.instruction, together, places) for one in program.checked]
+        for number, program in zip(numbers, programs, strict=True)
+    ]
+
+
+def _with_others(
+    number: int, instruction: Instruction, together: int, places: Mapping[int, int]
+) -> Meeting | None:
+    """The meeting of core `number` with others in `instruction`, by their places in the launch."""
+    place = places[number]
+    if isinstance(instruction, Collective):
+        met = instruction.members(number)
+        at = instruction.at(instruction.group_of(number // together))
+        here = [places[one] for one in met if one in places]
+        return meeting_of(here, place, at) if len(met) > 1 else None
+    own = instruction.meeting(place % together)
+    meeting = None if own is None else own.among(place - place % together)
+    return None if meeting is None or meeting.following == place else meeting
 
 
 class _Turns:
@@ -335,23 +364,12 @@ class _ListScheduler:
         tables: Sequence[Sequence[Placement]],
         core: NeuronCore,
         policy: Policy,
-        together: int,
-        *,
-        meets: bool = True,
+        meetings: Sequence[Sequence[Meeting | None]],
     ) -> None:
         self._policy = policy
         self._cores = [
-            _Core(
-                program,
-                table,
-                [
-                    _with_others(rank, one.instruction, together) if meets else None
-                    for one in program.checked
-                ],
-                core,
-                policy,
-            )
-            for rank, (program, table) in enumerate(zip(programs, tables, strict=True))
+            _Core(program, table, with_others, core, policy)
+            for program, table, with_others in zip(programs, tables, meetings, strict=True)
         ]
         self._ranks = array("l")
         self._indices = array("l")

@@ -81,6 +81,13 @@ class Timeline:
     def __len__(self) -> int:
         return len(self.program)
 
+    def of(self, program: Program) -> Timeline:
+        """That of a core which keeps step with this one, in a program that takes the same time."""
+        if program is self.program:
+            return self
+        programs = [*self._programs[: self._rank], program, *self._programs[self._rank + 1 :]]
+        return Timeline(programs, self._rank, self._schedule, self.order)
+
     @property
     def launch_s(self) -> float:
         """The fixed cost of starting a kernel."""
@@ -220,18 +227,22 @@ class Timeline:
 
 
 def timelines(
-    programs: Sequence[Program], policy: Policy = DEFAULT, together: int = 0
+    programs: Sequence[Program],
+    policy: Policy = DEFAULT,
+    together: int = 0,
+    ranks: Sequence[int] = (),
 ) -> tuple[Timeline, ...]:
     """The timelines of cores that ran one kernel, by rank, in the order that `policy` chooses.
 
     One core alone waits at no meeting: the other core, if there is one, does the same. Of several
-    ranks each has `together` cores; by default all cores are of one.
+    ranks each has `together` cores; by default all cores are of one. Where others keep step with
+    each of them (`program.likeness`), `ranks` has their numbers.
     """
     core = programs[0].core
     tables = [recorded(program) for program in programs]
-    if len(programs) == 1:
+    if len(programs) == 1 and not ranks:
         order = choose_alone(programs[0], tables[0], core, policy)
     else:
-        order = choose(programs, core, policy, tables, together)
+        order = choose(programs, core, policy, tables, together, ranks)
     schedules = replay(programs, core, order, tables)
     return tuple(Timeline(programs, rank, one, order) for rank, one in enumerate(schedules))

@@ -386,3 +386,20 @@ def test_a_while_loop_passes_on_who_filled_its_condition(random):
     opcodes = [program.instruction(i).opcode for i in range(len(program))]
     load, copied = opcodes.index("register_load"), len(opcodes) - opcodes[::-1].index("dma_copy")
     assert load in program.waits_for(copied - 1)
+
+
+def test_who_reads_a_register_is_told_of_until_it_is_refilled():
+    reads = []
+    register = VirtualRegister()
+    register.put(3, lambda: reads.append(1))
+    copied = register.copied()
+    assert not reads
+    looks = (int, bool, repr, list([0] * 9).__getitem__, lambda one: one + 1, lambda one: one == 3)
+    for number, look in enumerate(looks, 1):
+        look(register)
+        assert len(reads) == number
+    int(copied)
+    assert len(reads) == len(looks) + 1
+    register.put(4)
+    int(register)
+    assert len(reads) == len(looks) + 1

@@ -17,6 +17,7 @@ Source: neuron-runtime/about/collectives.rst; neuron-runtime/explore/intranode-c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from functools import partial
@@ -110,15 +111,19 @@ class Collective(Instruction, engines=()):
         to = ", ".join(f"{list(t.shape)}" for t in self.targets())
         details = self.details()
         return (
-            f"{self.opcode}{f'({details})' if details else ''} of {given} to {to} in group "
-            f"[{in_words(group)}]"
+            f"{self.opcode}{f'({details})' if details else ''} of {given} to {to} in "
+            f"{self._where()} in group [{in_words(group)}]"
         )
 
     def meeting(self, rank: int) -> Meeting:
         """All cores of the group; those of all ranks are numbered, one rank after the other."""
-        own, core = divmod(rank, self.setting.cores)
-        group = self.group_of(own)
-        return meeting_of(self.setting.members(group, core), rank, self.at(group))
+        group = self.group_of(rank // self.setting.cores)
+        return meeting_of(self.members(rank), rank, self.at(group))
+
+    def members(self, core: int) -> list[int]:
+        """The cores that `core` meets, and itself, numbered as in `meeting`."""
+        own, place = divmod(core, self.setting.cores)
+        return self.setting.members(self.group_of(own), place)
 
     def execute(self, machine: Machine) -> None:
         """Every member offers its sources; each receives what the exchange makes of them."""
@@ -149,6 +154,7 @@ class Collective(Instruction, engines=()):
                 self.setting.is_joint,
                 self.offered if has_values else list,
                 partial(self.results, group) if has_values else _nothing,
+                self.groups(),
             )
         )
         return received if has_values else None
@@ -216,11 +222,20 @@ class Collective(Instruction, engines=()):
         """The groups in the order in which the fabric sees them."""
         return self.groups()
 
+    def _where(self) -> str:
+        """The memory of its tensors, and whether the cores of a rank share them."""
+        tiles = (*self.all_sources(), *self.targets())
+        if any(tile.memory is SBUF for tile in tiles):
+            return "SBUF"
+        if self.setting.cores == 1:
+            return "HBM"
+        return "shared HBM" if self.setting.is_joint else "private HBM"
+
     def _check_groups(self) -> None:
         given, ranks = self.groups(), self.setting.ranks
         named = [rank for group in given for rank in group]
         legal = f"each of the ranks 0 to {ranks - 1} in one group"
-        twice = sorted({rank for rank in named if named.count(rank) > 1})
+        twice = sorted(rank for rank, times in Counter(named).items() if times > 1)
         beyond = sorted({rank for rank in named if not 0 <= rank < ranks})
         missing = sorted(set(range(ranks)) - set(named))
         if beyond:

@@ -34,7 +34,8 @@ class RankId(
 
     def execute(self, machine: Machine) -> None:
         """The rank."""
-        self.dst.put(machine.world(self.opcode).rank)
+        link = machine.world(self.opcode)
+        self.dst.put(link.rank, link.number_was_read)
 
 
 class CollectivePermuteImplicitCurrentProcessingRankId(
@@ -69,13 +70,15 @@ class CollectivePermuteImplicitCurrentProcessingRankId(
 
     def execute(self, machine: Machine) -> None:
         """As many places back in the ring as steps were taken."""
-        rank = machine.world(self.opcode).rank
-        group = next((one for one in self.replica_group if rank in one), None)
-        if group is None:
+        link = machine.world(self.opcode)
+        rank = link.rank
+        if not link.is_among({one for group in self.replica_group for one in group}):
             self.refuse(
                 f"no group has rank {rank}; legal: groups with every rank",
                 "name the groups of the implicit permute",
                 "nki.collectives.ReplicaGroup",
             )
+        group = next(one for one in self.replica_group if rank in one)
         ring = rings(self.setting.fabric, group)[self.channel_id]
-        self.dst.put(ring[(ring.index(rank) - self.iteration_id) % len(ring)])
+        came_from = ring[(ring.index(rank) - self.iteration_id) % len(ring)]
+        self.dst.put(came_from, link.number_was_read)

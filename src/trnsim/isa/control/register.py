@@ -48,6 +48,7 @@ class VirtualRegister:
         self._state = state
         self._frozen = frozen
         self._is_unknown = False
+        self._tell: Callable[[], None] | None = None
         self.origins: tuple[tuple[int, int], ...] = ()
 
     def __deepcopy__(self, memo: object) -> VirtualRegister:
@@ -62,6 +63,13 @@ class VirtualRegister:
             UndefinedBehavior: if nothing has been put there.
             NotModelled: if a run without values loaded it from memory.
         """
+        state = self._known()
+        if self._tell is not None:
+            self._tell()
+        return state
+
+    def _known(self) -> int:
+        """The value, of which nobody is told."""
         if self._is_unknown:
             raise NotModelled(
                 "a register was loaded from memory in a shape-only run, which has no values",
@@ -80,8 +88,8 @@ class VirtualRegister:
         """A key of all that a rule or a cost may depend on: only that it is a register."""
         return VirtualRegister
 
-    def put(self, value: int) -> None:
-        """Replace its value.
+    def put(self, value: int, tell: Callable[[], None] | None = None) -> None:
+        """Replace its value; `tell` is called when it is read.
 
         Raises:
             UndefinedBehavior: for the induction register of a loop.
@@ -94,10 +102,12 @@ class VirtualRegister:
             )
         self._state = int(value)
         self._is_unknown = False
+        self._tell = tell
 
     def copied(self) -> VirtualRegister:
         """A new register with the same value."""
-        copy = VirtualRegister(self.value)
+        copy = VirtualRegister(self._known())
+        copy._tell = self._tell
         copy.origins = self.origins
         return copy
 
@@ -121,6 +131,8 @@ class VirtualRegister:
         return id(self)
 
     def __repr__(self) -> str:
+        if self._tell is not None:
+            self._tell()
         return f"VirtualRegister({self._state})"
 
 

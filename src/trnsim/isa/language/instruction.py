@@ -36,7 +36,7 @@ from trnsim.isa.language.fields import wrong_field
 from trnsim.isa.language.indirection import check_indirection
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
 from trnsim.isa.language.strides import is_far_apart
-from trnsim.memory import Memory, ScalarIndex, Storage, Tile
+from trnsim.memory import Memory, ScalarIndex, Tile
 
 if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
@@ -361,7 +361,7 @@ class Instruction:
 
     def outline(self) -> Instruction:
         """The instruction without its data: enough to price it again, on this core or another."""
-        return self.with_tiles(_without_bytes)
+        return self.with_tiles(Tile.without_bytes)
 
     def with_tiles(self, change: Callable[[Tile], Tile]) -> Self:
         """The instruction with `change` applied to each of its tiles."""
@@ -487,14 +487,3 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(_plain(item) for item in value)
     return kind, getattr(value, "signature", value)
-
-
-def _without_bytes(tile: Tile) -> Tile:
-    storage = tile.storage
-    bare = Storage(
-        storage.memory,
-        storage.nbytes,
-        storage.pitch_bytes,
-        start_partition=storage.start_partition,
-    )
-    return Tile(bare, tile.dtype, tile.pattern)

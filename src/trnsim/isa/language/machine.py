@@ -19,7 +19,7 @@ from trnsim.isa.language.modes import Engine
 from trnsim.isa.numerics.xorwow import GENERATORS, RandomState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from trnsim.arch import NeuronCore
     from trnsim.dtypes import Array, Float32Array
@@ -113,6 +113,14 @@ class RankLink(Protocol):
         All cores of a rank receive the same where they offer the same tensors; each goes on no
         further than to put it before the others have put theirs.
         """
+        ...
+
+    def is_among(self, ranks: Container[int]) -> bool:
+        """Whether this rank is one of `ranks`."""
+        ...
+
+    def number_was_read(self) -> None:
+        """Called when the kernel reads what depends on the number of the rank."""
         ...
 
 

@@ -46,6 +46,7 @@ class Exchange(NamedTuple):
             with the cores of its own number.
         sent: gives the arrays that this core offers, as stored, once its group is complete.
         results: what each member receives, from what all of them offer, both in the group's order.
+        groups: all groups that exchange at once.
     """
 
     at: str
@@ -53,6 +54,7 @@ class Exchange(NamedTuple):
     is_joint: bool
     sent: Callable[[], Sequence[Array]]
     results: Callable[[Sequence[Sequence[Array]]], Sequence[Sequence[Array]]]
+    groups: tuple[tuple[int, ...], ...] = ()
 
 
 def meeting_of(cores: Sequence[int], rank: int, at: str) -> Meeting:

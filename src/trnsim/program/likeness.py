@@ -1,0 +1,154 @@
+"""Which ranks of a world do the same: those given alike arguments, and those that keep step.
+
+A kernel is compiled once for all ranks that call it alike, and a chip runs the same instructions on
+each of them; what they do differs by `rank_id` and by the values of tensors. A run without values
+knows none of these, so one rank may be traced for all that are given alike arguments, as long as
+nothing reads a rank's number.
+
+Ranks with like programs take the same time if they meet the same others. That is so where each
+group has ranks of one class alone, or all ranks of several classes: by induction over meetings,
+ranks of a class are then always ready together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import fields, is_dataclass
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trnsim.isa import Collective
+
+if TYPE_CHECKING:
+    from trnsim.program.program import Program
+
+Ranks = tuple[int, ...]
+_BY_VALUE = frozenset({NoneType, bool, int, str, bytes, range})
+
+
+def alike(given: Sequence[Sequence[object]]) -> list[Ranks]:
+    """The ranks whose arguments are alike for a run without values, the class of rank 0 first.
+
+    Args:
+        given: the arguments of each rank, in containers.
+    """
+    keys: dict[int, Hashable] = {}
+
+    def key(part: object) -> Hashable:
+        if id(part) not in keys:
+            try:
+                keys[id(part)] = _key(part)
+            except RecursionError:  # a container that contains itself
+                keys[id(part)] = object, id(part)
+        return keys[id(part)]
+
+    classes: dict[Hashable, list[int]] = {}
+    for rank, parts in enumerate(given):
+        classes.setdefault(tuple(map(key, parts)), []).append(rank)
+    return [tuple(ranks) for ranks in classes.values()]
+
+
+def is_plain(result: object) -> bool:
+    """Whether a result has nothing but containers of numbers, words and None: no registers."""
+    if isinstance(result, dict):
+        return all(map(is_plain, result.values()))
+    if isinstance(result, tuple | list):
+        return all(map(is_plain, result))
+    return type(result) in _BY_VALUE or type(result) is float
+
+
+def in_step(programs: Sequence[tuple[Program, ...]]) -> list[Ranks]:
+    """The ranks whose programs are alike and take the same time, the class of rank 0 first.
+
+    Args:
+        programs: those of the cores of each rank.
+    """
+    of_object: dict[int, list[int]] = {}
+    for rank, own in enumerate(programs):
+        of_object.setdefault(id(own), []).append(rank)
+    classes: dict[Hashable, list[int]] = {}
+    for ranks in of_object.values():
+        key = tuple(program.timing() for program in programs[ranks[0]])
+        classes.setdefault(key, []).extend(ranks)
+    found = sorted(tuple(sorted(ranks)) for ranks in classes.values())
+    distinct = {id(program): program for ranks in found for program in programs[ranks[0]]}
+    groups = {
+        group
+        for program in distinct.values()
+        for checked in program.checked
+        if isinstance(checked.instruction, Collective)
+        for group in checked.instruction.groups()
+    }
+    while cut := _cut(found, groups):
+        found = sorted(
+            one for ranks in found for one in (_alone(ranks) if ranks in cut else [ranks])
+        )
+    return found
+
+
+def keeps_classes(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> bool:
+    """Whether each group has ranks of one class alone, or all ranks of several classes."""
+    return not _cut(classes, groups)
+
+
+def _cut(classes: Iterable[Ranks], groups: Iterable[Ranks]) -> set[Ranks]:
+    """The classes of which a group has some ranks, besides ranks of other classes."""
+    class_of = {rank: ranks for ranks in classes for rank in ranks}
+    cut: set[Ranks] = set()
+    for group in groups:
+        met = {class_of[group[0]]} if group else set()
+        if not set(group) <= set(*met):
+            members = set(group)
+            met = {class_of[rank] for rank in group}
+            cut.update(ranks for ranks in met if not members.issuperset(ranks))
+    return cut
+
+
+def _alone(ranks: Ranks) -> list[Ranks]:
+    return [(rank,) for rank in ranks]
+
+
+def _key(value: Any, *, enters: bool = True) -> Hashable:
+    """What a run without values can tell of an argument; its identity where that is not known.
+
+    Args:
+        value: the argument, or a part of it.
+        enters: whether an array becomes a tensor of the kernel, of which it sees no values.
+    """
+    kind, items = type(value), _items(value)
+    if items is not None:  # a dataclass goes into the kernel as it is
+        enters = enters and isinstance(value, tuple | list | dict)
+        return kind, tuple((name, _key(one, enters=enters)) for name, one in items)
+    if kind in _BY_VALUE:
+        return kind, value
+    if kind is float:
+        return kind, value.hex()
+    if isinstance(value, np.generic):
+        return kind, value.dtype, value.tobytes()
+    if enters and _is_tensor(value):
+        return kind, tuple(value.shape), str(value.dtype), str(getattr(value, "device", ""))
+    return object, id(value)
+
+
+def _items(value: Any) -> list[tuple[Hashable, Any]] | None:
+    """The named parts of a container or a frozen dataclass; None for anything else."""
+    kind: type = type(value)
+    if kind is dict:
+        return [(_key(name), one) for name, one in value.items()]
+    if kind in (tuple, list) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        return list(enumerate(value))
+    if is_dataclass(kind) and getattr(vars(kind).get("__dataclass_params__"), "frozen", False):
+        return [(field.name, getattr(value, field.name)) for field in fields(kind)]
+    return None
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether it is an array of numpy, torch or jax, and of no class derived from theirs."""
+    origin = type(value).__module__.partition(".")[0]
+    return (
+        type(value) is np.ndarray
+        or (origin == "torch" and hasattr(value, "detach"))
+        or (origin in ("jax", "jaxlib") and hasattr(value, "__array__"))
+    )
