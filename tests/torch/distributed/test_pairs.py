@@ -127,7 +127,8 @@ def collective(rank):
 WRONG = (dtype, elements, both_receive, tag, collective)
 EXPECTED = {
     "dtype": "rank 0 and rank 1 pass what does not fit\n"
-    "  rank 0: send to rank 1 (tag 1) float32[4] at {0}:{1}\n  rank 1: recv from rank 0 (tag 1) int32[4] at {0}:{1}\n",
+    "  rank 0: send to rank 1 (tag 1) float32[4] at {0}:{1}\n"
+    "  rank 1: recv from rank 0 (tag 1) int32[4] at {0}:{1}\n",
     "elements": "rank 0: send to rank 1 float32[4] at {0}:{1}\n"
     "  rank 1: recv from rank 0 float32[6] at {0}:{1}\n",
     "both_receive": "ranks [0, 1] wait for each other in different calls\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import timedelta
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Final
 
 import torch.distributed as dist
@@ -73,7 +73,7 @@ def _agreed(kind: str, method: Callable[..., Any], failure: Failure) -> Callable
         return AgreedWork(
             work,
             lambda wait_s: _raise(agreement.awaited(place, wait_s)),
-            lambda error: failure(kind, group.boxed(), error),
+            partial(failure, kind, group.boxed()),
         )
 
     return call
