@@ -2,8 +2,10 @@
 
 Python's start-up runs `trnsim.pth`, which imports this module, which adds one finder to
 `sys.meta_path`. It answers only for names that no other finder has a package for, so a real
-Neuron SDK always wins. Every Python that has trnsim installed pays for this file at start-up, so
-it imports next to nothing, and trnsim itself only when one of its names is imported.
+Neuron SDK always wins. Where AWS's variables name the processes of a JAX program, a second finder
+adds these to the clusters that JAX knows. Every Python that has trnsim installed pays for this file
+at start-up, so it imports next to nothing, and trnsim itself only when one of its names is
+imported.
 
 The alias is the very module (`nki.language is trnsim.nki.language`), with its submodules, so that
 no class ever exists twice.
@@ -11,6 +13,7 @@ no class ever exists twice.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import ModuleSpec
 
@@ -18,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
+    from typing import Any
 
 ALIASES = {
     "jax_neuronx": "trnsim.jax.by_name",
@@ -29,6 +33,10 @@ ALIASES = {
     "torch_neuron": "trnsim.torch",
     "torch_neuronx": "trnsim.torch",
 }
+
+PROCESSES = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
+CLUSTERS = "jax._src.clusters"
+CLUSTER = "trnsim.jax.cluster"
 
 
 class AliasLoader:
@@ -97,10 +105,51 @@ class LastResortFinder:
         )
 
 
+class FollowedLoader:
+    """Loads a module as its own loader does, and then imports another."""
+
+    def __init__(self, own: Any, following: str) -> None:
+        self._own = own
+        self._following = following
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Runs the module, and imports what follows it."""
+        from importlib import import_module  # noqa: PLC0415  start-up pays for what stands above
+
+        self._own.exec_module(module)
+        import_module(self._following)
+
+
+class ClusterFinder:
+    """Adds a cluster to those that JAX knows, as soon as JAX has them.
+
+    `jax.distributed.initialize()` looks for one before it loads any plugin. In processes that have
+    none of AWS's variables this finder is not there.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of JAX's clusters, followed by ours; None for all else."""
+        if fullname != CLUSTERS:
+            return None
+        others = (finder for finder in sys.meta_path if not isinstance(finder, ClusterFinder))
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((one for one in specs if one is not None), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = FollowedLoader(spec.loader, CLUSTER)  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+        return spec
+
+
 def install() -> None:
-    """Put the finder in place once."""
+    """Put the finders in place once."""
     if not any(isinstance(finder, LastResortFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, LastResortFinder())
+        if os.environ.get(PROCESSES):
+            sys.meta_path.insert(0, ClusterFinder())
 
 
 install()

@@ -108,3 +108,28 @@ def test_other_names_are_not_answered():
 def test_every_alias_names_a_module_that_exists(alias, target):
     assert importlib.util.find_spec(alias) is not None
     assert importlib.util.find_spec(target) is not None
+
+
+def test_processes_of_jax_are_watched_for_where_awss_variables_name_them(monkeypatch):
+    counted = "import sys; print(*(type(one).__name__ for one in sys.meta_path[:2]))"
+    monkeypatch.delenv(_trnsim_finder.PROCESSES, raising=False)
+    assert python(counted)[0] == "LastResortFinder"
+    monkeypatch.setenv(_trnsim_finder.PROCESSES, "1,1")
+    assert python(counted) == ["ClusterFinder", "LastResortFinder"]
+
+
+def test_a_module_that_is_followed_is_otherwise_as_it_was(tmp_path, monkeypatch):
+    package = tmp_path / "jax" / "_src" / "clusters"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent, package.parent.parent):
+        (folder / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("class ClusterEnv: _cluster_types = ['own']\n")
+    (package / "below.py").write_text("word = 'below'\n")
+    monkeypatch.setenv(_trnsim_finder.PROCESSES, "1,1")
+    program = (
+        "import jax._src.clusters as found, jax._src.clusters.below as below, inspect, sys\n"
+        "print(found.ClusterEnv._cluster_types, below.word, 'trnsim.jax.cluster' in sys.modules,\n"
+        "      'ClusterEnv' in inspect.getsource(found), 'numpy' in sys.modules)"
+    )
+    assert python(program, path=tmp_path) == ["['own']", "below", "True", "True", "False"]
+    assert python("import json, email.message; print('others')") == ["others"]

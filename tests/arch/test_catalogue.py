@@ -104,3 +104,18 @@ def test_an_unknown_instance_lists_the_legal_ones():
 def test_an_unknown_accelerator_lists_the_legal_ones():
     with pytest.raises(BadInput, match=r"accelerator 'h900' is not in the catalogue; legal: infer"):
         catalogue().accelerator("h900")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("trn2.48xlrage", "perhaps 'trn2.48xlarge' or "),
+        ("Trn2.48xlarge", "perhaps 'trn2.48xlarge' or "),
+        ("zzzz", ""),
+    ],
+)
+def test_an_instance_that_is_not_there_is_refused_with_near_ones(name, near):
+    with pytest.raises(BadInput, match=f"instance {name!r} is not in the catalogue") as refused:
+        catalogue().instance(name)
+    assert refused.value.fix.startswith(near)
+    assert bool(refused.value.fix) == bool(near)

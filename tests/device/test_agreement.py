@@ -21,6 +21,9 @@ class Shared(dict):
     def multi_get(self, keys):
         return [self[key].encode() for key in keys]
 
+    def delete_key(self, key):
+        return self.pop(key, None) is not None
+
 
 def together(*bodies):
     """What `body(agreement of its rank)` gives, of all bodies at once."""
@@ -174,3 +177,133 @@ def test_a_store_that_is_gone_is_left_to_the_transport():
     one = Agreement(Gone(), 0, 2)
     assert one.meet("0", (0, 1), ADD) is None
     assert one.meet("0", (0, 1), ADD) is None
+
+
+def message(kind, other, elements=4, dtype="float32", line="a.py:1"):
+    name = f"{kind} {'to' if kind == 'send' else 'from'} rank {other}"
+    return Passed(name, f"{dtype}[{elements}]", line=line, elements=elements)
+
+
+SEND, RECEIVE = message("send", 1), message("recv", 0, line="b.py:2")
+
+
+def sending(one, passed=SEND, pair=(0, 1)):
+    place = one.begin("0/0", *pair, passed)
+    return one.disagrees(place) or one.awaited(place)
+
+
+def receiving(one, passed=RECEIVE, pair=(0, 1)):
+    return sending(one, passed, pair)
+
+
+def test_messages_that_fit_pass_in_order_and_leave_nothing_behind():
+    store = Shared()
+
+    def ahead(one):
+        places = [one.begin("0/0", 0, 1, message("send", 1, elements)) for elements in range(50)]
+        return [one.awaited(place) for place in places]
+
+    def behind(one):
+        return [receiving(one, message("recv", 0, elements)) for elements in range(50)]
+
+    with ThreadPoolExecutor(2) as pool:
+        ranks = [Agreement(store, rank, 2) for rank in (0, 1)]
+        found = list(pool.map(lambda body, one: body(one), (ahead, behind), ranks, timeout=10))
+    assert found == [[None] * 50] * 2
+    assert len([key for key in store if "0>1" in key]) == 2  # those of the last message
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        message("recv", 0, line="b.py:2", elements=5),
+        message("recv", 0, line="b.py:2", dtype="int32"),
+        message("recv", 0, line="b.py:2", elements=0),
+    ],
+)
+def test_messages_that_do_not_fit_are_named_to_both_sides(other):
+    for finding in together(sending, lambda one: receiving(one, other)):
+        assert finding.reason == (
+            "rank 0 and rank 1 pass what does not fit\n"
+            "  rank 0: send to rank 1 float32[4] at a.py:1\n"
+            f"  rank 1: recv from rank 0 {other.tensors} at b.py:2"
+        )
+        assert finding.fix.startswith("receive what is sent")
+        assert finding.lost == ()
+
+
+def test_a_shape_may_be_another_where_the_elements_are_as_many():
+    square = Passed("recv from rank 0", "float32[2, 2]", elements=4)
+    assert together(sending, lambda one: receiving(one, square)) == [None, None]
+
+
+def test_who_comes_second_learns_it_before_the_message_is_under_way():
+    store = Shared()
+    first, second = (Agreement(store, rank, 2) for rank in (0, 1))
+    place = first.begin("0/0", 0, 1, SEND)
+    assert first.disagrees(place) is None
+    wrong = second.begin("0/0", 0, 1, message("recv", 0, 9))
+    assert second.disagrees(wrong).reason == first.awaited(place).reason
+
+
+def test_messages_of_other_pairs_and_tags_do_not_meet(monkeypatch):
+    monkeypatch.setattr(agreement, "_PATIENCE_S", 0.01)
+
+    def other_tag(one):
+        return one.awaited(one.begin("0/7", 0, 1, RECEIVE))
+
+    for body in (other_tag, lambda one: receiving(one, message("recv", 0), (1, 0))):
+        for finding in together(sending, body):
+            assert finding.reason.startswith(
+                "ranks [0, 1] wait for each other in different calls\n"
+                "  rank 0: send to rank 1 float32[4] at a.py:1, call 1 of the two\n  rank 1: recv "
+            )
+            assert "where both send first, one may use isend" in finding.fix
+
+
+def test_a_message_and_a_collective_that_wait_for_each_other_are_named(monkeypatch):
+    monkeypatch.setattr(agreement, "_PATIENCE_S", 0.01)
+    for finding in together(sending, meeting(ADD)):
+        assert finding.reason == (
+            "ranks [0, 1] wait for each other in different calls\n"
+            "  rank 0: send to rank 1 float32[4] at a.py:1, call 1 of the two\n"
+            "  rank 1: allreduce float32[4] at a.py:1, collective 1 of group 0 of ranks [0, 1]"
+        )
+
+
+def test_a_receiver_that_has_ended_is_named_with_its_last_call(monkeypatch):
+    monkeypatch.setattr(agreement, "_PATIENCE_S", 0.01)
+    ended = threading.Event()
+    monkeypatch.setattr(alive, "has_ended", lambda _: ended.is_set())
+
+    def leaves(one):
+        assert receiving(one) is None
+        ended.set()
+
+    finding = together(lambda one: (sending(one), sending(one))[1], leaves)[0]
+    assert finding.lost == (1,)
+    assert finding.reason == (
+        "send to rank 1 cannot begin: rank 1 has ended, and here is passed send to rank 1 "
+        "float32[4] at a.py:1\n  rank 1: its last call between these two was number 1: recv from "
+        "rank 0 float32[4] at b.py:2"
+    )
+
+
+def test_a_rank_that_receives_from_whoever_sends_is_left_to_the_transport(monkeypatch):
+    monkeypatch.setattr(agreement, "_PATIENCE_S", 0.01)
+
+    def takes_any(one):
+        one.receives_from_any()
+        return receiving(one, message("recv", 0, 9))  # of which message nobody knows
+
+    def sends_twice(one):
+        return [sending(one), sending(one, message("send", 1, 7))]
+
+    assert together(sends_twice, takes_any) == [[None, None], None]
+
+
+def test_a_wait_with_a_limit_ends():
+    store = Shared()
+    one = Agreement(store, 0, 2)
+    Agreement(store, 1, 2)
+    assert one.awaited(one.begin("0/0", 0, 1, SEND), 0.05) is None

@@ -19,6 +19,8 @@ from trnsim.errors import BadInput
         ("link=chip 0 to chip 1", Fault("link", link="chip 0 to chip 1")),
         ("link=chip 0 to chip 1,factor=0.5", Fault("link", link="chip 0 to chip 1", factor=0.5)),
         ("link=chip 0 to chip 1,factor=1", Fault("link", link="chip 0 to chip 1", factor=1.0)),
+        ("link=instance 1, EFA 0, out", Fault("link", link="instance 1, EFA 0, out")),
+        ("link=EFA 0,in,factor=0.5", Fault("link", link="EFA 0, in", factor=0.5)),
     ],
 )
 def test_faults_in_the_words_of_the_command_line(text, fault):
@@ -38,6 +40,8 @@ def test_faults_in_the_words_of_the_command_line(text, fault):
         ("link=a,factor=1.5", "factor 1.5 is not between 0 and 1"),
         ("link=a,factor=nan", "factor nan is not between 0 and 1"),
         ("link=a,step=5", "is no fault"),
+        ("link=a, b,step=5", "is no fault"),
+        ("rank=3, EFA 0,step=5", "is no whole number"),
         ("", "is no fault"),
     ],
 )

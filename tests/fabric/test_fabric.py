@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from trnsim.errors import BadInput
@@ -118,11 +120,91 @@ def test_what_no_instance_has_is_refused(ask, message):
         ask()
 
 
-def test_an_unknown_link_is_named_with_one_near():
-    whole = fabric("trn1.32xlarge")
-    with pytest.raises(BadInput, match="no link 'chip 0 to chip 9'") as error:
-        type(whole)(whole.instance, factors={"chip 0 to chip 9": 0.0})
-    assert error.value.fix == "for example 'chip 10 to chip 9'"
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("chip 0 to chip 9", "'chip 10 to chip 9'"),
+        ("EFA 8", "'EFA 7'"),
+        ("instance 2, EFA 0, out", "'instance 0, EFA 0, out'"),
+        ("instance 1, EFA 16, in", "'instance 1, EFA 1, in'"),
+        ("HBM of chip 0", "to chip 0'"),
+        ("", "'"),
+    ],
+)
+def test_an_unknown_link_is_named_with_some_near(name, near):
+    whole = fabric("trn1.32xlarge", nodes=2)
+    with pytest.raises(BadInput, match=f"no link '{name}'; it has 64, and 8 EFA ad") as error:
+        with_faults(whole, {name: 0.0})
+    assert near in error.value.fix
+    assert error.value.fix.startswith("for example ")
+
+
+def test_a_chip_alone_has_no_links():
+    with pytest.raises(BadInput, match=r"trn1\.2xlarge has no link 'EFA 0'; it has 0") as error:
+        with_faults(fabric("trn1.2xlarge"), {"EFA 0": 0.0})
+    assert error.value.fix == "it has no links"
+
+
+def with_faults(whole, factors):
+    return replace(whole, factors=factors)
+
+
+NODES = fabric("trn2.48xlarge", nodes=2, lnc=2)
+OUT, IN = "instance 0, EFA 0, out", "instance 1, EFA 0, in"
+
+
+@pytest.mark.parametrize(
+    ("name", "slowed"),
+    [
+        (OUT, {OUT}),
+        ("instance 0, EFA 0", {OUT, "instance 0, EFA 0, in"}),
+        ("EFA 0, in", {"instance 0, EFA 0, in", IN}),
+        ("EFA 0", {OUT, "instance 0, EFA 0, in", "instance 1, EFA 0, out", IN}),
+        ("instance 1, chip 0 to chip 1", {"instance 1, chip 0 to chip 1"}),
+        ("chip 0 to chip 1", {f"instance {n}, chip 0 to chip 1" for n in (0, 1)}),
+    ],
+)
+def test_an_adapter_or_a_link_of_a_node_is_slow_under_each_of_its_names(name, slowed):
+    rates = dict(zip(NODES.names, NODES.capacity, strict=True))
+    found = with_faults(NODES, {name: 0.25})
+    for one, now in zip(found.names, found.capacity, strict=True):
+        assert now == rates[one] * (0.25 if one in slowed else 1), one
+
+
+def test_the_more_precise_name_counts():
+    found = with_faults(NODES, {OUT: 0.75, "instance 0, EFA 0": 0.5, "EFA 0": 0.25})
+    rates = dict(zip(NODES.names, NODES.capacity, strict=True))
+    left = {one: now / rates[one] for one, now in zip(found.names, found.capacity, strict=True)}
+    assert [left[one] for one in (OUT, "instance 0, EFA 0, in", IN)] == [0.75, 0.5, 0.25]
+
+
+def test_a_dead_adapter_is_gone_around_by_the_next_one_of_its_node():
+    dead = with_faults(NODES, {"instance 0, EFA 0, out": 0.0, "instance 0, EFA 1": 0.0})
+    there = 64  # the first rank of the second instance
+    assert {OUT, IN} <= used(NODES, 0, there).keys()
+    assert {"instance 0, EFA 2, out", IN} <= used(dead, 0, there).keys()
+    assert {"instance 1, EFA 0, out", "instance 0, EFA 0, in"} <= used(dead, there, 0).keys()
+    assert {"instance 0, EFA 2, in"} <= used(dead, there, 4).keys()
+    last = with_faults(NODES, {"EFA 15": 0.0})
+    assert {"instance 0, EFA 0, out", "instance 1, EFA 0, in"} <= used(last, 63, 127).keys()
+
+
+def test_a_dead_link_of_one_node_is_gone_around_there_alone():
+    dead = with_faults(NODES, {"instance 1, chip 0 to chip 1": 0.0})
+    assert "instance 0, chip 0 to chip 1" in used(dead, 0, 4)
+    assert "instance 1, chip 0 to chip 1" not in used(dead, 64, 68)
+    assert used(dead, 64, 68).keys() > {"instance 1, HBM of chip 0", "instance 1, HBM of chip 1"}
+
+
+def test_faults_that_leave_no_way_are_refused_before_a_rank_asks():
+    gone = {f"instance 1, EFA {number}, in": 0.0 for number in range(16)}
+    with pytest.raises(BadInput, match="no way is left into instance 1: all of its 16 EFA adapt"):
+        with_faults(NODES, gone).check_ways()
+    with_faults(replace(NODES, nodes=2), {"EFA 3": 0.0}).check_ways()
+    chain = fabric("inf1.6xlarge")
+    with pytest.raises(BadInput, match="no way is left from chip 0 to chip 2"):
+        with_faults(chain, {"chip 1 to chip 2": 0.0}).check_ways()
+    with_faults(replace(chain, ranks_per_node=8), {"chip 1 to chip 2": 0.0}).check_ways()
 
 
 def test_ranks_on_two_instances_need_efa():

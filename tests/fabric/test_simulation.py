@@ -104,6 +104,24 @@ def test_a_slow_link_holds_up_a_ring():
     assert held_up.time_s > 1.5 * usual.time_s
 
 
+@pytest.mark.parametrize("left", [0.25, 0.0])
+def test_an_adapter_of_one_node_holds_up_what_takes_it_by_hand(left):
+    name = "instance 0, EFA 0, out"
+    pair = type(TRN2)(TRN2.instance, nodes=2, lnc=2)
+    slow = type(TRN2)(TRN2.instance, nodes=2, lnc=2, factors={name: left})
+    rate = pair.capacity[pair.names.index(name)]
+    # From chips 0 and 1 of the first node to those of the other, and back.
+    plan = (phase([Transfer(0, 64, 1e9), Transfer(4, 68, 1e9), Transfer(64, 0, 1e9)]),)
+    usual, held_up = simulate(pair, plan), simulate(slow, plan)
+    # Dead, its transfers share the adapter of chip 1; slow, they take four times as long.
+    assert held_up.end_s[0] - usual.end_s[0] == pytest.approx((3 if left else 1) * 1e9 / rate)
+    assert held_up.time_s == pytest.approx(time_s(slow, plan))
+    other = held_up.end_s[4] - usual.end_s[4]
+    assert other == pytest.approx(0 if left else 1e9 / rate)
+    carried = dict(zip(slow.names, held_up.nbytes, strict=True))
+    assert carried[name] == (1e9 if left else 0)
+
+
 GROUPS = [range(64), range(16), range(4), range(0, 64, 4), (0, 1), (0, 4), range(8)]
 
 

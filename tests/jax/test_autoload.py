@@ -22,6 +22,7 @@ def test_a_program_that_asks_for_nothing_gets_the_device_and_is_told_once(ran):
         ({"JAX_PLATFORMS": "cpu"}, "cpu"),
         ({"JAX_PLATFORMS": "neuron"}, "neuron"),
         ({"JAX_PLATFORMS": "neuron", "TRNSIM_AUTOLOAD": "0"}, "neuron"),
+        ({"TRNSIM_INSTANCE": "trn2.48xlarge"}, "neuron"),
     ],
 )
 def test_a_program_that_says_what_it_wants_gets_it_and_is_told_nothing(ran, variables, backend):

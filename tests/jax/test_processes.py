@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -58,8 +59,8 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def together(program, count, **variables):
-    """What each of several processes printed, and how it ended."""
+def together(program, count, own=(), **variables):
+    """What each of several processes printed, and how it ended; each may have its own variables."""
     known = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     known.pop("NEURON_RT_NUM_CORES", None)
     port = str(free_port())
@@ -67,7 +68,7 @@ def together(program, count, **variables):
     def run(index):
         return subprocess.run(
             [sys.executable, "-c", program, port, str(count), str(index)],
-            env=known | variables | {INDEX: str(index)},
+            env=known | variables | {INDEX: str(index)} | (own[index] if own else {}),
             capture_output=True,
             text=True,
             check=False,
@@ -146,3 +147,40 @@ def test_when_a_process_is_killed_the_other_gets_an_error():
     assert other.returncode == -signal.SIGKILL
     assert one.returncode == 3, one.stderr
     assert "error: UNKNOWN: Gloo all-reduce failed" in one.stdout
+
+
+FIGURES = (
+    BEGIN
+    + """
+pairs = Mesh(np.array(jax.devices()).reshape(2, 2), ("p", "q"))
+half = jax.jit(jax.shard_map(
+    lambda x: jax.lax.ppermute(jax.lax.psum(x, "q"), "p", [(0, 1), (1, 0)]),
+    mesh=pairs, in_specs=P(("p", "q")), out_specs=P("p")))
+b = jax.make_array_from_process_local_data(NamedSharding(pairs, P(("p", "q"))), own, x.shape)
+for _ in range(3):
+    np.asarray(total(a).addressable_data(0))
+np.asarray(half(b).addressable_data(0))
+"""
+)
+
+
+def test_each_process_tells_of_its_own_groups_by_numbers_of_all(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRNSIM_RANK_FIGURES", str(tmp_path))
+    ranks = [{"RANK": str(rank)} for rank in range(4)]
+    done = together(FIGURES, 4, ranks, JAX_PLATFORMS="neuron", **{COUNTS: "1,1,1,1"})
+    assert [one.returncode for one in done] == [0] * 4, done[0].stderr
+    for rank in range(4):
+        found = json.loads((tmp_path / f"rank-{rank}.json").read_text())
+        own = [rank // 2 * 2, rank // 2 * 2 + 1]
+        told = {(one["kind"], *one["ranks"]): one["nbytes"] for one in found["collectives"]}
+        assert told == {
+            ("all_reduce", 0, 1, 2, 3): [24, 24, 24],
+            ("all_reduce", *own): [24],
+            ("collective_permute", rank, (rank + 2) % 4): [24],
+        }
+        # Each reading of a result ends a step; the last has a call and the two exchanges of half.
+        assert (found["steps"], found["calls"], found["missing"]) == (4, 1, {})
+        assert [kind for kind, *_ in found["exchanges"].values()] == [
+            "all_reduce",
+            "collective_permute",
+        ]

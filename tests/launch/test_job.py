@@ -88,10 +88,26 @@ def test_python_is_the_one_that_runs_trnsim(command, expected):
         ({"ranks_per_node": -2}, "-2 ranks on trn2.48xlarge"),
         ({"fault_texts": ("rank=64,step=1",)}, "a fault of rank 64, and there are ranks 0 to 63"),
         ({"fault_texts": ("link=chip 0 to chip 5",)}, "has no link 'chip 0 to chip 5'"),
+        ({"fault_texts": ("link=EFA 16, out",)}, "has no link 'EFA 16, out'; it has 64, and 16"),
+        ({"fault_texts": ("link=instance 1, EFA 0",)}, "has no link 'instance 1, EFA 0'"),
+        (
+            {"fault_texts": tuple(f"link=EFA {at}, in" for at in range(16)), "nodes": 2},
+            "no way is left into instance 0: all of its 16 EFA adapters are dead",
+        ),
+        ({"instance": "trn2.48xlrage"}, "fix: perhaps 'trn2.48xlarge' or "),
         ({"fault_texts": ("disk=full",)}, "is no fault"),
     ],
 )
 def test_what_cannot_be_launched_is_refused(options, reason):
     options = {"command": COMMAND, "instance": "trn2.48xlarge", "folder": FOLDER} | options
-    with pytest.raises(BadInput, match=re.escape(reason)):
+    with pytest.raises(BadInput) as refused:
         job(**options)
+    assert reason in str(refused.value)
+
+
+def test_a_fault_of_an_adapter_has_the_name_that_the_report_prints():
+    texts = ("link=instance 1, EFA 0, in,factor=0.5", "link=EFA 3")
+    found = job(COMMAND, "trn2.48xlarge", FOLDER, nodes=2, fault_texts=texts)
+    assert found.fabric.factors == {"instance 1, EFA 0, in": 0.5, "EFA 3": 0.0}
+    assert "instance 1, EFA 0, in" in found.fabric.names
+    assert found.variables()["TRNSIM_FAULTS"] == ";".join(texts)

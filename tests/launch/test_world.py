@@ -83,3 +83,18 @@ def test_a_slow_link_slows_what_takes_it():
     ranks = [tuple(range(8))]
     slow = replace(FABRIC, factors={"chip 0 to chip 1": 0.1})
     assert of(ranks, on=slow).exchanged[0].time_s > of(ranks).exchanged[0].time_s
+
+
+def test_an_adapter_that_fails_slows_the_exchange_and_another_carries_its_bytes():
+    on = fabric("trn2.48xlarge", nodes=2, lnc=2, ranks_per_node=4)
+    ranks = [tuple(range(8))]
+    whole = of(ranks, on=on)
+    name = "instance 0, EFA 0, out"
+    slow, dead = (of(ranks, on=replace(on, factors={name: left})) for left in (0.25, 0.0))
+    carried = {one: nbytes for one, nbytes, _ in whole.links}
+    assert slow.exchanged[0].time_s > 1.2 * whole.exchanged[0].time_s
+    # One of sixteen adapters is used, so that the next one takes it all in the same time.
+    assert dead.exchanged[0].time_s == pytest.approx(whole.exchanged[0].time_s)
+    assert {one: nbytes for one, nbytes, _ in dead.links} == {
+        one.replace(name, "instance 0, EFA 1, out"): nbytes for one, nbytes in carried.items()
+    }

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from typing import Any, Final
@@ -19,6 +20,9 @@ from trnsim.errors import BadInput
 from trnsim.facts import Evidence, Provenance, Rate
 
 Row = Mapping[str, Any]
+
+_NEAR: Final = 3
+"""Names that a refusal proposes."""
 
 _SI: Final[Mapping[str, float]] = {
     "": 1.0,
@@ -189,8 +193,7 @@ class Catalogue:
         """
         found = self.chips.get(name) or self.gpus.get(name)
         if found is None:
-            legal = ", ".join([*self.chips, *self.gpus])
-            raise BadInput(f"accelerator {name!r} is not in the catalogue; legal: {legal}")
+            raise _unknown("accelerator", name, [*self.chips, *self.gpus])
         return found
 
     def instance(self, name: str) -> Instance:
@@ -201,9 +204,16 @@ class Catalogue:
         """
         found = self.instances.get(name)
         if found is None:
-            legal = ", ".join(self.instances)
-            raise BadInput(f"instance {name!r} is not in the catalogue; legal: {legal}")
+            raise _unknown("instance", name, list(self.instances))
         return found
+
+
+def _unknown(what: str, name: str, legal: list[str]) -> BadInput:
+    near = get_close_matches(name, legal, _NEAR)
+    return BadInput(
+        f"{what} {name!r} is not in the catalogue; legal: {', '.join(legal)}",
+        fix=f"perhaps {' or '.join(map(repr, near))}" if near else "",
+    )
 
 
 @cache

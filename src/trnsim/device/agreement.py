@@ -4,15 +4,20 @@ Each tells the others, through a store that all share, what it passes. Those tha
 things, that wait for each other in different collectives, or for a rank that has ended, learn it
 here; inside the transport they would hang, or exchange wrong bytes. What it costs: one write and
 one read of the store (`bench/agreeing.py`).
+
+Who sends and who receives agree too, each message of a pair of ranks in order. A receive may be
+begun long before its send, so each side says what it passes when it begins, and looks at the
+other's where it waits.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -43,6 +48,10 @@ class Store(Protocol):
         """The values of keys that have one."""
         ...
 
+    def delete_key(self, key: str) -> bool:
+        """Remove a key and its value."""
+        ...
+
 
 @dataclass(frozen=True)
 class Passed:
@@ -55,6 +64,7 @@ class Passed:
         sends: elements for each rank of the group, where these may differ.
         receives: elements from each rank of the group.
         line: the line of the program.
+        elements: of a message from one rank to another; -1 for a collective.
     """
 
     kind: str
@@ -63,6 +73,7 @@ class Passed:
     sends: tuple[int, ...] = ()
     receives: tuple[int, ...] = ()
     line: str = ""
+    elements: int = -1
 
     def __str__(self) -> str:
         parts = [self.kind, self.tensors]
@@ -73,8 +84,15 @@ class Passed:
         return " ".join(part for part in parts if part)
 
     @property
-    def same(self) -> tuple[str, str, int]:
-        """What all ranks of a group must pass alike."""
+    def is_of_a_pair(self) -> bool:
+        """Whether it is a send or a receive."""
+        return self.elements >= 0
+
+    @property
+    def same(self) -> tuple[Any, ...]:
+        """What all ranks of a group, or a sender and its receiver, must pass alike."""
+        if self.is_of_a_pair:
+            return self.tensors.partition("[")[0], self.elements
         return self.kind, self.tensors, self.root
 
 
@@ -92,8 +110,15 @@ class Finding(NamedTuple):
     lost: tuple[int, ...] = ()
 
 
-class _Place(NamedTuple):
-    """A rank that waits: in which collective of which group, and what it passed."""
+class Place(NamedTuple):
+    """A rank in a call: in which of which group, and what it passed.
+
+    Attributes:
+        group: the name of a group, or of a pair of ranks of whom the first sends.
+        ranks: its ranks.
+        number: how many calls of the group came before.
+        passed: what the rank passed.
+    """
 
     group: str
     ranks: tuple[int, ...]
@@ -118,6 +143,8 @@ class Agreement:
         self._is_whole = True
         self._has_told = False
         self._locks: dict[int, str] = {}
+        self._takers: set[int] = set()
+        self._read: dict[str, str] = {}
         store.set(self._alive(rank), alive.lock())
 
     def meet(self, group: str, ranks: Sequence[int], mine: Passed) -> Finding | None:
@@ -125,45 +152,104 @@ class Agreement:
 
         None where all passed the same, or where the store is gone: the transport then says why.
         """
-        place = _Place(group, tuple(ranks), self._met[group], mine)
+        place = self._next(group, ranks, mine)
+        return self._unless_gone(lambda: self._said_and_awaited(place))
+
+    def begin(self, group: str, sender: int, receiver: int, mine: Passed) -> Place:
+        """Say what this rank sends to `receiver`, or receives from `sender`; its place."""
+        place = self._next(f"{group}/{sender}>{receiver}", (sender, receiver), mine)
+        if receiver not in self._takers:
+            self._unless_gone(lambda: self._say(place))
+        return place
+
+    def disagrees(self, place: Place) -> Finding | None:
+        """Why a message cannot pass, where its other side has begun too."""
+        if place.ranks[1] in self._takers:
+            return None
+        mine = {self.rank: place.passed}
+        return self._unless_gone(lambda: disagreement(self._come(place) | mine))
+
+    def awaited(self, place: Place, wait_s: float = math.inf) -> Finding | None:
+        """Wait until the other side of a message has begun too; why it never will, or cannot pass.
+
+        None where both passed the same, or after `wait_s`: the transport then goes on.
+        """
+        if place.ranks[1] in self._takers:
+            return None
+        return self._unless_gone(lambda: self._awaited(place, wait_s))
+
+    def receives_from_any(self) -> None:
+        """Say that this rank receives from whoever sends: what it receives is agreed on no more."""
+        if self.rank not in self._takers:
+            self._takers.add(self.rank)
+            self._unless_gone(lambda: self._store.set(self._from_any(self.rank), "1"))
+
+    def _next(self, group: str, ranks: Sequence[int], mine: Passed) -> Place:
+        place = Place(group, tuple(ranks), self._met[group], mine)
         self._met[group] += 1
         self._threads.add(threading.get_ident())
+        return place
+
+    def _unless_gone(self, ask: Callable[[], Finding | None]) -> Finding | None:
+        """What `ask` finds; None once the store has ended with the process that held it."""
         if not self._is_whole:
             return None
         try:
-            return self._met_by(place)
-        except RuntimeError:  # the store ended with the process that held it
+            return ask()
+        except RuntimeError:
             self._is_whole = False
             return None
 
-    def _met_by(self, place: _Place) -> Finding | None:
-        mine = place.passed
-        content = json.dumps([place.number, *asdict(place.passed).values()], separators=(",", ":"))
-        self._store.set(self._said(place, self.rank), content)
-        begun_s = looked_s = time.monotonic()
-        while True:
+    def _say(self, place: Place) -> None:
+        self._store.set(self._said(place, self.rank), _content(place))
+
+    def _said_and_awaited(self, place: Place) -> Finding | None:
+        self._say(place)
+        return self._awaited(place)
+
+    def _awaited(self, place: Place, wait_s: float = math.inf) -> Finding | None:
+        content, is_uneven = _content(place), bool(place.passed.sends)
+        begun_s = looked_s = now_s = time.monotonic()
+        finding: Finding | None = None
+        while now_s - begun_s <= wait_s:
             contents = self._contents(place)
-            if not mine.sends and all(contents.get(rank) == content for rank in place.ranks):
+            if not is_uneven and all(contents.get(rank) == content for rank in place.ranks):
                 break
-            found = _of_number(contents, place.number)
+            found = _of_number(contents, place.number) | {self.rank: place.passed}
             if len(found) == len(place.ranks):
                 finding = disagreement(found)
-                if finding is not None:
-                    return finding
+                self._forget(place)
                 break
             now_s = time.monotonic()
             if now_s - looked_s > _PATIENCE_S:
                 looked_s = now_s
+                if self._is_for_any(place):
+                    break
                 self._tell(place)
                 finding = self._told(place) or self._hopeless(place, found)
                 if finding is not None:
-                    self._wait_no_more()
-                    return finding
+                    break
             time.sleep(min(max((now_s - begun_s) / _SHARE, _LEAST_S), _PAUSE_S))
         self._wait_no_more()
-        return None
+        return finding
 
-    def _contents(self, place: _Place) -> dict[int, str]:
+    def _forget(self, place: Place) -> None:
+        """Note that the other side of a message was read, and remove what was read before it."""
+        if place.passed.is_of_a_pair:
+            before = self._read.get(place.group)
+            self._read[place.group] = self._said(place, sum(place.ranks) - self.rank)
+            if before is not None:
+                self._store.delete_key(before)
+
+    def _is_for_any(self, place: Place) -> bool:
+        """Whether the receiver of a message has said that it takes any."""
+        receiver = place.ranks[-1]
+        if place.passed.is_of_a_pair and self._store.check([self._from_any(receiver)]):
+            self._takers.add(receiver)
+            return True
+        return False
+
+    def _contents(self, place: Place) -> dict[int, str]:
         """By rank what it said of the last even or odd collective of the group to which it came.
 
         A rank is at most one collective ahead, so what it says of this one is never overwritten
@@ -171,7 +257,7 @@ class Agreement:
         """
         return self._present({rank: self._said(place, rank) for rank in place.ranks})
 
-    def _come(self, place: _Place) -> dict[int, Passed]:
+    def _come(self, place: Place) -> dict[int, Passed]:
         """By rank what it passed to this collective, of those that have come to it."""
         return _of_number(self._contents(place), place.number)
 
@@ -184,7 +270,7 @@ class Agreement:
 
     # When the others do not come
 
-    def _tell(self, place: _Place) -> None:
+    def _tell(self, place: Place) -> None:
         """Say where this rank waits, unless another of its threads may go on."""
         if len(self._threads) == 1:
             group, ranks, number, passed = place
@@ -197,7 +283,7 @@ class Agreement:
             self._store.set(self._waits(self.rank), "")
             self._has_told = False
 
-    def _hopeless(self, place: _Place, found: Mapping[int, Passed]) -> Finding | None:
+    def _hopeless(self, place: Place, found: Mapping[int, Passed]) -> Finding | None:
         missing = [rank for rank in place.ranks if rank not in found]
         lost = [rank for rank in missing if alive.has_ended(self._lock_of(rank))]
         if lost:
@@ -208,7 +294,7 @@ class Agreement:
             return _ended(place, lost, {rank: _read(said) for rank, said in before.items()})
         return self._deadlock(place, missing) if len(self._threads) == 1 else None
 
-    def _deadlock(self, mine: _Place, missing: Sequence[int]) -> Finding | None:
+    def _deadlock(self, mine: Place, missing: Sequence[int]) -> Finding | None:
         """Ranks that wait for each other.
 
         A rank is stuck that waits in a collective to which a stuck rank has not come. This one is
@@ -232,7 +318,7 @@ class Agreement:
             self._store.set(self._in_vain(rank), content)
         return finding
 
-    def _told(self, place: _Place) -> Finding | None:
+    def _told(self, place: Place) -> Finding | None:
         """What another found of a circle in which this rank waits at `place`."""
         for content in self._present({self.rank: self._in_vain(self.rank)}).values():
             group, number, reason, fix = json.loads(content)
@@ -240,20 +326,20 @@ class Agreement:
                 return Finding(reason, fix)
         return None
 
-    def _waits_for(self, place: _Place, stuck: Mapping[int, _Place]) -> bool:
+    def _waits_for(self, place: Place, stuck: Mapping[int, Place]) -> bool:
         awaited = [rank for rank in place.ranks if rank in stuck]
         if not awaited:
             return False
         said = {rank: _read(content)[0] for rank, content in self._contents(place).items()}
         return any(said.get(rank, -1) < place.number for rank in awaited)
 
-    def _waiting(self) -> dict[int, _Place]:
+    def _waiting(self) -> dict[int, Place]:
         """Where every rank waits that has said so, and has not been told that it does in vain."""
-        found: dict[int, _Place] = {}
+        found: dict[int, Place] = {}
         for rank, content in self._present({r: self._waits(r) for r in self._world}).items():
             if content:
                 group, ranks, number, passed = json.loads(content)
-                found[rank] = _Place(group, tuple(ranks), number, _passed(passed))
+                found[rank] = Place(group, tuple(ranks), number, _passed(passed))
         for rank, content in self._present({r: self._in_vain(r) for r in found}).items():
             if tuple(json.loads(content)[:2]) == (found[rank].group, found[rank].number):
                 del found[rank]
@@ -264,8 +350,13 @@ class Agreement:
             self._locks |= self._present({rank: self._alive(rank)})
         return self._locks.get(rank, "")
 
-    def _said(self, place: _Place, rank: int) -> str:
-        return f"{self._prefix}/{place.group}/{rank}/{place.number % 2}"
+    def _said(self, place: Place, rank: int) -> str:
+        """The key of what a rank passed: of collectives the last two, of messages all under way."""
+        slot = place.number if place.passed.is_of_a_pair else place.number % 2
+        return f"{self._prefix}/{place.group}/{rank}/{slot}"
+
+    def _from_any(self, rank: int) -> str:
+        return f"{self._prefix}/from-any/{rank}"
 
     def _waits(self, rank: int) -> str:
         return f"{self._prefix}/waits/{rank}"
@@ -277,6 +368,11 @@ class Agreement:
         return f"{self._prefix}/alive/{rank}"
 
 
+def _content(place: Place) -> str:
+    """What a rank says of its place."""
+    return json.dumps([place.number, *asdict(place.passed).values()], separators=(",", ":"))
+
+
 def _read(content: str) -> tuple[int, Passed]:
     """The number of a collective and what was passed, from what a rank said."""
     number, *fields = json.loads(content)
@@ -284,8 +380,8 @@ def _read(content: str) -> tuple[int, Passed]:
 
 
 def _passed(fields: Sequence[Any]) -> Passed:
-    kind, tensors, root, sends, receives, line = fields
-    return Passed(kind, tensors, root, tuple(sends), tuple(receives), line)
+    kind, tensors, root, sends, receives, *others = fields
+    return Passed(kind, tensors, root, tuple(sends), tuple(receives), *others)
 
 
 def _of_number(contents: Mapping[int, str], number: int) -> dict[int, Passed]:
@@ -299,6 +395,9 @@ def _of_number(contents: Mapping[int, str], number: int) -> dict[int, Passed]:
 def disagreement(found: Mapping[int, Passed]) -> Finding | None:
     """Why ranks that passed this cannot begin; None where they can."""
     if len({one.same for one in found.values()}) > 1:
+        if any(one.is_of_a_pair for one in found.values()):
+            both = " and ".join(f"rank {rank}" for rank in sorted(found))
+            return Finding(f"{both} pass what does not fit\n{_table(found)}", _FITTING)
         kinds = list(dict.fromkeys(one.kind for one in found.values()))
         what = " beside ".join(kinds) if len(kinds) > 1 else f"{kinds[0]} of different tensors"
         if len(kinds) == 1 and len({one.tensors for one in found.values()}) == 1:
@@ -310,6 +409,9 @@ def disagreement(found: Mapping[int, Passed]) -> Finding | None:
 _ALIKE: Final = (
     "let all ranks of a group make the same calls, in one order, with tensors of the same shape "
     "and dtype"
+)
+_FITTING: Final = (
+    "receive what is sent, in the order in which it is: as many elements, of one dtype"
 )
 
 
@@ -328,12 +430,15 @@ def _uneven(found: Mapping[int, Passed]) -> Finding | None:
     return None
 
 
-def _ended(place: _Place, lost: Sequence[int], before: Mapping[int, tuple[int, Passed]]) -> Finding:
-    lines = [f"  rank {rank}: {_last_words(before.get(rank))}" for rank in lost]
+def _ended(place: Place, lost: Sequence[int], before: Mapping[int, tuple[int, Passed]]) -> Finding:
+    is_pair = place.passed.is_of_a_pair
+    what = "call between these two" if is_pair else "collective of this group"
+    lines = [f"  rank {rank}: {_last_words(before.get(rank), what)}" for rank in lost]
     who = ("rank " if len(lost) == 1 else "ranks ") + ", ".join(map(str, lost))
     have = "has" if len(lost) == 1 else "have"
+    of = "" if is_pair else f" of ranks {list(place.ranks)}"
     return Finding(
-        f"{place.passed.kind} of ranks {list(place.ranks)} cannot begin: {who} {have} ended, and "
+        f"{place.passed.kind}{of} cannot begin: {who} {have} ended, and "
         f"here is passed {place.passed}\n" + "\n".join(lines),
         "look for the first error in the output of that process; where it has none, it made fewer "
         "calls than the others",
@@ -341,23 +446,31 @@ def _ended(place: _Place, lost: Sequence[int], before: Mapping[int, tuple[int, P
     )
 
 
-def _last_words(said: tuple[int, Passed] | None) -> str:
+def _last_words(said: tuple[int, Passed] | None, what: str) -> str:
     if said is None:
-        return "came to no collective of this group"
+        return f"came to no {what}"
     number, passed = said
-    return f"its last collective of this group was number {number + 1}: {passed}"
+    return f"its last {what} was number {number + 1}: {passed}"
 
 
-def _waiting_in_vain(stuck: Mapping[int, _Place]) -> Finding:
+def _waiting_in_vain(stuck: Mapping[int, Place]) -> Finding:
     lines = [
-        f"  rank {rank}: {place.passed}, collective {place.number + 1} of group {place.group} of "
-        f"ranks {list(place.ranks)}"
-        for rank, place in sorted(stuck.items())
+        f"  rank {rank}: {place.passed}, {_where(place)}" for rank, place in sorted(stuck.items())
     ]
+    is_of_pairs = any(place.passed.is_of_a_pair for place in stuck.values())
+    calls = "calls" if is_of_pairs else "collectives"
+    fix = "let all ranks go through their groups in one order"
+    if is_of_pairs:
+        fix += ", and have a receive for each send: where both send first, one may use isend"
     return Finding(
-        f"ranks {sorted(stuck)} wait for each other in different collectives\n" + "\n".join(lines),
-        "let all ranks go through their groups in one order",
+        f"ranks {sorted(stuck)} wait for each other in different {calls}\n" + "\n".join(lines), fix
     )
+
+
+def _where(place: Place) -> str:
+    if place.passed.is_of_a_pair:
+        return f"call {place.number + 1} of the two"
+    return f"collective {place.number + 1} of group {place.group} of ranks {list(place.ranks)}"
 
 
 def _table(found: Mapping[int, Passed]) -> str:

@@ -22,7 +22,8 @@ RESTART_VARIABLE: Final = "TRNSIM_RESTART"
 _BETWEEN: Final = ";"
 _FIX: Final = (
     "--fault rank=3,step=5 (killed), --fault hbm-ecc=rank:3,step=5 (its HBM fails) or "
-    '--fault "link=chip 0 to chip 1,factor=0.5" (0, or no factor: dead)'
+    '--fault "link=chip 0 to chip 1,factor=0.5" (0, or no factor: dead); of an adapter of one node '
+    '--fault "link=instance 0, EFA 0, out"'
 )
 _SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst"
 
@@ -39,7 +40,7 @@ class Fault:
         kind: "rank", "hbm-ecc" or "link".
         rank: the rank that it strikes; -1 for a link.
         step: the step before which it strikes; the first is 1.
-        link: the name of the link, as a fabric has it.
+        link: the name of the link or EFA adapter, as a report has it.
         factor: what is left of the link's bandwidth.
     """
 
@@ -60,8 +61,11 @@ def parse(text: str) -> Fault:
     kind, _, value = first.partition("=")
     more: dict[str, str] = {}
     for part in rest:
-        name, _, given = part.strip().partition("=")
-        more[name] = given
+        name, is_given, given = part.strip().partition("=")
+        if is_given:
+            more[name] = given
+        else:  # the names of a report's links have commas themselves
+            value = f"{value}, {name}"
     try:
         if kind == "link" and value and more.keys() <= {"factor"}:
             return Fault(kind, link=value.strip(), factor=_factor(more.get("factor", "0")))

@@ -30,31 +30,42 @@ def write_at_end() -> None:
     """Have this process write its figures when it ends, where TRNSIM_RANK_FIGURES asks for it."""
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder and _RANK in os.environ:
-        atexit.register(_write, Path(folder), os.getpid())
-        for one in whole_program:
-            steps.listeners.append(LastSteps(one))
+        last = [LastSteps(one) for one in whole_program]
+        steps.listeners.extend(last)
+        atexit.register(_write, Path(folder), os.getpid(), last)
 
 
 class LastSteps:
-    """Keeps the calls of a program's last two steps, of which the last complete one is reported."""
+    """Keeps the calls of a program's last two steps, of which the last complete one is reported.
+
+    Attributes:
+        waits: the numbers of the calls before which a program without an optimizer waited last.
+    """
 
     def __init__(self, recording: Recording) -> None:
-        self._recording = recording
+        self.recording = recording
+        self.waits: list[int] = []
         self._begun: deque[int] = deque(maxlen=3)
 
     def __call__(self) -> None:
-        """Another optimizer steps: drop what came before the last but two."""
+        """Another step: drop what came before the last but two."""
+        number = self.recording.number
         if steps.are_of_optimizers:
-            self._begun.append(self._recording.number)
-            if len(self._begun) == self._begun.maxlen:
-                self._recording.forget(self._begun[0])
+            self.waits = []
+        elif number in self.waits:
+            return
+        else:
+            self.waits = [*self.waits[-1:], number]
+        self._begun.append(number)
+        if len(self._begun) == self._begun.maxlen:
+            self.recording.forget(self._begun[0])
 
 
-def _write(folder: Path, pid: int) -> None:
-    if os.getpid() != pid or not whole_program:  # a fork of the rank is no rank
+def _write(folder: Path, pid: int, last: Sequence[LastSteps]) -> None:
+    if os.getpid() != pid or not last:  # a fork of the rank is no rank
         return
     rank = int(os.environ[_RANK])
-    found = figures(whole_program[0], rank, target().name)
+    found = figures(last[0].recording, rank, target().name, last[0].waits)
     try:
         write(folder / f"rank-{rank}.json", json.dumps(found), parents=True)
     except EmulatorError as error:
@@ -67,13 +78,31 @@ def _awaited(span: Span, updates: Sequence[int]) -> Span:
     return Span(span.begun, min(ends, default=None))
 
 
-def figures(recording: Recording, rank: int, chip: str) -> dict[str, Any]:
+def _span(recording: Recording, waits: Sequence[int]) -> tuple[int, int]:
+    """The last step among the events: an optimizer ends it, else the program waits for it."""
+    first, last = step_span(recording.events)
+    ends = [number - recording.forgotten for number in waits]
+    if any(event.phase is Phase.optimizer for event in recording.events) or not any(ends):
+        return first, last
+    begins = [0, *ends][:-1]
+    return max(begins[-1], 0), ends[-1]
+
+
+def figures(
+    recording: Recording, rank: int, chip: str, waits: Sequence[int] = ()
+) -> dict[str, Any]:
     """A rank's last step and its collectives, as a report's file has them.
 
     Collectives without any call on the device beside them are those of no step.
+
+    Args:
+        recording: its calls.
+        rank: its number.
+        chip: the chip that they are timed on.
+        waits: the numbers of the calls before which it waited for the device last.
     """
     events, forgotten = recording.events, recording.forgotten
-    kept = slice(*step_span(events))
+    kept = slice(*_span(recording, waits))
     first, last = forgotten + kept.start, forgotten + kept.stop
     updates = [
         number for number, event in enumerate(events[kept], first) if event.phase is Phase.optimizer

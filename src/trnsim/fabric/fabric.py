@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import permutations, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -18,14 +19,17 @@ from trnsim.arch.catalogue import Accelerator, Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.fabric.constants import EFA_HOP_S, hop_s, rank_bytes_per_s, start_s
 from trnsim.fabric.topology import Grid, Racks, Topology
+from trnsim.fabric.ways import Ways, adapters_of_chips
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from trnsim.fabric.transfers import Phase
 
 _DIRECTIONS: Final = 2
 """A connection's published bandwidth counts both."""
+_NEAR: Final = 3
+"""Names that a refusal proposes."""
 
 
 class Uses(NamedTuple):
@@ -57,7 +61,9 @@ class Fabric:
         lnc: NeuronCores of a rank.
         ranks_per_node: ranks on each instance; all its logical cores by default.
         first: the first logical core that ranks use.
-        factors: by the name of a link what part of its bandwidth is left; 0 for a dead one.
+        factors: by the name of a link or an EFA adapter what part of its bandwidth is left; 0 for a
+            dead one. A name without its instance is that of every instance; one of an adapter
+            without a direction is that of both.
     """
 
     instance: Instance
@@ -77,12 +83,14 @@ class Fabric:
                 f"{cores} logical cores with LNC={self.lnc}",
                 fix="ask for fewer ranks, more instances, or a larger one",
             )
-        unknown = [name for name in self.factors if name not in self._named]
+        unknown = [name for name in self.factors if name not in self._faulty]
         if unknown:
-            near = get_close_matches(unknown[0], self._named, 1) or sorted(self._named)[:1]
+            near = get_close_matches(unknown[0], self._faulty, _NEAR) or list(self._faulty)[:1]
+            links, adapters = len(self.topology.links), self._adapters
             raise BadInput(
-                f"{self.instance.name} has no link {unknown[0]!r}; it has {len(self._named)}",
-                fix=f"for example {near[0]!r}" if near else "its one chip has no links",
+                f"{self.instance.name} has no link {unknown[0]!r}; it has {links}"
+                + (f", and {adapters} EFA adapters" if adapters else ""),
+                fix=f"for example {' or '.join(map(repr, near))}" if near else "it has no links",
             )
 
     @cached_property
@@ -146,11 +154,11 @@ class Fabric:
         engines = rank_bytes_per_s(chip.name, self.lnc, chip.memory_bytes_per_s)
         efa = self.instance.efa_bytes_per_s or 0.0
         adapters = self._adapters
-        one = [link.bytes_per_s * self.factors.get(link.name, 1.0) for link in self.topology.links]
+        one = [link.bytes_per_s for link in self.topology.links]
         one += [float(chip.memory_bytes_per_s)] * count
         one += [float(engines)] * (count * self.cores_per_chip)
         one += [efa / max(adapters, 1)] * (_DIRECTIONS * adapters)
-        return np.tile(np.array(one), self.nodes)
+        return np.tile(np.array(one), self.nodes) * self._left
 
     def engines(self, rank: int) -> int:
         """The resource that stands for the DMA engines of a rank."""
@@ -190,7 +198,7 @@ class Fabric:
             (self.engines(source), 1.0),
         ]
         if here.node == there.node:
-            route = self.routes[here.chip, there.chip] if here.chip != there.chip else ()
+            route = self._ways[here.node][here.chip, there.chip] if here.chip != there.chip else ()
             return found + [(first + link, 1.0) for link in route]
         adapters = self._adapters
         if not adapters:
@@ -200,17 +208,79 @@ class Fabric:
                 fix="use one instance, or a type with EFA such as trn1.32xlarge or trn2.48xlarge",
             )
         out = size - _DIRECTIONS * adapters
-        chips = self.instance.count
+        sends, receives = (
+            self._adapters_of_chips[here.node][0],
+            self._adapters_of_chips[there.node][1],
+        )
         return [
             *found,
-            (first + out + here.chip * adapters // chips, 1.0),
-            (other + out + adapters + there.chip * adapters // chips, 1.0),
+            (first + out + sends[here.chip], 1.0),
+            (other + out + adapters + receives[there.chip], 1.0),
         ]
 
+    def check_ways(self) -> None:
+        """Refuse faults that leave ranks without a way to each other.
+
+        Raises:
+            BadInput: for the first two chips, or the instance, that have none.
+        """
+        used = sorted({self.place(rank).chip for rank in range(self.ranks_per_node)})
+        for ways in self._ways:
+            for pair in permutations(used, 2):
+                ways[pair]
+        if self.nodes > 1:
+            self._adapters_of_chips  # noqa: B018  it refuses
+
     @cached_property
-    def routes(self) -> Mapping[tuple[int, int], tuple[int, ...]]:
-        """The links of every way inside an instance, around dead ones."""
-        return _Routes(self.topology, [self.factors.get(x.name, 1.0) for x in self.topology.links])
+    def _left(self) -> npt.NDArray[np.float64]:
+        """What part of the bandwidth of each resource is left."""
+        found = np.ones(self.nodes * len(self._of_a_node))
+        for name in sorted(self.factors, key=_precision):
+            found[self._faulty[name]] = self.factors[name]
+        return found
+
+    @cached_property
+    def _faulty(self) -> Mapping[str, list[int]]:
+        """By the names that faults may have, the resources of each."""
+        found: dict[str, list[int]] = {}
+        names = self._of_a_node
+        size, links = len(names), len(self.topology.links)
+        places = (*range(links), *range(size - _DIRECTIONS * self._adapters, size))
+        for node, place in product(range(self.nodes), places):
+            both = [names[place]] if place < links else [names[place], names[place].split(",")[0]]
+            for name in (*both, *(f"instance {node}, {one}" for one in both)):
+                found.setdefault(name, []).append(node * size + place)
+        return found
+
+    def _dead(self, node: int) -> frozenset[int]:
+        """The resources of an instance of which nothing is left, counted from its first."""
+        size = len(self._of_a_node)
+        return frozenset(np.flatnonzero(self._left[node * size : (node + 1) * size] == 0).tolist())
+
+    @cached_property
+    def _ways(self) -> tuple[Ways, ...]:
+        """The ways inside each instance; those of instances with the same faults are one."""
+        links = frozenset(range(len(self.topology.links)))
+        dead = [self._dead(node) & links for node in range(self.nodes)]
+        known = {one: Ways(self.topology, one) for one in dead}
+        return tuple(known[one] for one in dead)
+
+    @cached_property
+    def _adapters_of_chips(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+        """For each instance the adapter of each chip, to send and to receive."""
+        found = []
+        count, adapters = self.instance.count, self._adapters
+        out = len(self._of_a_node) - _DIRECTIONS * adapters
+        for node in range(self.nodes):
+            dead = self._dead(node)
+            sends, receives = (
+                adapters_of_chips(
+                    count, adapters, {at - first for at in dead}, f"{way} instance {node}"
+                )
+                for way, first in (("out of", out), ("into", out + adapters))
+            )
+            found.append((sends, receives))
+        return tuple(found)
 
     @cached_property
     def _adapters(self) -> int:
@@ -232,46 +302,10 @@ class Fabric:
             *(f"EFA {adapter}, in" for adapter in adapters),
         )
 
-    @cached_property
-    def _named(self) -> frozenset[str]:
-        return frozenset(link.name for link in self.topology.links)
 
-
-class _Routes(dict[tuple[int, int], tuple[int, ...]]):
-    """The way between two chips, found when it is first asked for."""
-
-    def __init__(self, topology: Topology, factors: Sequence[float]) -> None:
-        super().__init__()
-        self._topology = topology
-        self._dead = {number for number, factor in enumerate(factors) if not factor}
-
-    def __missing__(self, pair: tuple[int, int]) -> tuple[int, ...]:
-        route = self._topology.route(*pair)
-        if self._dead.intersection(route):
-            route = self._around(*pair)
-        self[pair] = route
-        return route
-
-    def _around(self, source: int, target: int) -> tuple[int, ...]:
-        """The first way over two or more other chips that no dead link is on."""
-        chips = range(self._topology.chips)
-        known: dict[int, tuple[int, ...]] = {source: ()}
-        front = [source]
-        while front:
-            following = []
-            for here in front:
-                for there in chips:
-                    step = self._topology.route(here, there)
-                    is_new = there not in known and step and not self._dead.intersection(step)
-                    if is_new:
-                        known[there] = known[here] + step
-                        following.append(there)
-            if target in known:
-                return known[target]
-            front = following
-        raise BadInput(
-            f"no way is left from chip {source} to chip {target}: every link between them is dead"
-        )
+def _precision(name: str) -> tuple[bool, bool]:
+    """How much a name says: one of an instance, and of a direction, outweighs the others."""
+    return name.startswith("instance "), name.endswith((", out", ", in"))
 
 
 def fabric(

@@ -17,6 +17,7 @@ from typing import Final
 from trnsim.jax import private
 
 _VARIABLE: Final = "TRNSIM_AUTOLOAD"
+_INSTANCE: Final = "TRNSIM_INSTANCE"
 _BY_NAME: Final = frozenset({"jax_neuronx", "libneuronxla"})
 """Modules that only programs for this platform import."""
 _GROUP: Final = "jax_plugins"
@@ -54,8 +55,11 @@ def _in_namespace() -> bool:
 
 
 def say() -> None:
-    """Tell a program that did not ask for the platform, once and on stderr, that it gets it."""
-    if _said or private.asked_platforms() or is_asked_for():
+    """Tell a program that did not ask for the platform, once and on stderr, that it gets it.
+
+    One for which TRNSIM_INSTANCE names an instance, as `trnsim launch` does, has asked.
+    """
+    if _said or os.environ.get(_INSTANCE) or private.asked_platforms() or is_asked_for():
         return
     _said.append(
         "trnsim: the default device of this program is the emulated 'neuron', as JAX has no other "

@@ -165,7 +165,10 @@ class Program:
         In `fast` it returns as soon as the computation is under way; its errors arrive at the
         results. A program with kernels is waited for, and raises theirs.
         """
-        self.lowered.note(cores)
+        if len(self.numbers) > 1:
+            self.lowered.note(cores, self.places, self.numbers)
+        else:
+            self.lowered.note(cores, [0], [host().first + cores[0]])
         if mode.kind != "fast":
             found = self._apart(arguments)
             if found is not None:

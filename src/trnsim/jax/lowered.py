@@ -8,7 +8,7 @@ program of a core by `trnsim.compiler`, as a graph of any framework is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,7 +34,7 @@ from trnsim.errors import (
 from trnsim.graph import Graph, Kind, Node, TensorType
 from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.ops.leaves import Rng, RngBitGenerator
-from trnsim.lower import evaluate, exchange, memory_plan
+from trnsim.lower import Exchange, evaluate, exchange, memory_plan
 from trnsim.lower.control import graphs
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ _APART: Final = (Kind.CONTROL, Kind.CALL)
 _BRANCHES: Final = frozenset({"stablehlo.case", "stablehlo.if"})
 _NO_ROOM: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
 Arrays = list[npt.NDArray[Any]]
+Groups = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,19 +169,28 @@ class Lowered:
         return compiled(self.name, inputs, found.graph, plan, found.operators, (), flags)
 
     @cached_property
-    def collectives(self) -> tuple[CollectiveCall, ...]:
-        """What its devices exchange, in order, each with the places of one group's members."""
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """What its devices exchange, in order, with the places of the members of each group."""
         found = self._found(self.devices - 1)
         return () if isinstance(found, EmulatorError) else tuple(_exchanges(found.graph))
 
-    def note(self, cores: Sequence[int]) -> None:
-        """Record a call on these cores, where a recording listens."""
+    def note(self, cores: Sequence[int], places: Sequence[int], numbers: Sequence[int]) -> None:
+        """Record a call, where a recording listens.
+
+        Args:
+            cores: this process's, which run it.
+            places: which of the program's devices these are.
+            numbers: all of its devices, by their number among those of all processes.
+        """
         if not listening():
             return
-        for call, core in zip(self.calls, cores, strict=True):
-            note(call, core, _nowhere)
-        for one in self.collectives:
-            note_collective(replace(one, ranks=tuple(cores[place] for place in one.ranks)))
+        for one in self.exchanges:  # before the calls, so that they are of the same step
+            group = _group_of(places[0], one.groups)
+            if group:
+                ranks = tuple(numbers[place] for place in group)
+                note_collective(CollectiveCall(one.kind, one.nbytes, ranks))
+        for place, core in zip(places, cores, strict=True):
+            note(self.calls[place], core, _nowhere)
 
     @cached_property
     def why_not(self) -> str:
@@ -242,7 +252,13 @@ def arguments_of(found: Imported, given: Arrays) -> Arrays:
     return found.arguments([np.asarray(array).astype(kind) for array, kind in pairs])
 
 
-def _exchanges(graph: Graph) -> Iterator[CollectiveCall]:
+def _group_of(place: int, groups: Groups) -> tuple[int, ...]:
+    """The group of a device, of several the one in which it is the first; () for none."""
+    own = [group for group in groups if place in group]
+    return min(own, key=lambda group: group.index(place), default=())
+
+
+def _exchanges(graph: Graph) -> Iterator[Exchange]:
     """The exchanges of a graph: of a loop as often as it runs, of branches the one with most."""
     for node in graph.nodes:
         made = node.operation
@@ -252,8 +268,7 @@ def _exchanges(graph: Graph) -> Iterator[CollectiveCall]:
             each = [[*_exchanges(branch)] for branch in made.branches]
             yield from max(each, key=lambda one: sum(call.nbytes for call in one))
         elif node.kind is Kind.COLLECTIVE:
-            one = exchange(node)
-            yield CollectiveCall(one.kind, one.nbytes, one.groups[0])
+            yield exchange(node)
 
 
 def _computed(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:

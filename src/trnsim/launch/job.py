@@ -147,6 +147,8 @@ def job(
             fix=f"unset {_VISIBLE}, or name as many cores as ranks",
         )
     _check_ranks(found, fabric)
+    if fabric.factors:
+        fabric.check_ways()
     is_there = importlib.util.find_spec("torch") is not None
     program = _with_interpreter(command)
     return Job(program, fabric, target.name, folder, fault_texts, max_restarts, is_there)

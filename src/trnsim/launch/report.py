@@ -116,8 +116,10 @@ def _notes(found: World) -> list[str]:
         notes.append(f"all ranks were started again: {found.restarts}")
     factors = found.fabric.factors
     if factors:
-        left = ", ".join(f"{name} at {factor:g}" for name, factor in factors.items())
-        notes.append(f"injected: {left} of its bandwidth")
+        notes += [
+            f"injected: {name} {f'at {factor:g} of its bandwidth' if factor else 'dead'}"
+            for name, factor in factors.items()
+        ]
     if found.absent:
         notes.append(f"without figures: ranks {', '.join(map(str, found.absent))}")
     missing = sum(one.missing for one in found.ranks)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from trnsim.device.hbm import device_memory
+from trnsim.device.steps import steps
 from trnsim.jax.pjrt.buffers import buffers
 from trnsim.jax.pjrt.sweep import sweep
 
@@ -117,3 +118,15 @@ def test_a_buffer_says_its_size_and_its_pointer_is_its_handle(neuron):
     array = jnp.asarray(jax.device_put(np.ones((2, 3), np.float32), neuron[0]))
     assert array.on_device_size_in_bytes() == 24
     assert array.unsafe_buffer_pointer() in buffers
+
+
+def test_reading_an_array_waits_for_the_device_once_for_all_work_since(neuron):
+    add = jax.jit(lambda x: x + 1)
+    x = add(jax.device_put(np.zeros(3, np.float32), neuron[0]))
+    np.asarray(x)
+    before = steps.number
+    for _ in range(3):
+        x = add(add(x))
+        assert float(x.sum()) >= 0
+        np.asarray(x)
+    assert steps.number == before + 3

@@ -111,3 +111,34 @@ def test_one_chip_one_node_and_two_nodes_take_three_times(ranks, way):
             if one.kind not in ("broadcast", "scatter"):
                 number = messages(one.kind, one.chosen.algorithm, CHIPS[name])
                 assert one.moved_bytes == pytest.approx(one.calls * number * one.nbytes), one
+
+
+def hidden_by_compute(rank):
+    """Figures of a program that computes while it sums, and of one that waits first."""
+    found = {}
+    for is_async in (True, False):
+        values, weights = torch.ones(256, 256).to("neuron"), torch.ones(256, 256).to("neuron")
+        with recording() as written:
+            work = torch.distributed.all_reduce(values, async_op=is_async)
+            products = weights
+            for _ in range(4):
+                products = products @ weights
+            if work is not None:
+                work.wait()
+            values.add_(products)
+        found["hidden" if is_async else "exposed"] = figures(written, rank, "trn2")
+    return found
+
+
+def test_what_is_computed_before_the_wait_hides_the_exchange():
+    given = together(hidden_by_compute, 2)
+    on = fabric("trn2.48xlarge", lnc=2, ranks_per_node=2)
+    worlds = {name: world(on, [one[name] for one in given]) for name in ("hidden", "exposed")}
+    for rank in range(2):
+        one, other = (worlds[name].ranks[rank] for name in ("hidden", "exposed"))
+        assert one.step.exchanged_s == other.step.exchanged_s > 0
+        assert other.step.exposed_s == pytest.approx(other.step.exchanged_s)
+        hidden_s = one.step.exchanged_s - one.step.exposed_s
+        assert hidden_s > 0
+        # What is hidden is what the step is shorter by.
+        assert other.step.total_s - one.step.total_s == pytest.approx(hidden_s)

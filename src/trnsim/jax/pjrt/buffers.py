@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from trnsim.device.call_log import note_from_host, note_to_host
 from trnsim.device.hbm import device_memory
+from trnsim.device.steps import steps
 from trnsim.errors import BadInput, NotModelled
 from trnsim.jax.host_client import HostArray, as_numpy, host
 from trnsim.jax.pjrt.devices import by_core, core_at
@@ -179,6 +180,7 @@ def _to_host(args: Any) -> None:
         return
     if args.dst_size < nbytes:
         raise BadInput(f"{nbytes} bytes do not fit into {args.dst_size}")
+    steps.waits()
     try:
         array = as_numpy(buffer.array)
     except Exception as error:  # noqa: BLE001  of the computation: it belongs to the array

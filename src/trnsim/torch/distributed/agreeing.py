@@ -44,7 +44,7 @@ def begin(store: Any, rank: int, size: int) -> Agreement:
     return _current.agreement
 
 
-def _agreement() -> Agreement:
+def agreement() -> Agreement:
     """The agreement of the default group, made by now where its backend is another."""
     store = pytorch.default_store()
     found = _current.agreement
@@ -65,12 +65,13 @@ def agree(kind: str, given: dict[str, Any], group: Any) -> None:
     ranks = dist.get_process_group_ranks(unboxed)
     if len(ranks) == 1 or not dist.is_initialized():
         return
-    finding = _agreement().meet(str(unboxed.group_name), ranks, passed(kind, given))
+    finding = agreement().meet(str(unboxed.group_name), ranks, passed(kind, given))
     if finding is not None:
-        raise _error(finding)
+        raise error_of(finding)
 
 
-def _error(finding: Finding) -> CollectiveBroken | PeerLost:
+def error_of(finding: Finding) -> CollectiveBroken | PeerLost:
+    """The error of a collective or a message that cannot begin."""
     kind = PeerLost if finding.lost else CollectiveBroken
     if finding.lost:
         tell_that_a_peer_is_lost()
@@ -89,11 +90,11 @@ def passed(kind: str, given: dict[str, Any]) -> Passed:
             kind, str(first.dtype).removeprefix("torch."), sends=sends, receives=receives, line=line
         )
     values = [value for name, value in given.items() if name == _ONE_SIDED.get(kind, name)]
-    tensors = ", ".join(_spec(tensor) for tensor in tensors_in(values))
+    tensors = ", ".join(spec(tensor) for tensor in tensors_in(values))
     return Passed(kind, tensors, int(given.get("root_rank", -1)), line=line)
 
 
-def _spec(tensor: Tensor) -> str:
+def spec(tensor: Tensor) -> str:
     """A tensor in words: "float32[4, 8]"."""
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 

@@ -25,7 +25,7 @@ from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.torch.call_recording import buffers_of
 from trnsim.torch.device_errors import CollectiveBroken, CollectiveRefused, MixedDevices, PeerLost
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.distributed import agreeing
+from trnsim.torch.distributed import agreeing, pairs
 from trnsim.torch.distributed.transport import (
     REDUCING,
     GlooReduction,
@@ -48,6 +48,8 @@ _NAMESPACE: Final = "c10d::"
 # Calls on the device have finished when they return, except these: one side must not wait for the
 # other, which may not have reached its call.
 _PAIRED: Final = frozenset({"send", "recv", "recv_any_source"})
+_OTHER_SIDE: Final = {"send": "dst", "recv": "src"}
+"""The argument that names the other process of a message."""
 _OF_THE_WHOLE: Final = frozenset({"allgather_base", "reduce_scatter_base"})
 _ANSWER_S: Final = 2.0
 _SHARES: Final = {"gather": 1, "scatter": 0}
@@ -62,6 +64,7 @@ def register(library: Library) -> None:
     backend.register_backend(DEVICE_TYPE, _process_group, devices=["cpu", DEVICE_TYPE])
     config: Any = dist.distributed_c10d.BackendConfig
     config.__init__ = _with_the_host(config.__init__)
+    pairs.register(_failure)
     for name in REDUCING:
         setattr(dist.ProcessGroup, name, with_factors(getattr(dist.ProcessGroup, name)))
     parallel: Any = nn.parallel.DistributedDataParallel
@@ -130,11 +133,11 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
     def kernel(*args: Any) -> Any:
         given = dict(zip(names, args, strict=False))
         group = given["process_group"]
-        if kind not in _PAIRED:
+        if kind not in (*_PAIRED, "barrier"):  # these have been agreed on already
             agreeing.agree(kind, given, group)
         if recordings:
             note_collective(
-                _described(kind, args, group),
+                _described(kind, args, given),
                 buffers_of(list(given.values())),
                 is_async=kind in _PAIRED or bool(given.get("async_op", True)),
             )
@@ -222,9 +225,14 @@ def _on_host(kind: str, tensor: Tensor) -> Tensor:
     return host_alias(tensor)
 
 
-def _described(kind: str, args: Any, group: Any) -> CollectiveCall:
-    ranks = _ranks(group)
+def _described(kind: str, args: Any, given: dict[str, Any]) -> CollectiveCall:
+    ranks = _ranks(given["process_group"])
     sides = [sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args]
     if kind in _SHARES:  # only the root has the whole, every process a share
         return CollectiveCall(kind, sides[_SHARES[kind]] * len(ranks), ranks)
+    if kind in _OTHER_SIDE:  # one message, which both sides tell of alike
+        unboxed: Any = torch.distributed.ProcessGroup.unbox(given["process_group"])
+        own, other = unboxed.rank(), int(given[_OTHER_SIDE[kind]])
+        pair = (own, other) if kind == "send" else (other, own)
+        return CollectiveCall("send", max(sides), tuple(ranks[one] for one in pair))
     return CollectiveCall(kind, max(sides, default=0), ranks)

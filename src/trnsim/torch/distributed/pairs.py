@@ -1,0 +1,124 @@
+"""Sends and receives: the two processes agree on each message, as groups do on a collective.
+
+What a process passes is told when the call begins; what the other passed is looked at there, and
+where the program waits. Between the two the transport is at work, so an asynchronous call returns
+at once, as it did. A process that receives from whoever sends is not agreed with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial, wraps
+from typing import Any, Final
+
+import torch.distributed as dist
+from torch import Tensor
+
+from trnsim.device.agreement import Finding, Passed
+from trnsim.device.program_line import program_line
+from trnsim.torch.distributed import agreeing
+from trnsim.torch.pytorch import DEVICE_TYPE
+
+Failure = Callable[[str, Any, RuntimeError], Exception]
+"""The error for a kind of call, in a group, that broke off with another."""
+_NO_TIMEOUT: Final = timedelta(0)
+
+
+def register(failure: Failure) -> None:
+    """Agree on the messages of groups that carry neuron tensors from now on."""
+    group: Any = dist.ProcessGroup
+    for name in ("send", "recv"):
+        setattr(group, name, _agreed(name, getattr(group, name), failure))
+    group.recv_anysource = _from_any(group.recv_anysource)
+    group.barrier = _met(group.barrier)
+
+
+class AgreedWork:
+    """A message under way; all but waiting for it is the transport's work."""
+
+    def __init__(self, work: Any, agree: Callable[[float], None], failure: Any) -> None:
+        self._work = work
+        self._agree = agree
+        self._failure = failure
+
+    def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
+        """Wait until the other side has passed what fits, then for the transport."""
+        self._agree(timeout.total_seconds() or math.inf)
+        try:
+            return bool(self._work.wait(timeout) if timeout else self._work.wait())
+        except RuntimeError as error:
+            raise self._failure(error) from error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._work, name)
+
+
+def _agreed(kind: str, method: Callable[..., Any], failure: Failure) -> Callable[..., Any]:
+    """A method of process groups, for tensors, a rank of the group, and a tag."""
+
+    @wraps(method)
+    def call(group: Any, tensors: list[Tensor], rank: int, tag: int) -> Any:
+        ranks = dist.get_process_group_ranks(group)
+        if not _is_ours(group) or group.rank() == rank:
+            return method(group, tensors, rank, tag)
+        own, other = ranks[group.rank()], ranks[rank]
+        sender, receiver = (own, other) if kind == "send" else (other, own)
+        agreement = agreeing.agreement()
+        mine = _passed(kind, tensors, other, tag)
+        place = agreement.begin(f"{group.group_name}/{tag}", sender, receiver, mine)
+        _raise(agreement.disagrees(place))
+        work = method(group, tensors, rank, tag)
+        return AgreedWork(
+            work,
+            lambda wait_s: _raise(agreement.awaited(place, wait_s)),
+            partial(failure, kind, group.boxed()),
+        )
+
+    return call
+
+
+def _from_any(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method that receives from whoever sends."""
+
+    @wraps(method)
+    def call(group: Any, tensors: list[Tensor], tag: int) -> Any:
+        if _is_ours(group):
+            agreeing.agreement().receives_from_any()
+        return method(group, tensors, tag)
+
+    return call
+
+
+def _met(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A barrier, which PyTorch gives to the host's transport without asking the device."""
+
+    @wraps(method)
+    def call(group: Any, *args: Any, **kwargs: Any) -> Any:
+        if _is_ours(group):
+            agreeing.agree("barrier", {}, group.boxed())
+        return method(group, *args, **kwargs)
+
+    return call
+
+
+def _is_ours(group: Any) -> bool:
+    """Whether tensors of neuron may pass, beside which those of the host are agreed on too."""
+    devices = group._device_types  # noqa: SLF001  PyTorch has no other way to ask
+    return any(one.type == DEVICE_TYPE for one in devices)
+
+
+def _passed(kind: str, tensors: list[Tensor], other: int, tag: int) -> Passed:
+    tagged = f" (tag {tag})" if tag else ""
+    return Passed(
+        f"{kind} {'to' if kind == 'send' else 'from'} rank {other}{tagged}",
+        ", ".join(map(agreeing.spec, tensors)),
+        line=str(program_line() or ""),
+        elements=sum(tensor.numel() for tensor in tensors),
+    )
+
+
+def _raise(finding: Finding | None) -> None:
+    if finding is not None:
+        raise agreeing.error_of(finding)

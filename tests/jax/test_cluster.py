@@ -1,0 +1,94 @@
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from test_processes import free_port
+
+JOINS = """
+import os
+import jax, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P
+jax.distributed.initialize()
+mesh = jax.make_mesh((jax.device_count(),), ("d",))
+own = np.full(1, jax.process_index() + 1.0, np.float32)
+a = jax.make_array_from_process_local_data(NamedSharding(mesh, P("d")), own)
+total = lambda x: jax.lax.psum(x, "d")
+found = jax.jit(jax.shard_map(total, mesh=mesh, in_specs=P("d"), out_specs=P()))(a)
+print("sum", float(found[0]), "of", jax.process_count(), "here", jax.process_index(), flush=True)
+"""
+SLURM = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_STEP_NODELIST": "localhost",
+    "SLURM_NTASKS": "1",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+}
+
+
+def asked(code, plain_environment, **variables):
+    return subprocess.run(
+        [sys.executable, "-c", code], env=plain_environment | variables, capture_output=True,
+        text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def plain_environment():
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JAX_", "NEURON_", "SLURM_", "TRNSIM_"))
+    }
+
+
+def test_processes_that_awss_variables_name_join_without_an_argument(plain_environment):
+    root = f"127.0.0.1:{free_port()}"
+
+    def run(index):
+        return asked(
+            JOINS, plain_environment, JAX_PLATFORMS="neuron", NEURON_PJRT_PROCESS_INDEX=str(index),
+            NEURON_PJRT_PROCESSES_NUM_DEVICES="1,1,1", NEURON_RT_ROOT_COMM_ID=root,
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(3) as threads:
+        done = list(threads.map(run, range(3)))
+    for index, one in enumerate(done):
+        assert f"sum 6.0 of 3 here {index}\n" in one.stdout, one.stderr
+
+
+DETECTED = """
+from jax._src.clusters import ClusterEnv as env
+found = next((one for one in env._cluster_types if one.is_env_present()), None)
+print(found and (
+    found.name, found.get_coordinator_address(timeout_secs=1, override_coordinator_port=None),
+    found.get_process_count(), found.get_process_id(), found.get_local_process_id()))
+"""
+AWSS = {
+    "NEURON_PJRT_PROCESS_INDEX": "1",
+    "NEURON_PJRT_PROCESSES_NUM_DEVICES": "2,2",
+    "NEURON_RT_ROOT_COMM_ID": "[::1]:4000",
+}
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        (AWSS, "('neuron', '[::1]:4000', 2, 1, None)"),
+        ({}, "None"),
+        (AWSS | {"NEURON_RT_ROOT_COMM_ID": ""}, "None"),
+        ({"NEURON_PJRT_PROCESSES_NUM_DEVICES": "2,2"}, "None"),
+        # A batch system's own cluster comes first, but not for what was launched within it.
+        (AWSS | SLURM, "('slurm', 'localhost:"),
+        (AWSS | SLURM | {"TRNSIM_RESTART": "0"}, "('neuron', '[::1]:4000', 2, 1, None)"),
+    ],
+)
+def test_the_cluster_is_there_where_its_variables_are(plain_environment, variables, found):
+    done = asked(DETECTED, plain_environment, **variables)
+    assert done.stdout.startswith(found), done.stderr
+
+
+def test_the_port_may_be_another(plain_environment):
+    code = DETECTED.replace("port=None", "port='77'")
+    assert "'[::1]:77'" in asked(code, plain_environment, **AWSS).stdout
