@@ -78,8 +78,8 @@ def measure(number):
     budget = f" (at most {BUDGETS_S[number]:.0f})" if number in BUDGETS_S else ""
     print(
         f"{RANKS} ranks x {lnc} cores x {len(world.runs[0].program)} instructions, {what}: "
-        f"{took_s:.2f} s{budget}, {max(used - tensors, 0):.1f} MiB a rank (at most {BUDGET_MIB}) beside "
-        f"{tensors:.1f} of tensors"
+        f"{took_s:.2f} s{budget}, {max(used - tensors, 0):.1f} MiB a rank (at most "
+        f"{BUDGET_MIB}) beside {tensors:.1f} of tensors"
     )
 
 
