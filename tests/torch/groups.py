@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 
 import torch.distributed as dist
 from torch import multiprocessing
@@ -25,6 +26,9 @@ def in_a_process(rank, port, processes, body, results):
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes),
     )  # fmt: skip
     results[rank] = body(rank)
+    patience_s = time.monotonic() + 20
+    while rank == 0 and len(results) < processes and time.monotonic() < patience_s:
+        time.sleep(0.05)  # it holds the store in which the others look
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -32,7 +32,7 @@ def register(failure: Failure) -> None:
     for name in ("send", "recv"):
         setattr(group, name, _agreed(name, getattr(group, name), failure))
     group.recv_anysource = _from_any(group.recv_anysource)
-    group.barrier = _met(group.barrier)
+    group.barrier = _met(group.barrier, failure)
 
 
 class AgreedWork:
@@ -91,16 +91,23 @@ def _from_any(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _met(method: Callable[..., Any]) -> Callable[..., Any]:
+def _met(method: Callable[..., Any], failure: Failure) -> Callable[..., Any]:
     """A barrier, which PyTorch gives to the host's transport without asking the device."""
 
     @wraps(method)
     def call(group: Any, *args: Any, **kwargs: Any) -> Any:
-        if _is_ours(group):
-            agreeing.agree("barrier", {}, group.boxed())
-        return method(group, *args, **kwargs)
+        if not _is_ours(group):
+            return method(group, *args, **kwargs)
+        agreeing.agree("barrier", {}, group.boxed())
+        work = method(group, *args, **kwargs)
+        return AgreedWork(work, _agreed_before, partial(failure, "barrier", group.boxed()))
 
     return call
+
+
+def _agreed_before(wait_s: float) -> None:
+    """What a barrier waits for besides the transport: nothing, once it has begun."""
+    del wait_s
 
 
 def _is_ours(group: Any) -> bool:
