@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from trnsim.system.workload.architecture import Matrix, Tower
 from trnsim.system.workload.families import decoders, images
+from trnsim.system.workload.families.decoder_rows import ROWS
 from trnsim.system.workload.keys import Keys
 
 _GEMMA: Final[Mapping[str, Any]] = {
@@ -50,7 +51,7 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
     """
     seeing = _known(keys.nested("vision_config"), _IMAGES[model_type], images.ROWS)
     seen = images.image(*seeing)
-    told, kind = _known(texts_of(keys, model_type), TEXTS[model_type]["model_type"], decoders.ROWS)
+    told, kind = _known(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
     (read,) = decoders.towers(told, kind)
     behind = _projection(keys, model_type, seen, read.hidden)
     return replace(seen, behind=(*seen.behind, *behind)), read
