@@ -71,8 +71,8 @@ def refused(config, message, kind=BadInput):
         (
             {"hidden_size": 1000, "num_attention_heads": 7, "num_key_value_heads": 7},
             (
-                "mine.json: hidden_size is 1000; legal: multiples of 7 heads, or any with head_dim: "
-                "each head has an equal part"
+                "mine.json: hidden_size is 1000; legal: multiples of 7 heads, or any with "
+                "head_dim: each head has an equal part"
             ),
         ),
         (
@@ -160,9 +160,10 @@ def test_another_architecture_is_named_with_those_that_are_known():
     refused({**LLAMA, "model_type": "mamba"}, message, NotModelled)
 
 
+@pytest.mark.parametrize("model_type", ["clip", "siglip", "gemma3", "llava"])
 @pytest.mark.parametrize("name", ["text_config", "vision_config"])
-def test_a_pair_needs_both_configurations(name):
-    pair = {"model_type": "clip", "text_config": {}, "vision_config": {}}
+def test_a_pair_needs_both_configurations(name, model_type):
+    pair = {"model_type": model_type, "text_config": {}, "vision_config": {}}
     missing = {key: value for key, value in pair.items() if key != name}
     refused(missing, f"mine.json: key {name!r} is missing; keys found: model_type, ")
     refused({**pair, name: [1]}, f"mine.json: {name} is [1]; legal: an object: it holds")
@@ -221,6 +222,25 @@ def test_a_model_that_knows_distances_alone_has_no_longest_sequence():
     found = of({**t5(512, 6, 8, 2048), "n_positions": 512})
     assert found.max_positions == 0
     found.check_length(10**6)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "expected"),
+    [
+        ({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, 131072),
+        ({"rope_type": "llama3", "factor": 8, "original_max_position_embeddings": 256}, 4096),
+        ({"type": "linear", "factor": 4.0}, 4096),
+    ],
+)
+def test_places_may_be_stretched(scaling, expected):
+    assert of({**LLAMA, "rope_scaling": scaling}).max_positions == expected
+
+
+@pytest.mark.parametrize("factor", [0, -1, True, "4", float("nan"), float("inf")])
+def test_a_stretch_is_a_positive_number(factor):
+    scaling = {"factor": factor, "original_max_position_embeddings": 8}
+    message = f"mine.json: rope_scaling.factor is {factor!r}; legal: a positive number: it stretch"
+    refused({**LLAMA, "rope_scaling": scaling}, message)
 
 
 def test_a_pair_has_the_places_of_its_texts():
