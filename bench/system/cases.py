@@ -33,7 +33,7 @@ DECODE, PREFILL, ENCODERS, CLIP, IMAGES = (
     "CNN and diffusion",
 )
 TO_HOST = (
-    "its 250,002 scores of each token, 128 MB a sequence, go to the host: a time of the host's link, "
+    "its 250,002 scores of each token, 128 MB a sequence, go to the host: a time of its link, "
     "which a plan of the device does not have"
 )
 
@@ -69,6 +69,11 @@ class Case:
     def id(self):
         """The published row's."""
         return self.row["id"]
+
+    @property
+    def is_of_host(self):
+        """Whether its time is that of the host's link, which no answer has."""
+        return self.why == TO_HOST
 
     @property
     def architecture(self):

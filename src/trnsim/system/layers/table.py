@@ -89,7 +89,8 @@ def _between(rows: list[tuple[float, float]], size: float) -> float | None:
     for (low, low_s), (high, high_s) in pairwise(rows):
         if low < size < high:
             share = math.log(size / low) / math.log(high / low)
-            return math.exp((1 - share) * math.log(low_s) + share * math.log(high_s))
+            found = math.exp((1 - share) * math.log(low_s) + share * math.log(high_s))
+            return min(max(found, low_s), high_s)  # against rounding
     return None
 
 
