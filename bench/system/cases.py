@@ -32,6 +32,7 @@ DECODE, PREFILL, ENCODERS, CLIP, IMAGES = (
     "CLIP",
     "CNN and diffusion",
 )
+TWO_COUNTS = f"{TEXTS} texts beside other numbers of images, which one batch cannot say"
 TO_HOST = (
     "its 250,002 scores of each token, 128 MB a sequence, go to the host: a time of its link, "
     "which a plan of the device does not have"

@@ -36,6 +36,7 @@ class Training:
 
     Attributes:
         row: the row of train_history.json.
+        config: the name of the configuration.
         model: the architecture; None where it cannot be read.
         tensor: ranks of a layer.
         pipeline: stages.
@@ -47,6 +48,7 @@ class Training:
     """
 
     row: dict
+    config: str
     model: object
     tensor: int
     pipeline: int
@@ -75,7 +77,7 @@ class Training:
 
     def layout(self):
         """The layout of the planner."""
-        from trnsim.system.train.layout import Layout  # noqa: PLC0415  with the planner
+        from trnsim.system.train.layout import Layout  # noqa: PLC0415  only where one is asked for
 
         shape = self.row["shape"] or {}
         return Layout(
@@ -109,7 +111,7 @@ def _training(row):
         flags.append(f"DP of {sizes['DP']} does not fill {row['nodes']} nodes; {data} taken")
     published_s = int(row["global_batch"]) / row["median"]
     model = None if isinstance(found, str) else found
-    case = Training(row, model, sizes["TP"], sizes["PP"], data, sequence, published_s, flags)
+    case = Training(row, name, model, sizes["TP"], sizes["PP"], data, sequence, published_s, flags)
     if model is None:
         case.why = found
     elif row["dtype"] == "FP32":
