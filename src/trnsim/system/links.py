@@ -2,15 +2,33 @@
 
 A plan's ranks fill instances in order, and each of its axes is a stride: members of a group are
 ``stride`` ranks apart. So a group's size and stride say on how many chips and instances it lies.
+
+Inside an instance of AWS chips the fabric answers. Among instances, and among GPUs, a closed form:
+a stage inside each instance, then the better of a ring and of halving and doubling among instances,
+where the ranks of one instance share its adapters.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
+from trnsim.arch.catalogue import Instance, catalogue
+from trnsim.errors import BadInput
 from trnsim.fabric.collective_time import time_on
+from trnsim.fabric.constants import EFA_HOP_S
 from trnsim.fabric.fabric import fabric
+from trnsim.facts import assumed
+
+_NVLINK_SHARE: Final = assumed(
+    0.75, "part of NVLink's bandwidth that large collectives reach; NVIDIA publishes no figure"
+)
+_NVLINK_HOP_S: Final = assumed(3e-6, "a step of a collective over NVLink; none is published")
+_PCIE_BYTES_PER_S: Final = assumed(16e9, "GPUs without NVLink exchange over PCIe Gen4 x16, shared")
+_DIRECTIONS: Final = 2
+_PASSES: Final = {"all_reduce": 2.0, "all_to_all": 1.0, "send": 1.0, "permute": 1.0}
 
 
 @dataclass(frozen=True)
@@ -57,12 +75,62 @@ def exchange(instance: str, lnc: int, kind: str, nbytes: float, spread: Spread) 
     """
     if spread.size == 1 or not nbytes:
         return ExchangeTime(0.0, "", "chip")
-    one = fabric(instance, lnc=lnc)
+    row = catalogue().instance(instance)
+    per_node = _ranks(row, lnc)
+    here = min(spread.size, max(per_node // spread.stride, 1))
+    nodes = -(-spread.size // here)
+    inside = Spread(here, spread.stride)
+    if nodes == 1:
+        return _inside(row, lnc, kind, nbytes, inside)
+    near = _inside(row, lnc, kind, nbytes, inside) if here > 1 else ExchangeTime(0.0, "", "chip")
+    share = nbytes if kind in ("send", "permute") else nbytes / here
+    far_s, algorithm = _between(row, kind, share, nodes, per_node)
+    name = f"{near.algorithm} and {algorithm}" if near.algorithm else algorithm
+    return ExchangeTime(near.time_s + far_s, name, "EFA")
+
+
+def _ranks(row: Instance, lnc: int) -> int:
+    return row.count * (catalogue().accelerator(row.accelerator).cores // lnc if lnc else 1)
+
+
+def _inside(row: Instance, lnc: int, kind: str, nbytes: float, spread: Spread) -> ExchangeTime:
+    if not lnc:
+        chip = catalogue().accelerator(row.accelerator)
+        link = chip.link_bytes_per_s
+        rate = _NVLINK_SHARE * link / _DIRECTIONS if link else _PCIE_BYTES_PER_S
+        return ExchangeTime(
+            _in_turn(kind, nbytes, spread.size, rate, _NVLINK_HOP_S)[0], "NVLink", "instance"
+        )
+    whole = fabric(row.name, lnc=lnc)
     reach = spread.size * spread.stride
-    nodes = -(-reach // one.ranks_per_node)
-    whole = fabric(instance, nodes=nodes, lnc=lnc)
     together = min(spread.stride, whole.ranks // spread.size)
     groups = [range(first, reach, spread.stride) for first in range(together)]
     found = time_on(whole, kind, nbytes, groups)
-    level = "EFA" if nodes > 1 else "instance" if reach > whole.cores_per_chip else "chip"
+    level = "instance" if reach > whole.cores_per_chip else "chip"
     return ExchangeTime(found.time_s, found.algorithm, level)
+
+
+def _between(
+    row: Instance, kind: str, nbytes: float, nodes: int, per_node: int
+) -> tuple[float, str]:
+    if not row.efa_bytes_per_s:
+        raise BadInput(
+            f"{row.name} has no EFA: its ranks cannot exchange with those of another",
+            fix="use one, or a type with EFA, such as trn1.32xlarge",
+        )
+    return _in_turn(kind, nbytes, nodes, row.efa_bytes_per_s / per_node, EFA_HOP_S)
+
+
+def _in_turn(
+    kind: str, nbytes: float, ranks: int, bytes_per_s: float, hop_s: float
+) -> tuple[float, str]:
+    """``passes ((n - 1)/n bytes / bandwidth + steps hop)``, with the fewer steps."""
+    passes = _PASSES.get(kind, 1.0)
+    if kind in ("send", "permute"):
+        return nbytes / bytes_per_s + hop_s, "direct"
+    moved_s = (ranks - 1) / ranks * nbytes / bytes_per_s
+    if kind == "all_to_all":
+        return moved_s + hop_s * math.log2(ranks), "direct"
+    is_power = not ranks & (ranks - 1)
+    steps = math.log2(ranks) if is_power else ranks - 1
+    return passes * (moved_s + steps * hop_s), "rdh" if is_power else "ring"
