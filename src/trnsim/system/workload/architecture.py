@@ -1,7 +1,7 @@
 """Architectures: the sizes of a model from which its parameters, FLOPs and bytes follow.
 
-A model is a chain of towers (an encoder, a decoder, a tower of images), a tower a chain of equal
-layers. Sizes are those of the whole model; what one rank has of them is `Split`'s matter.
+A model is a chain of towers (an encoder, a decoder, a tower of images), a tower a chain of groups
+of equal layers. Sizes are those of the whole model; what a rank has of them is `Split`'s matter.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
+
+from trnsim.errors import BadInput
 
 GATED: Final = 3
 """Matrices of a gated MLP: gate, up and down."""
@@ -25,7 +27,7 @@ class Attention:
         kv_heads: heads of keys and values, each of which serves ``heads / kv_heads`` query heads.
         head_dim: elements of a query and of a key.
         value_dim: elements of a value.
-        window: tokens that a query sees at most; 0 for all.
+        window: tokens that a query sees at most, itself among them; 0 for all.
         is_causal: whether a query sees no later token.
         is_cross: whether keys and values are those of another tower's output.
         biases: elements of the biases of its projections.
@@ -84,13 +86,13 @@ class LatentAttention:
 
     def parameters(self, hidden: int) -> int:
         """Projections down and up of queries, keys and values, and that of the output."""
-        queries = self.heads * (self.plain_dim + self.rotary_dim)
-        made = hidden * queries
-        if self.query_rank:
-            made = self.query_rank * (hidden + queries)
-        down = hidden * (self.kv_rank + self.rotary_dim)
-        up = self.kv_rank * self.heads * (self.plain_dim + self.value_dim)
-        return made + down + up + self.heads * self.value_dim * hidden + self.norms
+        queries = (self.query_rank or hidden) * (self.plain_dim + self.rotary_dim)
+        made = self.kv_rank * (self.plain_dim + self.value_dim)
+        return self.heads * (queries + made + self.value_dim * hidden) + self.fixed(hidden)
+
+    def fixed(self, hidden: int) -> int:
+        """Those that belong to no head, of which every tensor rank has a copy."""
+        return hidden * (self.query_rank + self.kv_rank + self.rotary_dim) + self.norms
 
     @property
     def cached(self) -> int:
@@ -141,6 +143,17 @@ class Experts:
     shared_gate: int = 0
     router_biases: int = 0
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.per_token <= self.count:
+            raise BadInput(
+                f"a token takes {self.per_token} of {self.count} experts; legal: 1 to {self.count}"
+            )
+
+    def met(self, tokens: float) -> float:
+        """``E (1 - (1 - k/E)^tokens)``: experts that at least one of evenly routed tokens takes."""
+        missed: float = (1 - self.per_token / self.count) ** tokens
+        return self.count * (1 - missed)
+
     def _fixed(self, hidden: int) -> int:
         shared = self.shared.parameters(hidden) if self.shared else 0
         return hidden * self.count + self.router_biases + shared + self.shared_gate
@@ -156,7 +169,7 @@ class Experts:
 
 @dataclass(frozen=True)
 class Layer:
-    """Equal layers, one after another.
+    """Equal layers.
 
     Attributes:
         times: how many.
@@ -164,6 +177,9 @@ class Layer:
         mlp: its MLP or experts.
         norms: elements of the weights and biases of its norms.
         extra: parameters that are in no product, besides norms and biases.
+        is_shared: whether all of them are one layer, taken `times` times, as in ALBERT.
+        is_parallel: whether attention and MLP read the same input and are added up once, as in
+            GPT-J; tensor ranks then exchange one sum a layer instead of two.
     """
 
     times: int
@@ -171,6 +187,13 @@ class Layer:
     mlp: Mlp | Experts
     norms: int
     extra: int = 0
+    is_shared: bool = False
+    is_parallel: bool = False
+
+    @property
+    def copies(self) -> int:
+        """Layers with weights of their own."""
+        return 1 if self.is_shared else self.times
 
     def parameters(self, hidden: int) -> int:
         """Those of one of the layers."""
@@ -185,35 +208,65 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class Matrix:
+    """A product with weights outside the layers: patches, poolers, projections.
+
+    Attributes:
+        name: "patches", "pooler".
+        inputs: elements of a row.
+        outputs: elements of a result.
+        biases: elements of its bias.
+        rows: how many rows it has for each of the tower's tokens.
+        is_each_token: whether every token is a row, or one of each sequence.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    biases: int = 0
+    rows: float = 1.0
+    is_each_token: bool = True
+
+    @property
+    def parameters(self) -> int:
+        """``inputs outputs``, and the bias."""
+        return self.inputs * self.outputs + self.biases
+
+
+@dataclass(frozen=True)
 class Tower:
-    """An embedding, layers, and a product at the end.
+    """Tables and products before the layers, the layers, and products behind them.
 
     Attributes:
         name: "decoder", "encoder", "images".
         hidden: elements of a token.
-        layers: groups of equal layers, in their order.
+        layers: groups of equal layers, in the order of the first of each.
         looked_up: rows of the table in which tokens are looked up; 0 for images.
-        patch: elements of an image's patch (channels x side x side), which a product makes a token.
+        table_width: elements of a row of that table; 0 for `hidden`.
+        before: products before the layers.
         positions: rows of learned places.
         extra: other parameters before the layers: norms, types, a class token.
-        final: elements of the weights of norms and projections behind the layers.
-        outputs: columns of the product at the end; 0 where there is none.
-        is_tied: whether that product's weights are the table's.
-        is_each_token: whether every token goes through it, or one of a sequence.
-        tokens: tokens of an image; 0 where the user gives a length.
+        behind: products behind the layers, before the last.
+        final: elements of the weights of norms and biases behind the layers.
+        outputs: words of which the last product gives scores; 0 where there is none.
+        is_tied: whether the last product's weights are the table's.
+        is_table_shared: whether the table is that of the tower before.
+        tokens: tokens of an image or a piece of sound; 0 where the user gives a length.
     """
 
     name: str
     hidden: int
     layers: tuple[Layer, ...]
     looked_up: int = 0
-    patch: int = 0
+    table_width: int = 0
+    before: tuple[Matrix, ...] = ()
     positions: int = 0
     extra: int = 0
+    behind: tuple[Matrix, ...] = ()
     final: int = 0
     outputs: int = 0
     is_tied: bool = False
-    is_each_token: bool = True
+    is_table_shared: bool = False
     tokens: int = 0
 
     @property
@@ -222,25 +275,38 @@ class Tower:
         return sum(layer.times for layer in self.layers)
 
     @property
+    def width(self) -> int:
+        """Elements of a row of the table, and of what the last product multiplies."""
+        return self.table_width or self.hidden
+
+    @property
+    def has_cross_attention(self) -> bool:
+        """Whether its layers read the output of the tower before."""
+        return any(one.is_cross for layer in self.layers for one in layer.attentions)
+
+    @property
     def table_parameters(self) -> int:
         """Parameters that are looked up, not multiplied; a tied table counts with the product."""
-        looked_up = 0 if self.is_tied else self.looked_up
-        return (looked_up + self.positions) * self.hidden + self.extra
+        is_own = not (self.is_tied or self.is_table_shared)
+        looked_up = self.looked_up * self.width if is_own else 0
+        return looked_up + self.positions * self.hidden + self.extra
 
     @property
     def other_parameters(self) -> int:
         """Parameters of products outside the layers, and of the last norm."""
-        return (self.patch + self.outputs) * self.hidden + self.final
+        is_own = not (self.is_tied and self.is_table_shared)
+        outputs = self.outputs * self.width if is_own else 0
+        return outputs + sum(one.parameters for one in (*self.before, *self.behind)) + self.final
 
     @cached_property
     def parameters(self) -> int:
         """All."""
-        layers = sum(one.times * one.parameters(self.hidden) for one in self.layers)
+        layers = sum(one.copies * one.parameters(self.hidden) for one in self.layers)
         return layers + self.table_parameters + self.other_parameters
 
     @cached_property
     def active_parameters(self) -> int:
-        """Those that one token takes."""
+        """Those that one token takes; layers of shared weights count as often as it meets them."""
         layers = sum(one.times * one.active_parameters(self.hidden) for one in self.layers)
         return layers + self.table_parameters + self.other_parameters
 
@@ -254,18 +320,26 @@ class Architecture:
         model_type: Hugging Face's name of the architecture.
         towers: in the order in which a pass takes them.
         max_positions: the longest sequence that it knows; 0 where no limit is stated.
-        weight_bits: bits of a weight of the layers' products, as the checkpoint holds them.
-        other_bits: bits of every other parameter.
+        weight_bits: bits of a weight of the layers' products as the checkpoint holds it, its share
+            of scales among them.
+        other_bits: bits of every other parameter, and of what passes between layers.
         kv_bits: bits of an element of the key-value cache.
+        product_bits: bits of the elements that the layers' products multiply: 8 where activations
+            are made short too, not where weights alone are.
+        expert_bits: bits of a weight of an expert; 0 for `weight_bits`.
+        positions_key: the key that states `max_positions`, which errors name.
     """
 
     name: str
     model_type: str
     towers: tuple[Tower, ...]
     max_positions: int = 0
-    weight_bits: int = 16
-    other_bits: int = 16
-    kv_bits: int = 16
+    weight_bits: float = 16
+    other_bits: float = 16
+    kv_bits: float = 16
+    product_bits: float = 16
+    expert_bits: float = 0
+    positions_key: str = "max_position_embeddings"
 
     @property
     def parameters(self) -> int:
@@ -276,6 +350,11 @@ class Architecture:
     def active_parameters(self) -> int:
         """Those that one token takes."""
         return sum(tower.active_parameters for tower in self.towers)
+
+    @property
+    def multiplied_parameters(self) -> int:
+        """Those that one token multiplies: all that it takes but what is looked up."""
+        return self.active_parameters - sum(tower.table_parameters for tower in self.towers)
 
     @property
     def decoder(self) -> Tower:
@@ -302,3 +381,16 @@ class Architecture:
                 if isinstance(layer.mlp, Experts):
                     return layer.mlp
         return None
+
+    def check_length(self, tokens: int) -> None:
+        """Raise an error for a sequence that is longer than the model knows places for.
+
+        Raises:
+            BadInput: `tokens` exceed `max_positions`.
+        """
+        if self.max_positions and tokens > self.max_positions:
+            raise BadInput(
+                f"a sequence of {tokens:,} tokens exceeds {self.positions_key} of {self.name}; "
+                f"legal: 1 to {self.max_positions:,}",
+                fix=f"ask for at most {self.max_positions:,} tokens, input and output together",
+            )

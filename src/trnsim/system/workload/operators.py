@@ -12,6 +12,14 @@ PER_MULTIPLICATION: Final = 2
 """FLOPs of a multiplication and the addition of its result."""
 
 
+_BYTE_BITS: Final = 8
+
+
+def bytes_of(elements: float, bits: float) -> float:
+    """Bytes of `elements` of `bits` each."""
+    return elements * bits / _BYTE_BITS
+
+
 class Phase(StrEnum):
     """What a pass is for."""
 
@@ -34,17 +42,21 @@ class Pass:
         batch: sequences.
         tokens: new tokens of each sequence.
         past: tokens before them, whose keys and values are there.
+        source: tokens of each sequence that the tower before gives cross attention; 0 for as many
+            as `tokens`.
     """
 
     phase: Phase
     batch: int
     tokens: int
     past: int = 0
+    source: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("batch", "tokens"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"a pass has at least one of {name}, not {getattr(self, name)}")
+        for name, least in (("batch", 1), ("tokens", 1), ("past", 0), ("source", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise BadInput(f"{name} of a pass is {value!r}; legal: whole numbers from {least}")
 
     @property
     def rows(self) -> int:
@@ -58,7 +70,7 @@ class Split:
 
     Attributes:
         tensor: ranks that share heads and columns.
-        expert: ranks that share experts.
+        expert: ranks that share experts, each of which has tokens of its own.
         context: ranks that share the tokens of a sequence.
         is_sequence: whether norms and residuals are spread over the tensor ranks too.
     """
@@ -67,6 +79,12 @@ class Split:
     expert: int = 1
     context: int = 1
     is_sequence: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("tensor", "expert", "context"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise BadInput(f"{name} ranks are {value!r}; legal: whole numbers from 1")
 
     @property
     def ranks(self) -> int:
@@ -89,7 +107,8 @@ class Product:
         n: columns.
         times: how many of them.
         weight_bits: bits of an element of (k, n) where it is a weight; 0 where it is computed.
-        causal: the part of its results that a causal mask leaves.
+        causal: the part of its multiplications that a mask leaves.
+        bits: bits of the elements that it multiplies, which decide the rate.
     """
 
     name: str
@@ -97,8 +116,9 @@ class Product:
     k: float
     n: float
     times: float = 1.0
-    weight_bits: int = 0
+    weight_bits: float = 0
     causal: float = 1.0
+    bits: float = 16
 
     @property
     def flop(self) -> float:
@@ -113,7 +133,7 @@ class Product:
     @property
     def weight_bytes(self) -> float:
         """Bytes of its weights."""
-        return self.k * self.n * self.times * self.weight_bits / 8
+        return bytes_of(self.k * self.n * self.times, self.weight_bits)
 
     @property
     def activation_elements(self) -> float:
@@ -148,6 +168,10 @@ class Cache:
 
     read_bytes: float
     written_bytes: float
+
+    def __add__(self, other: Cache) -> Cache:
+        read_bytes = self.read_bytes + other.read_bytes
+        return Cache(read_bytes, self.written_bytes + other.written_bytes)
 
 
 class Axis(StrEnum):
@@ -190,7 +214,7 @@ class Block:
     """
 
     name: str
-    times: float
+    times: int
     products: tuple[Product, ...] = ()
     elementwise: tuple[Elementwise, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
