@@ -131,6 +131,8 @@ def _in_turn(
     moved_s = (ranks - 1) / ranks * nbytes / bytes_per_s
     if kind == "all_to_all":
         return moved_s + hop_s * math.log2(ranks), "direct"
-    is_power = not ranks & (ranks - 1)
-    steps = math.log2(ranks) if is_power else ranks - 1
-    return passes * (moved_s + steps * hop_s), "rdh" if is_power else "ring"
+    ring = passes * (moved_s + (ranks - 1) * hop_s)
+    doubling = passes * (moved_s + math.ceil(math.log2(ranks)) * hop_s)
+    if ranks & (ranks - 1):  # those beyond a power of two hand theirs over before and after
+        doubling += nbytes / bytes_per_s + hop_s
+    return (doubling, "rdh") if doubling < ring else (ring, "ring")

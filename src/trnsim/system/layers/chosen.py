@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.facts import Rate, assumed, derived, measured
+from trnsim.facts import Rate, assumed, derived
 from trnsim.system.layers.few import FewConstants
 
 if TYPE_CHECKING:
@@ -16,14 +16,29 @@ _ENGINES: Final = derived(
     "one constant for six published Trn1 training rows (aws-neuron-sdk, benchmarks/trn1)",
     spread=0.25,
 )
-_TENSOR_CORES: Final = measured(
-    0.60, "products of a GPT on A100: 45-57 % MFU of whole steps (Korthikanti et al., table 5)"
+_AMPERE: Final = derived(
+    0.66, "eight steps of GPTs on A100, their exchanges taken off (Korthikanti et al., table 5)"
 )
+_BLACKWELL: Final = derived(
+    0.42, "twelve steps of Llama-3-70B's layers on 8 x B200, exchanges taken off (SimuMax 1.2)"
+)
+_GPUS: Final = {
+    "a100-40": _AMPERE,
+    "a100-80": _AMPERE,
+    "b200": _BLACKWELL,
+    **dict.fromkeys(("gb200", "b300", "gb300"), assumed(_BLACKWELL, "carried over from B200")),
+}
+_OTHER_GPU: Final = assumed(0.50, "between A100 and B200; 38-43 % MFU on H100 (Llama 3, table 4)")
 _HBM: Final = assumed(
     0.72, "294 of 410 GB/s that Trn1's DMA engines were measured at, taken for each chip"
 )
 _FIXED_S: Final = assumed(60e-6, "launches and small operators of a layer; about 30 us a half")
 _GPU_FIXED_S: Final = assumed(20e-6, "launches of a layer's kernels")
+
+
+def bytes_per_s(machine: Machine) -> float:
+    """Bytes per second of HBM that one rank of a machine reaches."""
+    return _HBM * machine.memory_bytes_per_s
 
 
 def layer_times(machine: Machine, family: str, dtype: str = "bf16") -> LayerTimes:
@@ -34,12 +49,12 @@ def layer_times(machine: Machine, family: str, dtype: str = "bf16") -> LayerTime
         family: "train", "encode", "prefill" or "decode".
         dtype: of products.
     """
-    products = _ENGINES if machine.lnc else _TENSOR_CORES
+    products = _ENGINES if machine.lnc else _GPUS.get(machine.chip.name, _OTHER_GPU)
     fixed_s = _FIXED_S if machine.lnc else _GPU_FIXED_S
     peak = machine.peak(dtype) / machine.ranks_per_chip
     return FewConstants(
         flop_per_s=products * peak,
-        bytes_per_s=_HBM * machine.memory_bytes_per_s,
+        bytes_per_s=bytes_per_s(machine),
         cache_passes=2.0,
         fixed_s=float(fixed_s),
         spread=products.provenance.spread,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trnsim.errors import BadInput
 from trnsim.system.links import Spread
+from trnsim.system.workload.gradients import OPTIMIZERS, Recompute
 from trnsim.system.workload.operators import Split
 
 if TYPE_CHECKING:
@@ -19,11 +20,9 @@ if TYPE_CHECKING:
     from trnsim.system.machine import Machine
     from trnsim.system.workload.architecture import Architecture
 
-RECOMPUTES: Final = ("none", "selective", "full")
+RECOMPUTES: Final = tuple(one.value for one in Recompute)
 SCHEDULES: Final = ("1f1b", "zb-h1", "zb-h2")
 DTYPES: Final = ("fp32", "bf16", "fp8")
-OPTIMIZERS: Final = {"adamw": 2, "lamb": 2, "momentum": 1, "sgd": 0}
-"""By name, the FP32 moments that it keeps of each parameter."""
 ZERO: Final = ("nothing", "optimizer", "gradients", "weights")
 """By ZeRO's stage, what data ranks share besides what those before it share."""
 _UNTRAINED: Final = "inferentia1"
@@ -56,7 +55,7 @@ class Layout:
         sequence: tokens of a sequence.
         dtype: of products: one of `DTYPES`.
         schedule: of the pipeline: one of `SCHEDULES`.
-        optimizer: one of `OPTIMIZERS`.
+        optimizer: one of `trnsim.system.workload.gradients.OPTIMIZERS`.
     """
 
     tensor: int = 1
@@ -270,12 +269,7 @@ def _layers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[F
 
 def _tokens(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
     del machine
-    most = model.max_positions
-    if most and layout.sequence > most:
-        yield Fault(
-            f"--sequence {layout.sequence}: {model.name} knows {most} positions",
-            f"at most {most}",
-        )
+    model.check_length(layout.sequence)
     if layout.sequence % layout.context:
         what = f"--cp {layout.context} does not divide --sequence {layout.sequence}"
         yield Fault(what, "context ranks have equally many tokens")

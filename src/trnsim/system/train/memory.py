@@ -1,10 +1,9 @@
 """The memory of each stage of a layout: weights, gradients, optimizer, activations, buffers.
 
-A layer keeps for backward the input of each product and each function, two bytes an element: with
-``h`` elements of a token, 34 h bytes in a GPT's layer. Recomputed in full, it keeps its own input;
-one layer at a time then has all. Attention is taken to be fused, so that scores are kept by
-encoders alone. Each stage has as many micro batches in flight as its schedule starts before the
-first backward pass.
+A layer keeps for backward the input of each product and each function (`activation_bytes`), or its
+own input where all is computed again; one layer at a time then has all. Causal attention is taken
+to be one kernel, so that scores are kept by encoders alone. Each stage has as many micro batches in
+flight as its schedule starts before the first backward pass.
 
 Source: Korthikanti et al. 2022 (arXiv:2205.05198), sections 4 and 5; Rajbhandari et al. 2020
 (ZeRO, arXiv:1910.02054), section 3; Qi et al. 2023 (arXiv:2401.10241), table 1.
@@ -17,29 +16,26 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import OutOfMemory
 from trnsim.facts import assumed, documented
-from trnsim.system.train.layout import OPTIMIZERS
 from trnsim.system.train.stages import chunks
+from trnsim.system.workload.architecture import GATED, Mlp
+from trnsim.system.workload.gradients import Kept, Recompute, activation_bytes, optimizer
 
 if TYPE_CHECKING:
     from trnsim.system.machine import Machine
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Chunk, Part
-    from trnsim.system.workload.architecture import Architecture
+    from trnsim.system.workload.architecture import Architecture, Layer
 
 RESERVE: Final = assumed(
     0.08, "part of HBM for the runtime, programs, their rings and fragmentation; none is published"
 )
 WEIGHT_BYTES: Final = {"fp32": 4, "bf16": 2, "fp8": 2}
-MASTER_BYTES: Final = {"fp32": 0, "bf16": 4, "fp8": 4}
 _GRADIENT_BYTES: Final = documented(4, "gradients are summed in FP32 (Megatron-LM, NxD Training)")
-_MOMENT_BYTES: Final = documented(4, "moments in FP32 (ZeRO, section 3.1)")
-_SCORE_BYTES: Final = documented(5, "softmax, its dropout's mask and result (Korthikanti, 4.1)")
+_ROW_BYTES: Final = documented(4, "a sum of exponentials for each row of scores (FlashAttention)")
 _LOGIT_BYTES: Final = documented(6, "logits, and in FP32 for the loss (Korthikanti, 4.3)")
 _GATHERED_LAYERS: Final = assumed(2, "ZeRO-3 gathers the weights of a layer and of the next")
 _TOLD_BYTES: Final = 1 << 27
 """What an error names."""
-_RETURNING: Final = ("output", "down")
-"""Products that go back to the residual stream: their input is kept, not their result."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,8 @@ def stage(held: list[Chunk], layout: Layout, at: int) -> StageMemory:
     experts = sum(part.times * part.experts for part in parts)
     all_parts = dense + experts
     shared = dense / layout.shard + experts * layout.expert / layout.shard
-    moments = OPTIMIZERS[layout.optimizer] * _MOMENT_BYTES + MASTER_BYTES[layout.dtype]
+    state = optimizer(layout.optimizer)
+    moments = state.moment_bytes + (state.master_bytes if layout.dtype != "fp32" else 0.0)
     flights = in_flight(layout, at) / layout.virtual
     kept = sum(part.times * kept_bytes(part, layout) for part in parts if part.is_layer)
     return StageMemory(
@@ -112,50 +109,32 @@ def in_flight(layout: Layout, at: int) -> float:
 
 def kept_bytes(part: Part, layout: Layout) -> float:
     """Bytes that one layer keeps of a micro batch."""
-    if layout.recompute == "full":
-        return _residual(part, layout)
-    return _all_bytes(part, layout)
+    return _activations(part, layout, Recompute(layout.recompute))
 
 
-def _all_bytes(part: Part, layout: Layout) -> float:
-    """Inputs of products and functions, masks of dropout, and scores where they are kept."""
-    block, width = part.block, WEIGHT_BYTES[layout.dtype]
-    attentions = sum(1 for one in block.products if one.name == "values")
-    elements = 0.0
-    for one in block.products:
-        if one.weight_bits and one.name != "router":
-            returns = one.name.endswith(_RETURNING)
-            elements += one.m * one.times * (one.k if returns else one.n)
-        if one.name == "expert up":
-            elements += one.m * one.times * one.k  # the tokens that were sent here
-    scores = [one for one in block.products if one.name == "scores"]
-    rows = sum(one.m * one.times for one in scores)
-    outside = 2 * (attentions + 1) * width * _residual_elements(part, layout)
-    if part.has_dropout:
-        outside += 2 * _residual_elements(part, layout)
-    kept = 0.0
-    if layout.recompute == "none":
-        kept = 4 * rows  # a fused kernel keeps one sum of exponentials for each row
-        if not part.is_causal:
-            kept = _SCORE_BYTES * sum(one.m * one.n * one.times for one in scores)
-    return width * elements + outside + kept
+def _activations(part: Part, layout: Layout, recompute: Recompute) -> float:
+    """Bytes that one layer keeps of a micro batch's tokens, and of each head's rows of scores."""
+    if part.layer is None:
+        return 0.0
+    tokens = layout.micro_batch * (part.tower.tokens or layout.sequence) / layout.context
+    of_rows = 0.0
+    if recompute is Recompute.NONE and all(one.is_causal for one in part.layer.attentions):
+        recompute = Recompute.SELECTIVE
+        of_rows = _ROW_BYTES * sum(one.heads for one in part.layer.attentions) / layout.tensor
+    kept = Kept(recompute, 8 * WEIGHT_BYTES[layout.dtype], _has_dropout(part.layer))
+    of_token = activation_bytes(part.tower, part.layer, layout.sequence, layout.split, kept)
+    return tokens * (of_token + of_rows)
 
 
-def _residual_elements(part: Part, layout: Layout) -> float:
-    """Elements of the residual stream of a micro batch that one rank keeps."""
-    rows = layout.micro_batch * layout.sequence / layout.context
-    return rows * part.hidden / (layout.tensor if layout.is_sequence else 1)
-
-
-def _residual(part: Part, layout: Layout) -> float:
-    return WEIGHT_BYTES[layout.dtype] * _residual_elements(part, layout)
+def _has_dropout(layer: Layer) -> bool:
+    return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
 
 
 def _working(part: Part, layout: Layout) -> float:
     """What exists for one layer at a time: all of it, where backward computes it again."""
-    if not part.is_layer:
+    if layout.recompute != Recompute.FULL:
         return 0.0
-    return _all_bytes(part, layout) if layout.recompute == "full" else 0.0
+    return _activations(part, layout, Recompute.SELECTIVE)
 
 
 def _logits(part: Part) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from trnsim.system.workload.architecture import GATED, Experts
+from trnsim.system.workload.architecture import Experts
 from trnsim.system.workload.operators import Pass, Phase
 from trnsim.system.workload.passes import blocks
 
@@ -27,6 +27,8 @@ PARAMETER_BITS: Final = {"fp32": 32, "bf16": 16, "fp8": 16}
 
 Source: Transformer Engine's documentation, "Using FP8": weights are cast before each product.
 """
+_BYTE_BITS: Final = 8
+PRODUCT_BITS: Final = {"fp32": 32, "bf16": 16, "fp8": 8}
 
 
 @dataclass(frozen=True)
@@ -36,25 +38,29 @@ class Part:
     Attributes:
         block: one of them in a forward pass.
         times: how many the stage has.
-        hidden: elements of a token.
+        tower: whose they are.
+        layer: what they are; None outside the layers.
         dense: parameters of one that one rank holds, outside experts.
         experts: parameters of one's experts that one rank holds.
-        is_causal: whether its attention is masked.
-        has_dropout: whether it keeps masks of dropout.
     """
 
     block: Block
     times: int
-    hidden: int
+    tower: Tower
+    layer: Layer | None
     dense: float
     experts: float = 0.0
-    is_causal: bool = True
-    has_dropout: bool = False
 
     @property
     def is_layer(self) -> bool:
         """Whether it is a layer: not a table, not the product of the vocabulary."""
-        return self.block.name == "layer"
+        return self.layer is not None
+
+    @property
+    def rows(self) -> float:
+        """Tokens of a micro batch that one rank has."""
+        products = [one.m for one in self.block.products if one.weight_bits]
+        return max(products, default=0.0)
 
 
 Chunk = tuple[Part, ...]
@@ -63,7 +69,8 @@ Chunk = tuple[Part, ...]
 def trained(model: Architecture, dtype: str) -> Architecture:
     """The model with the weights that training holds, whatever the checkpoint's are."""
     bits = PARAMETER_BITS[dtype]
-    return replace(model, weight_bits=bits, other_bits=bits)
+    multiplied = PRODUCT_BITS[dtype]
+    return replace(model, weight_bits=bits, other_bits=bits, product_bits=multiplied, expert_bits=0)
 
 
 def a_pass(layout: Layout) -> Pass:
@@ -123,27 +130,27 @@ def _tower(
     tower: Tower, made: Iterator[Block], model: Architecture, layout: Layout, is_alone: bool
 ) -> Iterator[Part]:
     """The tower's parts; a tied table is held twice where the head is on another stage."""
-    hidden, tensor = tower.hidden, layout.tensor
-    table = (tower.looked_up + tower.positions + tower.patch) * hidden / tensor + tower.extra
-    yield Part(next(made), 1, hidden, table)
+    table = next(made)
+    yield Part(table, 1, tower, None, _elements(table, model))
     for layer in tower.layers:
-        yield _layer(layer, next(made), hidden, model, layout)
-    is_shared = tower.is_tied and is_alone
-    outputs = 0.0 if is_shared else tower.outputs * hidden / tensor
-    yield Part(next(made), 1, hidden, outputs + tower.final)
+        yield _layer(layer, next(made), tower, model, layout)
+    head = next(made)
+    copied = 0 if is_alone or not tower.is_tied else math.ceil(tower.outputs / layout.tensor)
+    yield Part(head, 1, tower, None, _elements(head, model) + copied * tower.width)
 
 
-def _layer(layer: Layer, block: Block, hidden: int, model: Architecture, layout: Layout) -> Part:
-    held = block.resident_bytes * 8 / model.weight_bits
-    experts, is_plain = 0.0, False
+def _elements(block: Block, model: Architecture) -> float:
+    return block.resident_bytes * _BYTE_BITS / model.weight_bits
+
+
+def _layer(layer: Layer, block: Block, tower: Tower, model: Architecture, layout: Layout) -> Part:
+    held, experts = _elements(block, model), 0.0
     if isinstance(layer.mlp, Experts):
         here = math.ceil(layer.mlp.count / layout.expert)
-        experts = here * layer.mlp.expert.parameters(hidden) / layout.tensor
+        experts = here * layer.mlp.expert.parameters(tower.hidden) / layout.tensor
+        experts = min(experts, held)
         block = _uneven(block, layout, layer.mlp)
-    else:
-        is_plain = layer.mlp.matrices != GATED
-    causal = all(one.is_causal for one in layer.attentions)
-    return Part(block, layer.times, hidden, held - experts, experts, causal, is_plain)
+    return Part(block, layer.times, tower, layer, held - experts, experts)
 
 
 def imbalance(tokens: float, ranks: int) -> float:
