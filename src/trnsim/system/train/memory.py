@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import OutOfMemory
 from trnsim.facts import assumed, documented
-from trnsim.system.train.stages import chunks
+from trnsim.system.train.stages import chunks, is_fused
 from trnsim.system.workload.architecture import GATED, Mlp
 from trnsim.system.workload.gradients import Kept, Recompute, activation_bytes, optimizer
 
@@ -33,7 +33,7 @@ WEIGHT_BYTES: Final = {"fp32": 4, "bf16": 2, "fp8": 2}
 _GRADIENT_BYTES: Final = documented(4, "gradients are summed in FP32 (Megatron-LM, NxD Training)")
 _ROW_BYTES: Final = documented(4, "a sum of exponentials for each row of scores (FlashAttention)")
 _LOGIT_BYTES: Final = documented(6, "logits, and in FP32 for the loss (Korthikanti, 4.3)")
-_GATHERED_LAYERS: Final = assumed(2, "ZeRO-3 gathers the weights of a layer and of the next")
+GATHERED_LAYERS: Final = assumed(2, "ZeRO-3 gathers the weights of a layer and of the next")
 _TOLD_BYTES: Final = 1 << 27
 """What an error names."""
 
@@ -78,18 +78,25 @@ def stage(held: list[Chunk], layout: Layout, at: int) -> StageMemory:
     experts = sum(part.times * part.experts for part in parts)
     all_parts = dense + experts
     shared = dense / layout.shard + experts * layout.expert / layout.shard
-    state = optimizer(layout.optimizer)
-    moments = state.moment_bytes + (state.master_bytes if layout.dtype != "fp32" else 0.0)
+    weight, gradient, state = bytes_of_parameter(layout)
     flights = in_flight(layout, at) / layout.virtual
     kept = sum(part.times * kept_bytes(part, layout) for part in parts if part.is_layer)
     return StageMemory(
-        weights=WEIGHT_BYTES[layout.dtype] * (shared if layout.shares_weights else all_parts),
-        gradients=_GRADIENT_BYTES * (shared if layout.shares_gradients else all_parts),
-        optimizer=moments * (shared if layout.shares_optimizer else all_parts),
-        activations=flights * kept + max((_working(part, layout) for part in parts), default=0.0),
-        logits=sum(_logits(part) for part in parts),
+        weights=weight * (shared if layout.shares_weights else all_parts),
+        gradients=gradient * (shared if layout.shares_gradients else all_parts),
+        optimizer=state * (shared if layout.shares_optimizer else all_parts),
+        activations=flights * kept
+        + max((working_bytes(part, layout) for part in parts), default=0.0),
+        logits=sum(logit_bytes(part) for part in parts),
         buffers=max((_buffer(part, layout) for part in parts), default=0.0),
     )
+
+
+def bytes_of_parameter(layout: Layout) -> tuple[float, float, float]:
+    """Bytes of a weight, of its gradient, and of what the optimizer keeps for it."""
+    found = optimizer(layout.optimizer)
+    master = found.master_bytes if layout.dtype != "fp32" else 0.0
+    return WEIGHT_BYTES[layout.dtype], _GRADIENT_BYTES, found.moment_bytes + master
 
 
 def in_flight(layout: Layout, at: int) -> float:
@@ -118,7 +125,7 @@ def _activations(part: Part, layout: Layout, recompute: Recompute) -> float:
         return 0.0
     tokens = layout.micro_batch * (part.tower.tokens or layout.sequence) / layout.context
     of_rows = 0.0
-    if recompute is Recompute.NONE and all(one.is_causal for one in part.layer.attentions):
+    if recompute is Recompute.NONE and is_fused(part.layer):
         recompute = Recompute.SELECTIVE
         of_rows = _ROW_BYTES * sum(one.heads for one in part.layer.attentions) / layout.tensor
     kept = Kept(recompute, 8 * WEIGHT_BYTES[layout.dtype], _has_dropout(part.layer))
@@ -130,14 +137,15 @@ def _has_dropout(layer: Layer) -> bool:
     return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
 
 
-def _working(part: Part, layout: Layout) -> float:
-    """What exists for one layer at a time: all of it, where backward computes it again."""
+def working_bytes(part: Part, layout: Layout) -> float:
+    """Bytes of what exists for one layer at a time: all of it, where backward computes it again."""
     if layout.recompute != Recompute.FULL:
         return 0.0
     return _activations(part, layout, Recompute.SELECTIVE)
 
 
-def _logits(part: Part) -> float:
+def logit_bytes(part: Part) -> float:
+    """Bytes of scores of words, and of these in FP32 for the loss."""
     return _LOGIT_BYTES * sum(
         one.m * one.n * one.times for one in part.block.products if part.block.name == "head"
     )
@@ -147,7 +155,7 @@ def _buffer(part: Part, layout: Layout) -> float:
     """The largest message that a layer gathers, and the weights of two layers with ZeRO-3."""
     whole = max((one.nbytes for one in part.block.exchanges), default=0.0)
     weights = WEIGHT_BYTES[layout.dtype] * (part.dense + part.experts)
-    return whole + (_GATHERED_LAYERS * weights if layout.shares_weights and part.is_layer else 0.0)
+    return whole + (GATHERED_LAYERS * weights if layout.shares_weights and part.is_layer else 0.0)
 
 
 def room(machine: Machine) -> float:

@@ -37,7 +37,7 @@ class Part:
 
     Attributes:
         block: one of them in a forward pass.
-        times: how many the stage has.
+        times: how many the stage has; of an average stage, a part of one.
         tower: whose they are.
         layer: what they are; None outside the layers.
         dense: parameters of one that one rank holds, outside experts.
@@ -45,7 +45,7 @@ class Part:
     """
 
     block: Block
-    times: int
+    times: float
     tower: Tower
     layer: Layer | None
     dense: float
@@ -55,12 +55,6 @@ class Part:
     def is_layer(self) -> bool:
         """Whether it is a layer: not a table, not the product of the vocabulary."""
         return self.layer is not None
-
-    @property
-    def rows(self) -> float:
-        """Tokens of a micro batch that one rank has."""
-        products = [one.m for one in self.block.products if one.weight_bits]
-        return max(products, default=0.0)
 
 
 Chunk = tuple[Part, ...]
@@ -73,9 +67,19 @@ def trained(model: Architecture, dtype: str) -> Architecture:
     return replace(model, weight_bits=bits, other_bits=bits, product_bits=multiplied, expert_bits=0)
 
 
+def is_fused(layer: Layer) -> bool:
+    """Whether its attention is one kernel, which keeps no scores: that of decoders is."""
+    return all(one.is_causal for one in layer.attentions)
+
+
 def a_pass(layout: Layout) -> Pass:
     """A micro batch."""
     return Pass(Phase.TRAIN, layout.micro_batch, layout.sequence)
+
+
+def all_parts(model: Architecture, layout: Layout) -> tuple[Part, ...]:
+    """The parts of the whole model."""
+    return _parts(model, _key(layout), layout.pipeline == 1)
 
 
 def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
@@ -83,13 +87,13 @@ def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
 
     Part k lies on stage ``k % pipeline``.
     """
-    parts = _parts(model, _key(layout), layout.pipeline == 1)
+    parts = all_parts(model, layout)
     count = layout.pipeline * layout.virtual
     each = sum(tower.depth for tower in model.towers) // count
     found: list[list[Part]] = [[] for _ in range(count)]
     at, room = 0, each
     for part in parts:
-        left = part.times
+        left = int(part.times)
         if not part.is_layer:
             at_end = at if room or at == count - 1 else at + 1
             found[at if part.block.name == "head" else at_end].append(part)

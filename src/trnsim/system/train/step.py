@@ -11,7 +11,7 @@ micro batch passes layers that have theirs. What exceeds that is exposed.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import check
 from trnsim.system.train.memory import WEIGHT_BYTES, StageMemory
-from trnsim.system.train.stages import chunks
+from trnsim.system.train.stages import all_parts, chunks
 from trnsim.system.train.work import GRADIENT_BYTES, Passes, Work, passes, shared_s
 from trnsim.system.workload.gradients import optimizer
 from trnsim.system.workload.operators import Pass, Phase
@@ -171,6 +171,25 @@ class Steps:
             first.source,
         )
 
+    def rough_s(self, layout: Layout) -> float:
+        """Seconds of a step by the bubble's closed form, with equal stages but for the last.
+
+        No schedule is run: a search takes it to choose which layouts it times.
+        """
+        parts = all_parts(self.model, layout)
+        found = [_many(self._part(part, layout), part.times) for part in parts]
+        whole = _sum([found])
+        ends = found[-1].forward.total_s + found[-1].backward.total_s
+        weights_s = sum(one.weights_s for one in found)
+        stage_s = (whole.total_s - ends) / layout.pipeline
+        shorter = {"1f1b": 0.0, "zb-h1": 2 * weights_s, "zb-h2": 3 * weights_s}[layout.schedule]
+        waits = stage_s + 2 * self._transfer_s(layout) - shorter / layout.pipeline
+        bubble_s = (layout.pipeline - 1) * max(waits, 0.0) / layout.virtual
+        held = [tuple(replace(part, times=part.times / layout.pipeline) for part in parts)]
+        share = whole.times(1 / layout.pipeline)
+        once_s = self._shared(held, share, layout).exposed_s + self._update_s(held, layout)
+        return layout.micro_batches * (stage_s + ends) + bubble_s + once_s + _HOST_S
+
     def costs(self, worked: list[list[Passes]], layout: Layout) -> pipeline.Costs:
         """The seconds of each part's operations, and of what stages hand on."""
         is_split = layout.schedule != "1f1b"
@@ -268,7 +287,7 @@ class Steps:
         return Interval(float(low), sum(parts_s.values()), float(high))
 
 
-def _many(one: Passes, count: int) -> Passes:
+def _many(one: Passes, count: float) -> Passes:
     return Passes(
         one.forward.times(count),
         one.backward.times(count),

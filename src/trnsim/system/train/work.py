@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.system.train.memory import WEIGHT_BYTES
-from trnsim.system.train.stages import a_pass
+from trnsim.system.train.stages import a_pass, is_fused
 from trnsim.system.workload.gradients import Recompute, backward, recomputed
-from trnsim.system.workload.operators import Axis
+from trnsim.system.workload.operators import Axis, Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trnsim.system.train.exchanges import Exchanges
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Part
-    from trnsim.system.workload.operators import Block, Exchange
+    from trnsim.system.workload.operators import Exchange
 
 _HALF: Final = 0.5
 
@@ -77,15 +77,13 @@ def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) 
     """The work of one layer of a part."""
     block, given = part.block, a_pass(layout)
     ahead, back = times.of(block, given), times.backward(block, given)
-    again = recomputed(block, Recompute(layout.recompute)) if part.is_layer else None
-    has_again = again is not None and bool(again.products)
-    again_s = times.of(again, given).time_s if again is not None and has_again else 0.0
-    if layout.recompute == Recompute.SELECTIVE:
+    again = _again(part, Recompute(layout.recompute))
+    again_s = times.of(again, given).time_s if again.products else 0.0
+    if layout.recompute != Recompute.FULL:
         again_s = max(again_s - ahead.parts_s.get("fixed", 0.0), 0.0)  # no launch of its own
     forward = _with_exchanges(ahead.time_s, block.exchanges, layout, exchanges)
     gradients = _with_exchanges(back.time_s + again_s, backward(block).exchanges, layout, exchanges)
-    if again is not None and again.exchanges:
-        gradients += _with_exchanges(0.0, again.exchanges, layout, exchanges)
+    gradients += _with_exchanges(0.0, again.exchanges, layout, exchanges)
     moved = _moved(part, layout, exchanges)
     return Passes(
         _hiding(forward, moved[0]),
@@ -94,6 +92,18 @@ def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) 
         ahead.spread,
         ahead.source,
     )
+
+
+def _again(part: Part, how: Recompute) -> Block:
+    """What backward computes again; one kernel of attention its scores, which it has not kept."""
+    block = part.block
+    if part.layer is None:
+        return Block(block.name, block.times)
+    made = recomputed(block, how)
+    if how is Recompute.NONE and is_fused(part.layer):
+        scores = tuple(one for one in block.products if one.name == "scores")
+        return replace(made, products=scores)
+    return made
 
 
 def _with_exchanges(
