@@ -18,7 +18,7 @@ from typing import Final
 from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.fabric.collective_time import time_on
-from trnsim.fabric.constants import EFA_HOP_S
+from trnsim.fabric.constants import EFA_HOP_S, start_s
 from trnsim.fabric.fabric import fabric
 from trnsim.facts import assumed
 
@@ -28,7 +28,8 @@ _NVLINK_SHARE: Final = assumed(
 _NVLINK_HOP_S: Final = assumed(3e-6, "a step of a collective over NVLink; none is published")
 _PCIE_BYTES_PER_S: Final = assumed(16e9, "GPUs without NVLink exchange over PCIe Gen4 x16, shared")
 _DIRECTIONS: Final = 2
-_PASSES: Final = {"all_reduce": 2.0, "all_to_all": 1.0, "send": 1.0, "permute": 1.0}
+_PASSES: Final = {"all_reduce": 2.0}
+_DIRECT: Final = ("all_to_all", "send", "permute")
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,17 @@ def exchange(instance: str, lnc: int, kind: str, nbytes: float, spread: Spread) 
     if nodes == 1:
         return _inside(row, lnc, kind, nbytes, inside)
     near = _inside(row, lnc, kind, nbytes, inside) if here > 1 else ExchangeTime(0.0, "", "chip")
-    share = nbytes if kind in ("send", "permute") else nbytes / here
-    far_s, algorithm = _between(row, kind, share, nodes, per_node)
-    name = f"{near.algorithm} and {algorithm}" if near.algorithm else algorithm
-    return ExchangeTime(near.time_s + far_s, name, "EFA")
+    if kind in _DIRECT:  # both at once, and all that leaves the instance leaves it from each rank
+        far_s, algorithm = _between(row, kind, nbytes, nodes, per_node)
+        return ExchangeTime(max(near.time_s, far_s + _start_s(row, lnc)), algorithm, "EFA")
+    far_s, algorithm = _between(row, kind, nbytes / here, nodes, per_node)
+    if here == 1:
+        return ExchangeTime(far_s + _start_s(row, lnc), algorithm, "EFA")
+    return ExchangeTime(near.time_s + far_s, f"{near.algorithm} and {algorithm}", "EFA")
+
+
+def _start_s(row: Instance, lnc: int) -> float:
+    return start_s(row.accelerator) if lnc else 0.0
 
 
 def _ranks(row: Instance, lnc: int) -> int:
@@ -130,7 +138,7 @@ def _in_turn(
         return nbytes / bytes_per_s + hop_s, "direct"
     moved_s = (ranks - 1) / ranks * nbytes / bytes_per_s
     if kind == "all_to_all":
-        return moved_s + hop_s * math.log2(ranks), "direct"
+        return moved_s + hop_s, "direct"
     ring = passes * (moved_s + (ranks - 1) * hop_s)
     doubling = passes * (moved_s + math.ceil(math.log2(ranks)) * hop_s)
     if ranks & (ranks - 1):  # those beyond a power of two hand theirs over before and after

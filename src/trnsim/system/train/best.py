@@ -70,6 +70,7 @@ class Best:
     note: str
 
 
+@lru_cache(maxsize=64)
 def best(
     model: Architecture,
     name: str,

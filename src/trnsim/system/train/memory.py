@@ -190,6 +190,8 @@ def check(found: list[StageMemory], layout: Layout, machine: Machine) -> None:
 def _advice(largest: str, layout: Layout) -> str:
     if largest == "activations" and layout.recompute != "full":
         return "use --recompute full, a smaller --micro-batch, or more --tp, --cp or --pp"
+    if largest == "logits":
+        return "use a smaller --micro-batch, or more --tp or --cp"
     if largest == "optimizer" and not layout.shares_optimizer:
         return "use --zero 1, or more --tp or --pp"
     if largest in ("weights", "gradients") and not layout.shares_weights:
