@@ -106,9 +106,9 @@ def fake_ray(connects=True):
     return SimpleNamespace(
         init=init,
         remote=lambda **_: Task,
-        wait=lambda running, timeout: (running[-1:], running[:-1]),
+        wait=lambda running, **_: (running[-1:], running[:-1]),
         get=lambda one: one(),
-        cancel=lambda one: None,
+        cancel=print,
     )
 
 

@@ -9,8 +9,11 @@ from trnsim.arch.catalogue import Catalogue
 from trnsim.demo import examples
 from trnsim.formatting import amounts, durations, text_table
 from trnsim.system import platform
+from trnsim.system.train.best import Effort
 from trnsim.system.train.estimate import estimate as train
 from trnsim.system.workload import config as configs
+
+_EFFORT = Effort(budget=8, processes=1)
 
 
 def cost_lines(
@@ -25,7 +28,9 @@ def cost_lines(
     shape = configs.read(config or examples.path("llama-3.1-8b.json"))
     table: list[tuple[str, ...]] = []
     for name in platform.compared():
-        estimate = train(shape, name, tokens, instances=instances, as_of=as_of, rows=rows)
+        estimate = train(
+            shape, name, tokens, instances=instances, effort=_EFFORT, as_of=as_of, rows=rows
+        )
         label = name if estimate.validated else f"{name} unvalidated"
         machines = f"{estimate.instances} x {estimate.instance}"
         usd = "no public price" if estimate.usd is None else f"{amounts(estimate.usd)} USD"

@@ -24,6 +24,7 @@ from trnsim.system import serving
 from trnsim.system.model import read as read_model
 from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
 from trnsim.system.platform import compared, platform, trainiums
+from trnsim.system.train.best import Effort
 from trnsim.system.train.estimate import BATCH_TOKENS, TrainingEstimate
 from trnsim.system.train.estimate import estimate as train
 from trnsim.system.workload import config
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("workload", "model_config", "kind", "current_instance", "usd_per_month")
 VOLUMES: Final = ("tokens_per_month", "gpu_hours")
 KINDS: Final = ("train", "serve")
+_EFFORT: Final = Effort(budget=8, processes=1)
+"""What the search of a layout takes for each workload and platform."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +250,7 @@ def _tokens_per_month(workload: Workload, rows: Catalogue | None) -> float:
         return workload.volume
     here = platform(workload.current_instance, rows)
     if workload.kind == "train":
-        run = train(workload.architecture, here.name, BATCH_TOKENS, rows=rows)
+        run = train(workload.architecture, here.name, BATCH_TOKENS, effort=_EFFORT, rows=rows)
         tokens_per_chip_s = run.tokens_per_s / run.chips
     else:
         served = serving.estimate(workload.model, here.name, rows=rows)
@@ -267,7 +270,15 @@ def _option(
     """Instance-hours and USD of a month of `tokens` on platform `name`."""
     estimate: TrainingEstimate | serving.ServingEstimate
     if workload.kind == "train":
-        estimate = train(workload.architecture, name, tokens, kind=kind, as_of=as_of, rows=rows)
+        estimate = train(
+            workload.architecture,
+            name,
+            tokens,
+            effort=_EFFORT,
+            kind=kind,
+            as_of=as_of,
+            rows=rows,
+        )
         hours = estimate.time_s.scaled(estimate.instances / 3600)
     else:
         estimate = serving.estimate(workload.model, name, kind=kind, as_of=as_of, rows=rows)

@@ -164,7 +164,7 @@ def _on_ray(
 
 
 def _key(function: Function, given: list[Any]) -> tuple[str, ...]:
-    return ("search", _version(), _name(function), json.dumps(given, sort_keys=True))
+    return ("search", version(), _name(function), json.dumps(given, sort_keys=True))
 
 
 def _name(function: Function) -> str:
@@ -176,7 +176,7 @@ def _name(function: Function) -> str:
 
 
 @cache
-def _version() -> str:
+def version() -> str:
     """A digest of the sources that decide a plan."""
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from trnsim.errors import BadInput, OutOfMemory
@@ -7,11 +9,6 @@ from trnsim.system.train.candidates import Asked, fitting, layouts
 from trnsim.system.train.step import Steps
 
 QUICK = Effort(budget=8, processes=1)
-
-
-@pytest.fixture(autouse=True)
-def nothing_kept(monkeypatch):
-    monkeypatch.setenv("TRNSIM_CACHE", "off")
 
 
 def test_the_best_is_the_shortest_of_all_that_fit(make_llama):
@@ -73,7 +70,7 @@ def test_ranks_that_no_layout_gives_work_are_refused(llama):
 def test_more_chips_are_never_slower_without_a_word(llama):
     """A batch of 16 sequences: beyond some number, instances have ever less to do."""
     found = [best(llama, "trn2", count, Asked(16, 4096), QUICK) for count in (1, 4, 16, 64)]
-    for fewer, more in zip(found, found[1:], strict=False):
+    for fewer, more in pairwise(found):
         assert more.step.step_s.p50 < fewer.step.step_s.p50 or more.note
     for one in found:
         quicker = [w.count for w, s in one.others if s.step_s.p50 <= one.step.step_s.p50]

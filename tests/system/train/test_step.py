@@ -115,6 +115,8 @@ def with_links(monkeypatch):
     """Make links of a type of instance twice as fast; exchanges that are known are forgotten."""
     known = (links.exchange, exchanges._at, exchanges._between, *INSIDE)
 
+    monkeypatch.setenv("TRNSIM_CACHE", "off")
+
     def change(name, fact):
         rows = catalogue()
         row = rows.instances[name]
