@@ -14,6 +14,7 @@ from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence, Provenance, Rate, assumed, derived, documented, measured
+from trnsim.system.links.gpu import PCIE_BYTES_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,8 +95,8 @@ def platform(name: str, rows: Catalogue | None = None) -> Platform:
         legal = ", ".join([*short, *(key for key in rows.instances)])
         raise BadInput(f"target {name!r} is not known; legal: {legal}", fix="for example --on trn2")
     chip = rows.accelerator(instance.accelerator)
-    if "bf16" not in chip.peak_flop_per_s or chip.link_bytes_per_s is None:
-        raise BadInput(f"target {name!r}: {chip.name} has no public BF16 peak or chip-to-chip link")
+    if "bf16" not in chip.peak_flop_per_s:
+        raise BadInput(f"target {name!r}: {chip.name} has no public BF16 peak")
     return Platform(
         name=name,
         instance=instance,
@@ -164,7 +165,7 @@ def _link(chip: Accelerator) -> Rate:
     """Bandwidth of a chip to its neighbours in a tensor-parallel group, bytes per second."""
     link = chip.server_link_bytes_per_s or chip.link_bytes_per_s
     if link is None:
-        raise BadInput(f"{chip.name} has no public chip-to-chip link")
+        return PCIE_BYTES_PER_S
     found = _target(chip)
     return assumed(link, found.link_doubt) if found and found.link_doubt else link
 
