@@ -128,7 +128,7 @@ def test_a_loss_exchanges_three_numbers_a_token():
 
 
 def test_short_weights_are_read_short_and_say_what_multiplies():
-    one = model(mlp=experts(), weight_bits=8, product_bits=8, expert_bits=4)
+    one = model(mlp=experts(), weight_bits=8, product_bits=8, mlp_bits=4)
     embedding, layer, head = blocks(one, PROMPT)
     bits = {product.name: (product.weight_bits, product.bits) for product in layer.products}
     assert bits["query"] == (8, 8)

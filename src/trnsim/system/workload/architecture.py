@@ -326,7 +326,7 @@ class Architecture:
         kv_bits: bits of an element of the key-value cache.
         product_bits: bits of the elements that the layers' products multiply: 8 where activations
             are made short too, not where weights alone are.
-        expert_bits: bits of a weight of an expert; 0 for `weight_bits`.
+        mlp_bits: bits of a weight of MLPs and experts; 0 for `weight_bits`.
         positions_key: the key that states `max_positions`, which errors name.
     """
 
@@ -338,7 +338,7 @@ class Architecture:
     other_bits: float = 16
     kv_bits: float = 16
     product_bits: float = 16
-    expert_bits: float = 0
+    mlp_bits: float = 0
     positions_key: str = "max_position_embeddings"
 
     @property
@@ -355,6 +355,11 @@ class Architecture:
     def multiplied_parameters(self) -> int:
         """Those that one token multiplies: all that it takes but what is looked up."""
         return self.active_parameters - sum(tower.table_parameters for tower in self.towers)
+
+    @property
+    def bits_of_mlp(self) -> float:
+        """Bits of a weight of MLPs and experts."""
+        return self.mlp_bits or self.weight_bits
 
     @property
     def decoder(self) -> Tower:

@@ -9,15 +9,28 @@ from typing import Any, Final
 from trnsim import files
 from trnsim.errors import BadInput, NotModelled
 from trnsim.system.workload.architecture import Architecture, Tower
-from trnsim.system.workload.families import decoders
+from trnsim.system.workload.families import decoders, encoders, images, texts_to_texts
 from trnsim.system.workload.keys import Keys
+from trnsim.system.workload.quantization import bits_of
 
 _FIX: Final = "give the path of a Hugging Face config.json, e.g. examples/llama-3.1-8b.json"
 
 FAMILIES: Final[dict[str, Callable[[Keys, str], tuple[Tower, ...]]]] = {
     **dict.fromkeys(decoders.NAMES, decoders.towers),
+    **dict.fromkeys(encoders.NAMES, encoders.towers),
+    **dict.fromkeys(texts_to_texts.NAMES, texts_to_texts.towers),
+    **dict.fromkeys(images.NAMES, images.towers),
 }
 """By ``model_type``, what reads the towers."""
+_POSITIONS: Final = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "max_sequence_length",
+    "max_target_positions",
+    "n_ctx",
+)
+"""Keys of the longest sequence."""
 
 
 def read(path: str | Path) -> Architecture:
@@ -27,12 +40,16 @@ def read(path: str | Path) -> Architecture:
         BadInput: the file is missing, is no JSON object, or holds what cannot be.
         NotModelled: an architecture whose sizes are not known.
     """
+    return from_config(_values(path), str(path))
+
+
+def _values(path: str | Path) -> Mapping[str, Any]:
     config = files.read_json(path, fix=_FIX)
     if not isinstance(config, dict):
         raise BadInput(
             f"{path}: a config.json holds an object, not a {type(config).__name__}", fix=_FIX
         )
-    return from_config(config, str(path))
+    return config
 
 
 def from_config(config: Mapping[str, Any], file: str) -> Architecture:
@@ -46,13 +63,40 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
     model_type = keys.text("model_type")
     if not model_type:
         raise BadInput(f"{file} names no model_type, so it is no model's configuration", fix=_FIX)
+    if config.get("auto_map"):
+        raise _own_code(keys, model_type)
     family = FAMILIES.get(model_type)
     if family is None:
         legal = ", ".join(sorted(FAMILIES))
         raise NotModelled(f"{file}: model_type {model_type!r} is not modelled; legal: {legal}")
+    towers = family(keys, model_type)
+    bits = bits_of(keys, towers[-1].depth)
+    positions, name = _positions(keys, model_type)
     return Architecture(
-        Path(file).stem,
-        model_type,
-        family(keys, model_type),
-        keys.whole("max_position_embeddings", default=0, least=0),
+        Path(file).stem, model_type, towers, positions, **vars(bits), positions_key=name
+    )
+
+
+def _positions(keys: Keys, model_type: str) -> tuple[int, str]:
+    """The longest sequence, and the key that states it."""
+    if model_type in images.PAIRS:
+        inside, keys = "text_config.", keys.nested("text_config")
+    else:
+        inside = ""
+    name = keys.first(_POSITIONS)
+    if name is None or model_type in texts_to_texts.T5_NAMES:  # which knows distances alone
+        return 0, _POSITIONS[0]
+    reserved = encoders.RESERVED.get(model_type, 0)
+    return max(0, keys.whole(name, least=0) - reserved), inside + name
+
+
+def _own_code(keys: Keys, model_type: str) -> BadInput:
+    """The error for a model whose code lies beside its weights."""
+    known = f"; {model_type} is known without it" if model_type in FAMILIES else ""
+    return keys.refuse(
+        "auto_map",
+        keys.config["auto_map"],
+        "no such key",
+        f"it names code beside the weights, which is not run{known}; take the key out if the "
+        "model is that of transformers, else export it and ask trnsim compile model.pt2",
     )

@@ -148,13 +148,14 @@ class _Rank:
     def _mlp(self, mlp: Mlp | Experts) -> tuple[list[Product], Elementwise, list[Exchange]]:
         if isinstance(mlp, Experts):
             return self._experts(mlp)
-        products, between = self._matrices("", mlp, self.rows, 1.0, self.model.weight_bits)
+        products, between = self._matrices("", mlp, self.rows, 1.0)
         return products, between, self._summed()
 
     def _matrices(
-        self, prefix: str, mlp: Mlp, rows: float, times: float, bits: float
+        self, prefix: str, mlp: Mlp, rows: float, times: float
     ) -> tuple[list[Product], Elementwise]:
-        hidden, multiplied = self.tower.hidden, self.model.product_bits
+        hidden, model = self.tower.hidden, self.model
+        bits, multiplied = model.bits_of_mlp, model.product_bits
         columns = math.ceil(mlp.intermediate / self.split.tensor)
         ups = mlp.matrices - 1
         products = [
@@ -170,12 +171,11 @@ class _Rank:
         split, rows, model = self.split, self.rows, self.model
         here = max(mlp.met(rows * split.expert) / split.expert, 1.0)
         taken = rows * mlp.per_token  # as many come from other ranks as go to them
-        bits = model.expert_bits or model.weight_bits
-        products, between = self._matrices("expert ", mlp.expert, taken / here, here, bits)
+        products, between = self._matrices("expert ", mlp.expert, taken / here, here)
         products.append(self._product("router", rows, self.tower.hidden, mlp.count))
         elements = between.elements
         if mlp.shared:
-            more, shared = self._matrices("shared ", mlp.shared, rows, 1.0, model.weight_bits)
+            more, shared = self._matrices("shared ", mlp.shared, rows, 1.0)
             products += more
             elements += shared.elements
         exchanges = self._summed()

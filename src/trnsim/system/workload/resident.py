@@ -35,17 +35,17 @@ def held_by_head(model: Architecture, tower: Tower, split: Split) -> float:
 def held_by_layer(model: Architecture, tower: Tower, layer: Layer, split: Split) -> float:
     """Bytes of one layer's parameters that one rank holds; of a shared one, its share of times."""
     hidden = tower.hidden
-    small, experts = float(layer.norms + layer.extra), 0.0
-    held = sum(_of_attention(one, hidden, split.tensor) for one in layer.attentions)
+    small = float(layer.norms + layer.extra)
+    attention = sum(_of_attention(one, hidden, split.tensor) for one in layer.attentions)
     if isinstance(layer.mlp, Experts):
         mlp = layer.mlp
         small += hidden * mlp.count + mlp.router_biases + mlp.shared_gate
-        experts = math.ceil(mlp.count / split.expert) * _of_mlp(mlp.expert, hidden, split.tensor)
+        held = math.ceil(mlp.count / split.expert) * _of_mlp(mlp.expert, hidden, split.tensor)
         held += _of_mlp(mlp.shared, hidden, split.tensor) if mlp.shared else 0.0
     else:
-        held += _of_mlp(layer.mlp, hidden, split.tensor)
-    nbytes = bytes_of(held, model.weight_bits) + bytes_of(small, model.other_bits)
-    nbytes += bytes_of(experts, model.expert_bits or model.weight_bits)
+        held = _of_mlp(layer.mlp, hidden, split.tensor)
+    nbytes = bytes_of(attention, model.weight_bits) + bytes_of(small, model.other_bits)
+    nbytes += bytes_of(held, model.bits_of_mlp)
     return nbytes * layer.copies / layer.times
 
 
