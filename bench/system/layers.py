@@ -10,11 +10,12 @@ import argparse
 import json
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 from trnsim.errors import EmulatorError
 from trnsim.lower.cache import version
-from trnsim.system.layers.table import PACKAGED, signature, write
+from trnsim.system.layers.table import PACKAGED, rank_of, signature, write
 from trnsim.system.workload.config import read
 from trnsim.system.workload.operators import Pass, Phase, Split
 from trnsim.system.workload.passes import blocks
@@ -22,14 +23,15 @@ from trnsim.torch.models.layer import compiled_layer
 from trnsim.torch.models.shape import ModelShape
 
 CONFIGS = Path(__file__).parent / "configs"
-MODELS = (
-    ("Llama-2-7b", "trn1", 32),
-    ("Llama-2-13b", "trn1", 24),
-    ("Llama-3-70B", "trn1", 32),
-    ("Llama-3-8B", "trn1", 24),
-)
+MODELS = ("Llama-2-7b", "Llama-3-8B", "Llama-2-13b", "Llama-3-70B")
+RANKS = (24, 32)
+TARGET = "trn1"
+"""Its core is Inferentia2's as well."""
+PROMPTS = (1, 2, 4, 8)
+COMPILED = 2
+"""Prompts that are compiled together: each further one takes what the second adds."""
 SHAPES = (
-    *((Phase.PREFILL, 1, length) for length in (128, 512, 2048)),
+    *((Phase.PREFILL, 1, length) for length in (128, 256, 1024, 2048, 4096, 8192)),
     *((Phase.DECODE, batch, length) for batch in (1, 8) for length in (512, 2048, 8192)),
 )
 """Phase, batch, and tokens that a query meets."""
@@ -57,34 +59,46 @@ class Made:
         found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         self.rows = found.get("layers", []) if found.get("version") == version() else []
 
-    def row(self, target, layer, phase, model):
+    def row(self, layer, phase, model):
         """The row of a layer, made where it is missing."""
+        rank = rank_of(TARGET, 1)
         for one in self.rows:
-            if (one["target"], one["layer"], one["phase"]) == (target, layer, str(phase)):
+            if (one["rank"], one["layer"], one["phase"]) == (rank, layer, str(phase)):
                 return one
-        made = {"target": target, "layer": layer, "phase": str(phase), "model": model, "points": []}
+        made = {"rank": rank, "layer": layer, "phase": str(phase), "model": model, "points": []}
         self.rows.append(made)
         return made
 
-    def add(self, name, target, ranks, shape):
-        """Compile a shape, unless the table has it."""
+    def add(self, name, ranks, shape):
+        """Compile a shape, unless the table has it; of prompts, one and two, and more of them."""
         phase, batch, length = shape
-        row = self.row(target, layer_of(name, phase, batch, length, ranks), phase, name)
+        row = self.row(layer_of(name, phase, batch, length, ranks), phase, name)
         if any(point[:2] == [batch, length] for point in row["points"]):
             return
         began = time.perf_counter()
+        batches = range(1, COMPILED + 1) if phase is Phase.PREFILL else (batch,)
         try:
-            found = compiled_layer(CONFIGS / f"{name}.json", shape_of(*shape, ranks), target)
+            found = [compiled(name, (phase, one, length), ranks) for one in batches]
         except EmulatorError as error:
-            print(f"{name} on {ranks} {target} ranks, {phase} {batch} x {length}: {error}")
+            print(f"{name} on {ranks} ranks, {phase} {batch} x {length}: {error}", flush=True)
             return
-        row["points"] = sorted([*row["points"], [batch, length, float(f"{found.time_s:.6g}")]])
+        made = list(zip(batches, found, strict=True))
+        if phase is Phase.PREFILL:
+            more = [count for count in PROMPTS if count > COMPILED]
+            made += [(one, found[-1] + (one - COMPILED) * (found[-1] - found[0])) for one in more]
+        points = [[one, length, float(f"{time_s:.6g}")] for one, time_s in made]
+        row["points"] = sorted([*row["points"], *points])
         write(self.file, [one for one in self.rows if one["points"]])
         print(
-            f"{name} on {ranks} {target} ranks, {phase} {batch} x {length}: "
-            f"{found.time_s * 1e6:.1f} us, in {time.perf_counter() - began:.0f} s",
+            f"{name} on {ranks} ranks, {phase} {batch} x {length}: "
+            f"{found[0] * 1e6:.1f} us, in {time.perf_counter() - began:.0f} s",
             flush=True,
         )
+
+
+def compiled(name, shape, ranks):
+    """Seconds of a layer that is compiled now."""
+    return compiled_layer(CONFIGS / f"{name}.json", shape_of(*shape, ranks), TARGET).time_s
 
 
 def main():
@@ -94,8 +108,8 @@ def main():
     asked = parser.parse_args()
     made = Made(asked.to)
     for shape in SHAPES:
-        for name, target, ranks in MODELS:
-            made.add(name, target, ranks, shape)
+        for name, ranks in product(MODELS, RANKS):
+            made.add(name, ranks, shape)
     return 0
 
 

@@ -20,6 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.arch import TARGETS
 from trnsim.lower import cache as disk
 from trnsim.system.workload.operators import Phase
 
@@ -47,7 +48,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """The points of one layer in one phase on one target.
+    """The points of one layer in one phase on one kind of rank.
 
     Attributes:
         points: in any order.
@@ -106,6 +107,12 @@ def signature(block: Block, given: Pass) -> str:
     return ", ".join(parts)
 
 
+def rank_of(target: str, lnc: int) -> str:
+    """What computes on a rank of a target: equal cores of two chips are one."""
+    name = TARGETS[target].core.name
+    return name if lnc == 1 else f"{lnc} x {name}"
+
+
 def length_of(given: Pass) -> int:
     """Tokens that a query meets."""
     return given.tokens + given.past
@@ -113,20 +120,20 @@ def length_of(given: Pass) -> int:
 
 @dataclass(frozen=True)
 class Table:
-    """Curves of a target.
+    """Curves of a kind of rank.
 
     Attributes:
-        target: the chip's name, "trn1".
+        rank: what computes, "NeuronCore-v2".
         curves: by signature and phase.
     """
 
-    target: str
+    rank: str
     curves: Mapping[tuple[str, str], Curve]
 
     def at(self, block: Block, given: Pass) -> tuple[float, str] | None:
         """Seconds of one of the block's layers and the version that compiled it, or None."""
         key = (signature(block, given), str(given.phase))
-        for curve in (_of_user(self.target, *key), self.curves.get(key)):
+        for curve in (_of_user(self.rank, *key), self.curves.get(key)):
             time_s = curve.at(given.batch, length_of(given)) if curve else None
             if curve and time_s is not None:
                 return time_s, curve.version
@@ -134,24 +141,24 @@ class Table:
 
 
 @cache
-def packaged(target: str) -> Table:
-    """The package's table of a target."""
-    return read(PACKAGED, target)
+def packaged(rank: str) -> Table:
+    """The package's table of a kind of rank."""
+    return read(PACKAGED, rank)
 
 
-def read(file: Path, target: str) -> Table:
-    """The table of a target in a file that `write` made; empty where there is no file."""
+def read(file: Path, rank: str) -> Table:
+    """The table of a kind of rank in a file that `write` made; empty where there is no file."""
     if not file.exists():
-        return Table(target, {})
+        return Table(rank, {})
     found = json.loads(file.read_text(encoding="utf-8"))
-    rows = [one for one in found["layers"] if one["target"] == target]
+    rows = [one for one in found["layers"] if one["rank"] == rank]
     curves = {
         (one["layer"], one["phase"]): Curve(
             tuple(Point(*point) for point in one["points"]), found["version"]
         )
         for one in rows
     }
-    return Table(target, curves)
+    return Table(rank, curves)
 
 
 def write(file: Path, rows: list[dict[str, Any]]) -> None:
@@ -161,17 +168,17 @@ def write(file: Path, rows: list[dict[str, Any]]) -> None:
     file.write_text(text, encoding="utf-8")
 
 
-def keep(target: str, layer: str, phase: Phase, point: Point) -> None:
+def keep(rank: str, layer: str, phase: Phase, point: Point) -> None:
     """Add a point to the user's cache folder."""
-    known = _of_user(target, layer, str(phase))
+    known = _of_user(rank, layer, str(phase))
     others = [one for one in known.points if (one.batch, one.length) != (point.batch, point.length)]
     made = [[one.batch, one.length, one.time_s] for one in sorted([*others, point])]
-    disk.write((_KIND, target, layer, str(phase)), {"points": made})
+    disk.write((_KIND, rank, layer, str(phase)), {"points": made})
     _of_user.cache_clear()
 
 
 @cache
-def _of_user(target: str, layer: str, phase: str) -> Curve:
+def _of_user(rank: str, layer: str, phase: str) -> Curve:
     """What today's sources compiled before, on this computer."""
-    found = disk.read((_KIND, target, layer, phase)) or {"points": []}
+    found = disk.read((_KIND, rank, layer, phase)) or {"points": []}
     return Curve(tuple(Point(*one) for one in found["points"]), disk.version())
