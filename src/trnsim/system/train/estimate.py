@@ -6,15 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trnsim.arch import TARGETS
 from trnsim.errors import BadInput
+from trnsim.facts import assumed
 from trnsim.price import Quote, quote
-from trnsim.system.layers import chosen
+from trnsim.system.layers import constants
 from trnsim.system.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.best import Best, Effort, best
 from trnsim.system.train.candidates import Asked
 from trnsim.system.train.run import Goodput, Reliability, goodput
 from trnsim.system.uncertainty import Basis, Inputs
+from trnsim.system.workload.operators import Phase
 
 if TYPE_CHECKING:
     from datetime import date
@@ -166,15 +169,24 @@ def usual_batch(where: Machine, sequence: int) -> int:
     return odd << max(math.ceil(math.log2(wanted / odd)), 0)
 
 
+def _efficiency(where: Machine) -> Rate:
+    """The part of the peak that products reach; assumed where it is another chip's."""
+    if not where.lnc:
+        return constants.GPU_PRODUCTS.get(where.chip.name, constants.OTHER_GPU_PRODUCTS)
+    found = constants.NEURON[Phase.TRAIN].products
+    if any(one.is_fitted for one in TARGETS.values() if one.chip == where.chip.name):
+        return found
+    return assumed(found, f"carried over: {found.provenance.source}")
+
+
 def _basis(found: Best) -> Basis:
     """The inputs that decided it, with the provenance of each."""
     where, dtype = found.machine, found.step.layout.dtype
     facts: dict[str, Rate] = {
         f"peak FLOP/s ({dtype})": where.peak(dtype),
-        _EFFICIENCY: chosen.product_share(where),
+        _EFFICIENCY: _efficiency(where),
         "HBM bytes": where.chip.memory_bytes,
         "HBM bytes/s": where.chip.memory_bytes_per_s,
-        "HBM efficiency": chosen.HBM_SHARE,
         "HBM reserve": memory.RESERVE,
     }
     efa = where.instance.efa_bytes_per_s

@@ -64,7 +64,7 @@ def trained(model: Architecture, dtype: str) -> Architecture:
     """The model with the weights that training holds, whatever the checkpoint's are."""
     bits = PARAMETER_BITS[dtype]
     multiplied = PRODUCT_BITS[dtype]
-    return replace(model, weight_bits=bits, other_bits=bits, product_bits=multiplied, expert_bits=0)
+    return replace(model, weight_bits=bits, other_bits=bits, product_bits=multiplied, mlp_bits=bits)
 
 
 def is_fused(layer: Layer) -> bool:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trnsim.facts import Interval, assumed
-from trnsim.system.layers.chosen import bytes_per_s, layer_times
+from trnsim.system.layers.choice import bytes_per_s, layer_times
+from trnsim.system.links.exchange import BANDWIDTHS
 from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import check
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 _HOST_S: Final = assumed(
     2e-3, "the host between steps: loss read, next batch given, programs begun"
 )
-_LINKS_SPREAD: Final = 0.15
-"""As of a derived fact: bandwidths are documented, latencies measured, the algorithm is chosen."""
 _SAMPLES: Final = 2000
 _GRADIENT_PASSES: Final = 3
 """Forward and two gradients, each with as many multiplications."""
@@ -277,7 +276,7 @@ class Steps:
     def _interval(self, parts_s: dict[str, float], spread: float) -> Interval:
         """P10, P50 and P90: computing is off as a whole, and so are exchanges."""
         compute = _draws("computing", spread)
-        links = _draws("links", _LINKS_SPREAD)
+        links = _draws("links", BANDWIDTHS.provenance.spread)
         moved_s = sum(parts_s[one] for one in ("tensor", "context", "expert", "data"))
         computed_s = parts_s["compute"] + parts_s["optimizer"]
         alone_s = computed_s * compute + moved_s * links
