@@ -130,8 +130,10 @@ class Unfolded:
             for kind in (FORWARD, BACKWARD)
         }
         elements = layout.micro_batch * layout.sequence / layout.context * self.model.decoder.hidden
-        elements /= layout.tensor if layout.is_sequence else 1
-        moved_s = self.ranks.hand_on_s(WEIGHT_BYTES[layout.dtype] * elements)
+        nbytes = WEIGHT_BYTES[layout.dtype] * elements
+        moved_s = self.ranks.hand_on_s(nbytes / layout.tensor)
+        if not layout.is_sequence and layout.pipeline > 1:
+            moved_s += self.ranks.exchange_s("tensor", "all_gather", nbytes)
         return self.run(order, moved_s)
 
     def run(self, order, moved_s):

@@ -170,7 +170,11 @@ class Steps:
             first.source,
         )
 
-    def rough_s(self, layout: Layout) -> float:
+    def quick_s(self, layout: Layout) -> float:
+        """As `rough_s`, with all exchanges of data ranks hidden: these lie in the most ways."""
+        return self.rough_s(replace(layout, zero=0), has_data=False)
+
+    def rough_s(self, layout: Layout, *, has_data: bool = True) -> float:
         """Seconds of a step by the bubble's closed form, with equal stages but for the last.
 
         No schedule is run: a search takes it to choose which layouts it times.
@@ -186,7 +190,9 @@ class Steps:
         bubble_s = (layout.pipeline - 1) * max(waits, 0.0) / layout.virtual
         held = [tuple(replace(part, times=part.times / layout.pipeline) for part in parts)]
         share = whole.times(1 / layout.pipeline)
-        once_s = self._shared(held, share, layout).exposed_s + self._update_s(held, layout)
+        once_s = self._update_s(held, layout)
+        if has_data:
+            once_s += self._shared(held, share, layout).exposed_s
         return layout.micro_batches * (stage_s + ends) + bubble_s + once_s + _HOST_S
 
     def costs(self, worked: list[list[Passes]], layout: Layout) -> pipeline.Costs:
@@ -236,13 +242,19 @@ class Steps:
         return self._found[key][1]
 
     def _transfer_s(self, layout: Layout) -> float:
-        """Seconds of what a stage hands to the next one."""
+        """Seconds of what a stage hands to the next one: each tensor rank its share.
+
+        Source: Narayanan et al. 2021 (arXiv:2104.04473), section 4.1, scatter and gather.
+        """
         if layout.pipeline == 1:
             return 0.0
         rows = layout.micro_batch * layout.sequence / layout.context
-        elements = rows * self.model.decoder.hidden / (layout.tensor if layout.is_sequence else 1)
-        nbytes = WEIGHT_BYTES[layout.dtype] * elements
-        return self.exchanges.time_s("send", nbytes, layout.spreads["pipeline"])
+        nbytes = WEIGHT_BYTES[layout.dtype] * rows * self.model.decoder.hidden
+        spreads = layout.spreads
+        sent_s = self.exchanges.time_s("send", nbytes / layout.tensor, spreads["pipeline"])
+        if layout.is_sequence:
+            return sent_s
+        return sent_s + self.exchanges.time_s("all_gather", nbytes, spreads["tensor"])
 
     def _shared(self, held: list[Chunk], work: Work, layout: Layout) -> _Shared:
         """What a stage exchanges once a step, and what of it computing hides."""
