@@ -132,6 +132,8 @@ def train(
     given = {"global_batch": global_batch, "sequence": sequence}
     lost = run.Reliability(chip_mtbf_hours * _HOUR_S, checkpoint_s, recovery_s, spares)
     _check_effort(budget, deadline)
+    if emit is not None:
+        launch.check(emit)
     with progress() as tell:
         effort = Effort(budget, deadline, ray, tell=tell)
         found = [

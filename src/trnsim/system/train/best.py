@@ -130,7 +130,7 @@ def _on(model: Architecture, where: Machine, asked: Asked, effort: Effort, begun
     made = layouts(model, where, asked)
     if not made:
         plain = asked.plain(where)
-        if asked.data is None:  # whose number follows from the others
+        if asked.data is None and asked.global_batch > 0:  # the number of data ranks follows
             plain = replace(plain, global_batch=plain.data * plain.micro_batch)
         check(plain, model, where)
         raise BadInput(
