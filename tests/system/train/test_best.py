@@ -3,9 +3,11 @@ from itertools import pairwise
 import pytest
 
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.system import search
 from trnsim.system.machine import machine
-from trnsim.system.train.best import Effort, best, front, point
+from trnsim.system.train.best import Effort, _timed, best, front, point
 from trnsim.system.train.candidates import Asked, fitting, layouts
+from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import Steps
 
 QUICK = Effort(budget=8, processes=1)
@@ -101,6 +103,18 @@ def test_a_point_without_room_is_no_time():
     assert point(given, model, "trn1.32xlarge", 1, 1) == "memory"
     assert point(given | {"tensor": 8, "data": 4}, model, "trn1.32xlarge", 1, 1) == "memory"
     assert point(given | {"tensor": 32, "data": 1}, model, "trn1.32xlarge", 1, 1) > 0
+
+
+def test_of_layouts_that_are_as_good_the_plainest_is_taken(llama, monkeypatch):
+    """Of four whose steps were timed, the third is too slow and the fourth has no room."""
+    made = [
+        Layout(zero=3, data=8),
+        Layout(zero=1, tensor=8),
+        Layout(zero=0, data=8),
+        Layout(zero=0, tensor=8),
+    ]
+    monkeypatch.setattr(search, "map", lambda *_, **__: [1.0, 1.004, 1.1, "memory"])
+    assert _timed(llama, machine("trn2"), made, QUICK, 0.0) == made[1]
 
 
 def test_a_front_has_what_nothing_beats():
