@@ -117,6 +117,17 @@ def test_of_layouts_that_are_as_good_the_plainest_is_taken(llama, monkeypatch):
     assert _timed(llama, machine("trn2"), made, QUICK, 0.0) == made[1]
 
 
+def test_more_instances_are_looked_at_where_they_can_exchange(llama):
+    asked, effort = Asked(256, 4096), Effort(budget=2, processes=1, doublings=2)
+    found = best(llama, "trn2", None, asked, effort)
+    assert [where.count for where, _ in found.others] == [1, 2, 4]
+    times = [step.step_s.p50 for _, step in found.others]
+    assert times == sorted(times, reverse=True)
+    small = Asked(256, 4096, tensor=2, recompute="full", zero=3)
+    with pytest.raises(OutOfMemory):
+        best(llama, "trn1.2xlarge", None, small, effort)
+
+
 def test_a_front_has_what_nothing_beats():
     points = [(1.0, 9.0), (2.0, 5.0), (2.0, 6.0), (3.0, 5.0), (9.0, 1.0), (9.0, 1.0)]
     assert front(points) == [0, 1, 4, 5]

@@ -42,6 +42,7 @@ class Effort:
         deadline_s: seconds after which no further one is.
         ray: address of a Ray cluster, or "".
         processes: of this machine; 0 for as many as it has cores.
+        doublings: of the smallest number of instances, which are looked at besides.
         tell: called with what is done.
     """
 
@@ -49,6 +50,7 @@ class Effort:
     deadline_s: float | None = None
     ray: str = ""
     processes: int = 0
+    doublings: int = 0
     tell: Callable[[str], None] | None = None
 
 
@@ -99,7 +101,7 @@ def best(
     effort = effort or Effort()
     begun_s = time.monotonic()
     if instances is None:
-        return _smallest(model, name, asked, effort, begun_s)
+        return _enlarged(model, name, _smallest(model, name, asked, effort, begun_s), asked, effort)
     found = _on(model, machine(name, instances), asked, effort, begun_s)
     return _compared(model, name, found, asked)
 
@@ -229,24 +231,26 @@ def _compared(model: Architecture, name: str, found: Best, asked: Asked) -> Best
     others, count = list(found.others), found.machine.count
     note = ""
     for _ in range(_HALVINGS):
-        if count % 2 or asked.data is not None:
-            break
         count //= 2
+        if not count or asked.data is not None:
+            break
         fewer = _roughly(model, machine(name, count), asked)
         if fewer is None:
-            break
+            continue
         others.append(fewer)
         if fewer[1].step_s.p50 <= _SAME * found.step.step_s.p50:
             note = f"{count} instances are not slower: {fewer[1].layout}"
-    return Best(
-        found.machine,
-        found.step,
-        tuple(others),
-        found.looked_at,
-        found.fitting,
-        found.timed,
-        note,
-    )
+    return replace(found, others=tuple(others), note=note)
+
+
+def _enlarged(model: Architecture, name: str, found: Best, asked: Asked, effort: Effort) -> Best:
+    """What was found beside more instances, where these can exchange."""
+    others, count = list(found.others), found.machine.count
+    if asked.data is None and found.machine.instance.efa_bytes_per_s:
+        for power in range(1, effort.doublings + 1):
+            more = _roughly(model, machine(name, count << power), asked)
+            others += [] if more is None else [more]
+    return replace(found, others=tuple(others))
 
 
 def _roughly(model: Architecture, where: Machine, asked: Asked) -> tuple[Machine, Step] | None:
