@@ -46,8 +46,8 @@ TEXT = """
 sight; their constants were not. Nothing is fitted for a model. On Trainium2 and Trainium3 all of it
 is extrapolated: the same parts of a later core's peak, clock and DMA rate, with a spread of 30 %
 added in squares. No training time of Trainium2, and no time at all of Trainium3, is published in
-these rows. The one TTFT and the one TPOT row of Llama-3.2-1B on one core (neuronmm) are of a stack
-without the compiler's attention kernels: no fit sees them, and they are in the table.
+these rows. The TTFT and the TPOT row of Llama-3.2-1B on one core (neuronmm) take several times what
+reading the weights takes, which nothing here explains: no fit sees them, the table counts them.
 
 **Intervals.** P10 to P90 are the estimate over and times one factor: the quantile of 85 % of the
 errors of other architectures' rows, each judged without its own. Errors of one family are the same

@@ -113,10 +113,12 @@ EXTRAPOLATED_SPREAD: Final = assumed(
 )
 
 _AMPERE: Final = derived(
-    0.66, "eight steps of GPTs on A100, their exchanges taken off (Korthikanti et al., table 5)"
+    0.70,
+    "in sample: eight steps of GPTs on A100, exchanges taken off (Korthikanti et al., table 5)",
 )
 _BLACKWELL: Final = derived(
-    0.42, "twelve steps of Llama-3-70B's layers on 8 x B200, exchanges taken off (SimuMax 1.2)"
+    0.43,
+    "in sample: twelve steps of Llama-3-70B's layers on 8 x B200, exchanges taken off (SimuMax)",
 )
 GPU_PRODUCTS: Final = {
     "a100-40": _AMPERE,
