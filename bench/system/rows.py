@@ -50,7 +50,8 @@ def served(case):
     given = shapes.get("Input Length", shapes.get("ctx"))
     longest = shapes.get("Sequence Length", shapes.get("seq"))
     made = shapes.get("Output Length", int(longest) - int(given))
-    command = ["plan", "serve", config(one["kernel_or_model"]), "--on", case.instance]
+    name = longer(one["kernel_or_model"], int(longest))
+    command = ["plan", "serve", config(name), "--on", case.instance]
     command += ["--tensor-parallel-size", case.ranks, "--max-num-seqs", batch]
     command += ["--max-model-len", longest, "--input-len", given, "--output-len", made]
     command += ["--concurrency", batch]
@@ -58,6 +59,17 @@ def served(case):
         command += ["--quantization", "int8"]
     path = "ttft_p50_s" if case.family == published.PREFILL else "tpot_p50_s"
     return row(one["id"], case.family, command, path, one["value"], one["unit"], one["source"])
+
+
+def longer(name, tokens):
+    """The configuration of a model, with as many positions as its published run must have had."""
+    file = HERE.parents[1] / config(name)
+    found = json.loads(file.read_text(encoding="utf-8"))
+    if found["max_position_embeddings"] >= tokens:
+        return name
+    made = f"{name}-{tokens}"
+    _write(made, found | {"max_position_embeddings": tokens})
+    return made
 
 
 def inferred(case):
