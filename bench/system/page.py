@@ -87,7 +87,8 @@ Fits without one architecture each:
 (`{table_version}`; these sources are `{version}`). {points} points of {curves} layers are there;
 between two of them the logarithm of the time is a straight line of the logarithms of batch and
 length, and never falls; beyond them there is none, and the few constants answer. Layers that a user
-compiles lie in the cache folder (`TRNSIM_CACHE`) under their own version, and come first.
+compiles (`trnsim plan layer CONFIG.json --on trn1 --compile`) lie in the cache folder
+(`TRNSIM_CACHE`) under their own version, and come first.
 
 ## Measured times
 

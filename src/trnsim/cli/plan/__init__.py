@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trnsim.cli.options import parser
+from trnsim.cli.plan.layer import layer
 from trnsim.cli.plan.serve import serve
 from trnsim.cli.plan.train import train
 
@@ -12,3 +13,4 @@ app = parser(
 )
 app.command("train")(train)
 app.command("serve")(serve)
+app.command("layer")(layer)
