@@ -11,6 +11,7 @@ import cases as published
 import families
 import numpy as np
 from folds import sigma
+from rows import reason
 from training import trainings
 from training_fit import judge as judge_training
 
@@ -57,6 +58,10 @@ for all layers of a plan, and do not average out.
 architectures: the few constants, or whole compiled graphs ([their page](accuracy-models.md)).
 
 {chosen}
+
+No few constants are fitted to CNN and diffusion: the table has what whole compiled graphs say of
+them (`trnsim compile`). `trnsim plan infer` reads them from their graphs, with the constants of
+encoders; `bench/system/run.py --rows bench/system/rows.json` says how far it is off.
 
 ## The few constants
 
@@ -263,6 +268,13 @@ def table_facts():
     return sum(len(curve.points) for curve in curves), len(curves), made
 
 
+def why(case):
+    """Why a case has no answer here."""
+    if case.family == published.IMAGES:
+        return reason(case) or "no fit: answered by `plan infer` alone (bench/system/rows.json)"
+    return case.why
+
+
 def text_of(found, trained, judged, passes):
     """The page, and what in the package is not as fitted."""
     summaries = {one.name: [each for _, each in one.chosen] for one in found}
@@ -273,7 +285,7 @@ def text_of(found, trained, judged, passes):
         by = ", ".join(name for name, _ in Counter(name for name, _ in one.chosen).most_common())
         head.append(summary(one.name, count, summaries[one.name], by))
         told.append(f"- {one.name}: {by or 'none'}.")
-        unanswered += [line(case.id, case.why or "no answer yet") for case in one.unanswered]
+        unanswered += [line(case.id, why(case)) for case in one.unanswered]
         folds += list(fold_lines(one)) if one.judged.get("few constants") else []
     head.append(summary("training", len(trained), judged, "few constants"))
     every = [one for each in summaries.values() for one in each]
