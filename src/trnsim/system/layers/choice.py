@@ -82,7 +82,7 @@ class Chosen:
             return self.few.of(block, given)
         time_s, version = known
         spread = constants.COMPILED_SPREAD[given.phase]
-        return LayerTime(time_s, {"compiled": time_s}, spread, f"compiled layer, {version}")
+        return LayerTime(time_s, {"compiled": time_s}, spread, table.told(version))
 
     def backward(self, block: Block, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
