@@ -170,11 +170,18 @@ def _neuron(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
         fixed_s=2 * half_s,
         spread=(found.spread**2 + more**2) ** 0.5,
         source=f"few constants of {phase}, {told} {found.rows}",
-        score_s=float(found.score_s) * constants.V2_PEAK / peak(machine, "bf16"),
+        score_s=_score_s(machine, float(found.score_s), target),
         element_s=float(found.element_passes) / (machine.lnc * _LANES * vector_hz),
         host_bytes_per_s=float(found.host_bytes_per_s),
         repeats_keys=True,
     )
+
+
+def _score_s(machine: Ranks, fitted_s: float, target: Target | None) -> float:
+    """Seconds of a score on a rank, where the family's form has it."""
+    if fitted_s and target is not None and not target.is_fitted:
+        return float(constants.KERNEL_SCORE_S) / machine.lnc
+    return fitted_s * constants.V2_PEAK / peak(machine, "bf16")
 
 
 def _gpu(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
