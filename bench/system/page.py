@@ -95,11 +95,18 @@ Fits without one architecture each:
 
 `make layers` compiles one layer of a model at a shape and keeps its time in
 `src/trnsim/system/layers/table.json` with the version of the sources that decide a time
-(`{table_version}`; these sources are `{version}`). {points} points of {curves} layers are there;
-between two of them the logarithm of the time is a straight line of the logarithms of batch and
+(`{table_version}`; these sources are
+`{version}`). {points} points of {curves} layers are there; between two of them the logarithm of the time is a straight line of the logarithms of batch and
 length, and never falls; beyond them there is none, and the few constants answer. Layers that a user
 compiles (`trnsim plan layer CONFIG.json --on trn1 --compile`) lie in the cache folder
 (`TRNSIM_CACHE`) under their own version, and come first.
+
+These layers in plans, on the rows whose shapes they reach, beside the few constants on the same
+rows (which saw them: in sample):
+
+| family | rows | compiled: median / P90 % | few constants: median / P90 % |
+|---|---|---|---|
+{in_plans}
 
 ## Measured times
 
@@ -277,17 +284,45 @@ def training_lines(judged):
 
 @dataclass(frozen=True)
 class _Rank:
-    """A logical NeuronCore of a Trainium2."""
+    """A rank of a chip."""
 
-    chip: object = catalogue().accelerator("trainium2")
-    lnc: int = 2
-    ranks_per_chip: int = 4
+    chip: object
+    lnc: int = 1
+
+    @property
+    def ranks_per_chip(self):
+        """Ranks of its chip."""
+        return self.chip.cores // self.lnc
+
+
+CHIPS = {"trn1": "trainium1", "inf2": "inferentia2", "trn2": "trainium2"}
+
+
+def rank_of(case):
+    """The rank on which a case ran."""
+    return _Rank(catalogue().accelerator(CHIPS[case.target]), case.lnc)
+
+
+def in_plans(found):
+    """A line for each family whose layers the table has: both answers on its rows."""
+    for family in found:
+        sizes = {True: [], False: []}
+        for case in [one.case for one in family.judged.get("few constants", [])]:
+            both = {takes: layer_times(rank_of(case), takes_compiled=takes) for takes in sizes}
+            layer = next(block for block in case.made if block.name == "layer")
+            if not both[True].of(layer, case.given).source.startswith("compiled"):
+                continue
+            for takes, times in both.items():
+                sizes[takes].append(abs(100 * (case.seconds(times) / case.published_s - 1)))
+        if sizes[True]:
+            told = [f"{np.median(one):.1f} / {np.quantile(one, 0.9):.1f}" for one in sizes.values()]
+            yield line(family.name, len(sizes[True]), *told)
 
 
 def trn2_lines():
     """A line for each row of Trainium2, which is extrapolated."""
-    times = layer_times(_Rank())
     for case, told in published.extrapolated():
+        times = layer_times(rank_of(case))
         estimate_s = case.seconds(times)
         factor = np.exp(P90 * times.of(case.made[1], case.given).spread)
         figures = (case.published_s, estimate_s, estimate_s / factor, estimate_s * factor)
@@ -343,6 +378,7 @@ def text_of(found, trained, judged, passes):
         points=points,
         curves=curves,
         training="\n".join(training_lines(judged)),
+        in_plans="\n".join(in_plans(found)),
         trn2_count=len(published.TRN2),
         trn2="\n".join(trn2_lines()),
         rows="\n".join(row_lines(found)),
