@@ -96,10 +96,11 @@ Fits without one architecture each:
 `make layers` compiles one layer of a model at a shape and keeps its time in
 `src/trnsim/system/layers/table.json` with the version of the sources that decide a time
 (`{table_version}`; these sources are
-`{version}`). {points} points of {curves} layers are there; between two of them the logarithm of the time is a straight line of the logarithms of batch and
-length, and never falls; beyond them there is none, and the few constants answer. Layers that a user
-compiles (`trnsim plan layer CONFIG.json --on trn1 --compile`) lie in the cache folder
-(`TRNSIM_CACHE`) under their own version, and come first.
+`{version}`). {points} points of {curves} layers are there; between two
+of them the logarithm of the time is a straight line of the logarithms of batch and length, and
+never falls; beyond them there is none, and the few constants answer. Layers that a user compiles
+(`trnsim plan layer CONFIG.json --on trn1 --compile`) lie in the cache folder (`TRNSIM_CACHE`) under
+their own version, and come first.
 
 These layers in plans, on the rows whose shapes they reach, beside the few constants on the same
 rows (which saw them: in sample):
