@@ -88,7 +88,8 @@ def test_a_compiled_layer_is_taken_where_it_is_chosen_and_there():
         chosen = Chosen(few, known(block, GIVEN, 5e-3), dict.fromkeys(Phase, takes))
         found = chosen.of(block, GIVEN)
         assert found.time_s == expected
-        assert found.source.startswith("compiled layer, some version" if takes else "few constants")
+        said = "compiled layer, by other sources than today's: some version"
+        assert found.source.startswith(said if takes else "few constants")
 
 
 def test_the_few_constants_answer_where_no_layer_is_compiled():
@@ -127,3 +128,19 @@ def test_inferentia2_is_never_faster_than_trainium1_of_the_same_core(phase):
         layer_times(one).of(block, given).time_s for one in (rank("inferentia2", 1), TRN1)
     )
     assert slow >= fast
+
+
+def test_norms_and_activations_cross_a_gpus_memory():
+    given = Pass(Phase.PREFILL, 1, 512)
+    block = layer(LLAMA, given)
+    moved = 2 * sum(one.elements for one in block.elementwise)
+    found = layer_times(H100).of(block, given).parts_s["elements"]
+    assert found == pytest.approx(moved / bytes_per_s(H100))
+
+
+def test_prompts_of_later_chips_take_kernels_of_attention():
+    given = Pass(Phase.PREFILL, 1, 2048)
+    block = layer(LLAMA, given)
+    first, later = (layer_times(one).of(block, given).parts_s["scores"] for one in (TRN1, TRN2))
+    assert first == pytest.approx(32 * 2048 * 2048 * 178e-12)
+    assert later == pytest.approx(32 * 2048 * 2048 * 8.2e-12 / 2)

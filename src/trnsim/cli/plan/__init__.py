@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trnsim.cli.options import parser
-from trnsim.cli.plan import collective, serve, train
+from trnsim.cli.plan import collective, layer, serve, train
 
 app = parser(
     help="Estimate time and USD of training or serving a model, platform by platform.",
@@ -12,3 +12,4 @@ app = parser(
 app.command("train")(train.train)
 app.command("serve")(serve.serve)
 app.command("collective")(collective.collective)
+app.command("layer")(layer.layer)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _EIGHT_BITS: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
 _LANES: Final = 128
 """Of the Vector Engine: one for each partition (trainium_inferentia2_arch.rst)."""
+_ELEMENT_BYTES: Final = 2
+"""Of what crosses a GPU's memory: norms and activations are kernels of their own there."""
 _INF2: Final = "inferentia2"
 
 
@@ -80,7 +82,7 @@ class Chosen:
             return self.few.of(block, given)
         time_s, version = known
         spread = constants.COMPILED_SPREAD[given.phase]
-        return LayerTime(time_s, {"compiled": time_s}, spread, f"compiled layer, {version}")
+        return LayerTime(time_s, {"compiled": time_s}, spread, table.told(version))
 
     def backward(self, block: Block, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
@@ -168,11 +170,18 @@ def _neuron(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
         fixed_s=2 * half_s,
         spread=(found.spread**2 + more**2) ** 0.5,
         source=f"few constants of {phase}, {told} {found.rows}",
-        score_s=float(found.score_s) * constants.V2_PEAK / peak(machine, "bf16"),
+        score_s=_score_s(machine, float(found.score_s), target),
         element_s=float(found.element_passes) / (machine.lnc * _LANES * vector_hz),
         host_bytes_per_s=float(found.host_bytes_per_s),
         repeats_keys=True,
     )
+
+
+def _score_s(machine: Ranks, fitted_s: float, target: Target | None) -> float:
+    """Seconds of a score on a rank, where the family's form has it."""
+    if fitted_s and target is not None and not target.is_fitted:
+        return float(constants.KERNEL_SCORE_S) / machine.lnc
+    return fitted_s * constants.V2_PEAK / peak(machine, "bf16")
 
 
 def _gpu(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
@@ -184,6 +193,7 @@ def _gpu(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
         bytes_per_s=bytes_per_s(machine),
         cache_passes=1.0,
         fixed_s=2 * float(constants.GPU_HALF_S),
+        element_s=_ELEMENT_BYTES / bytes_per_s(machine),
         spread=spread or constants.OTHER_GPU_SPREAD,
         source=f"few constants of {phase}: {products:.0%} of the peak, {_told(products)}",
     )
