@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from trnsim.cli import app
 from trnsim.errors import BadInput, OutOfMemory
 
-CONFIG = str(Path(__file__).parents[2] / "examples" / "llama-3.1-8b.json")
+CONFIG = str(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 
 
 def run(*arguments):
@@ -54,37 +54,12 @@ def test_another_purchase_kind_is_asked_for_by_name():
     assert "63.30 USD/h on_demand us-east-1 2026-07-20" in output
 
 
-def test_serving_is_a_row_per_platform():
-    header, *rows = table(run("serve", CONFIG, "--batch", "16"))
-    assert header[3:5] == ["TTFT P50 (P10 to P90)", "TPOT P50 (P10 to P90)"]
-    assert [row[0] for row in rows] == ["trn1", "trn2", "trn3", "p5en"]
-
-
-def test_serving_as_json():
-    served = json.loads(run("serve", CONFIG, "--on", "trn1,trn3", "--json"))
-    assert served[0]["usd_per_million_tokens"]["p10"] < served[0]["usd_per_million_tokens"]["p90"]
-    assert served[1]["usd_per_million_tokens"] is None
-
-
-@pytest.mark.parametrize("command", ["train", "serve"])
-def test_an_unknown_platform_lists_the_legal_ones(command):
-    with pytest.raises(BadInput, match=r"^target 'foo' is not known; legal: trn1, trn2, trn3, "):
-        run(command, CONFIG, "--on", "foo")
-
-
 @pytest.mark.parametrize("given", ["8,000", "8.000", "8.000,5", "8k", ""])
 @pytest.mark.parametrize("option", ["--tokens", "--sequence", "--batch-tokens", "--instances"])
 def test_a_number_that_may_be_another_is_refused(option, given):
     result = CliRunner().invoke(app, ["plan", "train", CONFIG, "--on", "trn1", option, given])
     assert result.exit_code == 2
     assert f"Invalid value for '{option}'" in result.output
-
-
-@pytest.mark.parametrize("option", ["--batch", "--context", "--output-tokens", "--chips"])
-def test_so_is_one_of_serving(option):
-    result = CliRunner().invoke(app, ["plan", "serve", CONFIG, "--on", "trn1", option, "8.000"])
-    assert result.exit_code == 2
-    assert "is no whole number; write it without separators or unit" in result.output
 
 
 def test_more_instances_than_there_are_is_refused_at_once():
@@ -105,11 +80,6 @@ def test_the_same_number_may_be_written_in_several_ways(given):
     (found,) = json.loads(run("train", CONFIG, "--on", "trn1", "--tokens", given, "--json"))
     (plain,) = json.loads(run("train", CONFIG, "--on", "trn1", "--tokens", "8000", "--json"))
     assert found == plain
-
-
-def test_no_platform_at_all_is_refused():
-    with pytest.raises(BadInput, match=r"^--on names no platform\n  fix: for example --on trn1,t"):
-        run("train", CONFIG, "--on", ",")
 
 
 def test_too_few_instances_say_how_many(tmp_path):
