@@ -21,25 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from trnsim.system.serving import ServingEstimate
     from trnsim.system.training import TrainingEstimate
 
 _NEEDED: Final = "pip install 'trnsim[torch,models]'"
-
-
-def serving_layers(config: Path, estimates: Sequence[ServingEstimate]) -> dict[str, Any]:
-    """A decode step's layer on each Neuron platform, after the last output token."""
-    return {
-        e.platform: _layer(
-            config,
-            e.platform,
-            ("decode", e.batch, 1, e.context + e.output_tokens),
-            e.chips_per_replica * e.instances,
-            e.model.heads,
-        )
-        for e in estimates
-        if platform(e.platform).chip.is_neuron
-    }
 
 
 def training_layers(config: Path, estimates: Sequence[TrainingEstimate]) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trnsim.facts import Interval
+from trnsim.system.links import Spread
 from trnsim.system.serve import events
 from trnsim.system.serve.engine import Role
 from trnsim.system.serve.events import Outcome, Router
 from trnsim.system.serve.replica import Replica
-from trnsim.system.serve.step import PARTS, QUANTILES, At, path
+from trnsim.system.serve.step import PARTS, QUANTILES, At, exchange_s
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,8 +117,9 @@ def transfer_s(deployment: Deployment, request: Request) -> float:
     """
     memory = deployment.memory
     nbytes = memory.sequence_bytes / memory.longest * request.input_tokens
-    hop_s, bytes_per_s = path(deployment.machine, is_apart=deployment.instances > 1)
-    return hop_s + nbytes / bytes_per_s
+    is_apart = deployment.instances > 1
+    stride = deployment.machine.ranks if is_apart else deployment.ranks
+    return exchange_s(deployment.machine, "send", nbytes, Spread(2, stride))
 
 
 def _figures(deployment: Deployment, load: Load, outcome: Outcome) -> Figures:

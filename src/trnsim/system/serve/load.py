@@ -145,9 +145,10 @@ class Synthetic:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("count", 1), ("concurrency", 0), ("prefix_tokens", 0)):
-            _check(name, getattr(self, name), least)
-        _check("prefixes", self.prefixes, 1)
+        _check("--num-prompts", self.count, 1)
+        _check("--concurrency", self.concurrency, 0)
+        _check("--prefix-len", self.prefix_tokens, 0)
+        _check("--num-prefixes", self.prefixes, 1)
         if bool(self.concurrency) == bool(self.rate_per_s):
             given = "both" if self.concurrency else "neither"
             raise BadInput(
@@ -155,10 +156,10 @@ class Synthetic:
                 "that wait for answers set the rate themselves",
                 fix="--concurrency 8, or --request-rate 2",
             )
-        for name in ("rate_per_s", "burstiness"):
-            value = getattr(self, name)
-            if not (value >= 0 and math.isfinite(value)) or (name == "burstiness" and not value):
-                raise BadInput(f"{name} is {value}; legal: a positive number")
+        if not (self.rate_per_s >= 0 and math.isfinite(self.rate_per_s)):
+            raise BadInput(f"--request-rate is {self.rate_per_s}; legal: a positive number")
+        if not (self.burstiness > 0 and math.isfinite(self.burstiness)):
+            raise BadInput(f"--burstiness is {self.burstiness}; legal: a positive number")
 
     def at_rate(self, rate_per_s: float) -> Synthetic:
         """The same load at another rate; at one rate draws are those of another, closer together.

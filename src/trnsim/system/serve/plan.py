@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trnsim.errors import BadInput, EmulatorError, OutOfMemory
+from trnsim.errors import BadInput, EmulatorError, InternalError, OutOfMemory
 from trnsim.facts import Interval
 from trnsim.price import Quote, quote
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.figures import Figures, Served, once, serve
 from trnsim.system.serve.load import (
+    Lengths,
     Load,
     Synthetic,
     at_rate,
@@ -44,6 +45,8 @@ _WAVES: Final = 4
 """Requests of each client of a load that keeps a deployment busy."""
 _ALIKE: Final = 8
 """Replicas that stand for all of a deployment that is kept busy."""
+_NEAR: Final = 1.25
+"""How far the guessed cost of a deployment may be above the best for a run to tell them apart."""
 _RAMP: Final = 1.5
 """Times of a request in which such clients start: a slow deployment has no queue then, either."""
 _TRIED: Final = 256
@@ -135,6 +138,12 @@ class Demand:
         return drawn.requests(deployment.engine.max_model_len)
 
 
+def kept_busy(inputs: int = 2048, outputs: int = 256) -> Demand:
+    """As many requests of one kind as a deployment can serve."""
+    lengths = (Lengths("fixed", inputs), Lengths("fixed", outputs))
+    return Demand(None, Synthetic(*lengths, 1, concurrency=1), is_busy=True)
+
+
 @dataclass(frozen=True)
 class Plan:
     """A deployment that serves a demand.
@@ -190,13 +199,14 @@ def plan(
     """
     slo = slo or Slo()
     longest = options.max_model_len or _longest(model, demand)
-    options = replace(options, max_model_len=longest)
     check_length(model, longest)
     given = demand.trace
     if given is None and not demand.is_busy:
         given = demand.drawn.requests(longest)
     if given is not None:
         check_tokens(given, longest)
+        longest = options.max_model_len or max(one.tokens for one in given)
+    options = replace(options, max_model_len=longest)
     found = _Search(model, machine, options, demand, given, slo, times).best()
     load, found, shown = _shown(demand, given, slo, found)
     return Plan(
@@ -315,43 +325,59 @@ class _Search:
         """The best deployment.
 
         Raises:
-            EmulatorError: of the last one that was refused, where none can be.
+            EmulatorError: of the first one that was refused, the smallest, where none can be.
         """
-        tried: list[_Found] = []
+        fitting: list[Deployment] = []
         refused: EmulatorError | None = None
         for options in self._choices():
             try:
-                tried.append(self._try(deploy(self.model, self.machine, options, self.times)))
+                fitting.append(deploy(self.model, self.machine, options, self.times))
             except (BadInput, OutOfMemory) as error:
-                refused = error
-        if not tried:
+                refused = refused or error
+        if not fitting:
             raise refused or BadInput(f"no layout of {self.machine.name} can serve this")
-        if self.slo and self.given is None:
-            best = self._within(tried)
-        else:
-            best = tried[0]
-            for one in tried:
-                best = one if one.is_better(best) else best
-            if self.slo:
-                best = replace(best, most_per_s=self._most(best))
-        return replace(best, tried=len(tried))
+        if self.given is None:
+            fitting.sort(key=self._guess)
+        found = self._within(fitting) if self.slo and self.given is None else self._least(fitting)
+        return replace(found, tried=len(fitting))
 
-    def _within(self, tried: list[_Found]) -> _Found:
+    def _least(self, fitting: list[Deployment]) -> _Found:
+        """The deployment that costs the least; of those kept busy, the ones that may are run."""
+        limit = math.inf if self.given is not None else _NEAR * self._guess(fitting[0])
+        best: _Found | None = None
+        for deployment in fitting:
+            if self.given is None and self._guess(deployment) > limit:
+                break
+            one = self._try(deployment)
+            best = one if one.is_better(best) else best
+        if best is None:
+            raise InternalError("no layout was tried")
+        return replace(best, most_per_s=self._most(best)) if self.slo else best
+
+    def _within(self, fitting: list[Deployment]) -> _Found:
         """The deployment that serves the most for its cost within the SLO.
 
         Kept busy it serves at least as much as within an SLO, so the cheapest are looked at first
         and those that cannot be the best are not.
         """
         best: _Found | None = None
-        for one in sorted(tried, key=lambda found: found.cost):
-            if best is not None and best.is_met and one.cost > best.cost:
+        for deployment in fitting:
+            if best is not None and best.is_met and self._guess(deployment) > _NEAR * best.cost:
                 break
+            one = self._try(deployment)
             most = self._most(one)
             cost = one.cost * one.busy_per_s / most if most else one.cost
             found = replace(one, most_per_s=most, is_met=most > 0, cost=cost)
-            if found.is_better(best):
-                best = found
-        return best or tried[0]
+            best = found if found.is_better(best) else best
+        if best is None:
+            raise InternalError("no layout was tried")
+        return best
+
+    def _guess(self, deployment: Deployment) -> float:
+        """The cost of a token of a deployment that is kept busy, without waiting for anything."""
+        drawn = self.demand.drawn
+        tokens = deployment.engine.max_num_seqs * drawn.outputs.first * len(deployment.decoding)
+        return deployment.instances * request_s(deployment, drawn) / tokens
 
     def _choices(self) -> Iterator[Options]:
         """What is set, with each choice of what is not."""
@@ -382,7 +408,7 @@ class _Search:
 
     def _spread(self, options: Options) -> Options:
         """The fewest stages, each an instance, that hold the model; one if none do."""
-        if options.pipeline > 1 or not self.machine.instance.efa_bytes_per_s:
+        if options.pipeline or not self.machine.instance.efa_bytes_per_s:
             return options
         for stages in range(2, _MOST_STAGES + 1):
             more = replace(options, pipeline=stages)

@@ -58,7 +58,8 @@ class Options:
 
     Attributes:
         tensor: ranks that share heads and columns.
-        pipeline: stages, each on instances of its own where one does not hold all.
+        pipeline: stages, each on instances of its own where one does not hold all; one, or as
+            few as hold the model.
         expert: groups of tensor ranks that share experts.
         replicas: replicas that serve, those of prefill included.
         prefill_replicas: replicas that only make keys and values for others; 0 for none.
@@ -83,7 +84,7 @@ class Options:
     """
 
     tensor: int | None = None
-    pipeline: int = 1
+    pipeline: int | None = None
     expert: int = 1
     replicas: int | None = None
     prefill_replicas: int = 0
@@ -105,6 +106,11 @@ class Options:
     batches: tuple[int, ...] = ()
     host_s: float | None = None
     imbalance: float | None = None
+
+    @property
+    def stages(self) -> int:
+        """Stages of the pipeline."""
+        return self.pipeline or 1
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -300,7 +306,7 @@ def deploy(
         model,
         machine,
         split,
-        options.pipeline,
+        options.stages,
         times or layer_times(machine),
         float(fact) if options.host_s is None else options.host_s,
         fact.provenance.spread if options.host_s is None else 0.0,
@@ -312,7 +318,7 @@ def deploy(
 
 
 def _ranks(options: Options) -> int:
-    return (options.tensor or 1) * options.expert * options.pipeline
+    return (options.tensor or 1) * options.expert * options.stages
 
 
 def fleet(machine: Machine, options: Options) -> tuple[int, int]:
@@ -323,7 +329,7 @@ def fleet(machine: Machine, options: Options) -> tuple[int, int]:
     """
     stage = (options.tensor or 1) * options.expert
     each = machine.ranks // _ranks(options)
-    apart = -(-options.pipeline // (machine.ranks // stage))  # instances of a replica
+    apart = -(-options.stages // max(machine.ranks // stage, 1))  # instances of a replica
     if options.replicas is None:
         count = options.instances or apart
         replicas = count * each if each else count // apart
@@ -375,9 +381,9 @@ def check_split(model: Architecture, machine: Machine, options: Options) -> None
             fix=f"--tensor-parallel-size {max(legal)}",
         )
     depth = sum(tower.depth for tower in model.towers)
-    if options.pipeline > depth:
+    if options.stages > depth:
         raise BadInput(
-            f"--pipeline-parallel-size of {options.pipeline}; {model.name} has {depth} layers"
+            f"--pipeline-parallel-size of {options.stages}; {model.name} has {depth} layers"
         )
     count = model.experts.count if model.experts else 0
     if options.expert > 1 and (not count or count % options.expert):
@@ -385,7 +391,7 @@ def check_split(model: Architecture, machine: Machine, options: Options) -> None
             f"--expert-parallel-size of {options.expert}; {model.name} has {count or 'no'} experts",
             fix="a divisor of its experts" if count else "leave it out",
         )
-    if options.pipeline > 1 and stage * options.pipeline > machine.ranks:
+    if options.stages > 1 and stage * options.stages > machine.ranks:
         _check_reach(machine)
 
 
@@ -414,12 +420,14 @@ def _heads(model: Architecture) -> int:
 
 
 def legal_tensors(model: Architecture, machine: Machine) -> list[int]:
-    """Tensor ranks of one stage that a search tries: divisors of an instance that heads can use.
+    """Tensor ranks that a search tries: powers of two, an instance and its half.
 
     NxD Inference makes heads up to a multiple of the ranks, vLLM wants a divisor.
     """
     heads, ranks = _heads(model), machine.ranks
-    found = [size for size in range(1, ranks + 1) if ranks % size == 0 and size <= heads]
+    powers = {1 << place for place in range(ranks.bit_length())}
+    sizes = sorted(powers | {ranks} | ({ranks // 2} if ranks % 2 == 0 else set()))
+    found = [size for size in sizes if ranks % size == 0 and size <= heads]
     return found if machine.is_neuron else [size for size in found if heads % size == 0]
 
 
@@ -456,10 +464,10 @@ def _memory(
     limits: tuple[int, int],
 ) -> Memory:
     longest = options.max_model_len or 1
-    weights = memories.weights_bytes(model, split, options.pipeline)
+    weights = memories.weights_bytes(model, split, options.stages)
     draft = 0.0
     if options.draft is not None:
-        draft = memories.weights_bytes(options.draft, split, options.pipeline)
+        draft = memories.weights_bytes(options.draft, split, options.stages)
     elif options.draft_tokens:
         draft = weights / sum(tower.depth for tower in model.towers)
     return Memory(
@@ -468,7 +476,7 @@ def _memory(
         weights,
         draft,
         memories.activations_bytes(model, split, min(limits[0], longest * limits[1])),
-        memories.sequence_bytes(model, split, options.pipeline, longest),
+        memories.sequence_bytes(model, split, options.stages, longest),
         longest,
     )
 

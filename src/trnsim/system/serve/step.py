@@ -13,7 +13,6 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from trnsim.fabric.constants import EFA_HOP_S
 from trnsim.facts import Evidence
 from trnsim.system.links import Spread, exchange
 from trnsim.system.workload.operators import (
@@ -107,6 +106,12 @@ class Steps:
     speculation: Speculation = Speculation()
     imbalance: float = 0.0
     _known: dict[tuple[int, ...], StepTime] = field(default_factory=dict, repr=False)
+
+    @property
+    def source(self) -> str:
+        """Where the times of its layers come from."""
+        given = Pass(Phase.DECODE, 1, 1)
+        return self.times.of(blocks(self.model, given, self.split)[1], given).source
 
     def prefill(self, prompts: int, tokens: int, past: int) -> StepTime:
         """A step of `prompts` prompts of `tokens` tokens behind `past` that are there."""
@@ -235,28 +240,16 @@ class Steps:
         if self.pipeline == 1:
             return 0.0
         nbytes = given.rows * self.model.decoder.hidden * self.model.other_bits / 8
-        is_apart = self.split.ranks * self.split.expert * self.pipeline > self.machine.ranks
-        hop_s, bytes_per_s = path(self.machine, is_apart=is_apart)
-        return (self.pipeline - 1) * (hop_s + nbytes / self.split.tensor / bytes_per_s)
+        stage = self.split.ranks * self.split.expert
+        is_apart = stage * self.pipeline > self.machine.ranks
+        spread = Spread(2, self.machine.ranks if is_apart else stage)
+        hop_s = exchange_s(self.machine, "send", nbytes / self.split.tensor, spread)
+        return (self.pipeline - 1) * hop_s
 
 
 def exchange_s(machine: Machine, kind: str, nbytes: float, spread: Spread) -> float:
     """Seconds of an exchange of groups of ranks."""
-    if machine.is_neuron:
-        return exchange(machine.instance.name, machine.lnc, kind, nbytes, spread).time_s
-    hop_s, bytes_per_s = path(machine, is_apart=spread.size * spread.stride > machine.ranks)
-    passes = 2 if kind == "all_reduce" else 1
-    moved = passes * (spread.size - 1) / spread.size * nbytes
-    return 0.0 if spread.size == 1 else 2 * hop_s + moved / bytes_per_s
-
-
-def path(machine: Machine, *, is_apart: bool) -> tuple[float, float]:
-    """Seconds of a hop, and bytes per second of a rank, inside an instance or between two."""
-    facts = machine.platform.facts
-    if is_apart and machine.instance.efa_bytes_per_s:
-        return float(EFA_HOP_S), float(machine.instance.efa_bytes_per_s) / machine.ranks
-    link = float(facts["chip-to-chip bytes/s"]) / 2  # published of both directions
-    return float(facts["chip-to-chip hop s"]), link / machine.ranks_per_chip
+    return exchange(machine.instance.name, machine.lnc, kind, nbytes, spread).time_s
 
 
 def even_imbalance(tokens: int, ranks: int) -> float:
