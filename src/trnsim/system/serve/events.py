@@ -157,7 +157,9 @@ class _Run:
 
     def wake(self, now_s: float, number: int) -> None:
         """Have a replica plan once all that comes at this moment has come."""
-        if not self.is_planned[number]:
+        if not (self.heap and self.heap[0][0] <= now_s):
+            self.plan(now_s, number)
+        elif not self.is_planned[number]:
             self.is_planned[number] = True
             self.push(now_s, _PLAN, number)
 

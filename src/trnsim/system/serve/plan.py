@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 _MOST_SEQUENCES: Final = 256
 _WAVES: Final = 4
 """Requests of each client of a load that keeps a deployment busy."""
-_ALIKE: Final = 8
-"""Replicas that stand for all of a deployment that is kept busy."""
+_LEAST: Final = 64
+"""Requests of such a load at least."""
 _NEAR: Final = 1.25
 """How far the guessed cost of a deployment may be above the best for a run to tell them apart."""
 _RAMP: Final = 1.5
@@ -132,7 +132,7 @@ class Demand:
             self.drawn,
             concurrency=clients,
             rate_per_s=0.0,
-            count=_WAVES * clients,
+            count=max(_WAVES, -(-_LEAST // clients)) * clients,
             ramp_s=_RAMP * request_s(deployment, self.drawn),
         )
         return drawn.requests(deployment.engine.max_model_len)
@@ -232,8 +232,8 @@ def _shown(
         given, found = _kept(demand, slo, found)
     if given is not None:
         return given, found, serve(deployment, given, router=demand.router, seed=seed)
-    is_folded = not (demand.is_saved or deployment.options.prefill_replicas)
-    count = min(deployment.replicas, _ALIKE) if is_folded else deployment.replicas
+    is_whole = demand.is_saved or deployment.options.prefill_replicas
+    count = deployment.replicas if is_whole else 1  # with clients of its own, each is like another
     some = replace(deployment, replicas=count)
     load = demand.busy(some)
     shown = serve(some, load, router=demand.router, seed=seed)

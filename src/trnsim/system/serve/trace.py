@@ -97,7 +97,7 @@ def _csv_rows(path: str | Path, text: str) -> Iterator[tuple[int, Mapping[str, A
                 raise _fault(path, reader.line_num, "not as many cells as the header has columns")
             yield reader.line_num, {name: cell for name, cell in row.items() if cell.strip()}
     except csv.Error as error:
-        raise _fault(path, reader.line_num, f"no CSV: {error}") from None
+        raise _fault(path, reader.reader.line_num, f"no CSV: {error}") from None
 
 
 class _Line:
