@@ -224,7 +224,7 @@ def is_closed(load: Load) -> bool:
     return any(one.after is not None for one in load)
 
 
-def part(load: Load, count: int, most: int = 256) -> tuple[Load, int]:
+def part(load: Load, count: int, most: int) -> tuple[Load, int]:
     """What one of `count` replicas gets of the beginning of a load, and how many get as much.
 
     Of an open load every `count`-th request, as round robin gives it; of a closed one every

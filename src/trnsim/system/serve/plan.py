@@ -51,6 +51,8 @@ _RAMP: Final = 1.5
 """Times of a request in which such clients start: a slow deployment has no queue then, either."""
 _TRIED: Final = 256
 """Requests of a run of the search."""
+_MEASURED: Final = 768
+"""Requests of a run whose P99 is looked at."""
 _BISECTIONS: Final = 12
 _SHOWN: Final = 1024
 """Requests of the run at the most load within an SLO."""
@@ -438,7 +440,7 @@ class _Search:
         if self.given is None:
             load = self.demand.busy(replace(deployment, replicas=deployment.replicas // count))
         else:
-            load, count = part(self.given, count)
+            load, count = part(self.given, count, _TRIED)
         values = self._run(deployment, load).values
         return _Found(
             deployment,
@@ -477,11 +479,11 @@ class _Search:
         count = 1 if deployment.options.prefill_replicas else deployment.replicas
         if self.given is None:
             drawn = self.demand.drawn.at_rate(rate_per_s / count)
-            drawn = replace(drawn, count=_TRIED, burstiness=count * drawn.burstiness)
+            drawn = replace(drawn, count=_MEASURED, burstiness=count * drawn.burstiness)
             load = drawn.requests(deployment.engine.max_model_len)
         else:
-            load = at_rate(self.given, rate_per_s, _TRIED * count, self.demand.drawn.seed)
-            load, _ = part(load, count)
+            load = at_rate(self.given, rate_per_s, _MEASURED * count, self.demand.drawn.seed)
+            load, _ = part(load, count, _MEASURED)
         return self.slo.is_met(self._run(deployment, load))
 
 
