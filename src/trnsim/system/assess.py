@@ -25,9 +25,10 @@ from trnsim.system.model import read as read_model
 from trnsim.system.payback import HOURS_PER_MONTH, MIGRATION_USD, PAYBACK_LIMIT_MONTHS
 from trnsim.system.platform import compared, platform, trainiums
 from trnsim.system.serve import report
+from trnsim.system.serve.demand import kept_busy
 from trnsim.system.serve.machine import machine
-from trnsim.system.serve.plan import Plan, kept_busy, plan
-from trnsim.system.serve.server import Options
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.plan import Plan, plan
 from trnsim.system.workload.config import read as read_architecture
 
 if TYPE_CHECKING:

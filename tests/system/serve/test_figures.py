@@ -5,7 +5,8 @@ import pytest
 from trnsim.system.serve.figures import WAITING, once, serve, transfer_s
 from trnsim.system.serve.load import Lengths, Request, Synthetic
 from trnsim.system.serve.machine import machine
-from trnsim.system.serve.server import Options, deploy
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.server import deploy
 from trnsim.system.serve.step import PARTS
 from trnsim.system.workload.config import read
 

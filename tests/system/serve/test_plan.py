@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.system.serve.demand import Demand, Slo, kept_busy, request_s
 from trnsim.system.serve.load import Lengths, Request, Synthetic
 from trnsim.system.serve.machine import machine
-from trnsim.system.serve.plan import Demand, Slo, kept_busy, plan, request_s
-from trnsim.system.serve.server import Options
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.plan import plan
 from trnsim.system.workload.config import from_config, read
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")

@@ -9,13 +9,13 @@ from trnsim.system.serve.replica import PrefixCache, Replica, Sequence
 
 
 class Costs:
-    def prefill(self, prompts, tokens, past):
+    def prefill(self, *_):
         return 1.0
 
-    def decode(self, batch, length):
+    def decode(self, *_):
         return 0.125
 
-    def mixed(self, prompts, tokens, past, batch, length):
+    def mixed(self, *_):
         return 1.125
 
 

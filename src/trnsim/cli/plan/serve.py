@@ -18,11 +18,12 @@ from trnsim.cli.progress import progress
 from trnsim.errors import BadInput
 from trnsim.formatting import parse_number, parse_whole
 from trnsim.system.serve import launch, report, trace
+from trnsim.system.serve.demand import Demand, Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Synthetic, lengths
 from trnsim.system.serve.machine import machine
-from trnsim.system.serve.plan import Demand, Plan, Slo, plan
-from trnsim.system.serve.server import Options
+from trnsim.system.serve.options import Options
+from trnsim.system.serve.plan import Plan, plan
 from trnsim.system.workload.config import read
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.facts import Interval
-    from trnsim.system.serve.plan import Demand, Plan
+    from trnsim.system.serve.demand import Demand
+    from trnsim.system.serve.plan import Plan
     from trnsim.system.workload.architecture import Architecture
 
 _COLUMNS: Final = 100
@@ -78,12 +79,10 @@ def _latencies(found: Sequence[Plan]) -> str:
             _around(e.served.figures["ttft_p50_s"]),
             seconds(e.served.figures["ttft_p99_s"].p50),
             *_tpot(e),
-            _median(e, "e2e_p50_s"),
-            _median(e, "e2e_p99_s"),
         )
         for e in found
     ]
-    return text_table((*header, "request P50", "P99"), rows)
+    return text_table(header, rows)
 
 
 def _tpot(e: Plan) -> tuple[str, str]:
@@ -102,24 +101,29 @@ def _median(e: Plan, name: str) -> str:
 
 def _uses(found: Sequence[Plan]) -> str:
     """What is used of time and batches, and the most load within the SLO."""
-    header = ("platform", "busy", "batch filled", "queue", "requests/s", "most within SLO")
+    header = ("platform", "request P50", "P99", "busy", "batch filled", "queue", "requests/s")
     rows = [
         (
             e.deployment.machine.name,
+            _median(e, "e2e_p50_s"),
+            _median(e, "e2e_p99_s"),
             f"{e.served.figures['utilisation'].p50:.0%}",
             f"{e.served.figures['batch_filled'].p50:.0%}",
             f"{e.served.figures['queue_mean'].p50:.2g}",
             amount(e.served.figures["requests_per_s"].p50),
-            "-" if e.most_per_s is None else _most(e.most_per_s),
-            f"{e.tried} layouts",
+            _most(e.most_per_s),
+            str(e.tried),
         )
         for e in found
     ]
-    return text_table((*header, "compared"), rows)
+    return text_table((*header, "most within SLO", "layouts tried"), rows)
 
 
-def _most(most_per_s: float) -> str:
-    return f"{most_per_s:.3g} requests/s" if most_per_s else "none: one request misses it"
+def _most(most_per_s: float | None) -> str:
+    """Requests a second within the SLO."""
+    if most_per_s is None:
+        return "-"
+    return f"{most_per_s:.3g}/s" if most_per_s else "none"
 
 
 def _parts(found: Sequence[Plan]) -> str:
