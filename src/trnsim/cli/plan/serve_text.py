@@ -100,7 +100,7 @@ def _median(e: Plan, name: str) -> str:
 
 
 def _uses(found: Sequence[Plan]) -> str:
-    """What is used of time and batches, and the most load within the SLO."""
+    """What is used of time and batches, the most load within the SLO, layouts that were tried."""
     header = ("platform", "request P50", "P99", "busy", "batch filled", "queue", "requests/s")
     rows = [
         (
@@ -116,7 +116,7 @@ def _uses(found: Sequence[Plan]) -> str:
         )
         for e in found
     ]
-    return text_table((*header, "most within SLO", "layouts tried"), rows)
+    return text_table((*header, "most within SLO", "tried"), rows)
 
 
 def _most(most_per_s: float | None) -> str:
