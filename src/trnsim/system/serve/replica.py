@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from trnsim.errors import InternalError
-from trnsim.system.serve.engine import GRANULE, Role
+from trnsim.system.serve.engine import GRANULE, Role, near
 
 if TYPE_CHECKING:
     from trnsim.system.serve.engine import Costs, Engine
@@ -298,9 +298,8 @@ class Replica:
             self._chunks.append((one, tokens))
             budget -= tokens
         count = len(self._chunks)
-        tokens = -(-sum(tokens for _, tokens in self._chunks) // count)
-        tokens = -(-tokens // engine.block_tokens) * engine.block_tokens
-        past = sum(one.filled for one, _ in self._chunks) // count // GRANULE * GRANULE
+        tokens = near(-(-sum(tokens for _, tokens in self._chunks) // count))
+        past = near(sum(one.filled for one, _ in self._chunks) // count)
         if not (engine.is_mixing and self._running):
             self.prefills[count, tokens, past] += 1
             return self._costs.prefill(count, tokens, past)
@@ -308,7 +307,7 @@ class Replica:
         batch, length = len(self._running), self._length()
         self.sequence_steps += batch
         self.decodes[batch, length] += 1
-        return self._costs.mixed(count, tokens, past, batch, length)
+        return self._costs.mixed(count, tokens, past, near(batch), near(length))
 
     def _filled(self, ended: list[Sequence]) -> list[Sequence]:
         """The chunks of a step are done: prompts that are whole, which begin to decode."""
