@@ -1,6 +1,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trnsim.system.serve.figures import WAITING, once, serve, transfer_s
 from trnsim.system.serve.load import Lengths, Request, Synthetic
@@ -86,3 +88,42 @@ def test_prefill_and_decode_apart_are_of_one_deployment():
     assert found["ttft_p50_s"].p50 > 0
     # A decode makes the first token too, so that answers of one token take a decode.
     assert found["tpot_p50_s"].p50 == pytest.approx(apart.steps.decode(4, 512).time_s, rel=0.01)
+
+
+MORE = {
+    "the compiled batch": ({"max_num_seqs": 8}, {"tpot", "e2e"}),
+    "coarser buckets": ({"buckets": (512,)}, {"ttft", "e2e"}),
+    "bits of keys and values": ({"kv_dtype": "fp8"}, {"tpot", "e2e"}),
+    "bits of weights, that products of a prompt hide": ({"quantization": "fp8"}, {"tpot", "e2e"}),
+    "the host": ({"host_s": 1e-3}, {"ttft", "tpot", "e2e"}),
+    "decodes in fewer places": ({"batches": (1, 4)}, set()),
+    "one prompt a step, so that others wait": (
+        {"max_num_batched_tokens": 256},
+        {"ttft", "tpot", "e2e"},
+    ),
+    "a longer longest sequence": ({"max_model_len": 1024, "buckets": (256, 512, 1024)}, set()),
+    "tokens of a block": ({"block_tokens": 64}, set()),
+    "experts that are not there": ({"imbalance": 2.0}, set()),
+    "another instance": ({"instances": 2}, set()),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_every_input_moves_its_figures_and_no_other(name):
+    """Four clients whose decodes lie between 257 and 355 keys, in the bucket of 512."""
+    more, expected = MORE[name]
+    before, after = (once(deployment(**one), clients())[1].values for one in ({}, more))
+    kinds = ("ttft", "tpot", "e2e")
+    found = {one for one in kinds if before[f"{one}_p50_s"] != pytest.approx(after[f"{one}_p50_s"])}
+    assert found == expected
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 40), st.integers(1, 6), st.sampled_from(["trn2", "p5en"]))
+def test_more_replicas_are_never_slower(rate, count, on):
+    lengths = Lengths("fixed", 200), Lengths("fixed", 20)
+    load = Synthetic(*lengths, 60, rate_per_s=float(rate)).requests(512)
+    few, many = (
+        once(deployment(on, replicas=n), load)[1].values["e2e_p50_s"] for n in (count, count + 1)
+    )
+    assert many <= few * (1 + 1e-9)

@@ -189,7 +189,7 @@ def _parts(
 ) -> dict[str, float]:
     """Mean seconds between two tokens of a sequence, by cause."""
     growth = deployment.engine.growth
-    weighted = dict.fromkeys(PARTS, 0.0)
+    weighted: dict[str, float] = dict.fromkeys(PARTS, 0.0)
     tokens = 0.0
     for replica in replicas:
         if replica.engine.role is Role.PREFILL:

@@ -22,7 +22,6 @@ from trnsim.system.serve.engine import (
 from trnsim.system.serve.memory import Memory
 from trnsim.system.serve.options import KV_DTYPES, QUANTIZATIONS, Options
 from trnsim.system.serve.step import Speculation, Steps
-from trnsim.system.workload.architecture import Attention, LatentAttention
 from trnsim.system.workload.operators import Split
 
 if TYPE_CHECKING:
@@ -148,6 +147,7 @@ def deploy(
         raise BadInput("tensor ranks, sequences and length of a deployment have to be set")
     check_length(model, longest)
     check_split(model, machine, options)
+    _check_side(machine, options)
     split = Split(tensor=tensor, expert=options.expert)
     limits = _limits(machine, options, sequences, longest)
     memory = _memory(model, machine, options, split, limits)
@@ -262,6 +262,32 @@ def check_split(model: Architecture, machine: Machine, options: Options) -> None
         _check_reach(machine)
 
 
+def _check_side(machine: Machine, options: Options) -> None:
+    """Refuse what only the servers of other chips have.
+
+    Raises:
+        BadInput: naming the option.
+    """
+    compiled = {
+        "--buckets": options.buckets,
+        "--num-seqs-buckets": options.batches,
+        "--max-prefills": options.prompts_at_once,
+    }
+    given = [name for name, value in compiled.items() if value]
+    if given and not machine.is_neuron:
+        raise BadInput(
+            f"{given[0]} on {machine.name}; vLLM on GPUs compiles no shapes",
+            fix="name AWS's chips: --on trn2",
+        )
+    if machine.is_neuron and not options.is_chunked:
+        raise BadInput(
+            f"--no-enable-chunked-prefill on {machine.name}; prompts and decodes never share a "
+            "step there",
+            source="vllm-neuron/docs/guides/features-guide.md, Segmented prefill",
+            fix="leave it out; --max-num-batched-tokens sets the tokens of a prefill step",
+        )
+
+
 def _check_reach(machine: Machine) -> None:
     """Refuse a replica on several instances without EFA.
 
@@ -277,13 +303,8 @@ def _check_reach(machine: Machine) -> None:
 
 def _heads(model: Architecture) -> int:
     """The heads of the decoder."""
-    found = [
-        one.heads
-        for layer in model.decoder.layers
-        for one in layer.attentions
-        if isinstance(one, Attention | LatentAttention)
-    ]
-    return min(found, default=1)
+    layers = model.decoder.layers
+    return min((one.heads for layer in layers for one in layer.attentions), default=1)
 
 
 def legal_tensors(model: Architecture, machine: Machine) -> list[int]:

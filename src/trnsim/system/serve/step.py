@@ -194,7 +194,7 @@ class Steps:
         self, made: Sequence[Block], given: Pass
     ) -> tuple[dict[str, float], dict[str, float]]:
         """Seconds by part, and one sigma of the error by source, in seconds."""
-        parts = dict.fromkeys(PARTS, 0.0)
+        parts: dict[str, float] = dict.fromkeys(PARTS, 0.0)
         errors: dict[str, float] = {}
         for block in made:
             layer = self.times.of(block, given)
