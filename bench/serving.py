@@ -38,10 +38,12 @@ def requests(count, on):
     """Seconds for `count` requests on one replica, at a load that it just keeps up with."""
     inputs, outputs = lengths("lognormal:512:0.8", ""), lengths("lognormal:128:0.8", "")
     load = Synthetic(inputs, outputs, count, rate_per_s=8.0).requests(LONGEST)
+    where = machine(on)
+    prompts = 1 if where.is_neuron else None
     options = Options(
-        tensor=8, max_num_seqs=32, max_model_len=LONGEST, replicas=1, prompts_at_once=1
+        tensor=8, max_num_seqs=32, max_model_len=LONGEST, replicas=1, prompts_at_once=prompts
     )
-    made = deploy(MODEL, machine(on), options)
+    made = deploy(MODEL, where, options)
     start = time.perf_counter()
     outcome, figures = once(made, load)
     took_s = time.perf_counter() - start

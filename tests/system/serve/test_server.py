@@ -92,7 +92,7 @@ BAD = [
     ("trn2", {"quantization": "foo"}, r"--quantization is 'foo' on trn2; legal: int8, fp8, mxfp8"),
     ("p5en", {"quantization": "mxfp8"}, r"--quantization is 'mxfp8' on p5en; legal: int8, fp8, mx"),
     ("trn2", {"kv_dtype": "int3"}, r"--kv-cache-dtype is 'int3'; legal: auto, fp8"),
-    ("trn2", {"buckets": (128, 256)}, r"--buckets: the largest of 128,256 does not hold the longe"),
+    ("trn2", {"buckets": (128, 256)}, r"--buckets: the largest of 128,256 does not hold the"),
     ("p5en", {"buckets": (128, 1000)}, r"--buckets on p5en; vLLM on GPUs compiles no shapes"),
     ("p5en", {"batches": (4,)}, r"--num-seqs-buckets on p5en; vLLM on GPUs compiles no shapes"),
     ("p5en", {"prompts_at_once": 2}, r"--max-prefills on p5en; vLLM on GPUs compiles no shapes"),

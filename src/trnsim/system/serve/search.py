@@ -197,11 +197,12 @@ class Search:
         except BadInput:
             replicas = 1  # what is wrong is told when it is deployed
         decoding = max(replicas - options.prefill_replicas, 1)
+        prompts = _PROMPTS if self.machine.is_neuron else None
         for sequences in candidates(self.machine, _sequences(self.given, decoding)):
             yield replace(
                 options,
                 max_num_seqs=sequences,
-                prompts_at_once=options.prompts_at_once or _PROMPTS,
+                prompts_at_once=options.prompts_at_once or prompts,
             )
 
     def _try(self, deployment: Deployment) -> Found:
