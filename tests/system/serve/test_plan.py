@@ -143,3 +143,17 @@ def test_a_promise_is_a_positive_time(value):
         Slo(ttft_s=value)
     with pytest.raises(BadInput, match=r"^--slo-tpot is "):
         Slo(tpot_s=value)
+
+
+# aws-neuron-sdk, about-neuron/benchmarks/trn1: Llama-3-8B, int8 weights, TP32; ms at P50.
+PUBLISHED = [(1, 4096, 4096, 153.0, 7.04), (8, 128, 8064, 55.2, 9.95), (8, 128, 3968, 49.1, 7.65)]
+
+
+@pytest.mark.parametrize(("batch", "inputs", "outputs", "ttft_ms", "tpot_ms"), PUBLISHED)
+def test_published_latencies_of_a_static_batch_are_met(batch, inputs, outputs, ttft_ms, tpot_ms):
+    lengths = Lengths("fixed", inputs), Lengths("fixed", outputs)
+    asked = Demand(None, Synthetic(*lengths, 2 * batch, concurrency=batch))
+    options = Options(tensor=32, max_num_seqs=batch, quantization="int8")
+    shown = figures(plan(LLAMA, machine("trn1"), options, asked))
+    assert 1e3 * shown["tpot_p50_s"] == pytest.approx(tpot_ms, rel=0.2)
+    assert 1e3 * shown["ttft_p50_s"] == pytest.approx(ttft_ms, rel=0.5)

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from trnsim.system.serve import report
-from trnsim.system.serve.demand import kept_busy
+from trnsim.system.serve.demand import Demand, kept_busy
+from trnsim.system.serve.load import Lengths, Synthetic
 from trnsim.system.serve.machine import machine
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.plan import plan
@@ -44,3 +45,22 @@ def test_only_chips_with_published_decodes_are_validated():
     assert report.is_validated(found("trn1").deployment)
     assert not report.is_validated(found("trn3").deployment)
     assert report.times_source(found("trn1").deployment).startswith("few constants")
+
+
+def test_replicas_without_a_request_are_counted():
+    lengths = Lengths("fixed", 64), Lengths("fixed", 8)
+    demand = Demand(None, Synthetic(*lengths, 6, concurrency=2))
+    one = plan(LLAMA, machine("trn1"), Options(tensor=8, max_num_seqs=1), demand)
+    assert one.deployment.replicas == 4
+    assert report.idle(one) == 0  # in turns each gets some
+    two = plan(LLAMA, machine("trn1"), Options(tensor=2, max_num_seqs=1), demand)
+    assert report.idle(two) == 16 - 6
+
+
+def test_what_is_assumed_is_told_with_its_reason():
+    told = report.assumed(found("p5en").deployment)
+    assert any(one.startswith("host s = 0.001: a pass of vLLM's scheduler") for one in told)
+    assert any(one.startswith("HBM efficiency = 0.68: taken equal to Trn1's") for one in told)
+    options = Options(tensor=8, max_num_seqs=4, host_s=1e-3)
+    set_ = plan(LLAMA, machine("p5en"), options, kept_busy(256, 32))
+    assert not any(one.startswith("host") for one in report.assumed(set_.deployment))

@@ -156,4 +156,13 @@ def _basis(found: Sequence[Plan]) -> str:
         ]
         if deployment.machine.platform.note:
             lines.append(f"  {deployment.machine.platform.note}")
-    return "\n".join(fill(line, _COLUMNS, subsequent_indent="  ") for line in lines)
+        idle = report.idle(e)
+        if idle:
+            lines.append(f"  {idle} of {deployment.replicas} replicas had no request")
+    lines.append("assumed:")
+    seen: dict[str, list[str]] = {}
+    for e in found:
+        for name in report.assumed(e.deployment):
+            seen.setdefault(name, []).append(e.deployment.machine.name)
+    lines += [f"  {name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
+    return "\n".join(fill(line, _COLUMNS, subsequent_indent="    ") for line in lines)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trnsim.facts import Evidence, Interval
-from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S
+from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S, host_s
 
 if TYPE_CHECKING:
     from trnsim.facts import Rate
@@ -37,7 +37,9 @@ def values(plan: Plan) -> dict[str, Any]:
         "usd_per_million_tokens": _plain(plan.usd_per_million_tokens),
         "price": str(plan.quote),
         "startup_s": {name: _plain(one) for name, one in startup_s(found).items()},
+        "idle_replicas": idle(plan),
         "times": times_source(found),
+        "assumed": assumed(found),
         "validated": is_validated(found),
         "note": machine.platform.note,
     }
@@ -114,6 +116,27 @@ def _around(value: float, fact: Rate) -> Interval:
 def times_source(found: Deployment) -> str:
     """Where the times of layers come from."""
     return found.steps.source
+
+
+def idle(plan: Plan) -> int:
+    """Replicas that had no request."""
+    return sum(not one.busy_s for one in plan.served.outcome.replicas)
+
+
+def assumed(found: Deployment) -> list[str]:
+    """Facts behind the times that nobody published, each with its reason."""
+    facts: dict[str, Rate] = {
+        name: fact
+        for name, fact in found.machine.platform.facts.items()
+        if name in ("HBM efficiency", "half-layer latency s", "prefill efficiency")
+    }
+    if found.options.host_s is None:
+        facts["host s"] = host_s(found.machine)
+    return [
+        f"{name} = {fact:.4g}: {fact.provenance.source}"
+        for name, fact in facts.items()
+        if fact.provenance.kind is Evidence.ASSUMED
+    ]
 
 
 def is_validated(found: Deployment) -> bool:
