@@ -67,3 +67,4 @@ def test_replicas_for_prompts_and_stages_are_said():
 def test_a_promise_that_cannot_be_kept_is_said():
     output = run("--on", "trn1", "--output-len", "8", "--slo-ttft", "0.0001")
     assert tables(output)[2][1][-2] == "none"
+    assert "  the SLO is missed under this load\n" in output

@@ -55,6 +55,13 @@ def test_lengths_that_no_request_has_are_refused(text, message):
         lengths(text, "--output-len")
 
 
+@pytest.mark.parametrize("text", ["7", "uniform:10:30", "lognormal:200:0.5"])
+def test_the_mean_is_that_of_what_is_drawn(text):
+    one = lengths(text, "")
+    drawn = one.draw(100_000, np.random.default_rng(0), 10**6)
+    assert drawn.mean() == pytest.approx(one.mean, rel=0.01)
+
+
 @settings(deadline=None)
 @given(
     st.sampled_from(["7", "uniform:1:300", "lognormal:50:1.5"]),

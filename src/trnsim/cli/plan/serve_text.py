@@ -156,6 +156,8 @@ def _basis(found: Sequence[Plan]) -> str:
         ]
         if deployment.machine.platform.note:
             lines.append(f"  {deployment.machine.platform.note}")
+        if not e.is_met:
+            lines.append("  the SLO is missed under this load")
         idle = report.idle(e)
         if idle:
             lines.append(f"  {idle} of {deployment.replicas} replicas had no request")

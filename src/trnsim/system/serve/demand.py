@@ -56,8 +56,8 @@ class Slo:
 def request_s(deployment: Deployment, drawn: Synthetic) -> float:
     """Seconds of a request on a replica that is kept busy: all prompts of a batch, and decodes."""
     engine, steps = deployment.engine, deployment.steps
-    inputs = min(int(drawn.inputs.first) + drawn.prefix_tokens, engine.max_model_len)
-    outputs = max(int(drawn.outputs.first), 1)
+    inputs = min(math.ceil(drawn.inputs.mean) + drawn.prefix_tokens, engine.max_model_len)
+    outputs = drawn.outputs.mean
     prefill = steps.prefill(1, engine.bucket(inputs), 0).time_s
     decode = steps.decode(engine.max_num_seqs, engine.max_model_len).time_s
     return engine.max_num_seqs * prefill + outputs * decode / engine.growth

@@ -74,6 +74,13 @@ class Lengths:
         return np.clip(drawn, 1, most).astype(np.int64)
 
     @property
+    def mean(self) -> float:
+        """The mean of what is drawn, where no limit cuts it."""
+        if self.kind == "uniform":
+            return (self.first + self.second) / 2
+        return self.first * math.exp(self.second**2 / 2) if self.second else self.first
+
+    @property
     def longest(self) -> int | None:
         """The longest that can be drawn; None where there is no limit."""
         return {"fixed": int(self.first), "uniform": int(self.second)}.get(self.kind)

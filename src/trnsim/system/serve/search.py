@@ -148,7 +148,7 @@ class Search:
     def _guess(self, deployment: Deployment) -> float:
         """The cost of a token of a deployment that is kept busy, without waiting for anything."""
         drawn = self.demand.drawn
-        tokens = deployment.engine.max_num_seqs * drawn.outputs.first * len(deployment.decoding)
+        tokens = deployment.engine.max_num_seqs * drawn.outputs.mean * len(deployment.decoding)
         return deployment.instances * request_s(deployment, drawn) / tokens
 
     def _choices(self) -> Iterator[Options]:
