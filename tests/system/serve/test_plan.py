@@ -156,4 +156,4 @@ def test_published_latencies_of_a_static_batch_are_met(batch, inputs, outputs, t
     options = Options(tensor=32, max_num_seqs=batch, quantization="int8")
     shown = figures(plan(LLAMA, machine("trn1"), options, asked))
     assert 1e3 * shown["tpot_p50_s"] == pytest.approx(tpot_ms, rel=0.2)
-    assert 1e3 * shown["ttft_p50_s"] == pytest.approx(ttft_ms, rel=0.5)
+    assert 0.5 < 1e3 * shown["ttft_p50_s"] / ttft_ms < 2

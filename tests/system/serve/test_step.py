@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from trnsim.arch.catalogue import parse, read_rows
+from trnsim.system.layers.few import FewConstants
 from trnsim.system.serve import step
-from trnsim.system.serve.constants import layer_times
 from trnsim.system.serve.machine import machine
 from trnsim.system.serve.step import (
     PARTS,
@@ -33,6 +33,19 @@ MIXTRAL = from_config(
 )  # fmt: skip
 
 
+def few(where):
+    """Constants that follow the catalogue."""
+    ranks, chip = where.ranks_per_chip, where.chip
+    return FewConstants(
+        0.2 * chip.peak_flop_per_s["bf16"] / ranks,
+        0.7 * chip.memory_bytes_per_s / ranks,
+        2.0,
+        5e-5,
+        0.1,
+        "few constants of a test",
+    )
+
+
 def steps(on="trn2", model=LLAMA, tensor=8, expert=1, pipeline=1, rows=None, **more):
     where = machine(on, rows=rows)
     return Steps(
@@ -40,7 +53,7 @@ def steps(on="trn2", model=LLAMA, tensor=8, expert=1, pipeline=1, rows=None, **m
         where,
         Split(tensor=tensor, expert=expert),
         pipeline,
-        more.pop("times", layer_times(where)),
+        more.pop("times", few(where)),
         more.pop("host_s", 0.0),
         **more,
     )
@@ -147,7 +160,7 @@ def test_a_mixed_step_multiplies_the_rows_of_both_and_reads_weights_once():
     class Times:
         def of(self, block, given):
             seen.append(block)
-            return layer_times(machine("p5en")).of(block, given)
+            return few(machine("p5en")).of(block, given)
 
     steps("p5en", times=Times()).mixed(2, 100, 0, 7, 1000)
     layer = next(one for one in seen if one.name == "layer")
