@@ -5,6 +5,7 @@ from layer_sizes import LLAMA, layer
 
 from trnsim.arch.catalogue import Accelerator, catalogue
 from trnsim.errors import BadInput
+from trnsim.facts import Evidence
 from trnsim.system.layers import choice
 from trnsim.system.layers.choice import Chosen, bytes_per_s, layer_times, peak
 from trnsim.system.layers.measured import read
@@ -144,3 +145,14 @@ def test_prompts_of_later_chips_take_kernels_of_attention():
     first, later = (layer_times(one).of(block, given).parts_s["scores"] for one in (TRN1, TRN2))
     assert first == pytest.approx(32 * 2048 * 2048 * 178e-12)
     assert later == pytest.approx(32 * 2048 * 2048 * 8.2e-12 / 2)
+
+
+def test_constants_of_another_chip_are_assumed():
+    own, other = (
+        choice.facts(rank(*on), Phase.DECODE) for on in (("trainium1", 1), ("trainium2", 2))
+    )
+    assert own.keys() == other.keys()
+    assert not any(fact.provenance.kind is Evidence.ASSUMED for fact in own.values())
+    assert all(fact.provenance.kind is Evidence.ASSUMED for fact in other.values())
+    assert [float(one) for one in own.values()] == [float(one) for one in other.values()]
+    assert "part of the memory's bandwidth" in choice.facts(rank("h200"), Phase.DECODE)

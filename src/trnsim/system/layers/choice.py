@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from trnsim.arch import TARGETS
 from trnsim.errors import BadInput
-from trnsim.facts import Rate
+from trnsim.facts import Rate, assumed
 from trnsim.system.layers import constants, table
 from trnsim.system.layers.few import ByPhase, FewConstants
 from trnsim.system.layers.times import LayerTime
@@ -120,6 +120,27 @@ def layer_times(
     if takes_compiled is not None:
         takes = dict.fromkeys(Phase, takes_compiled)
     return Chosen(few, compiled, takes, measured)
+
+
+def facts(machine: Ranks, phase: Phase) -> dict[str, Rate]:
+    """The constants behind times of a phase's layers; assumed where another chip's are taken."""
+    if not machine.lnc:
+        products = constants.GPU_PRODUCTS.get(machine.chip.name, constants.OTHER_GPU_PRODUCTS)
+        return {
+            "part of the peak that products reach": products,
+            "part of the memory's bandwidth": constants.GPU_MEMORY,
+            "launches of half a layer s": constants.GPU_HALF_S,
+        }
+    found, target = constants.NEURON[phase], _target(machine.chip)
+    own = {
+        "part of the peak that products reach": found.products,
+        "HBM bytes/s of a NeuronCore-v2": found.bytes_per_s,
+        "half a layer s": found.half_s,
+    }
+    if target is not None and target.is_fitted:
+        return own
+    why = "extrapolated from Trn1 and Inf2"
+    return {name: assumed(fact, f"{why}: {fact.provenance.source}") for name, fact in own.items()}
 
 
 def bytes_per_s(machine: Ranks) -> float:
