@@ -13,10 +13,17 @@ from trnsim.system.train.step import Steps
 QUICK = Effort(budget=8, processes=1)
 
 
-def test_the_best_is_the_shortest_of_all_that_fit(make_llama):
-    small = make_llama(hidden_size=1024, num_hidden_layers=4, intermediate_size=4096)
+SMALL = {"hidden_size": 1024, "num_hidden_layers": 4, "intermediate_size": 4096}
+EXPERTS = {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "on", "instances"), [(SMALL, "trn1", 1), (SMALL | EXPERTS, "p5en", 4)]
+)
+def test_the_best_is_the_shortest_of_all_that_fit(sizes, on, instances, make_llama):
+    small = make_llama(**sizes)
     asked = Asked(64, 2048, virtual=1)
-    where = machine("trn1")
+    where = machine(on, instances)
     steps = Steps(small, where)
     times = []
     for one in fitting(small, where, layouts(small, where, asked)):
@@ -24,7 +31,7 @@ def test_the_best_is_the_shortest_of_all_that_fit(make_llama):
             times.append(steps.step(one).step_s.p50)
         except OutOfMemory:
             continue
-    found = best(small, "trn1", 1, asked, Effort(budget=30, processes=1))
+    found = best(small, on, instances, asked, Effort(budget=30, processes=1))
     assert found.step.step_s.p50 == pytest.approx(min(times), rel=0.01)
     assert found.timed == 30 < found.fitting <= found.looked_at
 

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 BUDGET: Final = 48
 """Layouts that are timed, unless told."""
-_RANKED: Final = 8
-"""Layouts that are ranked roughly for each that is timed."""
-_LEAST_RANKED: Final = 100
 _AS_GOOD: Final = 1.005
 """Steps nearer than this are the same; the plainer layout is taken."""
 _SAME: Final = 1.02
@@ -147,7 +144,7 @@ def _on(model: Architecture, where: Machine, asked: Asked, effort: Effort, begun
         smallest = least(model, made)
         memory.check(memory.stages(model, smallest), smallest, where)
     steps = Steps(model, where)
-    ranked = _ranked(steps, fits, effort.budget)
+    ranked = sorted(fits, key=steps.rough_s)
     chosen = _timed(model, where, ranked, effort, begun_s)
     if chosen is None:
         smallest = least(model, made)
@@ -156,13 +153,6 @@ def _on(model: Architecture, where: Machine, asked: Asked, effort: Effort, begun
     step = steps.step(chosen)
     timed = min(len(ranked), effort.budget)
     return Best(where, step, ((where, step),), len(made), len(fits), timed, "")
-
-
-def _ranked(steps: Steps, fits: list[Layout], budget: int) -> list[Layout]:
-    """The layouts, the most promising ones first, which are ranked with all their exchanges."""
-    ranked = sorted(fits, key=steps.quick_s)
-    count = max(_RANKED * budget, _LEAST_RANKED)
-    return [*sorted(ranked[:count], key=steps.rough_s), *ranked[count:]]
 
 
 def _timed(
@@ -256,7 +246,7 @@ def _enlarged(model: Architecture, name: str, found: Best, asked: Asked, effort:
 def _roughly(model: Architecture, where: Machine, asked: Asked) -> tuple[Machine, Step] | None:
     """The step of the most promising layout that has room; None where there is none."""
     steps = Steps(model, where)
-    ranked = _ranked(steps, fitting(model, where, layouts(model, where, asked)), 1)
+    ranked = sorted(fitting(model, where, layouts(model, where, asked)), key=steps.rough_s)
     first = next((one for one in ranked if _has_room(model, where, one)), None)
     return None if first is None else (where, steps.step(first))
 

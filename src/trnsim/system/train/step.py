@@ -170,11 +170,7 @@ class Steps:
             first.source,
         )
 
-    def quick_s(self, layout: Layout) -> float:
-        """As `rough_s`, with all exchanges of data ranks hidden: these lie in the most ways."""
-        return self.rough_s(replace(layout, zero=0), has_data=False)
-
-    def rough_s(self, layout: Layout, *, has_data: bool = True) -> float:
+    def rough_s(self, layout: Layout) -> float:
         """Seconds of a step by the bubble's closed form, with equal stages but for the last.
 
         No schedule is run: a search takes it to choose which layouts it times.
@@ -190,9 +186,7 @@ class Steps:
         bubble_s = (layout.pipeline - 1) * max(waits, 0.0) / layout.virtual
         held = [tuple(replace(part, times=part.times / layout.pipeline) for part in parts)]
         share = whole.times(1 / layout.pipeline)
-        once_s = self._update_s(held, layout)
-        if has_data:
-            once_s += self._shared(held, share, layout).exposed_s
+        once_s = self._shared(held, share, layout).exposed_s + self._update_s(held, layout)
         return layout.micro_batches * (stage_s + ends) + bubble_s + once_s + _HOST_S
 
     def costs(self, worked: list[list[Passes]], layout: Layout) -> pipeline.Costs:
