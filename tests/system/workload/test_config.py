@@ -71,8 +71,8 @@ def refused(config, message, kind=BadInput):
         (
             {"hidden_size": 1000, "num_attention_heads": 7, "num_key_value_heads": 7},
             (
-                "mine.json: hidden_size is 1000; legal: multiples of 7 heads, or any with head_dim: "
-                "each head has an equal part"
+                "mine.json: hidden_size is 1000; legal: multiples of 7 heads, or any with "
+                "head_dim: each head has an equal part"
             ),
         ),
         (

@@ -252,6 +252,7 @@ class Tower:
         is_tied: whether the last product's weights are the table's.
         is_table_shared: whether the table is that of the tower before.
         tokens: tokens of an image or a piece of sound; 0 where the user gives a length.
+        image: pixels of an image along a side; 0 where it reads none.
     """
 
     name: str
@@ -268,6 +269,7 @@ class Tower:
     is_tied: bool = False
     is_table_shared: bool = False
     tokens: int = 0
+    image: int = 0
 
     @property
     def depth(self) -> int:

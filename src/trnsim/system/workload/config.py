@@ -40,10 +40,15 @@ def read(path: str | Path) -> Architecture:
         BadInput: the file is missing, is no JSON object, or holds what cannot be.
         NotModelled: an architecture whose sizes are not known.
     """
-    return from_config(_values(path), str(path))
+    return from_config(read_values(path), str(path))
 
 
-def _values(path: str | Path) -> Mapping[str, Any]:
+def read_values(path: str | Path) -> Mapping[str, Any]:
+    """What the file at `path` holds.
+
+    Raises:
+        BadInput: it is missing, or is no JSON object.
+    """
     config = files.read_json(path, fix=_FIX)
     if not isinstance(config, dict):
         raise BadInput(
@@ -71,13 +76,13 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
         raise NotModelled(f"{file}: model_type {model_type!r} is not modelled; legal: {legal}")
     towers = family(keys, model_type)
     bits = bits_of(keys, towers[-1].depth)
-    positions, name = _positions(keys, model_type)
+    positions, name = longest(keys, model_type)
     return Architecture(
         Path(file).stem, model_type, towers, positions, **vars(bits), positions_key=name
     )
 
 
-def _positions(keys: Keys, model_type: str) -> tuple[int, str]:
+def longest(keys: Keys, model_type: str) -> tuple[int, str]:
     """The longest sequence, and the key that states it."""
     if model_type in images.PAIRS:
         inside, keys = "text_config.", keys.nested("text_config")

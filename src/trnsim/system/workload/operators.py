@@ -44,6 +44,7 @@ class Pass:
         past: tokens before them, whose keys and values are there.
         source: tokens of each sequence that the tower before gives cross attention; 0 for as many
             as `tokens`.
+        image: pixels of an image along a side; 0 for the model's own.
     """
 
     phase: Phase
@@ -51,9 +52,10 @@ class Pass:
     tokens: int
     past: int = 0
     source: int = 0
+    image: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("batch", 1), ("tokens", 1), ("past", 0), ("source", 0)):
+        for name, least in (("batch", 1), ("tokens", 1), ("past", 0), ("source", 0), ("image", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise BadInput(f"{name} of a pass is {value!r}; legal: whole numbers from {least}")

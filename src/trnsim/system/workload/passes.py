@@ -12,7 +12,16 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trnsim.system.workload.architecture import GATED, Architecture, Experts, Layer, Mlp, Tower
+from trnsim.errors import BadInput
+from trnsim.system.workload.architecture import (
+    GATED,
+    Architecture,
+    Attention,
+    Experts,
+    Layer,
+    Mlp,
+    Tower,
+)
 from trnsim.system.workload.attending import attended
 from trnsim.system.workload.operators import (
     WHOLE,
@@ -53,8 +62,18 @@ def blocks(model: Architecture, given: Pass, split: Split = WHOLE) -> tuple[Bloc
 
 
 def passes(model: Architecture, given: Pass) -> Iterator[tuple[Tower, Pass]]:
-    """Each tower with what goes through it."""
+    """Each tower with what goes through it.
+
+    Raises:
+        BadInput: an image of other sides than a tower of images has places for.
+    """
     *earlier, last = model.towers
+    for tower in model.towers:
+        if given.image and tower.image not in (0, given.image):
+            raise BadInput(
+                f"an image of {given.image} pixels a side for {model.name}; legal: {tower.image}",
+                fix="change image_size in the configuration",
+            )
     for tower in earlier if given.phase is not Phase.DECODE else ():
         phase = Phase.TRAIN if given.phase is Phase.TRAIN else Phase.ENCODE
         tokens = tower.tokens or given.source or given.tokens
@@ -85,7 +104,11 @@ class _Rank:
     def embedding(self) -> Block:
         """Tokens looked up, or patches multiplied, and places added."""
         tower = self.tower
-        looked_up = Elementwise("lookup", 2 * self.rows * tower.hidden)
+        places = bytes_of(tower.positions * tower.hidden + tower.extra, self.model.other_bits)
+        biases = bytes_of(sum(one.biases for one in tower.before), self.model.other_bits)
+        # Places of an image are all added; those of words are looked up with them.
+        read = biases + (0 if tower.looked_up else places)
+        looked_up = Elementwise("lookup", 2 * self.rows * tower.hidden, read)
         exchanges: list[Exchange] = []
         if self.split.tensor > 1 and (tower.looked_up or tower.before):
             exchanges = [self._exchange("all_gather", self.rows * tower.hidden)]
@@ -102,7 +125,9 @@ class _Rank:
         """The last norm, products behind the layers, and the one that gives scores."""
         tower, model = self.tower, self.model
         norm = Elementwise(
-            "norm", 2 * self.rows * tower.hidden, bytes_of(tower.final, model.other_bits)
+            "norm",
+            2 * self.rows * tower.hidden,
+            bytes_of(tower.final + sum(one.biases for one in tower.behind), model.other_bits),
         )
         products = [self._outside(one) for one in tower.behind]
         exchanges: list[Exchange] = []
@@ -141,9 +166,23 @@ class _Rank:
     def _norms(self, layer: Layer) -> Elementwise:
         parts = 1 + (0 if layer.is_parallel else len(layer.attentions))
         rows = self.rows / (self.split.tensor if self.split.is_sequence else 1)
-        weights = bytes_of(layer.norms + layer.extra, self.model.other_bits)
+        weights = bytes_of(self._small(layer), self.model.other_bits)
         # A norm and a residual for each part, each of which reads and writes.
         return Elementwise("norms and residuals", 4 * parts * rows * self.tower.hidden, weights)
+
+    def _small(self, layer: Layer) -> float:
+        """Parameters of one layer that are in no product: norms, and the rank's part of biases."""
+        mlp, biases = layer.mlp, 0.0
+        for one in layer.attentions:
+            biases += one.biases if isinstance(one, Attention) else 0
+        if isinstance(mlp, Experts):
+            biases += mlp.met(self.rows * self.split.expert) / self.split.expert * mlp.expert.biases
+            biases += mlp.shared.biases if mlp.shared else 0
+            whole = mlp.router_biases + mlp.shared_gate
+        else:
+            biases, whole = biases + mlp.biases, 0
+        norms = sum(one.norms for one in layer.attentions)
+        return layer.norms + layer.extra + norms + whole + biases / self.split.tensor
 
     def _mlp(self, mlp: Mlp | Experts) -> tuple[list[Product], Elementwise, list[Exchange]]:
         if isinstance(mlp, Experts):

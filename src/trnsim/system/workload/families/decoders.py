@@ -16,7 +16,13 @@ from trnsim.system.workload.architecture import (
 from trnsim.system.workload.families.decoder_rows import ROWS, ExpertsRow, Row
 from trnsim.system.workload.families.dialects import NORMS, plain
 from trnsim.system.workload.families.layer_kinds import grouped, sparse, windows
-from trnsim.system.workload.families.sizes import MOST_LAYERS, heads_of, kv_heads_of, mlp_of
+from trnsim.system.workload.families.sizes import (
+    MOST_LAYERS,
+    has_scores,
+    heads_of,
+    kv_heads_of,
+    mlp_of,
+)
 
 if TYPE_CHECKING:
     from trnsim.system.workload.keys import Keys
@@ -34,10 +40,10 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
     """
     row, keys = ROWS[model_type], plain(keys, model_type)
     hidden, vocabulary = keys.whole(*row.names.hidden), keys.whole("vocab_size")
-    is_tied = keys.flag("tie_word_embeddings", default=row.is_tied)
-    final = (0 if _lacks_last_norm(keys) else row.norm * hidden) + (
-        vocabulary if keys.has(row.head_bias) else 0
-    )
+    outputs = vocabulary if has_scores(keys) else 0
+    is_tied = outputs > 0 and keys.flag("tie_word_embeddings", default=row.is_tied)
+    final = 0 if _lacks_last_norm(keys) else row.norm * hidden
+    final += outputs if keys.has(row.head_bias) else 0
     places, extra = _before(keys, row, hidden)
     width = keys.whole("word_embed_proj_dim", "embedding_size", default=hidden)
     is_narrow = width != hidden
@@ -53,7 +59,7 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
             extra=extra,
             behind=(Matrix("project out", hidden, width),) if is_narrow else (),
             final=final,
-            outputs=vocabulary,
+            outputs=outputs,
             is_tied=is_tied,
         ),
     )

@@ -123,6 +123,7 @@ def image(keys: Keys, model_type: str) -> Tower:
         behind=_behind(keys, row, hidden),
         final=2 * hidden + _probe_norms(keys, row, hidden),
         tokens=patches + row.tokens + registers,
+        image=keys.whole("image_size"),
     )
 
 

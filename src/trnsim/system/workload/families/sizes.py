@@ -50,6 +50,15 @@ MOST_LAYERS: Final = 10_000
 """No model comes near; a file with more is mistaken."""
 
 
+_WITH_SCORES: Final = ("LMHeadModel", "MTModel", "DoubleHeadsModel")
+
+
+def has_scores(keys: Keys) -> bool:
+    """Whether scores of words are behind the layers: not of a class that is a plain model."""
+    named = keys.items("architectures", str, "names of classes")
+    return not named or not named[0].endswith("Model") or named[0].endswith(_WITH_SCORES)
+
+
 def heads_of(keys: Keys, names: Spelling, hidden: int, default: int = 0) -> tuple[int, int]:
     """Query heads, and elements of each.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.system.workload.architecture import Attention, Layer, Matrix, Tower
-from trnsim.system.workload.families.sizes import Spelling, heads_of, mlp_of
+from trnsim.system.workload.families.sizes import Spelling, has_scores, heads_of, mlp_of
 
 if TYPE_CHECKING:
     from trnsim.system.workload.keys import Keys
@@ -105,7 +105,7 @@ def _of_t5(keys: Keys, *, has_table_each: bool) -> tuple[Tower, ...]:
         looked_up=words,
         extra=once,
         final=hidden,
-        outputs=words,
+        outputs=words if has_scores(keys) else 0,
         is_tied=keys.flag("tie_word_embeddings", default=True),
         is_table_shared=True,
     )
@@ -127,9 +127,10 @@ def _of_bart(keys: Keys, row: Row, side: str) -> Tower:
         final=norm if row.has_last_norm else 0,
     )
     if is_decoder:
-        is_tied = keys.flag("tie_word_embeddings", default=True)
+        outputs = words if has_scores(keys) else 0
+        is_tied = outputs > 0 and keys.flag("tie_word_embeddings", default=True)
         is_shared = not row.is_sound
-        return replace(tower, outputs=words, is_tied=is_tied, is_table_shared=is_shared)
+        return replace(tower, outputs=outputs, is_tied=is_tied, is_table_shared=is_shared)
     return _hearing(keys, tower) if row.is_sound else tower
 
 
