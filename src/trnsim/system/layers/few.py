@@ -1,20 +1,31 @@
 """The time of a block by few constants.
 
-forward  = max(products at a part of the peak, bytes at a part of HBM's bandwidth) + fixed
-backward = the same with twice the products and the weights' gradients written
+forward  = max(products at a part of the peak, weights at HBM's rate) + keys and values at HBM's
+           rate, once for each query head + scores x a time each + halves x a fixed time
+backward = two such products, weights read once and their gradients written, twice the fixed time
+
+A half is an attention or an MLP with what is around it; what lies before and behind the layers has
+none. Exchanges are not in it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trnsim.system.layers.times import LayerTime
 
 if TYPE_CHECKING:
-    from trnsim.system.workload.operators import Block, Pass
+    from collections.abc import Mapping
 
-_ELEMENT_BYTES = 2
+    from trnsim.system.workload.operators import Block, Pass, Phase, Product
+
+_HALVES: Final = 2
+_MET: Final = ("scores", "values")
+_ABSORBED: Final = "keys absorbed"
+_WEIGHT_PASSES: Final = 2
+"""Of a backward pass: weights are read, their gradients written."""
+_GRADIENTS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -24,10 +35,13 @@ class FewConstants:
     Attributes:
         flop_per_s: FLOP per second of a rank's products, reached.
         bytes_per_s: bytes per second of a rank's HBM, reached.
-        cache_passes: how often keys and values cross HBM in a step.
-        fixed_s: seconds of a layer that neither explains.
+        cache_passes: how often keys and values of each query head cross HBM in a step.
+        fixed_s: seconds of a layer of two halves that nothing else explains.
         spread: one sigma of the logarithm of (true / estimate).
         source: where the constants come from.
+        score_s: seconds of a score of a query and a key.
+        repeats_keys: whether keys and values are read once for each query head, not once for the
+            heads that share them.
     """
 
     flop_per_s: float
@@ -36,26 +50,78 @@ class FewConstants:
     fixed_s: float
     spread: float
     source: str
+    score_s: float = 0.0
+    repeats_keys: bool = False
 
     def of(self, block: Block, given: Pass) -> LayerTime:
         """The forward time of one of the block's layers."""
-        del given
-        cache = block.cache.read_bytes * self.cache_passes + block.cache.written_bytes
-        return self._time(block.flop, block.weight_bytes + cache + _moved(block))
+        cache = block.cache.read_bytes * self.cache_passes
+        if self.repeats_keys:
+            cache *= repeats(block, given)
+        return self._time(block, block.flop, block.weight_bytes, cache + block.cache.written_bytes)
 
     def backward(self, block: Block, given: Pass) -> LayerTime:
         """The time of both gradients of one of the block's layers."""
         del given
-        return self._time(2 * block.flop, 2 * (block.weight_bytes + _moved(block)))
+        weights = _WEIGHT_PASSES * block.weight_bytes
+        return self._time(block, _GRADIENTS * block.flop, weights, 0.0, _GRADIENTS)
 
-    def _time(self, flop: float, nbytes: float) -> LayerTime:
-        products_s, hbm_s = flop / self.flop_per_s, nbytes / self.bytes_per_s
-        parts = {"products": products_s, "HBM": max(hbm_s - products_s, 0.0), "fixed": self.fixed_s}
+    def _time(
+        self, block: Block, flop: float, weights: float, cache: float, passes: int = 1
+    ) -> LayerTime:
+        products_s, weights_s = flop / self.flop_per_s, weights / self.bytes_per_s
+        parts = {
+            "products": products_s,
+            "weights": max(weights_s - products_s, 0.0),
+            "KV": cache / self.bytes_per_s,
+            "scores": passes * scores(block) * self.score_s,
+            "fixed": passes * halves(block) * self.fixed_s / _HALVES,
+        }
         return LayerTime(sum(parts.values()), parts, self.spread, self.source)
 
 
-def _moved(block: Block) -> float:
-    """Bytes of a block's input and output: what lies between is taken to stay on the chip."""
-    return sum(one.elements for one in block.elementwise if one.name.startswith("norm")) * (
-        _ELEMENT_BYTES / 2
-    )
+@dataclass(frozen=True)
+class ByPhase:
+    """Few constants of each phase.
+
+    Attributes:
+        forms: by what a pass is for.
+    """
+
+    forms: Mapping[Phase, FewConstants]
+
+    def of(self, block: Block, given: Pass) -> LayerTime:
+        """The forward time of one of the block's layers."""
+        return self.forms[given.phase].of(block, given)
+
+    def backward(self, block: Block, given: Pass) -> LayerTime:
+        """The time of both gradients of one of the block's layers."""
+        return self.forms[given.phase].backward(block, given)
+
+
+def halves(block: Block) -> int:
+    """Attentions and MLPs of a block."""
+    names = [one.name for one in block.elementwise]
+    return sum(name == "softmax" or name.endswith("activation") for name in names)
+
+
+def scores(block: Block) -> float:
+    """Scores of queries and keys, masked ones too."""
+    return sum(one.m * one.n * one.times for one in block.products if one.name == "scores")
+
+
+def repeats(block: Block, given: Pass) -> float:
+    """Query heads of a KV head on the rank, for each of which keys and values are read.
+
+    Latents are kept once for all heads, and are not repeated.
+    """
+    if any(one.name == _ABSORBED for one in block.products):
+        return 1.0
+    met = [one for one in block.products if one.name in _MET]
+    once = sum(_computed(one) for one in met)
+    each = sum(_computed(one) * one.m / given.tokens for one in met)
+    return each / once if once else 1.0
+
+
+def _computed(one: Product) -> float:
+    return one.k * one.n * one.times
