@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from trnsim.arch import TARGETS
 from trnsim.errors import BadInput
-from trnsim.facts import Rate
 from trnsim.system.layers import constants
 from trnsim.system.layers.few import ByPhase, FewConstants
+from trnsim.system.layers.gpu import gpu_times
 from trnsim.system.workload.operators import Phase
 
 if TYPE_CHECKING:
@@ -44,14 +44,15 @@ def layer_times(machine: Ranks, family: str = "", dtype: str = "bf16") -> LayerT
     Args:
         machine: where they run.
         family: a `Phase` where only its passes are asked for; "" for all phases.
-        dtype: of products: "fp32", "bf16" or "fp8".
+        dtype: of products: "fp32", "bf16" or "fp8"; on T4, "fp16".
 
     Raises:
         BadInput: the chip has no published peak in the dtype.
     """
+    if not machine.lnc:
+        return gpu_times(machine.chip, dtype)
     phases = (Phase(family),) if family else tuple(Phase)
-    form = _neuron if machine.lnc else _gpu
-    return ByPhase({phase: form(machine, phase, dtype) for phase in phases})
+    return ByPhase({phase: _neuron(machine, phase, dtype) for phase in phases})
 
 
 def bytes_per_s(machine: Ranks) -> float:
@@ -106,24 +107,6 @@ def _neuron(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
 
 _V2_PEAK: Final = 95e12
 """BF16 FLOP per second of a NeuronCore-v2, on which constants were fitted."""
-
-
-def _gpu(machine: Ranks, phase: Phase, dtype: str) -> FewConstants:
-    products = constants.GPU_PRODUCTS.get(machine.chip.name, constants.OTHER_GPU_PRODUCTS)
-    is_known = machine.chip.name in constants.GPU_PRODUCTS
-    spread = constants.GPU_SPREAD.get(phase, 0.0) if is_known else 0.0
-    return FewConstants(
-        flop_per_s=products * peak(machine, dtype),
-        bytes_per_s=bytes_per_s(machine),
-        cache_passes=1.0,
-        fixed_s=2 * float(constants.GPU_HALF_S),
-        spread=spread or constants.OTHER_GPU_SPREAD,
-        source=f"few constants ({phase}): {products:.0%} of the peak, {_told(products)}",
-    )
-
-
-def _told(fact: Rate) -> str:
-    return f"{fact.provenance.kind.value}: {fact.provenance.source}"
 
 
 def _target(chip: Accelerator) -> Target | None:
