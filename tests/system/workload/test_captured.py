@@ -38,6 +38,9 @@ def test_any_other_model_is_captured(tmp_path, config, kind):
 def test_what_the_file_says_is_known_without_building():
     found = workload_of({**MAMBA, "torch_dtype": "float32"}, "mine.json")
     assert found.max_positions == 50
+    found.check_length(50)
+    with pytest.raises(BadInput, match=r"^a sequence of 51 tokens exceeds max_position_embeddings"):
+        found.check_length(51)
     assert (found.bits.weight_bits, found.dtype) == (32, "float32")
     assert workload_of(UNET, "mine.json").max_positions == 0
 

@@ -223,6 +223,25 @@ def test_a_model_that_knows_distances_alone_has_no_longest_sequence():
     found.check_length(10**6)
 
 
+@pytest.mark.parametrize(
+    ("scaling", "expected"),
+    [
+        ({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, 131072),
+        ({"rope_type": "llama3", "factor": 8, "original_max_position_embeddings": 256}, 4096),
+        ({"type": "linear", "factor": 4.0}, 4096),
+    ],
+)
+def test_places_may_be_stretched(scaling, expected):
+    assert of({**LLAMA, "rope_scaling": scaling}).max_positions == expected
+
+
+@pytest.mark.parametrize("factor", [0, -1, True, "4", float("nan"), float("inf")])
+def test_a_stretch_is_a_positive_number(factor):
+    scaling = {"factor": factor, "original_max_position_embeddings": 8}
+    message = f"mine.json: rope_scaling.factor is {factor!r}; legal: a positive number: it stretch"
+    refused({**LLAMA, "rope_scaling": scaling}, message)
+
+
 def test_a_pair_has_the_places_of_its_texts():
     pair = {"text_config": {"max_position_embeddings": 77}, "vision_config": {}}
     found = of({"model_type": "clip", **pair})

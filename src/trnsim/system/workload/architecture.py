@@ -395,9 +395,17 @@ class Architecture:
         Raises:
             BadInput: `tokens` exceed `max_positions`.
         """
-        if self.max_positions and tokens > self.max_positions:
-            raise BadInput(
-                f"a sequence of {tokens:,} tokens exceeds {self.positions_key} of {self.name}; "
-                f"legal: 1 to {self.max_positions:,}",
-                fix=f"ask for at most {self.max_positions:,} tokens, input and output together",
-            )
+        check_length(self.name, tokens, self.max_positions, self.positions_key)
+
+
+def check_length(name: str, tokens: int, longest: int, key: str) -> None:
+    """Raise an error for `tokens` beyond the `longest` sequence that `key` states, 0 for none.
+
+    Raises:
+        BadInput: there are more.
+    """
+    if longest and tokens > longest:
+        raise BadInput(
+            f"a sequence of {tokens:,} tokens exceeds {key} of {name}; legal: 1 to {longest:,}",
+            fix=f"ask for at most {longest:,} tokens, input and output together",
+        )

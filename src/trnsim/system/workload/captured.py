@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.system.workload import passes
-from trnsim.system.workload.architecture import Architecture
+from trnsim.system.workload.architecture import Architecture, check_length
 from trnsim.system.workload.config import FAMILIES, from_config, longest, read_values
 from trnsim.system.workload.graph_blocks import graph_blocks
 from trnsim.system.workload.keys import Keys
@@ -65,6 +65,15 @@ class Captured:
     def max_positions(self) -> int:
         """The longest sequence that it knows; 0 where no limit is stated."""
         return longest(Keys(self.values, self.file), self.model_type)[0]
+
+    def check_length(self, tokens: int) -> None:
+        """Raise an error for a sequence that is longer than the model knows places for.
+
+        Raises:
+            BadInput: `tokens` exceed `max_positions`.
+        """
+        known, key = longest(Keys(self.values, self.file), self.model_type)
+        check_length(self.name, tokens, known, key)
 
     @cached_property
     def bits(self) -> Bits:

@@ -31,6 +31,8 @@ _POSITIONS: Final = (
     "n_ctx",
 )
 """Keys of the longest sequence."""
+_MOST: Final = 1e6
+"""No model stretches its places as far."""
 
 
 def read(path: str | Path) -> Architecture:
@@ -92,7 +94,26 @@ def longest(keys: Keys, model_type: str) -> tuple[int, str]:
     if name is None or model_type in texts_to_texts.T5_NAMES:  # which knows distances alone
         return 0, _POSITIONS[0]
     reserved = encoders.RESERVED.get(model_type, 0)
-    return max(0, keys.whole(name, least=0) - reserved), inside + name
+    stated = max(0, keys.whole(name, least=0) - reserved)
+    return max(stated, _stretched(keys)), inside + name
+
+
+def _stretched(keys: Keys) -> int:
+    """The length to which YaRN and its like stretch rotary places; 0 where the file has none.
+
+    Source: transformers 5.23, modeling_rope_utils.py: ``factor`` of the original length.
+    """
+    name = keys.first(("rope_scaling", "rope_parameters"))
+    if name is None:
+        return 0
+    scaling = keys.nested(name)
+    original = scaling.whole("original_max_position_embeddings", default=0, least=0)
+    factor = scaling.config.get("factor")
+    if not original or factor is None:
+        return 0
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < _MOST:
+        raise scaling.refuse("factor", factor, "a positive number", "it stretches places")
+    return int(original * factor)
 
 
 def _own_code(keys: Keys, model_type: str) -> BadInput:
